@@ -1,0 +1,26 @@
+# For C++ users: find_package(Lamina), the target Lamina::Runtime, and #include <lamina/lamina.h>. For the wheel: the component python.
+include(CMakePackageConfigHelpers)
+set(LAMINA_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/Lamina")
+install(TARGETS lamina EXPORT LaminaTargets LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cpp)
+install(EXPORT LaminaTargets NAMESPACE Lamina:: DESTINATION "${LAMINA_CMAKE_DIR}" COMPONENT cpp)
+configure_package_config_file(cmake/LaminaConfig.cmake.in "${PROJECT_BINARY_DIR}/LaminaConfig.cmake" INSTALL_DESTINATION "${LAMINA_CMAKE_DIR}")
+write_basic_package_version_file("${PROJECT_BINARY_DIR}/LaminaConfigVersion.cmake" COMPATIBILITY SameMinorVersion)
+install(FILES "${PROJECT_BINARY_DIR}/LaminaConfig.cmake" "${PROJECT_BINARY_DIR}/LaminaConfigVersion.cmake"
+        DESTINATION "${LAMINA_CMAKE_DIR}" COMPONENT cpp)
+
+# The tree of headers that lamina/lamina.h reaches. They include each other by their path from the project's root.
+if(EXISTS "${PROJECT_SOURCE_DIR}/include/lamina")
+  install(DIRECTORY include/lamina/ DESTINATION include/lamina COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+endif()
+foreach(folder runtime/core runtime/device runtime/exec runtime/data runtime/io kernels graph/ir graph/ops graph/autodiff graph/passes
+               graph/compile graph/frontend graph/nn)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}")
+    install(DIRECTORY ${folder}/ DESTINATION include/lamina/${folder} COMPONENT cpp
+            FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)
+  endif()
+endforeach()
+
+if(LAMINA_HAS_PYTHON)
+  install(TARGETS _core lamina LIBRARY DESTINATION lamina COMPONENT python)
+  install(FILES "${PROJECT_BINARY_DIR}/python/lamina/_core.pyi" DESTINATION lamina COMPONENT python OPTIONAL)
+endif()

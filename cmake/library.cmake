@@ -1,0 +1,70 @@
+# lamina_objects: everything, compiled once. lamina: liblamina.so made of it. Tests link the objects, since they also test what is not exported.
+find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)
+find_package(nlohmann_json REQUIRED)
+
+# A new source file needs no edit here.
+file(GLOB_RECURSE LAMINA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/*.cpp" "${PROJECT_SOURCE_DIR}/kernels/*.cpp"
+     "${PROJECT_SOURCE_DIR}/graph/*.cpp" "${PROJECT_SOURCE_DIR}/capi/*.cpp")
+file(GLOB_RECURSE LAMINA_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/cuda/*.cpp" "${PROJECT_SOURCE_DIR}/runtime/cuda/*.cu"
+     "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cpp" "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu")
+file(GLOB LAMINA_ISA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_isa.cpp")
+# The MPI plug-in is a library of its own.
+list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(runtime/cuda|kernels/cuda|runtime/dist/mpi)/")
+list(FILTER LAMINA_CUDA_SOURCES EXCLUDE REGEX "/runtime/cuda/no_cuda\\.cpp$")
+if(LAMINA_ISA_SOURCES)
+  list(REMOVE_ITEM LAMINA_SOURCES ${LAMINA_ISA_SOURCES})
+endif()
+if(LAMINA_HAS_CUDA)
+  list(APPEND LAMINA_SOURCES ${LAMINA_CUDA_SOURCES})
+elseif(EXISTS "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
+  list(APPEND LAMINA_SOURCES "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
+endif()
+
+function(lamina_library_settings target)
+  target_compile_definitions(${target} PRIVATE LAMINA_BUILDING=1 LAMINA_HAS_CUDA=$<BOOL:${LAMINA_HAS_CUDA}> LAMINA_VERSION="${PROJECT_VERSION}")
+  target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE Threads::Threads ZLIB::ZLIB nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
+  if(LAMINA_HAS_CUDA)
+    target_link_libraries(${target} PRIVATE lamina_cudart)
+  endif()
+endfunction()
+
+add_library(lamina_objects OBJECT ${LAMINA_SOURCES})
+lamina_library_settings(lamina_objects)
+
+# kernels/cpu/X_isa.cpp is compiled once per instruction set with LAMINA_ISA naming it. Scalar comes first: should an inline function
+# be emitted in several of them, the linker keeps the first, which every machine can run.
+set(LAMINA_ISAS scalar)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+  list(APPEND LAMINA_ISAS avx2 avx512)
+endif()
+set(LAMINA_FLAGS_scalar "")
+set(LAMINA_FLAGS_avx2 -mavx2 -mfma -mf16c)
+set(LAMINA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${LAMINA_FLAGS_avx2})
+set(LAMINA_OBJECT_LIBRARIES lamina_objects)
+if(LAMINA_ISA_SOURCES)
+  foreach(isa IN LISTS LAMINA_ISAS)
+    add_library(lamina_isa_${isa} OBJECT ${LAMINA_ISA_SOURCES})
+    lamina_library_settings(lamina_isa_${isa})
+    target_compile_definitions(lamina_isa_${isa} PRIVATE LAMINA_ISA=${isa})
+    # errno and floating-point exceptions are not read anywhere; results stay the same, and loops with selects and square roots are vectorized.
+    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    list(APPEND LAMINA_OBJECT_LIBRARIES lamina_isa_${isa})
+  endforeach()
+endif()
+
+# liblamina.so lies in the importable package, where _core finds it beside itself.
+file(WRITE "${PROJECT_BINARY_DIR}/empty.cpp" "")
+add_library(lamina SHARED "${PROJECT_BINARY_DIR}/empty.cpp")
+add_library(Lamina::Runtime ALIAS lamina)
+lamina_library_settings(lamina)
+target_link_libraries(lamina PRIVATE ${LAMINA_OBJECT_LIBRARIES})
+target_link_options(lamina PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:-z,defs")
+if(LAMINA_SANITIZE)
+  target_link_options(lamina PRIVATE "LINKER:-z,undefs")
+endif()
+target_compile_features(lamina PUBLIC cxx_std_20)
+target_include_directories(lamina INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_SOURCE_DIR}/include>"
+                                            "$<INSTALL_INTERFACE:include;include/lamina>")
+set_target_properties(lamina PROPERTIES EXPORT_NAME Runtime LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina")

@@ -1,0 +1,37 @@
+# _core, the Python module, and <build>/python/lamina: links to python_bindings/lamina/* beside _core and liblamina.so.
+file(GLOB LAMINA_PYTHON_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/python_bindings/src/*.cpp")
+set(LAMINA_HAS_PYTHON OFF)
+if(LAMINA_PYTHON_SOURCES AND NOT LAMINA_SANITIZE)
+  if(NOT Python_EXECUTABLE AND EXISTS "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+    set(Python_EXECUTABLE "${PROJECT_SOURCE_DIR}/.venv/bin/python")
+  endif()
+  find_package(Python 3.10 COMPONENTS Interpreter Development.Module)
+  if(Python_FOUND)
+    execute_process(COMMAND "${Python_EXECUTABLE}" -m nanobind --cmake_dir OUTPUT_VARIABLE nanobind_ROOT
+                    OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
+    find_package(nanobind CONFIG QUIET)
+  endif()
+  if(nanobind_FOUND)
+    set(LAMINA_HAS_PYTHON ON)
+  else()
+    message(STATUS "no Python module: it needs Python 3.10 with its headers and nanobind; ./dev setup brings them")
+  endif()
+endif()
+
+if(LAMINA_HAS_PYTHON)
+  nanobind_add_module(_core NB_STATIC NOMINSIZE ${LAMINA_PYTHON_SOURCES})
+  target_include_directories(_core PRIVATE "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(_core PRIVATE lamina)
+  target_compile_definitions(_core PRIVATE LAMINA_VERSION="${PROJECT_VERSION}")
+  set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina"
+                                         BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
+
+  add_custom_target(lamina_package ALL
+    COMMAND "${CMAKE_COMMAND}" -DFROM=${PROJECT_SOURCE_DIR}/python_bindings/lamina -DTO=${PROJECT_BINARY_DIR}/python/lamina
+            -P "${PROJECT_SOURCE_DIR}/cmake/link_package.cmake"
+    COMMENT "" VERBATIM)
+
+  # Types for editors and checkers, read off the built module.
+  nanobind_add_stub(lamina_stub MODULE _core OUTPUT "${PROJECT_BINARY_DIR}/python/lamina/_core.pyi"
+                    PYTHON_PATH "${PROJECT_BINARY_DIR}/python/lamina" DEPENDS _core EXCLUDE_FROM_ALL)
+endif()

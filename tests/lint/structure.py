@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Checks the shape of the tree: file sizes, include cycles, layering, who may include CUDA, READMEs, and words that no file may hold.
+
+usage: structure.py [ROOT] [--report]
+Exit status 1 when a rule is broken; every line says what, where, and how to fix it.
+The rules are the tables below; nothing else in the project knows them.
+"""
+import os, re, sys
+
+# Lowest first. A folder may include itself and anything on a lower line.
+# Folders on the same line may not include each other.
+LAYERS = [
+    ["runtime/core"],
+    ["runtime/device"],
+    ["runtime/cuda"],
+    ["kernels"],
+    ["runtime/exec", "runtime/io", "runtime/data", "runtime/dist"],
+    ["graph/ir"],
+    ["graph/ops"],
+    ["graph/cost"],
+    ["graph/autodiff", "graph/passes", "graph/codegen"],
+    ["graph/compile"],
+    ["graph/frontend"],
+    ["graph/nn"],
+    ["include/lamina", "capi", "tools"],
+    ["python_bindings/src"],
+    ["tests"],
+    ["perf"],
+]
+# Only these folders may include these headers.
+ONLY = {
+    r"^runtime/cuda/": ["runtime/cuda", "runtime/dist", "kernels/cuda", "tests/cuda", "perf"],
+    r"^(cuda|cublas|cudnn|nvrtc|curand|cub/|thrust/)": ["runtime/cuda", "kernels/cuda", "tests/cuda", "perf"],
+    r"^nccl": ["runtime/cuda", "runtime/dist"],
+    r"^mpi\.h": ["runtime/dist/mpi"],
+    r"^(nanobind|pybind11|Python\.h)": ["python_bindings/src"],
+}
+LONG = {}   # path: why this file may be longer than its limit
+LIMITS = {".h": 300, ".cuh": 400, ".cpp": 600, ".cu": 600, ".py": 600}   # lines
+# Each of these folders that exists explains itself in a README.md of at most README_LINES lines.
+README_LINES = 40
+READMES = """cmake runtime/core runtime/device runtime/cuda runtime/exec runtime/data runtime/io runtime/dist kernels kernels/shared kernels/section
+    kernels/cpu kernels/cuda graph graph/ir graph/ops graph/autodiff graph/passes graph/codegen graph/cost graph/compile graph/frontend graph/nn
+    include/lamina capi tools python_bindings python_bindings/src python_bindings/lamina tests tests/lint perf docker docs examples""".split()
+# The project stands by itself: nothing in it tells of the machine it was written on.
+FORBIDDEN = [(re.compile(pattern), why) for pattern, why in [
+    (r"/work/\w", "a path of one machine"), (r"/(root|home)/\w", "a path of one machine"), (r"\.\./shared\b", "a path outside of the project"),
+    (r"/opt/wheels|pip\.conf|[a-z]\.pythonhosted\.org|(deb|security)\.debian\.org|archive\.ubuntu\.com|pypi\.org/simple", "a host or place that packages come from"),
+]]
+EXT = tuple(LIMITS) + (".inc",)
+SKIP = re.compile(r"build($|-)|\.|__pycache__$")   # folders that are not the project's
+INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
+
+
+def read_tree(root):
+    files = {}
+    for folder, dirs, names in os.walk(root):
+        dirs[:] = [d for d in dirs if not SKIP.match(d)]
+        for name in names:
+            if name.endswith(EXT):
+                path = os.path.join(folder, name)
+                with open(path, errors="replace") as f:
+                    files[os.path.relpath(path, root)] = f.read()
+    return files
+
+
+def layer(path):
+    best, size = None, -1
+    for rank, group in enumerate(LAYERS):
+        for folder in group:
+            if path.startswith(folder + "/") and len(folder) > size:
+                best, size = (rank, folder), len(folder)
+    return best
+
+
+def cycles(graph):
+    """Strongly connected components with more than one file (Tarjan, without recursion)."""
+    index, low, on, stack, found, count = {}, {}, set(), [], [], 0
+    for start in graph:
+        if start in index:
+            continue
+        work = [(start, iter(graph[start]))]
+        index[start] = low[start] = count; count += 1; stack.append(start); on.add(start)
+        while work:
+            v, edges = work[-1]
+            for w in edges:
+                if w not in index:
+                    index[w] = low[w] = count; count += 1; stack.append(w); on.add(w)
+                    work.append((w, iter(graph[w])))
+                    break
+                if w in on:
+                    low[v] = min(low[v], index[w])
+            else:
+                work.pop()
+                if work:
+                    low[work[-1][0]] = min(low[work[-1][0]], low[v])
+                if low[v] == index[v]:
+                    part = []
+                    while True:
+                        w = stack.pop(); on.discard(w); part.append(w)
+                        if w == v:
+                            break
+                    if len(part) > 1:
+                        found.append(sorted(part))
+    return found
+
+
+def include_rules(files):
+    """Broken include rules and the graph of includes."""
+    bad, graph = [], {}
+    for path, text in files.items():
+        graph[path] = set()
+        for name in INCLUDE.findall(text):
+            here = os.path.normpath(os.path.join(os.path.dirname(path), name))
+            target = name if name in files else "include/" + name if "include/" + name in files else here if here in files else None
+            if target:
+                graph[path].add(target)
+            for pattern, folders in ONLY.items():
+                if re.match(pattern, name) and not any(path.startswith(f + "/") for f in folders):
+                    bad.append(f"{path}: includes <{name}>, which only {', '.join(folders)} may include. "
+                               f"Fix: move that code there and declare what you need in a plain header.")
+    for path, targets in graph.items():
+        a = layer(path)
+        if a is None and path.endswith((".h", ".cuh", ".cpp", ".cu", ".inc")) and not path.startswith(("examples/", "docs/")):
+            bad.append(f"{path}: under no listed folder. Fix: move it into one, or add the folder to LAYERS.")
+        for target in targets:
+            b = layer(target)
+            if a and b and a[1] != b[1] and b[0] >= a[0]:
+                how = "upward" if b[0] > a[0] else "sideways"
+                bad.append(f"{path}: {how} include of {target} ({a[1]} may not know {b[1]}). "
+                           f"Fix: move the shared part down, or pass it in as an argument.")
+    for part in cycles(graph):
+        bad.append(f"{part[0]}: include cycle through {', '.join(part[1:])}. Fix: split out what both need.")
+    return bad, graph
+
+
+def size_rules(files):
+    bad = []
+    for path, text in files.items():
+        n, limit = text.count("\n"), LIMITS.get(os.path.splitext(path)[1], 10**9)
+        if n > limit and path not in LONG:
+            bad.append(f"{path}: {n} lines, the limit is {limit}. Fix: split it by topic.")
+    return bad
+
+
+def readme_rules(root):
+    bad = []
+    for folder in READMES:
+        path = os.path.join(folder, "README.md")
+        if not os.path.isdir(os.path.join(root, folder)) or not any(n != "__pycache__" for n in os.listdir(os.path.join(root, folder))):
+            continue
+        if not os.path.exists(os.path.join(root, path)):
+            bad.append(f"{path}: missing. Fix: say what is there, in what order to read it, and what may include what.")
+            continue
+        with open(os.path.join(root, path), errors="replace") as f:
+            n = len(f.readlines())
+        if n > README_LINES:
+            bad.append(f"{path}: {n} lines, the limit is {README_LINES}. Fix: move the detail beside the code or into docs/.")
+    return bad
+
+
+def word_rules(root):
+    """Every text file of the project, this one aside, since it has to name the words."""
+    bad = []
+    for folder, dirs, names in os.walk(root):
+        dirs[:] = [d for d in dirs if not SKIP.match(d) or d == ".ci"]
+        for name in names:
+            path = os.path.join(folder, name)
+            short = os.path.relpath(path, root)
+            if short == "tests/lint/structure.py" or os.path.islink(path) or not os.path.isfile(path):
+                continue
+            with open(path, "rb") as f:
+                data = f.read()
+            if b"\0" in data:
+                continue
+            for number, line in enumerate(data.decode(errors="replace").splitlines(), 1):
+                for pattern, why in FORBIDDEN:
+                    found = pattern.search(line)
+                    if found:
+                        bad.append(f"{short}:{number}: names '{found[0]}', {why}. Fix: say it without.")
+    return bad
+
+
+def main():
+    root = next((a for a in sys.argv[1:] if not a.startswith("-")), ".")
+    files = read_tree(root)
+    bad, graph = include_rules(files)
+    bad += size_rules(files) + readme_rules(root) + word_rules(root)
+    sizes = sorted((t.count("\n"), p) for p, t in files.items())
+    if "--report" in sys.argv and sizes:
+        n = len(sizes)
+        print(f"{n} files, {sum(s for s, _ in sizes)} lines; median {sizes[n // 2][0]}, p90 {sizes[n * 9 // 10][0]}, "
+              f"largest {sizes[-1][0]} ({sizes[-1][1]})")
+        print(f"include cycles {len(cycles(graph))}; broken rules {len(bad)}")
+    print(*bad, sep="\n", end="\n" if bad else "")
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

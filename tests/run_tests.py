@@ -1,0 +1,138 @@
+"""Runs the C++ and Python tests and sums what passed: what ./dev test calls after building.
+
+The C++ program is started once per core with GoogleTest's sharding. What failed is printed in full, what passed is counted.
+The last line is "N passed, N failed, N skipped".
+"""
+import argparse, datetime, os, platform, re, subprocess, sys, tempfile, time
+import xml.etree.ElementTree as ElementTree
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+END = re.compile(r"^(.*?)\[( +OK |  FAILED  |  SKIPPED )\] (\S+?),? .*\(\d+ ms\)$")
+
+
+def read_gtest(text, exit_status):
+    """Counts of one run's output and the text of its failures; a test that never ended has failed."""
+    passed, failures, skipped, running, part = 0, [], [], None, []
+    for line in text.splitlines():
+        if line.startswith("[ RUN      ] "):
+            running, part = line[13:].strip(), []
+            continue
+        end = END.match(line)
+        if not (running and end):
+            part.append(line)
+            continue
+        part.append(end[1])
+        text_of_test = "\n".join(p for p in part if p)
+        if "FAILED" in end[2]:
+            failures.append(f"{running}\n{text_of_test}")
+        elif "SKIPPED" in end[2]:
+            skipped.append(f"{running}: {text_of_test.splitlines()[-1].strip() if text_of_test else 'no reason given'}")
+        else:
+            passed += 1
+        running, part = None, []
+    if running:
+        failures.append(f"{running} never ended ({exit_status})\n" + "\n".join(part[-60:]))
+    elif exit_status != 0 and not failures:
+        failures.append(f"exit status {exit_status}\n" + "\n".join(part[-60:]))
+    return passed, failures, skipped
+
+
+def run_cpp(program, words, shards, timeout):
+    if not os.path.exists(program):
+        return 0, [f"{program} was not built: GoogleTest or every test is missing"], []
+    command = [program, "--gtest_color=no"]
+    if words:
+        command.append("--gtest_filter=" + ":".join(f"*{w}*" for w in words))
+    if "tsan" in program and subprocess.run(["setarch", "-R", "true"], capture_output=True).returncode == 0:
+        command = ["setarch", "-R"] + command  # ThreadSanitizer knows only the usual address layout
+    deadline, runs = time.time() + timeout, []
+    for shard in range(shards):
+        out = tempfile.TemporaryFile("w+", errors="replace")
+        env = dict(os.environ, GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
+                   UBSAN_OPTIONS="print_stacktrace=1", TSAN_OPTIONS="halt_on_error=1")
+        runs.append((subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=ROOT), out))
+    passed, failures, skipped = 0, [], []
+    for process, out in runs:
+        try:
+            status = process.wait(max(1, deadline - time.time()))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            status = f"stopped after {timeout} s"
+        out.seek(0)
+        p, f, s = read_gtest(out.read(), status)
+        passed, failures, skipped = passed + p, failures + f, skipped + s
+    return passed, failures, skipped
+
+
+def run_python(words, files, timeout):
+    with tempfile.TemporaryDirectory() as folder:
+        report = os.path.join(folder, "report.xml")
+        command = [sys.executable, "-m", "pytest", *files, "--junitxml", report, "-o", "faulthandler_timeout=600"]
+        if words:
+            command += ["-k", " or ".join(words)]
+        try:
+            status = subprocess.run(command, cwd=ROOT, timeout=timeout).returncode
+        except subprocess.TimeoutExpired:
+            return 0, [f"pytest: stopped after {timeout} s"], []
+        if status == 5:  # no test has such a name
+            return 0, [], []
+        if not os.path.exists(report):
+            return 0, [f"pytest: exit status {status}"], []
+        suite = ElementTree.parse(report).getroot().find("testsuite")
+    total, skips = int(suite.get("tests")), int(suite.get("skipped"))
+    bad = int(suite.get("failures")) + int(suite.get("errors"))
+    failures = [f"pytest: {case.get('classname')}.{case.get('name')}" for case in suite.iter("testcase")
+                if case.find("failure") is not None or case.find("error") is not None]
+    skipped = [f"{case.get('classname')}.{case.get('name')}: {case.find('skipped').get('message')}" for case in suite.iter("testcase")
+               if case.find("skipped") is not None]
+    if status not in (0, 1) and not failures:
+        failures.append(f"pytest: exit status {status}")
+    return total - skips - bad, failures, skipped
+
+
+def main():
+    options = argparse.ArgumentParser()
+    options.add_argument("words", nargs="*")
+    options.add_argument("--cpp", action="append", default=[])
+    options.add_argument("--python", action="store_true")
+    options.add_argument("--quick", action="store_true")
+    options.add_argument("--long", action="store_true")
+    o = options.parse_intermixed_args()
+    if o.long:
+        os.environ["LAMINA_TEST_LONG"] = "1"
+    timeout = 6 * 3600 if o.long else 30 * 60
+    lines, totals, start = [], [0, 0, 0], time.time()
+
+    def take(name, result, began):
+        passed, failures, skipped = result
+        for failure in failures:
+            print(f"\nFAILED {failure}", flush=True)
+        for reason in skipped:
+            print(f"skipped {reason}", flush=True)
+        lines.append(f"{name}: {passed} passed, {len(failures)} failed, {len(skipped)} skipped ({time.time() - began:.0f} s)")
+        print(lines[-1], flush=True)
+        for i, n in enumerate((passed, len(failures), len(skipped))):
+            totals[i] += n
+
+    for program in o.cpp:
+        began, folder = time.time(), os.path.basename(os.path.dirname(program))
+        take("C++" if folder == "build" else f"C++ in {folder}", run_cpp(program, o.words, os.cpu_count() or 1, timeout), began)
+    if o.python:
+        began = time.time()
+        files = ["tests/python/test_structure.py"] if o.quick else ["tests/python"]
+        take("Python", run_python(o.words, files, timeout), began)
+    lines.append(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
+    if o.long and not o.words:
+        os.makedirs(os.path.join(ROOT, "tests", "results"), exist_ok=True)
+        with open(os.path.join(ROOT, "tests", "results", "long.txt"), "w") as f:
+            f.write(f"./dev test --long, {datetime.date.today()}, {os.cpu_count()} cores {platform.machine()}, {time.time() - start:.0f} s\n")
+            f.write("\n".join(lines) + "\n")
+    if not any(totals):
+        print("no test ran" + (": none has a name with " + " or ".join(o.words) if o.words else ""))
+    print(lines[-1])
+    return 1 if totals[1] or not any(totals) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
