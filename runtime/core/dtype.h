@@ -1,0 +1,78 @@
+// DType: the element type of a tensor.
+#pragma once
+#include <cstddef>
+#include <cstdint>
+#include <ostream>
+#include <string_view>
+
+#include "runtime/core/export.h"
+#include "runtime/core/half.h"
+
+namespace lamina {
+
+enum class DType : uint8_t { boolean, u8, i8, i16, i32, i64, f16, bf16, f32, f64 };
+
+namespace dtype {
+inline constexpr DType boolean = DType::boolean, u8 = DType::u8, i8 = DType::i8, i16 = DType::i16, i32 = DType::i32, i64 = DType::i64,
+                       f16 = DType::f16, bf16 = DType::bf16, f32 = DType::f32, f64 = DType::f64;
+}
+
+inline constexpr DType kDTypes[] = {DType::boolean, DType::u8,  DType::i8,   DType::i16, DType::i32,
+                                    DType::i64,     DType::f16, DType::bf16, DType::f32, DType::f64};
+
+constexpr size_t size_of(DType d) {
+  switch (d) {
+    case DType::boolean:
+    case DType::u8:
+    case DType::i8: return 1;
+    case DType::i16:
+    case DType::f16:
+    case DType::bf16: return 2;
+    case DType::i32:
+    case DType::f32: return 4;
+    case DType::i64:
+    case DType::f64: return 8;
+  }
+  return 0;
+}
+constexpr bool is_floating(DType d) { return d >= DType::f16; }
+constexpr bool is_integer(DType d) { return d >= DType::u8 && d <= DType::i64; }  // bool is neither
+constexpr bool is_signed(DType d) { return d != DType::boolean && d != DType::u8; }
+
+LAMINA_API const char* name(DType d);        // "f32": in printed graphs and errors
+LAMINA_API const char* numpy_name(DType d);  // "float32": what Python users see
+LAMINA_API DType parse_dtype(std::string_view text);  // accepts both; throws not_found
+inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name(d); }
+
+template <class T>
+constexpr DType dtype_of();
+template <> constexpr DType dtype_of<bool>() { return DType::boolean; }
+template <> constexpr DType dtype_of<uint8_t>() { return DType::u8; }
+template <> constexpr DType dtype_of<int8_t>() { return DType::i8; }
+template <> constexpr DType dtype_of<int16_t>() { return DType::i16; }
+template <> constexpr DType dtype_of<int32_t>() { return DType::i32; }
+template <> constexpr DType dtype_of<int64_t>() { return DType::i64; }
+template <> constexpr DType dtype_of<f16>() { return DType::f16; }
+template <> constexpr DType dtype_of<bf16>() { return DType::bf16; }
+template <> constexpr DType dtype_of<float>() { return DType::f32; }
+template <> constexpr DType dtype_of<double>() { return DType::f64; }
+
+// Calls f.operator()<T>() with the C++ type of d.
+template <class F>
+decltype(auto) with_dtype(DType d, F&& f) {
+  switch (d) {
+    case DType::boolean: return f.template operator()<bool>();
+    case DType::u8: return f.template operator()<uint8_t>();
+    case DType::i8: return f.template operator()<int8_t>();
+    case DType::i16: return f.template operator()<int16_t>();
+    case DType::i32: return f.template operator()<int32_t>();
+    case DType::i64: return f.template operator()<int64_t>();
+    case DType::f16: return f.template operator()<f16>();
+    case DType::bf16: return f.template operator()<bf16>();
+    case DType::f32: return f.template operator()<float>();
+    case DType::f64: break;
+  }
+  return f.template operator()<double>();
+}
+
+}  // namespace lamina

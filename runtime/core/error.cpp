@@ -1,0 +1,77 @@
+#include "runtime/core/error.h"
+
+#include <algorithm>
+
+namespace lamina {
+namespace {
+
+std::string text(const Error::Parts& p) {
+  std::string s = p.what;
+  if (!p.where.empty()) s += "\n  where: " + p.where;
+  if (!p.why.empty()) s += "\n  why:   " + p.why;
+  if (!p.fix.empty()) s += "\n  fix:   " + p.fix;
+  return s;
+}
+
+// Levenshtein distance: how many letters to change.
+size_t distance(const std::string& a, const std::string& b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+const char* name(ErrorKind kind) {
+  switch (kind) {
+    case ErrorKind::invalid_argument: return "invalid argument";
+    case ErrorKind::type: return "type mismatch";
+    case ErrorKind::signature: return "signature mismatch";
+    case ErrorKind::state: return "wrong state";
+    case ErrorKind::assertion: return "assertion failed";
+    case ErrorKind::index: return "index out of range";
+    case ErrorKind::not_found: return "not found";
+    case ErrorKind::conversion: return "conversion failed";
+    case ErrorKind::retrace: return "retrace limit";
+    case ErrorKind::out_of_memory: return "out of memory";
+    case ErrorKind::device: return "device unavailable";
+    case ErrorKind::collective: return "collective failed";
+    case ErrorKind::file: return "bad file";
+    case ErrorKind::internal: return "internal error";
+  }
+  return "unknown";
+}
+
+Error::Error(ErrorKind k, Parts p) : std::runtime_error(text(p)), kind(k), parts(std::move(p)) {}
+
+Error Error::at(const std::string& where) const {
+  Parts p = parts;
+  p.where = p.where.empty() ? where : where.empty() ? p.where : p.where + ", at " + where;
+  return Error(kind, p);
+}
+
+void internal_error(const std::string& what) {
+  throw Error(ErrorKind::internal, {.what = "internal error: " + what, .where = "", .why = "this is a bug in Lamina",
+                                    .fix = "please report it with the program that shows it"});
+}
+
+Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing) {
+  std::stable_sort(existing.begin(), existing.end(),
+                   [&](const std::string& a, const std::string& b) { return distance(name, a) < distance(name, b); });
+  std::string list;
+  for (const std::string& e : existing) list += (list.empty() ? "" : ", ") + e;
+  return Error(ErrorKind::not_found, {.what = cat("there is no ", what_kind, " named '", name, "'"), .where = "",
+                                      .why = existing.empty() ? cat("there is no ", what_kind, " at all") : "there are: " + list,
+                                      .fix = existing.empty() ? "" : cat("did you mean '", existing.front(), "'?")});
+}
+
+}  // namespace lamina

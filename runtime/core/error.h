@@ -1,0 +1,58 @@
+// Error: the one exception type. Every error says what failed, where, why, and how to fix it.
+#pragma once
+#include <sstream>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "runtime/core/export.h"
+
+namespace lamina {
+
+// Python has one class per kind, each also a subclass of the built-in that people catch.
+enum class ErrorKind {
+  invalid_argument,
+  type,
+  signature,
+  state,
+  assertion,
+  index,
+  not_found,
+  conversion,
+  retrace,
+  out_of_memory,
+  device,
+  collective,
+  file,
+  internal,
+};
+
+LAMINA_API const char* name(ErrorKind kind);
+
+// Concatenates anything that has operator<<.
+template <class... T>
+std::string cat(const T&... parts) {
+  std::ostringstream out;
+  (out << ... << parts);
+  return out.str();
+}
+
+class LAMINA_API Error : public std::runtime_error {
+ public:
+  struct Parts {
+    std::string what, where, why, fix;
+  };
+  Error(ErrorKind kind, Parts parts);
+  // The same error with a place in front, for a caller that knows more than the thrower.
+  Error at(const std::string& where) const;
+  const ErrorKind kind;
+  const Parts parts;
+};
+
+// A broken promise inside Lamina itself: the text says that it is a bug.
+[[noreturn]] LAMINA_API void internal_error(const std::string& what);
+
+// The error for a name that does not exist: lists what exists, nearest first.
+LAMINA_API Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing);
+
+}  // namespace lamina

@@ -1,0 +1,49 @@
+// f16 (IEEE half) and bf16 as storage types: they convert to float, arithmetic happens in float.
+#pragma once
+#include <bit>
+#include <cstdint>
+
+namespace lamina {
+
+// Round to nearest even, as the hardware does; NaN stays NaN.
+inline uint16_t f16_bits(float f) {
+  uint32_t x = std::bit_cast<uint32_t>(f), sign = (x >> 16) & 0x8000;
+  x &= 0x7fffffff;
+  if (x >= 0x7f800000) return uint16_t(sign | 0x7c00 | (x > 0x7f800000 ? 0x200 | ((x >> 13) & 0x3ff) : 0));
+  if (x >= 0x477ff000) return uint16_t(sign | 0x7c00);  // rounds to 65536 or more
+  if (x < 0x38800000) {                                 // subnormal: a fixed-point number of 2^-24
+    float scaled = std::bit_cast<float>(x) * 16777216.0f;
+    uint32_t q = uint32_t(scaled);
+    float rest = scaled - float(q);
+    return uint16_t(sign | (q + (rest > 0.5f || (rest == 0.5f && (q & 1)))));
+  }
+  uint32_t rounded = x + 0xfff + ((x >> 13) & 1);
+  return uint16_t(sign | ((rounded - 0x38000000) >> 13));
+}
+inline float f16_value(uint16_t h) {
+  uint32_t sign = uint32_t(h & 0x8000) << 16, e = (h >> 10) & 31, m = h & 0x3ff;
+  if (e == 31) return std::bit_cast<float>(sign | 0x7f800000 | (m << 13));
+  if (e == 0) return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(float(m) * (1.0f / 16777216.0f)));
+  return std::bit_cast<float>(sign | ((e + 112) << 23) | (m << 13));
+}
+inline uint16_t bf16_bits(float f) {
+  uint32_t x = std::bit_cast<uint32_t>(f);
+  if ((x & 0x7fffffff) > 0x7f800000) return uint16_t((x >> 16) | 0x40);
+  return uint16_t((x + 0x7fff + ((x >> 16) & 1)) >> 16);
+}
+inline float bf16_value(uint16_t h) { return std::bit_cast<float>(uint32_t(h) << 16); }
+
+struct f16 {
+  uint16_t bits = 0;
+  f16() = default;
+  explicit f16(float f) : bits(f16_bits(f)) {}
+  operator float() const { return f16_value(bits); }
+};
+struct bf16 {
+  uint16_t bits = 0;
+  bf16() = default;
+  explicit bf16(float f) : bits(bf16_bits(f)) {}
+  operator float() const { return bf16_value(bits); }
+};
+
+}  // namespace lamina

@@ -1,0 +1,69 @@
+#include "runtime/core/error.h"
+
+#include <gtest/gtest.h>
+
+#include "runtime/core/config.h"
+#include "runtime/core/dtype.h"
+#include "runtime/core/source_line.h"
+#include "runtime/device/device.h"
+
+namespace lamina {
+namespace {
+
+TEST(Error, SaysWhatWhereWhyAndFix) {
+  Error e(ErrorKind::invalid_argument, {.what = "a", .where = "b", .why = "c", .fix = "d"});
+  EXPECT_STREQ(e.what(), "a\n  where: b\n  why:   c\n  fix:   d");
+  EXPECT_STREQ(e.at("train.py:4").what(), "a\n  where: b, at train.py:4\n  why:   c\n  fix:   d");
+  EXPECT_STREQ(Error(ErrorKind::type, {.what = "a", .where = "", .why = "", .fix = ""}).what(), "a");
+}
+
+TEST(Error, UnknownNamesListTheNearestFirst) {
+  Error e = unknown_name("op", "sofmax", {"add", "softmax", "relu"});
+  EXPECT_EQ(e.kind, ErrorKind::not_found);
+  EXPECT_EQ(e.parts.why.substr(0, 18), "there are: softmax");
+  EXPECT_EQ(e.parts.fix, "did you mean 'softmax'?");
+}
+
+TEST(Error, InternalErrorsSayThatTheyAreBugs) {
+  try {
+    internal_error("x");
+    FAIL();
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::internal);
+    EXPECT_NE(std::string(e.what()).find("bug"), std::string::npos);
+  }
+}
+
+TEST(DType, NamesAreUnderstoodBothWays) {
+  for (DType d : kDTypes) {
+    EXPECT_EQ(parse_dtype(name(d)), d);
+    EXPECT_EQ(parse_dtype(numpy_name(d)), d);
+  }
+  EXPECT_THROW(parse_dtype("float31"), Error);
+}
+
+TEST(SourceLine, IsTheSameForTheSamePlace) {
+  EXPECT_EQ(source_line("a.py", 3), source_line("a.py", 3));
+  EXPECT_NE(source_line("a.py", 3), source_line("a.py", 4));
+  EXPECT_EQ(text(source_line("a.py", 3)), "a.py:3");
+  EXPECT_EQ(text(SourceLine{}), "");
+}
+
+TEST(Device, TextReadsBack) {
+  for (const char* d : {"cpu:0", "cpu:3", "gpu:1", "null:h100", "null:a100:7"}) EXPECT_EQ(text(parse_device(d)), d);
+  EXPECT_EQ(text(parse_device("gpu")), "gpu:0");
+  for (const char* bad : {"", "tpu:0", "cpu:x", "cpu:-1", "null", "null:h99", "gpu:0:1"}) EXPECT_THROW(parse_device(bad), Error) << bad;
+}
+
+TEST(Config, RefusesAnInstructionSetThatDoesNotExist) {
+  std::string before = config::cpu_isa();
+  EXPECT_THROW(config::set_cpu_isa("mmx"), Error);
+  EXPECT_EQ(config::cpu_isa(), before);
+  config::set_cpu_isa("scalar");
+  EXPECT_EQ(config::cpu_isa(), "scalar");
+  config::set_cpu_isa(before);
+  EXPECT_THROW(config::set_threads(0), Error);
+}
+
+}  // namespace
+}  // namespace lamina
