@@ -1,0 +1,18 @@
+// A failed CUDA call becomes an Error of kind device.
+#pragma once
+#include <string>
+
+#include "runtime/core/error.h"
+#include "runtime/cuda/cuda_api.h"
+#include "runtime/device/device.h"
+
+namespace lamina::cuda {
+
+// `doing` continues "cuda: cannot ...", as in "copy 64 bytes to the device".
+Error error_of(const CudaApi& api, cudaError_t status, const std::string& doing, Device device);
+
+inline void check(const CudaApi& api, cudaError_t status, const char* doing, Device device) {
+  if (status != cudaSuccess) throw error_of(api, status, doing, device);
+}
+
+}  // namespace lamina::cuda

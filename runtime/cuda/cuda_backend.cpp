@@ -1,0 +1,268 @@
+#include "runtime/cuda/cuda_backend.h"
+
+#include <cstdint>
+#include <cstdlib>
+#include <limits>
+
+#include "runtime/cuda/graph_capture.h"
+
+namespace lamina {
+
+Backend& cuda_backend() {
+  // Never destroyed: tensors may outlive every other static object.
+  static auto* backend = new cuda::CudaBackend(cuda::cudart_api());
+  return *backend;
+}
+
+namespace cuda {
+namespace {
+
+cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native); }
+cudaEvent_t native(const Event& event) { return static_cast<cudaEvent_t>(event.native); }
+
+std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
+
+// What cudart says is misleading: without any driver it is "the driver version is insufficient".
+std::string explain(const CudaApi& api, cudaError_t status, int count) {
+  int driver = 0, runtime = 0;
+  api.driver_version(&driver);
+  api.runtime_version(&runtime);
+  api.take_last_error();
+  if (driver == 0) {
+    return "there is no NVIDIA driver: libcuda.so.1 was not found or does not load. Install the driver; in a container, pass the GPUs on "
+           "(docker run --gpus all)";
+  }
+  if (status == cudaErrorInsufficientDriver) {
+    return cat("the NVIDIA driver is too old: it supports CUDA ", version_text(driver), " and Lamina was built with CUDA ",
+               version_text(runtime), ". Update the driver");
+  }
+  if (status == cudaErrorNoDevice || (status == cudaSuccess && count == 0)) {
+    const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+    return visible ? cat("there is a driver, but no GPU that this process may use: CUDA_VISIBLE_DEVICES is '", visible,
+                         "'. Unset it to see all")
+                   : std::string(
+                         "there is a driver, but it finds no GPU. nvidia-smi should list one; in a container, pass the GPUs on (docker run "
+                         "--gpus all)");
+  }
+  if (status == cudaErrorInitializationError) {
+    return "CUDA cannot be used in a process that was forked after CUDA was started in its parent. Start worker processes with spawn "
+           "instead of fork";
+  }
+  return cat("the NVIDIA driver (CUDA ", version_text(driver), ") says ", api.error_name(status), " (", static_cast<int>(status),
+             "): ", api.error_text(status));
+}
+
+cudaMemcpyKind cuda_kind(CopyKind kind) {
+  switch (kind) {
+    case CopyKind::within_device: return cudaMemcpyDeviceToDevice;
+    case CopyKind::to_device: return cudaMemcpyHostToDevice;
+    case CopyKind::to_host: break;
+  }
+  return cudaMemcpyDeviceToHost;
+}
+
+}  // namespace
+
+CurrentDevice::CurrentDevice(const CudaApi& api, Device device) : api_(api) {
+  check(api, api.get_device(&before_), "ask for the current device", device);
+  if (before_ == device.index) return;
+  check(api, api.set_device(device.index), "make the device current", device);
+  changed_ = true;
+}
+
+CurrentDevice::~CurrentDevice() {
+  if (changed_) api_.set_device(before_);
+}
+
+const CudaBackend::Found& CudaBackend::found() {
+  std::call_once(asked_, [this] {
+    int count = 0;
+    const cudaError_t status = api_.device_count(&count);
+    if (status == cudaSuccess && count > 0) {
+      found_.count = count;
+      for (int i = 0; i < count; ++i) opened_.push_back(std::make_unique<Opened>());
+    } else {
+      found_.reason = explain(api_, status, count);
+    }
+  });
+  return found_;
+}
+
+void CudaBackend::require(Device device) {
+  const Found& now = found();
+  if (device.index >= 0 && device.index < now.count) return;
+  throw Error(ErrorKind::device,
+              {.what = cat("there is no device ", text(device)),
+               .where = "cuda",
+               .why = now.count ? cat("this machine has ", now.count, now.count == 1 ? " GPU" : " GPUs", ", counted from 0") : now.reason,
+               .fix = now.count ? "use a smaller number, or look at CUDA_VISIBLE_DEVICES" : "use 'cpu', or make a GPU available"});
+}
+
+CudaBackend::Opened& CudaBackend::open(Device device) {
+  require(device);
+  Opened& opened = *opened_[static_cast<size_t>(device.index)];
+  std::call_once(opened.once, [&] {
+    if (!opened.stream.native) opened.stream = create_stream(device);  // there already if what follows failed the first time
+    int pools = 0;
+    check(api_, api_.device_attribute(&pools, cudaDevAttrMemoryPoolsSupported, device.index), "ask for memory pools", device);
+    if (!pools) return;
+    cudaMemPoolProps wanted{};
+    wanted.allocType = cudaMemAllocationTypePinned;
+    wanted.location = {.type = cudaMemLocationTypeDevice, .id = device.index};
+    check(api_, api_.pool_create(&opened.pool, &wanted), "make a memory pool", device);
+    // Freed memory stays in the pool: giving it back to the driver at every synchronization would stall each step.
+    uint64_t keep = std::numeric_limits<uint64_t>::max();
+    check(api_, api_.pool_set(opened.pool, cudaMemPoolAttrReleaseThreshold, &keep), "set up the memory pool", device);
+  });
+  return opened;
+}
+
+DeviceProperties CudaBackend::properties(Device device) {
+  require(device);
+  cudaDeviceProp p{};
+  check(api_, api_.device_properties(&p, device.index), "ask for the device's properties", device);
+  return {.name = p.name,
+          .memory = static_cast<int64_t>(p.totalGlobalMem),
+          .compute_capability = p.major * 10 + p.minor,
+          .multiprocessors = p.multiProcessorCount,
+          .shared_memory_per_block = static_cast<int64_t>(p.sharedMemPerBlockOptin),
+          .threads = 1};
+}
+
+Stream CudaBackend::default_stream(Device device) { return open(device).stream; }
+
+Stream CudaBackend::create_stream(Device device) {
+  require(device);
+  CurrentDevice current(api_, device);
+  cudaStream_t made = nullptr;
+  check(api_, api_.stream_create(&made, cudaStreamNonBlocking), "make a stream", device);
+  return {.backend = this, .device = device, .native = made};
+}
+
+void CudaBackend::destroy_stream(Stream& stream) {
+  if (!stream.native) return;
+  {
+    std::lock_guard lock(errors_mutex_);
+    errors_.erase(stream.native);
+  }
+  const cudaError_t status = api_.stream_destroy(native(stream));
+  stream.native = nullptr;
+  if (status != cudaErrorCudartUnloading) check(api_, status, "destroy a stream", stream.device);
+}
+
+Event CudaBackend::create_event(Device device) {
+  require(device);
+  CurrentDevice current(api_, device);
+  cudaEvent_t made = nullptr;
+  check(api_, api_.event_create(&made, cudaEventDisableTiming), "make an event", device);
+  return {.backend = this, .native = made};
+}
+
+void CudaBackend::destroy_event(Event& event) {
+  if (event.native) api_.event_destroy(native(event));
+  event.native = nullptr;
+}
+
+void CudaBackend::record(Stream& stream, Event& event) {
+  CurrentDevice current(api_, stream.device);
+  check(api_, api_.event_record(native(event), native(stream)), "record an event", stream.device);
+}
+
+void CudaBackend::wait(Stream& stream, Event& event) {
+  CurrentDevice current(api_, stream.device);
+  check(api_, api_.stream_wait(native(stream), native(event), 0), "wait for an event", stream.device);
+}
+
+void CudaBackend::keep_error(const Stream& stream, const Error& error) {
+  std::lock_guard lock(errors_mutex_);
+  errors_.emplace(stream.native, error);
+}
+
+void CudaBackend::synchronize(Stream& stream) {
+  const cudaError_t status = api_.stream_synchronize(native(stream));
+  std::optional<Error> first;
+  {
+    std::lock_guard lock(errors_mutex_);
+    if (const auto kept = errors_.find(stream.native); kept != errors_.end()) {
+      first.emplace(kept->second);
+      errors_.erase(kept);
+    }
+  }
+  if (first) throw *first;
+  check(api_, status, "finish what was started on the stream", stream.device);
+}
+
+void* CudaBackend::try_allocate(Opened& opened, Stream& stream, size_t bytes, cudaError_t* status) {
+  void* data = nullptr;
+  *status = opened.pool ? api_.allocate_from_pool(&data, bytes, opened.pool, native(stream)) : api_.allocate(&data, bytes);
+  if (*status == cudaErrorMemoryAllocation) api_.take_last_error();
+  return *status == cudaSuccess ? data : nullptr;
+}
+
+void* CudaBackend::allocate(Stream& stream, size_t bytes) {
+  if (bytes == 0) return nullptr;
+  Opened& opened = open(stream.device);
+  CurrentDevice current(api_, stream.device);
+  cudaError_t status = cudaSuccess;
+  void* data = try_allocate(opened, stream, bytes, &status);
+  if (status == cudaErrorMemoryAllocation && opened.pool) {
+    // What other streams have freed may only be taken when they are done.
+    check(api_, api_.stream_synchronize(native(stream)), "finish what was started on the stream", stream.device);
+    check(api_, api_.pool_trim(opened.pool, 0), "give cached memory back", stream.device);
+    data = try_allocate(opened, stream, bytes, &status);
+  }
+  if (status == cudaErrorMemoryAllocation) throw_out_of_memory(opened, stream.device, bytes);
+  check(api_, status, "allocate memory", stream.device);
+  return data;
+}
+
+void CudaBackend::throw_out_of_memory(Opened& opened, Device device, size_t bytes) {
+  size_t unused = 0, total = 0;
+  uint64_t reserved = 0, used = 0;
+  api_.memory_info(&unused, &total);
+  if (opened.pool) {
+    api_.pool_get(opened.pool, cudaMemPoolAttrReservedMemCurrent, &reserved);
+    api_.pool_get(opened.pool, cudaMemPoolAttrUsedMemCurrent, &used);
+  }
+  throw Error(ErrorKind::out_of_memory,
+              {.what = cat("out of memory on ", text(device), ": asked for ", bytes, " bytes"),
+               .where = text(device),
+               .why = cat("free: ", unused, " of ", total, " bytes; used by Lamina: ", used, "; cached by Lamina: ", reserved - used),
+               .fix = "use a smaller batch, drop tensors that are no longer needed, or end other programs that use this GPU"});
+}
+
+void CudaBackend::free(Stream& stream, void* data, size_t) {
+  if (!data) return;
+  Opened& opened = open(stream.device);
+  const cudaError_t status = opened.pool ? api_.free_to_pool(data, native(stream)) : api_.free(data);
+  // Destructors call this, so a failure is kept for the stream's next wait. While the process ends CUDA is gone already.
+  if (status != cudaSuccess && status != cudaErrorCudartUnloading) keep_error(stream, error_of(api_, status, "free memory", stream.device));
+}
+
+void CudaBackend::copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) {
+  if (bytes == 0) return;
+  CurrentDevice current(api_, stream.device);
+  const cudaError_t status = api_.copy(to, from, bytes, cuda_kind(kind), native(stream));
+  if (status != cudaSuccess) throw error_of(api_, status, cat("copy ", bytes, " bytes"), stream.device);
+}
+
+void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) {
+  if (!kernel) {
+    throw Error(ErrorKind::device, {.what = cat(name, ": there is no kernel for a GPU"),
+                                    .where = text(stream.device),
+                                    .why = "this operation has only a CPU kernel so far",
+                                    .fix = "run it on 'cpu'"});
+  }
+  CurrentDevice current(api_, stream.device);
+  kernel.run(call);
+  const cudaError_t status = api_.take_last_error();
+  if (status != cudaSuccess) throw error_of(api_, status, cat("launch ", name), stream.device);
+}
+
+std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {
+  CurrentDevice current(api_, stream.device);
+  return capture_graph(api_, stream, launches);
+}
+
+}  // namespace cuda
+}  // namespace lamina

@@ -1,0 +1,82 @@
+// CudaBackend: NVIDIA GPUs over a table of cudart calls. Nothing is asked of CUDA before the first question about a device.
+#pragma once
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "runtime/cuda/check.h"
+#include "runtime/cuda/cuda_api.h"
+#include "runtime/device/backend.h"
+
+namespace lamina::cuda {
+
+class CudaBackend final : public Backend {
+ public:
+  explicit CudaBackend(const CudaApi& api) : api_(api) {}
+
+  const char* name() const override { return "cuda"; }
+  int device_count() override { return found().count; }
+  std::string unavailable_reason() override { return found().reason; }
+  DeviceProperties properties(Device device) override;
+
+  Stream default_stream(Device device) override;
+  Stream create_stream(Device device) override;
+  void destroy_stream(Stream& stream) override;
+  Event create_event(Device device) override;
+  void destroy_event(Event& event) override;
+  void record(Stream& stream, Event& event) override;
+  void wait(Stream& stream, Event& event) override;
+  void synchronize(Stream& stream) override;
+
+  void* allocate(Stream& stream, size_t bytes) override;
+  void free(Stream& stream, void* data, size_t bytes) override;
+  void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override;
+
+  void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
+  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override;
+
+ private:
+  struct Found {
+    int count = 0;
+    std::string reason;  // why count is 0
+  };
+  // What is made on a device's first use and kept.
+  struct Opened {
+    std::once_flag once;
+    Stream stream;
+    cudaMemPool_t pool = nullptr;  // null where the driver has no memory pools
+  };
+
+  const Found& found();
+  Opened& open(Device device);
+  void require(Device device);
+  void* try_allocate(Opened& opened, Stream& stream, size_t bytes, cudaError_t* status);
+  [[noreturn]] void throw_out_of_memory(Opened& opened, Device device, size_t bytes);
+  void keep_error(const Stream& stream, const Error& error);
+
+  const CudaApi& api_;
+  std::once_flag asked_;
+  Found found_;
+  std::vector<std::unique_ptr<Opened>> opened_;  // one per device
+  std::mutex errors_mutex_;
+  std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
+};
+
+// Makes a device current and on leaving the one that was, for the sake of other libraries in the process.
+class CurrentDevice {
+ public:
+  CurrentDevice(const CudaApi& api, Device device);
+  ~CurrentDevice();
+  CurrentDevice(const CurrentDevice&) = delete;
+  CurrentDevice& operator=(const CurrentDevice&) = delete;
+
+ private:
+  const CudaApi& api_;
+  int before_ = 0;
+  bool changed_ = false;
+};
+
+}  // namespace lamina::cuda

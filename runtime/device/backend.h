@@ -1,0 +1,64 @@
+// Backend: what the runtime needs from a device kind. One subclass per kind; nothing else asks "is it CUDA?".
+#pragma once
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/device/kernel.h"
+#include "runtime/device/stream.h"
+
+namespace lamina {
+
+enum class CopyKind : uint8_t { within_device, to_device, to_host };
+
+// A recorded sequence of launches that can be run again (a CUDA graph; a list on the CPU).
+class Replayable {
+ public:
+  virtual ~Replayable() = default;
+  virtual void replay(Stream& stream) = 0;
+};
+
+class LAMINA_API Backend {
+ public:
+  virtual ~Backend() = default;
+  virtual const char* name() const = 0;
+  virtual int device_count() = 0;
+  virtual std::string unavailable_reason() = 0;  // "" when device_count() > 0
+  virtual DeviceProperties properties(Device device) = 0;
+
+  virtual Stream default_stream(Device device) = 0;  // made on first use, lives as long as the process
+  virtual Stream create_stream(Device device) = 0;
+  virtual void destroy_stream(Stream& stream) = 0;
+  virtual Event create_event(Device device) = 0;
+  virtual void destroy_event(Event& event) = 0;
+  virtual void record(Stream& stream, Event& event) = 0;
+  virtual void wait(Stream& stream, Event& event) = 0;  // what follows on the stream starts after the event
+  virtual void synchronize(Stream& stream) = 0;         // throws the stream's first error, once
+
+  virtual void* allocate(Stream& stream, size_t bytes) = 0;  // 64-byte aligned; throws out_of_memory with asked, free, cached
+  virtual void free(Stream& stream, void* data, size_t bytes) = 0;
+  virtual void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) = 0;
+
+  // The only way a kernel starts. `name` is the instruction's, for profilers and errors. The views and arguments must stay
+  // alive until the stream has been synchronized.
+  virtual void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) = 0;
+  // Compiles source for a device (NVRTC). Backends that cannot say so.
+  virtual Kernel compile(Device device, const std::string& source, const std::string& entry);
+  virtual std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches);
+};
+
+LAMINA_API Backend& cpu_backend();
+LAMINA_API Backend& cuda_backend();
+LAMINA_API Backend& null_backend();  // accepts every call, runs nothing, keeps a record
+LAMINA_API Backend& backend_of(DeviceKind kind);
+inline Backend& backend_of(Device device) { return backend_of(device.kind); }
+
+// What the null backend was asked to do, in order ("allocate 4096 bytes on null:h100", "launch dense on null:h100", ...).
+LAMINA_API std::vector<std::string> take_null_record();
+
+// Throws device-unavailable with the backend's reason when the device does not exist.
+LAMINA_API void require_device(Device device);
+
+}  // namespace lamina

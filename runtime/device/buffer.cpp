@@ -1,0 +1,60 @@
+#include "runtime/device/buffer.h"
+
+#include <cstring>
+
+namespace lamina {
+
+Buffer::Buffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
+  Stream stream = backend_of(device).default_stream(device);
+  data_ = backend_of(device).allocate(stream, bytes);
+}
+
+Buffer::Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner) : device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
+
+Buffer::~Buffer() {
+  if (owner_ || !data_) return;
+  try {
+    Stream stream = backend_of(device_).default_stream(device_);
+    backend_of(device_).free(stream, data_, bytes_);
+  } catch (...) {  // a destructor has nobody to tell; the stream keeps the error
+  }
+}
+
+namespace {
+void copy(Device on, void* to, const void* from, size_t bytes, CopyKind kind) {
+  if (bytes == 0) return;
+  Backend& backend = backend_of(on);
+  Stream stream = backend.default_stream(on);
+  backend.copy(stream, to, from, bytes, kind);
+  backend.synchronize(stream);
+}
+}  // namespace
+
+BufferRef copy_to(Device device, const BufferRef& buffer, size_t bytes) {
+  auto out = std::make_shared<Buffer>(device, bytes);
+  bool host_source = buffer->device().kind == DeviceKind::cpu, host_target = device.kind == DeviceKind::cpu;
+  if (host_target) copy_to_host(out->data(), buffer, 0, bytes);
+  else copy(device, out->data(), buffer->data(), bytes, host_source ? CopyKind::to_device : CopyKind::within_device);
+  return out;
+}
+
+void copy_to_host(void* to, const BufferRef& buffer, size_t offset, size_t bytes) {
+  const char* from = static_cast<const char*>(buffer->data()) + offset;
+  if (buffer->device().kind == DeviceKind::cpu) {
+    if (bytes) std::memcpy(to, from, bytes);
+  } else {
+    copy(buffer->device(), to, from, bytes, CopyKind::to_host);
+  }
+}
+
+BufferRef copy_from_host(Device device, const void* from, size_t bytes) {
+  auto out = std::make_shared<Buffer>(device, bytes);
+  if (device.kind == DeviceKind::cpu) {
+    if (bytes) std::memcpy(out->data(), from, bytes);
+  } else {
+    copy(device, out->data(), from, bytes, CopyKind::to_device);
+  }
+  return out;
+}
+
+}  // namespace lamina

@@ -1,0 +1,38 @@
+// Buffer: one reference-counted allocation. Tensors share it; the last one frees it.
+#pragma once
+#include <cstddef>
+#include <memory>
+
+#include "runtime/device/backend.h"
+
+namespace lamina {
+
+class LAMINA_API Buffer {
+ public:
+  Buffer(Device device, size_t bytes);  // uninitialised memory on the device's default stream
+  // Memory that somebody else owns, kept alive by `owner` (DLPack, NumPy).
+  Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner);
+  ~Buffer();
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+  Device device() const { return device_; }
+  bool foreign() const { return owner_ != nullptr; }
+
+ private:
+  Device device_;
+  void* data_ = nullptr;
+  size_t bytes_ = 0;
+  std::shared_ptr<void> owner_;
+};
+
+using BufferRef = std::shared_ptr<Buffer>;
+
+// A copy of `buffer`'s first `bytes` on `device`, finished when this returns.
+LAMINA_API BufferRef copy_to(Device device, const BufferRef& buffer, size_t bytes);
+LAMINA_API void copy_to_host(void* to, const BufferRef& buffer, size_t offset, size_t bytes);
+LAMINA_API BufferRef copy_from_host(Device device, const void* from, size_t bytes);
+
+}  // namespace lamina

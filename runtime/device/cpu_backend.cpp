@@ -1,0 +1,204 @@
+#include <pthread.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/core/config.h"
+#include "runtime/core/error.h"
+#include "runtime/device/allocator.h"
+#include "runtime/device/backend.h"
+#include "runtime/device/cpu_stream.h"
+
+namespace lamina {
+namespace {
+
+// What this process may use: the machine's memory, or its control group's limit.
+int64_t machine_memory() {
+  int64_t bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
+  int64_t limit = 0;
+  if (std::ifstream file("/sys/fs/cgroup/memory.max"); file >> limit && limit > 0) bytes = std::min(bytes, limit);
+  return bytes;
+}
+
+std::string processor_name() {
+  std::ifstream file("/proc/cpuinfo");
+  for (std::string line; std::getline(file, line);)
+    if (line.starts_with("model name")) return line.substr(std::min(line.size(), line.find(':') + 2));
+  return "cpu";
+}
+
+std::shared_ptr<CpuEvent>& event_of(Event& event) { return *static_cast<std::shared_ptr<CpuEvent>*>(event.native); }
+CpuStream& stream_of(Stream& stream) { return *static_cast<CpuStream*>(stream.native); }
+
+// Views, arguments and kernels stay as they are between replays, so the tasks are kept as they were submitted.
+class RecordedTasks final : public Replayable {
+ public:
+  explicit RecordedTasks(std::vector<CpuStream::Task> tasks) : tasks_(std::move(tasks)) {}
+  void replay(Stream& stream) override {
+    CpuStream& s = stream_of(stream);
+    for (const CpuStream::Task& task : tasks_) s.submit(task);
+  }
+
+ private:
+  std::vector<CpuStream::Task> tasks_;
+};
+
+class CpuBackend final : public Backend {
+ public:
+  CpuBackend() : memory_(machine_memory()), processor_(processor_name()) {
+    for (int i = 0; i < config::cpu_devices(); ++i) {
+      Device device{DeviceKind::cpu, 0, int16_t(i)};
+      devices_.push_back(std::make_unique<State>(device, size_t(memory_ / config::cpu_devices())));
+    }
+  }
+
+  const char* name() const override { return "cpu"; }
+  int device_count() override { return int(devices_.size()); }
+  std::string unavailable_reason() override { return ""; }
+  DeviceProperties properties(Device device) override {
+    (void)state(device);
+    return {.name = processor_, .memory = memory_ / device_count(), .threads = config::threads()};
+  }
+
+  Stream default_stream(Device device) override { return {this, device, &state(device).stream}; }
+  Stream create_stream(Device device) override {
+    (void)state(device);
+    return {this, device, new CpuStream(device, false)};
+  }
+  void destroy_stream(Stream& stream) override {
+    if (!stream.native) return;
+    if (stream.native == &state(stream.device).stream) internal_error(cat("the default stream of ", stream.device, " was destroyed"));
+    delete &stream_of(stream);
+    stream.native = nullptr;
+  }
+
+  Event create_event(Device) override { return {this, new std::shared_ptr<CpuEvent>(std::make_shared<CpuEvent>())}; }
+  void destroy_event(Event& event) override {
+    delete static_cast<std::shared_ptr<CpuEvent>*>(event.native);
+    event.native = nullptr;
+  }
+  void record(Stream& stream, Event& event) override {
+    std::shared_ptr<CpuEvent> e = event_of(event);
+    CpuStream& s = stream_of(stream);
+    if (s.idle()) {
+      std::lock_guard lock(e->mutex);
+      e->process = fork_count();
+      e->reached = ++e->recorded;
+      e->changed.notify_all();
+      return;
+    }
+    std::unique_lock lock(e->mutex);
+    e->process = fork_count();
+    uint64_t ticket = ++e->recorded;
+    lock.unlock();
+    s.submit({.run = [e = std::move(e), ticket] { e->reach(ticket); }, .name = "", .always = true});
+  }
+  void wait(Stream& stream, Event& event) override {
+    std::shared_ptr<CpuEvent> e = event_of(event);
+    CpuStream& s = stream_of(stream);
+    std::unique_lock lock(e->mutex);
+    uint64_t ticket = e->recorded;
+    if (e->reached >= ticket || e->process != fork_count()) return;
+    lock.unlock();
+    s.enqueue({.run =
+                   [e = std::move(e), ticket] {
+                     std::unique_lock lock(e->mutex);
+                     e->changed.wait(lock, [&] { return e->reached >= ticket; });
+                   },
+               .name = "", .always = true});
+  }
+  void synchronize(Stream& stream) override { stream_of(stream).synchronize(); }
+
+  void* allocate(Stream& stream, size_t bytes) override { return state(stream.device).allocator.allocate(bytes); }
+  void free(Stream& stream, void* data, size_t bytes) override {
+    Allocator& allocator = state(stream.device).allocator;
+    CpuStream& s = stream_of(stream);
+    if (s.idle()) return allocator.free(data, bytes);
+    s.submit({.run = [&allocator, data, bytes] { allocator.free(data, bytes); }, .name = "", .always = true});
+  }
+  void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind) override {
+    if (bytes == 0) return;
+    CpuStream& s = stream_of(stream);
+    if (s.idle()) {
+      std::memmove(to, from, bytes);
+      return;
+    }
+    s.submit({.run = [to, from, bytes] { std::memmove(to, from, bytes); }, .name = "copy"});
+  }
+
+  void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override {
+    CpuStream& s = stream_of(stream);
+    if (s.idle()) {
+      try {
+        kernel.run(call);
+      } catch (const Error& e) {
+        throw e.at(cat("instruction ", name));
+      }
+      return;
+    }
+    // The lists of views may be the caller's locals; the views themselves outlive the launch.
+    struct Deferred {
+      Stream stream;
+      Kernel kernel;
+      std::vector<const View*> in, out;
+    };
+    auto d = std::make_shared<Deferred>(
+        Deferred{stream, kernel, {call.in.begin(), call.in.end()}, {call.out.begin(), call.out.end()}});
+    const void* args = call.args;
+    s.submit({.run = [d, args] { d->kernel.run({.stream = d->stream, .args = args, .in = d->in, .out = d->out}); }, .name = name});
+  }
+
+  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override {
+    CpuStream& s = stream_of(stream);
+    s.begin_recording();
+    try {
+      launches();
+    } catch (...) {
+      s.end_recording();
+      throw;
+    }
+    return std::make_unique<RecordedTasks>(s.end_recording());
+  }
+
+  void before_fork() {
+    for (auto& d : devices_) d->allocator.mutex().lock();
+  }
+  void after_fork() {
+    for (auto& d : devices_) d->allocator.mutex().unlock();
+  }
+
+ private:
+  struct State {
+    State(Device device, size_t memory) : allocator(text(device), memory), stream(device, true) {}
+    Allocator allocator;
+    CpuStream stream;
+  };
+
+  State& state(Device device) {
+    if (device.kind == DeviceKind::cpu && device.index >= 0 && device.index < int(devices_.size())) return *devices_[size_t(device.index)];
+    throw Error(ErrorKind::device, {.what = cat("there is no device ", device), .where = "",
+                                    .why = cat("the CPU is split into ", devices_.size(), devices_.size() == 1 ? " device" : " devices"),
+                                    .fix = "set LAMINA_CPU_DEVICES to split it into more"});
+  }
+
+  const int64_t memory_;
+  const std::string processor_;
+  std::vector<std::unique_ptr<State>> devices_;
+};
+
+CpuBackend& the_backend() {
+  static CpuBackend* backend = [] {
+    auto* made = new CpuBackend;  // never deleted: tensors may outlive every static object
+    pthread_atfork([] { the_backend().before_fork(); }, [] { the_backend().after_fork(); }, [] { the_backend().after_fork(); });
+    return made;
+  }();
+  return *backend;
+}
+
+}  // namespace
+
+Backend& cpu_backend() { return the_backend(); }
+
+}  // namespace lamina

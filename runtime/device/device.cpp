@@ -1,0 +1,59 @@
+#include "runtime/device/device.h"
+
+#include <charconv>
+
+#include "runtime/core/error.h"
+
+namespace lamina {
+
+const std::vector<DeviceProperties>& null_models() {
+  constexpr int64_t kKiB = 1024, kGiB = int64_t(1) << 30;
+  static const std::vector<DeviceProperties> models{
+      {.name = "h100", .memory = 80 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB},
+      {.name = "h200", .memory = 141 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB},
+      {.name = "a100", .memory = 80 * kGiB, .compute_capability = 80, .multiprocessors = 108, .shared_memory_per_block = 163 * kKiB},
+      {.name = "rtx3090", .memory = 24 * kGiB, .compute_capability = 86, .multiprocessors = 82, .shared_memory_per_block = 99 * kKiB},
+      {.name = "rtx4090", .memory = 24 * kGiB, .compute_capability = 89, .multiprocessors = 128, .shared_memory_per_block = 99 * kKiB},
+      {.name = "b200", .memory = 180 * kGiB, .compute_capability = 100, .multiprocessors = 148, .shared_memory_per_block = 227 * kKiB},
+  };
+  return models;
+}
+
+std::string text(Device d) {
+  switch (d.kind) {
+    case DeviceKind::cpu: return cat("cpu:", d.index);
+    case DeviceKind::gpu: return cat("gpu:", d.index);
+    case DeviceKind::null: break;
+  }
+  return cat("null:", null_models().at(d.model).name, d.index ? cat(":", d.index) : "");
+}
+
+Device parse_device(std::string_view s) {
+  auto bad = [&] {
+    return Error(ErrorKind::not_found, {.what = cat("'", s, "' is not a device"), .where = "", .why = "a device is written cpu:0, gpu:0 or null:h100",
+                                        .fix = "see lm.config.list_devices()"});
+  };
+  auto number = [&](std::string_view t) {
+    int16_t n = 0;
+    auto [end, code] = std::from_chars(t.data(), t.data() + t.size(), n);
+    if (code != std::errc() || end != t.data() + t.size() || n < 0) throw bad();
+    return n;
+  };
+  size_t colon = s.find(':');
+  std::string_view kind = s.substr(0, colon), rest = colon == std::string_view::npos ? std::string_view("0") : s.substr(colon + 1);
+  if (kind == "cpu") return {DeviceKind::cpu, 0, number(rest)};
+  if (kind == "gpu") return {DeviceKind::gpu, 0, number(rest)};
+  if (kind == "null" && colon != std::string_view::npos) {
+    size_t second = rest.find(':');
+    std::string model(rest.substr(0, second));
+    std::vector<std::string> names;
+    for (size_t i = 0; i < null_models().size(); ++i) {
+      names.push_back(null_models()[i].name);
+      if (names.back() == model) return {DeviceKind::null, uint8_t(i), second == std::string_view::npos ? int16_t(0) : number(rest.substr(second + 1))};
+    }
+    throw unknown_name("null device model", model, names);
+  }
+  throw bad();
+}
+
+}  // namespace lamina

@@ -1,0 +1,24 @@
+// Kernel: a function chosen for given dtypes and attributes, ready to run on views. KernelCall: one run of it.
+#pragma once
+#include <memory>
+#include <span>
+
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina {
+
+struct KernelCall {
+  Stream& stream;
+  const void* args;  // the kernel's own immutable arguments
+  std::span<const View* const> in;
+  std::span<const View* const> out;
+};
+
+struct Kernel {
+  void (*run)(const KernelCall&) = nullptr;  // called by Backend::launch only
+  std::shared_ptr<const void> args;
+  explicit operator bool() const { return run != nullptr; }
+};
+
+}  // namespace lamina

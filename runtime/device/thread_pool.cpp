@@ -1,0 +1,162 @@
+#include "runtime/device/thread_pool.h"
+
+#include <pthread.h>
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <memory>
+#include <system_error>
+#include <thread>
+#include <vector>
+
+#include "runtime/core/config.h"
+#include "runtime/device/signal.h"
+#include "runtime/device/worker_count.h"
+
+namespace lamina {
+namespace {
+
+constexpr int kMaxDevices = 1024;
+class NoBarrier final : public ThreadPool::Barrier {
+ public:
+  void wait() override {}
+};
+
+// The phase changes when the last thread arrives; nobody can arrive for the next phase before it has seen this one.
+class PhaseBarrier final : public ThreadPool::Barrier {
+ public:
+  void start(uint32_t threads, bool spin) {
+    threads_ = threads;
+    spin_ = spin;
+  }
+  void wait() override {
+    uint32_t phase = phase_.value();
+    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
+      arrived_.store(0, std::memory_order_relaxed);
+      phase_.advance();
+    } else {
+      phase_.wait_while(phase, spin_);
+    }
+  }
+
+ private:
+  uint32_t threads_ = 1;
+  bool spin_ = false;
+  alignas(64) std::atomic<uint32_t> arrived_{0};
+  alignas(64) Signal phase_;
+};
+
+thread_local bool inside_job = false;
+
+class Pool final : public ThreadPool {
+ public:
+  void run(int threads, Job job, void* context) override {
+    threads = std::min(threads, config::threads());
+    if (threads > 1 && !inside_job && !busy_.exchange(true, std::memory_order_acquire)) {
+      run_on_workers(threads, job, context);
+    } else {
+      NoBarrier barrier;
+      job(context, 0, 1, barrier);
+    }
+  }
+
+ private:
+  struct alignas(64) Worker {
+    Signal tickets;  // one per job that this worker takes part in
+    std::thread thread;
+  };
+
+  void run_on_workers(int threads, Job job, void* context) {
+    threads = std::min(threads, 1 + grow(threads - 1));
+    job_ = job;
+    context_ = context;
+    threads_ = threads;
+    spin_ = may_spin();
+    error_ = nullptr;
+    failed_.store(false, std::memory_order_relaxed);
+    barrier_.start(uint32_t(threads), spin_);
+    running_.store(threads - 1, std::memory_order_relaxed);
+    for (int i = 0; i < threads - 1; ++i) workers_[size_t(i)]->tickets.advance();
+    inside_job = true;
+    work(0);
+    inside_job = false;
+    for (;;) {
+      uint32_t seen = done_.value();
+      if (running_.load(std::memory_order_acquire) == 0) break;
+      done_.wait_while(seen, spin_);
+    }
+    std::exception_ptr error = std::move(error_);
+    busy_.store(false, std::memory_order_release);
+    if (error) std::rethrow_exception(error);
+  }
+
+  void work(int thread) {
+    try {
+      job_(context_, thread, threads_, barrier_);
+    } catch (...) {
+      if (!failed_.exchange(true)) error_ = std::current_exception();
+    }
+  }
+
+  // Starts workers until there are `wanted`; returns how many there are, fewer when the system has no more threads to give.
+  int grow(int wanted) {
+    while (int(workers_.size()) < wanted) {
+      auto worker = std::make_unique<Worker>();
+      try {
+        worker->thread = std::thread([this, w = worker.get(), number = int(workers_.size()) + 1] { serve(*w, number); });
+      } catch (const std::system_error&) {
+        break;
+      }
+      count_worker(1);
+      workers_.push_back(std::move(worker));
+    }
+    return int(workers_.size());
+  }
+
+  void serve(Worker& self, int number) {
+    inside_job = true;
+    for (uint32_t seen = 0;; ++seen) {
+      self.tickets.wait_while(seen, may_spin());
+      work(number);
+      if (running_.fetch_sub(1, std::memory_order_acq_rel) == 1) done_.advance();
+    }
+  }
+
+  std::atomic<bool> busy_{false};
+  std::vector<std::unique_ptr<Worker>> workers_;  // changed only by the caller that holds busy_
+  Job job_ = nullptr;
+  void* context_ = nullptr;
+  int threads_ = 1;
+  bool spin_ = false;
+  std::exception_ptr error_;
+  std::atomic<bool> failed_{false};
+  PhaseBarrier barrier_;
+  alignas(64) std::atomic<int> running_{0};
+  alignas(64) Signal done_;
+};
+
+std::atomic<Pool*> pools[kMaxDevices];
+
+// A child process has none of its parent's workers: it gets new pools. The old ones are left alone, for their state may be
+// half changed.
+void forget_pools() {
+  for (auto& pool : pools) pool.store(nullptr, std::memory_order_relaxed);
+  inside_job = false;
+}
+
+}  // namespace
+
+ThreadPool& ThreadPool::of(Device device) {
+  auto& slot = pools[size_t(std::clamp<int>(device.index, 0, kMaxDevices - 1))];
+  Pool* pool = slot.load(std::memory_order_acquire);
+  if (!pool) {
+    static const int registered = pthread_atfork(nullptr, nullptr, forget_pools);
+    (void)registered;
+    auto fresh = std::make_unique<Pool>();  // never deleted: its workers run until the process ends
+    if (slot.compare_exchange_strong(pool, fresh.get(), std::memory_order_acq_rel)) pool = fresh.release();
+  }
+  return *pool;
+}
+
+}  // namespace lamina

@@ -1,0 +1,282 @@
+#include "runtime/cuda/cuda_backend.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+#include "tests/cuda/fake_cuda.h"
+
+namespace lamina::cuda {
+namespace {
+
+constexpr Device gpu(int index) { return {.kind = DeviceKind::gpu, .model = 0, .index = static_cast<int16_t>(index)}; }
+
+class Cuda : public testing::Test {
+ protected:
+  Cuda() {
+    unsetenv("CUDA_VISIBLE_DEVICES");
+    FakeCuda::reset();
+  }
+  ~Cuda() override { FakeCuda::reset(); }
+
+  template <class F>
+  Error error_from(F&& f) {
+    try {
+      f();
+    } catch (const Error& e) {
+      return e;
+    }
+    ADD_FAILURE() << "no error";
+    return Error(ErrorKind::internal, {});
+  }
+  int times(const std::string& call) {
+    return static_cast<int>(std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c.starts_with(call); }));
+  }
+
+  FakeCuda& fake = FakeCuda::now();
+  CudaBackend backend{fake_api()};
+};
+
+TEST_F(Cuda, AsksNothingBeforeTheFirstQuestion) { EXPECT_TRUE(fake.calls.empty()); }
+
+TEST_F(Cuda, CountsDevicesOnce) {
+  EXPECT_EQ(backend.device_count(), 2);
+  EXPECT_EQ(backend.unavailable_reason(), "");
+  EXPECT_EQ(times("device_count"), 1);
+}
+
+TEST_F(Cuda, SaysThatThereIsNoDriver) {
+  fake.driver = 0;
+  fake.count_status = cudaErrorInsufficientDriver;  // what static cudart answers then
+  EXPECT_EQ(backend.device_count(), 0);
+  EXPECT_TRUE(backend.unavailable_reason().starts_with("there is no NVIDIA driver")) << backend.unavailable_reason();
+}
+
+TEST_F(Cuda, SaysThatTheDriverIsTooOld) {
+  fake.driver = 12040;
+  fake.runtime = 13010;
+  fake.count_status = cudaErrorInsufficientDriver;
+  EXPECT_EQ(backend.unavailable_reason(),
+            "the NVIDIA driver is too old: it supports CUDA 12.4 and Lamina was built with CUDA 13.1. Update the driver");
+}
+
+TEST_F(Cuda, SaysThatThereIsNoDevice) {
+  fake.count_status = cudaErrorNoDevice;
+  EXPECT_TRUE(backend.unavailable_reason().starts_with("there is a driver, but it finds no GPU")) << backend.unavailable_reason();
+}
+
+TEST_F(Cuda, SaysThatZeroDevicesAreNone) {
+  fake.devices = 0;
+  EXPECT_EQ(backend.device_count(), 0);
+  EXPECT_TRUE(backend.unavailable_reason().starts_with("there is a driver, but it finds no GPU")) << backend.unavailable_reason();
+}
+
+TEST_F(Cuda, SaysThatTheEnvironmentHidesTheDevices) {
+  setenv("CUDA_VISIBLE_DEVICES", "7", 1);
+  fake.count_status = cudaErrorNoDevice;
+  EXPECT_NE(backend.unavailable_reason().find("CUDA_VISIBLE_DEVICES is '7'"), std::string::npos) << backend.unavailable_reason();
+  unsetenv("CUDA_VISIBLE_DEVICES");
+}
+
+TEST_F(Cuda, SaysThatTheProcessWasForked) {
+  fake.count_status = cudaErrorInitializationError;
+  EXPECT_NE(backend.unavailable_reason().find("forked"), std::string::npos);
+}
+
+TEST_F(Cuda, PassesOnWhatTheDriverSays) {
+  fake.count_status = cudaErrorSystemNotReady;
+  EXPECT_NE(backend.unavailable_reason().find("cudaErrorSystemNotReady (802)"), std::string::npos) << backend.unavailable_reason();
+}
+
+TEST_F(Cuda, RefusesADeviceThatDoesNotExist) {
+  const Error e = error_from([&] { backend.default_stream(gpu(2)); });
+  EXPECT_EQ(e.kind, ErrorKind::device);
+  EXPECT_EQ(e.parts.what, "there is no device gpu:2");
+  EXPECT_EQ(e.parts.why, "this machine has 2 GPUs, counted from 0");
+}
+
+TEST_F(Cuda, RefusesEveryDeviceWithTheReasonWhereThereIsNone) {
+  fake.driver = 0;
+  fake.count_status = cudaErrorInsufficientDriver;
+  const Error e = error_from([&] { backend.properties(gpu(0)); });
+  EXPECT_EQ(e.kind, ErrorKind::device);
+  EXPECT_EQ(e.parts.why, backend.unavailable_reason());
+}
+
+TEST_F(Cuda, ReadsProperties) {
+  const DeviceProperties p = backend.properties(gpu(0));
+  EXPECT_EQ(p.name, "NVIDIA H100 80GB HBM3");
+  EXPECT_EQ(p.memory, int64_t{80} << 30);
+  EXPECT_EQ(p.compute_capability, 90);
+  EXPECT_EQ(p.multiprocessors, 132);
+  EXPECT_EQ(p.shared_memory_per_block, 232448);
+  EXPECT_EQ(backend.properties(gpu(1)).compute_capability, 80);
+}
+
+TEST_F(Cuda, MakesOneDefaultStreamPerDeviceOnTheRightDevice) {
+  const Stream a = backend.default_stream(gpu(0)), b = backend.default_stream(gpu(1));
+  EXPECT_EQ(a, backend.default_stream(gpu(0)));
+  EXPECT_NE(a, b);
+  EXPECT_EQ(times("stream_create on 0"), 1);
+  EXPECT_EQ(times("stream_create on 1"), 1);
+  EXPECT_EQ(fake.current, 0) << "the current device of the caller was changed";
+}
+
+TEST_F(Cuda, TriesAgainAfterADeviceFailedToOpen) {
+  fake.fail["pool_create"] = cudaErrorUnknown;
+  error_from([&] { backend.default_stream(gpu(0)); });
+  fake.fail.clear();
+  backend.default_stream(gpu(0));
+  EXPECT_EQ(times("stream_create"), 1);
+}
+
+TEST_F(Cuda, OrdersStreamsByEvents) {
+  Stream a = backend.create_stream(gpu(0)), b = backend.create_stream(gpu(0));
+  Event event = backend.create_event(gpu(0));
+  fake.calls.clear();
+  backend.record(a, event);
+  backend.wait(b, event);
+  EXPECT_EQ(fake.calls, (std::vector<std::string>{"event_record #3 on #1", "stream_wait #2 for #3"}));
+  backend.destroy_event(event);
+  backend.destroy_stream(a);
+  backend.destroy_stream(b);
+  EXPECT_EQ(a.native, nullptr);
+  EXPECT_EQ(times("stream_destroy"), 2);
+  EXPECT_EQ(times("event_destroy"), 1);
+}
+
+TEST_F(Cuda, CopiesInEveryDirection) {
+  Stream stream = backend.default_stream(gpu(1));
+  const std::vector<float> values = {1, 2, 3};
+  void* data = backend.allocate(stream, 12);
+  void* other = backend.allocate(stream, 12);
+  fake.calls.clear();
+  std::vector<float> back(3);
+  backend.copy(stream, data, values.data(), 12, CopyKind::to_device);
+  backend.copy(stream, other, data, 12, CopyKind::within_device);
+  backend.copy(stream, back.data(), other, 12, CopyKind::to_host);
+  backend.copy(stream, back.data(), other, 0, CopyKind::to_host);
+  EXPECT_EQ(back, values);
+  EXPECT_EQ(fake.calls, (std::vector<std::string>{cat("copy 12 kind ", int{cudaMemcpyHostToDevice}, " on 1"),
+                                                  cat("copy 12 kind ", int{cudaMemcpyDeviceToDevice}, " on 1"),
+                                                  cat("copy 12 kind ", int{cudaMemcpyDeviceToHost}, " on 1")}));
+  backend.free(stream, data, 12);
+  backend.free(stream, other, 12);
+  EXPECT_EQ(fake.used, 0u);
+}
+
+TEST_F(Cuda, AllocatesNothingForZeroBytes) {
+  Stream stream = backend.default_stream(gpu(0));
+  EXPECT_EQ(backend.allocate(stream, 0), nullptr);
+  backend.free(stream, nullptr, 0);
+  EXPECT_EQ(times("allocate"), 0);
+}
+
+TEST_F(Cuda, GivesCachedMemoryBackBeforeItSaysThatMemoryIsOut) {
+  Stream stream = backend.default_stream(gpu(0));
+  void* first = backend.allocate(stream, 700'000);
+  backend.free(stream, first, 700'000);
+  void* second = backend.allocate(stream, 800'000);  // fits only without what is cached
+  EXPECT_NE(second, nullptr);
+  EXPECT_EQ(times("pool_trim"), 1);
+  backend.free(stream, second, 800'000);
+}
+
+TEST_F(Cuda, SaysWhatIsAskedFreeUsedAndCachedWhenMemoryIsOut) {
+  Stream stream = backend.default_stream(gpu(0));
+  void* first = backend.allocate(stream, 600'000);
+  const Error e = error_from([&] { backend.allocate(stream, 500'000); });
+  EXPECT_EQ(e.kind, ErrorKind::out_of_memory);
+  EXPECT_EQ(e.parts.what, "out of memory on gpu:0: asked for 500000 bytes");
+  EXPECT_EQ(e.parts.why, "free: 448576 of 1048576 bytes; used by Lamina: 600000; cached by Lamina: 0");
+  void* third = backend.allocate(stream, 400'000);  // the process goes on
+  backend.free(stream, third, 400'000);
+  backend.free(stream, first, 600'000);
+}
+
+TEST_F(Cuda, WorksWithoutMemoryPools) {
+  fake.has_pools = false;
+  Stream stream = backend.default_stream(gpu(0));
+  void* data = backend.allocate(stream, 64);
+  backend.free(stream, data, 64);
+  EXPECT_EQ(times("allocate 64"), 1);
+  EXPECT_EQ(times("pool_create"), 0);
+  EXPECT_EQ(error_from([&] { backend.allocate(stream, 2 << 20); }).kind, ErrorKind::out_of_memory);
+}
+
+TEST_F(Cuda, ThrowsTheFirstErrorOfAFreeAtTheNextWaitOnce) {
+  Stream stream = backend.default_stream(gpu(0));
+  void* data = backend.allocate(stream, 64);
+  fake.fail["free_to_pool"] = cudaErrorInvalidValue;
+  EXPECT_NO_THROW(backend.free(stream, data, 64));
+  EXPECT_NO_THROW(backend.free(stream, data, 64));
+  EXPECT_EQ(error_from([&] { backend.synchronize(stream); }).parts.what, "cuda: cannot free memory");
+  EXPECT_NO_THROW(backend.synchronize(stream));
+}
+
+TEST_F(Cuda, SaysNothingAboutMemoryFreedWhileTheProcessEnds) {
+  Stream stream = backend.default_stream(gpu(0));
+  void* data = backend.allocate(stream, 64);
+  fake.fail["free_to_pool"] = cudaErrorCudartUnloading;
+  backend.free(stream, data, 64);
+  EXPECT_NO_THROW(backend.synchronize(stream));
+}
+
+TEST_F(Cuda, SaysThatAKernelFailedAndThatTheProcessMustRestart) {
+  Stream stream = backend.default_stream(gpu(1));
+  fake.fail["stream_synchronize"] = cudaErrorIllegalAddress;
+  const Error e = error_from([&] { backend.synchronize(stream); });
+  EXPECT_EQ(e.kind, ErrorKind::device);
+  EXPECT_EQ(e.parts.where, "gpu:1");
+  EXPECT_TRUE(e.parts.why.starts_with("cudaErrorIllegalAddress (700)")) << e.parts.why;
+  EXPECT_TRUE(e.parts.fix.starts_with("restart the process")) << e.parts.fix;
+}
+
+TEST_F(Cuda, LaunchesOnTheDeviceOfTheStream) {
+  Stream stream = backend.default_stream(gpu(1));
+  const Kernel kernel{.run = [](const KernelCall& call) { *static_cast<int*>(const_cast<void*>(call.args)) = FakeCuda::now().current; },
+                      .args = nullptr};
+  int device = -1;
+  const KernelCall call{.stream = stream, .args = &device, .in = {}, .out = {}};
+  backend.launch(stream, kernel, call, "dense");
+  EXPECT_EQ(device, 1);
+}
+
+TEST_F(Cuda, NamesTheInstructionWhoseLaunchFailed) {
+  Stream stream = backend.default_stream(gpu(0));
+  const Kernel kernel{.run = [](const KernelCall&) { FakeCuda::now().last = cudaErrorInvalidConfiguration; }, .args = nullptr};
+  const KernelCall call{.stream = stream, .args = nullptr, .in = {}, .out = {}};
+  EXPECT_EQ(error_from([&] { backend.launch(stream, kernel, call, "dense"); }).parts.what, "cuda: cannot launch dense");
+  EXPECT_EQ(error_from([&] { backend.launch(stream, Kernel{}, call, "sort"); }).parts.what, "sort: there is no kernel for a GPU");
+}
+
+TEST_F(Cuda, RecordsLaunchesAndReplaysThem) {
+  Stream stream = backend.create_stream(gpu(0));
+  fake.calls.clear();
+  {
+    const std::unique_ptr<Replayable> graph = backend.record_launches(stream, [&] { fake.calls.push_back("launches"); });
+    graph->replay(stream);
+    graph->replay(stream);
+  }
+  EXPECT_EQ(fake.calls,
+            (std::vector<std::string>{"capture_begin #1", "launches", "capture_end on 0", "graph_instantiate on 0", "graph_destroy #2",
+                                      "graph_launch #3 on #1", "graph_launch #3 on #1", "graph_executable_destroy #3"}));
+}
+
+TEST_F(Cuda, EndsACaptureWhoseLaunchesThrow) {
+  Stream stream = backend.create_stream(gpu(0));
+  fake.calls.clear();
+  EXPECT_THROW(backend.record_launches(stream, [] { throw std::runtime_error("stop"); }), std::runtime_error);
+  EXPECT_EQ(fake.calls, (std::vector<std::string>{"capture_begin #1", "capture_end on 0", "graph_destroy #2"}));
+}
+
+TEST_F(Cuda, LeaksNoGraphThatCannotBeMadeReady) {
+  Stream stream = backend.create_stream(gpu(0));
+  fake.fail["graph_instantiate"] = cudaErrorMemoryAllocation;
+  EXPECT_EQ(error_from([&] { backend.record_launches(stream, [] {}); }).parts.what, "cuda: cannot make a graph ready to run");
+  EXPECT_EQ(times("graph_destroy"), 1);
+}
+
+}  // namespace
+}  // namespace lamina::cuda

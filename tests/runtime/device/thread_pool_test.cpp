@@ -1,0 +1,193 @@
+#include "runtime/device/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <numeric>
+#include <stdexcept>
+#include <thread>
+
+#include "runtime/core/config.h"
+
+namespace lamina {
+namespace {
+
+class Pool : public testing::Test {
+ protected:
+  void TearDown() override { config::set_threads(threads_); }
+  const int threads_ = config::threads();
+};
+
+// How many threads took part, each number exactly once.
+struct Roll {
+  std::atomic<int> seen[64] = {};
+  std::atomic<int> threads{0};
+  static void job(void* context, int thread, int threads, ThreadPool::Barrier&) {
+    auto& roll = *static_cast<Roll*>(context);
+    ++roll.seen[thread];
+    roll.threads = threads;
+  }
+};
+
+TEST_F(Pool, RunsEachThreadOnce) {
+  for (int threads : {1, 2, 3, 7}) {
+    config::set_threads(threads);
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      Roll roll;
+      ThreadPool::of({}).run(threads, Roll::job, &roll);
+      EXPECT_EQ(roll.threads, threads);
+      for (int i = 0; i < threads; ++i) ASSERT_EQ(roll.seen[i], 1);
+    }
+  }
+}
+
+TEST_F(Pool, UsesAtMostTheConfiguredThreads) {
+  config::set_threads(2);
+  Roll roll;
+  ThreadPool::of({}).run(50, Roll::job, &roll);
+  EXPECT_EQ(roll.threads, 2);
+}
+
+TEST_F(Pool, LeavesOutThreadsThatAreNotAskedFor) {
+  config::set_threads(5);
+  for (int threads : {5, 2, 4, 1, 5}) {
+    Roll roll;
+    ThreadPool::of({}).run(threads, Roll::job, &roll);
+    for (int i = 0; i < 5; ++i) ASSERT_EQ(roll.seen[i], i < threads);
+  }
+}
+
+TEST_F(Pool, CallerIsThreadZero) {
+  config::set_threads(3);
+  struct {
+    std::thread::id caller = std::this_thread::get_id();
+    std::atomic<bool> good{true};
+  } c;
+  auto job = [](void* context, int thread, int, ThreadPool::Barrier&) {
+    auto* shared = static_cast<decltype(c)*>(context);
+    if ((std::this_thread::get_id() == shared->caller) != (thread == 0)) shared->good = false;
+  };
+  ThreadPool::of({}).run(3, job, &c);
+  EXPECT_TRUE(c.good);
+}
+
+TEST_F(Pool, BarrierHoldsEveryThreadUntilAllHaveCome) {
+  for (int threads : {2, 3, 7}) {
+    config::set_threads(threads);
+    struct Context {
+      int written[64] = {};  // plain memory: the barrier orders it
+      std::atomic<bool> good{true};
+    } c;
+    ThreadPool::of({}).run(
+        threads,
+        [](void* context, int thread, int count, ThreadPool::Barrier& barrier) {
+          auto& shared = *static_cast<Context*>(context);
+          for (int round = 1; round <= 200; ++round) {
+            shared.written[thread] = round;
+            barrier.wait();
+            for (int i = 0; i < count; ++i)
+              if (shared.written[i] != round) shared.good = false;
+            barrier.wait();
+          }
+        },
+        &c);
+    EXPECT_TRUE(c.good) << threads;
+  }
+}
+
+TEST_F(Pool, PassesOnTheFirstExceptionAndGoesOn) {
+  config::set_threads(3);
+  for (int thrower : {0, 2}) {
+    EXPECT_THROW(ThreadPool::of({}).run(
+                     3, [](void* who, int thread, int, ThreadPool::Barrier&) {
+                       if (thread == *static_cast<int*>(who)) throw std::runtime_error("planted");
+                     }, &thrower), std::runtime_error);
+    Roll roll;
+    ThreadPool::of({}).run(3, Roll::job, &roll);
+    EXPECT_EQ(roll.threads, 3);
+  }
+}
+
+TEST_F(Pool, RunsAJobInsideAJobOnOneThread) {
+  config::set_threads(3);
+  std::atomic<int> inner{0};
+  ThreadPool::of({}).run(
+      3,
+      [](void* context, int, int, ThreadPool::Barrier&) {
+        ThreadPool::of({}).run(
+            3,
+            [](void* sum, int, int threads, ThreadPool::Barrier& barrier) {
+              barrier.wait();
+              *static_cast<std::atomic<int>*>(sum) += threads;
+            },
+            context);
+      },
+      &inner);
+  EXPECT_EQ(inner, 3);  // three times one thread
+}
+
+TEST_F(Pool, ServesManyCallersAtOnce) {
+  config::set_threads(2);
+  std::atomic<int64_t> total{0};
+  std::vector<std::thread> callers;
+  for (int i = 0; i < 4; ++i)
+    callers.emplace_back([&] {
+      for (int repeat = 0; repeat < 200; ++repeat) {
+        struct Context {
+          std::atomic<int> parts{0}, threads{0};
+        } c;
+        ThreadPool::of({}).run(
+            2,
+            [](void* context, int, int threads, ThreadPool::Barrier& barrier) {
+              auto& shared = *static_cast<Context*>(context);
+              shared.threads = threads;
+              ++shared.parts;
+              barrier.wait();
+            },
+            &c);
+        total += c.parts == c.threads;
+      }
+    });
+  for (auto& t : callers) t.join();
+  EXPECT_EQ(total, 800);
+}
+
+TEST_F(Pool, SleepsWhenThereIsNothingToDo) {
+  config::set_threads(4);
+  Roll roll;
+  ThreadPool::of({}).run(4, Roll::job, &roll);
+  std::this_thread::sleep_for(std::chrono::milliseconds(20));
+  timespec before, after;
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+  std::this_thread::sleep_for(std::chrono::milliseconds(200));
+  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+  const double used = double(after.tv_sec - before.tv_sec) + double(after.tv_nsec - before.tv_nsec) * 1e-9;
+  EXPECT_LT(used, 0.1) << "seconds of processor time in 0.2 idle seconds";
+}
+
+TEST_F(Pool, IsRebuiltAfterFork) {
+#if defined(__SANITIZE_THREAD__)
+  GTEST_SKIP() << "ThreadSanitizer does not support threads in a forked child";
+#endif
+  config::set_threads(3);
+  Roll roll;
+  ThreadPool::of({}).run(3, Roll::job, &roll);
+  const pid_t child = fork();
+  if (child == 0) {
+    Roll again;
+    ThreadPool::of({}).run(3, Roll::job, &again);
+    _exit(again.threads == 3 && again.seen[2] == 1 ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+  Roll after;
+  ThreadPool::of({}).run(3, Roll::job, &after);
+  EXPECT_EQ(after.threads, 3);
+}
+
+}  // namespace
+}  // namespace lamina
