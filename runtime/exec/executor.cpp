@@ -1,0 +1,212 @@
+#include "runtime/exec/executor.h"
+
+#include <algorithm>
+#include <cstring>
+#include <new>
+
+#include "runtime/core/error.h"
+
+namespace lamina::exec {
+
+struct Executor::Frame {
+  std::vector<BufferRef> arenas;           // per device of the program
+  std::vector<View> views;                 // per slot; addresses filled in
+  std::vector<const View*> operands;       // of all instructions, one after the other: inputs, then outputs
+  std::vector<Event> events;
+  std::vector<VariableState*> variables;   // of the last call that used this frame
+  std::vector<VariableState*> locked;      // the written ones, in the order in which they are locked
+  std::vector<BufferRef> held;             // per variable, during a call
+};
+
+Executor::Executor(std::shared_ptr<const Program> program) : program_(std::move(program)) {
+  slots_of_.resize(program_->storages.size());
+  for (size_t s = 0; s < program_->slots.size(); ++s) slots_of_[size_t(program_->slots[s].storage)].push_back(int(s));
+  for (size_t s = 0; s < program_->streams.size(); ++s) {
+    Device device = program_->streams[s].device;
+    // The first stream runs on the caller's thread where the backend can do that.
+    streams_.push_back(s == 0 ? backend_of(device).default_stream(device) : backend_of(device).create_stream(device));
+  }
+}
+
+Executor::~Executor() {
+  for (auto& place : stock_) {
+    Frame* frame = place.exchange(nullptr);
+    if (!frame) continue;
+    for (Event& event : frame->events) event.backend->destroy_event(event);
+    delete frame;
+  }
+  for (size_t s = 1; s < streams_.size(); ++s) streams_[s].backend->destroy_stream(streams_[s]);
+}
+
+Executor::Frame* Executor::take_frame() {
+  for (auto& place : stock_)
+    if (place.load(std::memory_order_relaxed))
+      if (Frame* frame = place.exchange(nullptr, std::memory_order_acquire)) return frame;
+
+  const Program& p = *program_;
+  auto frame = std::make_unique<Frame>();
+  for (size_t d = 0; d < p.devices.size(); ++d) frame->arenas.push_back(p.arena_bytes[d] ? std::make_shared<Buffer>(p.devices[d], size_t(p.arena_bytes[d])) : nullptr);
+  for (const Slot& slot : p.slots) {
+    View view = slot.view;
+    const Storage& storage = p.storages[size_t(slot.storage)];
+    if (storage.kind == StorageKind::arena && storage.bytes) view.data = static_cast<char*>(frame->arenas[size_t(storage.index)]->data()) + storage.offset + slot.offset;
+    if (storage.kind == StorageKind::constant) view.data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
+    frame->views.push_back(view);
+  }
+  for (const Instruction& instruction : p.instructions)
+    for (auto* list : {&instruction.inputs, &instruction.outputs})
+      for (int slot : *list) frame->operands.push_back(&frame->views[size_t(slot)]);
+  std::vector<Device> event_devices(size_t(p.events), Device{});
+  for (const Instruction& instruction : p.instructions)
+    if (instruction.signal >= 0) event_devices[size_t(instruction.signal)] = p.streams[size_t(instruction.stream)].device;
+  for (Device device : event_devices) frame->events.push_back(backend_of(device).create_event(device));
+  frame->held.resize(p.variables.size());
+  return frame.release();
+}
+
+void Executor::give_back(Frame* frame) {
+  for (auto& place : stock_) {
+    Frame* none = nullptr;
+    if (!place.load(std::memory_order_relaxed) && place.compare_exchange_strong(none, frame, std::memory_order_release)) return;
+  }
+  for (Event& event : frame->events) event.backend->destroy_event(event);
+  delete frame;
+}
+
+class Executor::Call {
+ public:
+  Call(Executor& executor, std::span<VariableState* const> variables) : executor_(executor), frame_(executor.take_frame()) {
+    const Program& p = *executor.program_;
+    if (frame_->variables.size() != variables.size() || !std::equal(variables.begin(), variables.end(), frame_->variables.begin())) {
+      frame_->variables.assign(variables.begin(), variables.end());
+      frame_->locked.clear();
+      for (size_t v = 0; v < variables.size(); ++v)
+        if (p.variables[v].written) frame_->locked.push_back(variables[v]);
+      // One order for all programs, so that two of them cannot wait for each other.
+      std::sort(frame_->locked.begin(), frame_->locked.end());
+      frame_->locked.erase(std::unique(frame_->locked.begin(), frame_->locked.end()), frame_->locked.end());
+    }
+    // What is only read is taken before any lock is held: taking it needs that Variable's lock, and its writer may want one of ours.
+    try {
+      for (size_t v = 0; v < variables.size(); ++v)
+        if (!p.variables[v].written) frame_->held[v] = read(*variables[v]);
+    } catch (...) {
+      for (BufferRef& held : frame_->held) held.reset();
+      executor_.give_back(frame_);
+      throw;
+    }
+    for (VariableState* variable : frame_->locked) variable->mutex.lock();
+  }
+  ~Call() {
+    for (VariableState* variable : frame_->locked) variable->mutex.unlock();
+    for (BufferRef& held : frame_->held) held.reset();
+    executor_.give_back(frame_);
+  }
+  Call(const Call&) = delete;
+  Frame& frame() { return *frame_; }
+
+ private:
+  Executor& executor_;
+  Frame* frame_;
+};
+
+std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::span<VariableState* const> variables) {
+  const Program& p = *program_;
+  if (inputs.size() != p.inputs.size() || variables.size() != p.variables.size())
+    internal_error(cat("a program of ", p.inputs.size(), " inputs and ", p.variables.size(), " variables was run with ", inputs.size(), " and ", variables.size()));
+  Call call(*this, variables);
+  Frame& frame = call.frame();
+
+  std::vector<BufferRef> outputs(p.outputs.size());
+  for (size_t s = 0; s < p.storages.size(); ++s) {
+    const Storage& storage = p.storages[s];
+    void* data = nullptr;
+    switch (storage.kind) {
+      case StorageKind::arena:
+      case StorageKind::constant: continue;
+      case StorageKind::input: data = inputs[size_t(storage.index)]->data(); break;
+      case StorageKind::output: {
+        BufferRef& output = outputs[size_t(storage.index)];
+        output = std::make_shared<Buffer>(p.output_devices[size_t(storage.index)], size_t(storage.bytes));
+        data = output->data();
+        break;
+      }
+      case StorageKind::variable: {
+        VariableState& variable = *variables[size_t(storage.index)];
+        BufferRef& held = frame.held[size_t(storage.index)];
+        if (p.variables[size_t(storage.index)].written) {  // locked by this call
+          if (!variable.buffer) {
+            if (!p.variables[size_t(storage.index)].written_first)
+              throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
+            variable.buffer = std::make_shared<Buffer>(variable.device, size_t(storage.bytes));
+          } else if (variable.buffer.use_count() > 1 || variable.buffer->foreign()) {
+            variable.buffer = copy_to(variable.device, variable.buffer, size_t(storage.bytes));  // somebody still reads the old value
+          }
+          data = variable.buffer->data();
+        } else {
+          data = held->data();
+        }
+        break;
+      }
+    }
+    for (int slot : slots_of_[s]) frame.views[size_t(slot)].data = static_cast<char*>(data) + p.slots[size_t(slot)].offset;
+  }
+
+  launch_all(frame);
+
+  for (size_t o = 0; o < outputs.size(); ++o) {
+    const Storage& storage = p.storages[size_t(p.slots[size_t(p.output_slots[o])].storage)];
+    switch (storage.kind) {
+      case StorageKind::output: outputs[o] = outputs[size_t(storage.index)]; break;
+      case StorageKind::input: outputs[o] = inputs[size_t(storage.index)]; break;
+      case StorageKind::constant: outputs[o] = p.constants[size_t(storage.index)]; break;
+      case StorageKind::variable: outputs[o] = frame.held[size_t(storage.index)]; break;
+      case StorageKind::arena: internal_error("an output lies inside an arena");
+    }
+  }
+  for (size_t v = 0; v < variables.size(); ++v)
+    if (p.variables[v].written) ++variables[v]->version;
+  return outputs;
+}
+
+void Executor::launch_all(Frame& frame) {
+  const Program& p = *program_;
+  const View* const* operand = frame.operands.data();
+  size_t started = 0;
+  try {
+    for (const Instruction& instruction : p.instructions) {
+      Stream& stream = streams_[size_t(instruction.stream)];
+      for (int event : instruction.wait_for) stream.backend->wait(stream, frame.events[size_t(event)]);
+      KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}};
+      operand += instruction.inputs.size() + instruction.outputs.size();
+      if (instruction.kernel) {
+        stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
+      } else {  // a copy from another device
+        const View &from = *call.in[0], &to = *call.out[0];
+        Device source = p.streams[size_t(instruction.source_stream)].device;
+        bool to_host = stream.device.kind == DeviceKind::cpu, from_host = source.kind == DeviceKind::cpu;
+        CopyKind kind = to_host == from_host ? CopyKind::within_device : to_host ? CopyKind::to_host : CopyKind::to_device;
+        Stream& carrier = to_host && !from_host ? streams_[size_t(instruction.source_stream)] : stream;
+        carrier.backend->copy(carrier, to.data, from.data, size_t(to.size()) * size_of(to.dtype), kind);
+      }
+      if (instruction.signal >= 0) stream.backend->record(stream, frame.events[size_t(instruction.signal)]);
+      ++started;
+    }
+    // The frame may be taken by another caller now: on devices whose work goes on, the next call is ordered behind it by the stream.
+    if (p.host_effects || streams_.size() > 1)
+      for (Stream& stream : streams_) stream.backend->synchronize(stream);
+  } catch (const Error& e) {
+    if (streams_.size() > 1)  // nothing may still be using the frame
+      for (Stream& stream : streams_) {
+        try {
+          stream.backend->synchronize(stream);
+        } catch (const Error&) {  // the first error is the one to report
+        }
+      }
+    if (started < p.instructions.size() && p.instructions[started].line.known() && e.parts.where.find(text(p.instructions[started].line)) == std::string::npos)
+      throw e.at(text(p.instructions[started].line));
+    throw;
+  }
+}
+
+}  // namespace lamina::exec

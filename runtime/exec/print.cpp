@@ -1,0 +1,58 @@
+// A Program as text: what is allocated, and each instruction with its operands.
+#include <algorithm>
+
+#include "runtime/core/error.h"
+#include "runtime/exec/program.h"
+
+namespace lamina::exec {
+namespace {
+
+const char* name(StorageKind kind) {
+  switch (kind) {
+    case StorageKind::input: return "input";
+    case StorageKind::variable: return "variable";
+    case StorageKind::constant: return "constant";
+    case StorageKind::arena: return "arena";
+    case StorageKind::output: return "output";
+  }
+  return "?";
+}
+
+std::string slot_text(const Program& p, int index) {
+  const Slot& slot = p.slots[size_t(index)];
+  const Storage& storage = p.storages[size_t(slot.storage)];
+  std::string s = cat(name(slot.view.dtype), '[');
+  for (int i = 0; i < slot.view.rank; ++i) s += cat(i ? "," : "", slot.view.shape[i]);
+  s += cat("] ", name(storage.kind));
+  if (storage.kind == StorageKind::arena) return s + cat(storage.index ? cat(':', storage.index) : "", '+', storage.offset + slot.offset);
+  s += cat(' ', storage.index);
+  return slot.offset ? s + cat('+', slot.offset) : s;
+}
+
+}  // namespace
+
+std::string print(const Program& p) {
+  std::string s;
+  for (size_t d = 0; d < p.devices.size(); ++d) s += cat("arena ", p.devices[d], ": ", p.arena_bytes[d], " bytes\n");
+  for (size_t i = 0; i < p.inputs.size(); ++i) s += cat("input ", i, ": ", p.inputs[i], '\n');
+  for (size_t v = 0; v < p.variables.size(); ++v) s += cat("variable ", v, " '", p.variables[v].name, "': ", p.variables[v].type, p.variables[v].written ? " written\n" : "\n");
+  for (const Instruction& instruction : p.instructions) {
+    s += instruction.name;
+    if (p.streams.size() > 1) s += cat(" on ", p.streams[size_t(instruction.stream)].device);
+    if (instruction.detail.empty()) {
+      for (size_t i = 0; i < instruction.inputs.size(); ++i) s += (i ? ", " : "(") + slot_text(p, instruction.inputs[i]);
+      s += instruction.inputs.empty() ? "()" : ")";
+      for (size_t i = 0; i < instruction.outputs.size(); ++i) s += (i ? ", " : " -> ") + slot_text(p, instruction.outputs[i]);
+    } else {
+      s += cat(": ", instruction.inputs.size(), " inputs, ", instruction.outputs.size(), " outputs");
+    }
+    for (int event : instruction.wait_for) s += cat(" wait ", event);
+    if (instruction.signal >= 0) s += cat(" signal ", instruction.signal);
+    if (instruction.line.known()) s += cat("  # ", text(instruction.line));
+    s += '\n' + instruction.detail;
+  }
+  for (size_t o = 0; o < p.outputs.size(); ++o) s += cat("output ", o, ": ", slot_text(p, p.output_slots[o]), '\n');
+  return s;
+}
+
+}  // namespace lamina::exec

@@ -1,0 +1,24 @@
+// VariableState: a Variable's value at run time.
+#pragma once
+#include <mutex>
+#include <string>
+
+#include "runtime/device/buffer.h"
+
+namespace lamina::exec {
+
+// A program that writes it holds the mutex; readers take the buffer under it and then keep what they took: a writer never changes a
+// buffer that somebody else still holds.
+struct VariableState {
+  std::mutex mutex;
+  BufferRef buffer;  // null until initialised
+  TensorType type;
+  Device device;
+  std::string name;
+  uint64_t version = 0;
+};
+
+LAMINA_API BufferRef read(VariableState& variable);  // the whole value now; throws state when it is not initialised
+LAMINA_API void write(VariableState& variable, BufferRef value);
+
+}  // namespace lamina::exec
