@@ -1,0 +1,11 @@
+// argmax: the index of the first largest element along one axis; the first NaN, if there is one.
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// x of any dtype and strides, out contiguous i64 with the axis missing or of length 1. The axis is not empty.
+LAMINA_API void argmax(Stream&, const View& x, const View& out, int axis);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,13 @@
+// c[batch] = op(a[batch]) op(b[batch]): matrices are the last two axes, the leading axes broadcast, op transposes when asked.
+// Each matrix is one call of cpu::matmul (kernels/section/table.h), whose order of sums depends on its shape only.
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping).
+template <class T>
+void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,14 @@
+// copy: y[index] = x[index] for views of any strides and one shape.
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// T: an unsigned type as wide as the elements. The views do not overlap.
+template <class T>
+void copy(Stream&, const View& x, const View& y);
+// The same for a dtype known when it runs.
+void copy_elements(const View& x, const View& y);
+
+}  // namespace lamina::kernels::cpu

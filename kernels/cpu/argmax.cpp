@@ -1,0 +1,85 @@
+// A thread takes lines of outputs that lie side by side; along the axis it goes row by row, so that it reads memory in order.
+#include "kernels/argmax.h"
+
+#include <algorithm>
+
+#include "kernels/cpu/strided.h"
+#include "runtime/core/config.h"
+#include "runtime/device/thread_pool.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+constexpr int64_t kWorthThreads = 64 * 1024;  // elements
+constexpr int64_t kColumns = 256;
+
+struct Job {
+  const char* x;
+  int64_t* out;
+  int64_t length, step;  // of the axis
+  int rank;              // the other axes
+  int64_t shape[kMaxRank], strides[kMaxRank];
+  int64_t outputs;
+};
+
+// b takes the place of a: it is larger, or the first NaN.
+template <class T>
+bool beats(T b, T a) {
+  return b > a || (b != b && a == a);
+}
+
+template <class T>
+void part(const Job& job, int64_t begin, int64_t end) {
+  using C = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float, T>;
+  const T* x = reinterpret_cast<const T*>(job.x);
+  Cursor cursor(job.rank, job.shape, begin);
+  const int64_t step = job.rank ? job.strides[job.rank - 1] : 0;
+  while (begin < end) {
+    const int64_t n = std::min({kColumns, end - begin, cursor.inner - cursor.in_row});
+    const T* first = x + cursor.row_offset(job.strides) + cursor.in_row * step;
+    int64_t* index = job.out + begin;
+    C best[kColumns];
+    for (int64_t j = 0; j < n; ++j) best[j] = C(first[j * step]), index[j] = 0;
+    if (n == 1) {
+      for (int64_t i = 1; i < job.length; ++i)
+        if (C v = C(first[i * job.step]); beats(v, best[0])) best[0] = v, index[0] = i;
+    } else if (job.step < step) {  // a line's own elements are nearer than its neighbours
+      for (int64_t j = 0; j < n; ++j)
+        for (int64_t i = 1; i < job.length; ++i)
+          if (C v = C(first[j * step + i * job.step]); beats(v, best[j])) best[j] = v, index[j] = i;
+    } else {
+      for (int64_t i = 1; i < job.length; ++i)
+        for (int64_t j = 0; j < n; ++j)
+          if (C v = C(first[j * step + i * job.step]); beats(v, best[j])) best[j] = v, index[j] = i;
+    }
+    begin += n;
+    if (begin < end) cursor.advance(n);
+  }
+}
+
+}  // namespace
+
+void argmax(Stream& stream, const View& x, const View& out, int axis) {
+  Job job{x.as<const char>(), out.as<int64_t>(), x.shape[axis], x.strides[axis], 0, {}, {}, 1};
+  for (int a = 0; a < x.rank; ++a) {
+    if (a == axis) continue;
+    job.shape[job.rank] = x.shape[a], job.strides[job.rank] = x.strides[a];
+    job.outputs *= x.shape[a];
+    ++job.rank;
+  }
+  if (job.outputs == 0) return;
+  with_dtype(x.dtype, [&]<class T>() {
+    const int threads = job.outputs * job.length < kWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), job.outputs));
+    if (threads == 1) return part<T>(job, 0, job.outputs);
+    ThreadPool::of(stream.device)
+        .run(
+            threads,
+            [](void* c, int thread, int count, ThreadPool::Barrier&) {
+              const Job& shared = *static_cast<const Job*>(c);
+              part<T>(shared, shared.outputs * thread / count, shared.outputs * (thread + 1) / count);
+            },
+            &job);
+  });
+}
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,25 @@
+// Dense layers on part of their rows or columns, by the calling thread. f32, contiguous. What each computes is in section/table.h.
+#pragma once
+#include "kernels/cpu/tiles.h"
+
+namespace lamina::kernels::cpu {
+
+struct Range {
+  int64_t begin = 0, end = 0;
+  int64_t size() const { return end - begin; }
+};
+
+// y[rows, columns] = act(x w + b); b may be null.
+void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation);
+
+// dx[rows, columns] = (dz w^T) * act'(y); y may be null. Columns are of k. dx may not be y.
+void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation);
+
+// dw[weight_rows, :] = x^T dz over all `rows`; to[0] is row weight_rows.begin. With `w` (row weight_rows.begin of it): to = w - rate * dw.
+void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k, int64_t n, const float* w, float rate);
+
+// Memory of the calling thread for `count` floats, 64-byte aligned; the next call with the same use may move it.
+enum class Scratch { panel, strip, block };
+float* thread_scratch(Scratch use, int64_t count);
+
+}  // namespace lamina::kernels::cpu

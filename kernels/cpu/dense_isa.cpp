@@ -1,0 +1,338 @@
+// Compiled once per instruction set (LAMINA_ISA). A tile of R rows and C vectors of columns stays in registers over the whole of k: with
+// 16 registers 6x2, with 32 6x4. What bounds it is the multiply-add units; a tile of few rows is wider instead, so that there are enough
+// independent sums to hide the latency of an addition.
+#include "kernels/cpu/simd.h"
+#include "kernels/cpu/tiles.h"
+#include "kernels/shared/scalar_ops.h"
+
+namespace lamina::kernels::cpu::LAMINA_ISA {
+
+extern const Tiles kTiles;
+
+namespace {
+
+namespace ops = lamina::kernels::scalar;
+using section::Activation;
+
+constexpr int kMostRows = 6;
+constexpr int kColumns = kRegisters == 32 ? 4 : 2;  // vectors of a tile of 4 rows or more
+
+constexpr int columns_of(int rows) {
+  return rows == 1 ? 8 : rows == 2 ? 4 : rows == 3 && kRegisters == 16 ? 3 : kColumns;
+}
+
+// f(vector, its place) for each vector of the tile; the last column of a ragged tile has `last` lanes.
+template <class T, int R, int C, bool Ragged, class F>
+LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C], F f) {
+  using S = Simd<T>;
+#pragma GCC unroll 8
+  for (int r = 0; r < R; ++r) {
+    int64_t at = (i + r) * p.ldc + j;
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) {
+      int64_t column = c * S::lanes;
+      if (Ragged && c == C - 1) S::store(p.c + at + column, f(acc[r][c], at + column, j + column, [&](const T* q) LAMINA_INLINE_LAMBDA { return S::load(q, part); }), part);
+      else S::store(p.c + at + column, f(acc[r][c], at + column, j + column, [](const T* q) LAMINA_INLINE_LAMBDA { return S::load(q); }));
+    }
+  }
+}
+
+// tanh and sigmoid of what was stored: the same functions as elsewhere, on a row that is still in the first cache.
+template <class T>
+void activate(Activation activation, T* y, int64_t n) {
+  if (activation == Activation::tanh) {
+    for (int64_t q = 0; q < n; ++q) y[q] = ops::tanh(y[q]);
+  } else {
+    for (int64_t q = 0; q < n; ++q) y[q] = ops::sigmoid(y[q]);
+  }
+}
+
+template <class T, int R, int C, bool Ragged>
+LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, int last, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C]) {
+  using S = Simd<T>;
+  using V = typename S::V;
+  switch (sizeof(T) == 4 ? p.epilogue : Epilogue::none) {  // sections are f32
+    case Epilogue::none:
+      store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return x; });
+      break;
+    case Epilogue::activation: {
+      if (p.bias) {
+#pragma GCC unroll 8
+        for (int c = 0; c < C; ++c) {
+          V bias = Ragged && c == C - 1 ? S::load(p.bias + j + c * S::lanes, part) : S::load(p.bias + j + c * S::lanes);
+#pragma GCC unroll 8
+          for (int r = 0; r < R; ++r) acc[r][c] = acc[r][c] + bias;
+        }
+      }
+      if (p.activation == Activation::relu) {
+        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return S::relu(x); });
+        break;
+      }
+      store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return x; });
+      if (p.activation != Activation::none)
+        for (int r = 0; r < R; ++r) activate(p.activation, p.c + (i + r) * p.ldc + j, (C - 1) * S::lanes + last);
+      break;
+    }
+    case Epilogue::mask: {
+      const T* y = p.other;
+      V one = S::all(T(1));
+      if (p.activation == Activation::relu) {
+        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA { return S::zero_unless_above_zero(x, load(y + at)); });
+      } else if (p.activation == Activation::tanh) {
+        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
+          V v = load(y + at);
+          return x * (one - v * v);
+        });
+      } else {
+        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
+          V v = load(y + at);
+          return x * (v * (one - v));
+        });
+      }
+      break;
+    }
+    case Epilogue::descent: {
+      V rate = S::all(p.rate);
+      const T* w = p.other;
+      store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA { return load(w + at) - rate * x; });
+      break;
+    }
+  }
+}
+
+template <class T, int R, int C, bool Ragged, bool Transposed>
+void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
+  using S = Simd<T>;
+  using V = typename S::V;
+  const typename S::Part part = S::part(last);
+  V acc[R][C];
+  if (p.accumulate) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        const T* from = p.c + (i + r) * p.ldc + j + c * S::lanes;
+        acc[r][c] = Ragged && c == C - 1 ? S::load(from, part) : S::load(from);
+      }
+  } else {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) acc[r][c] = S::zero();
+  }
+  const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
+  const T* a = Transposed ? p.a + i : p.a + i * lda;
+  const T* b = p.b + j;
+#pragma GCC unroll 2
+  for (int64_t q = 0; q < k; ++q) {
+    V row[C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) row[c] = Ragged && c == C - 1 ? S::load(b + c * S::lanes, part) : S::load(b + c * S::lanes);
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+      V x = S::all(Transposed ? a[r] : a[r * lda]);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) acc[r][c] = S::fma(x, row[c], acc[r][c]);
+    }
+    a += Transposed ? lda : 1;
+    b += ldb;
+  }
+  finish<T, R, C, Ragged>(p, i, j, last, part, acc);
+}
+
+// k = 1, as in the weight gradient of one row: bound by reading and writing c once, so b stays in registers over all rows.
+template <class T, int C, bool Ragged>
+void outer(const Product<T>& p, int64_t, int64_t j, int last) {
+  using S = Simd<T>;
+  using V = typename S::V;
+  typename S::Part part = S::part(last);
+  V row[C];
+#pragma GCC unroll 8
+  for (int c = 0; c < C; ++c) row[c] = Ragged && c == C - 1 ? S::load(p.b + j + c * S::lanes, part) : S::load(p.b + j + c * S::lanes);
+  const int64_t step = p.transpose_a ? 1 : p.lda;
+  for (int64_t i = 0; i < p.m; ++i) {
+    V x = S::all(p.a[i * step]), acc[1][C];
+#pragma GCC unroll 8
+    for (int c = 0; c < C; ++c) acc[0][c] = S::fma(x, row[c], S::zero());
+    finish<T, 1, C, Ragged>(p, i, j, last, part, acc);
+  }
+}
+
+template <class T>
+using TileFunction = void (*)(const Product<T>&, int64_t i, int64_t j, int last);
+
+// [transposed][rows - 1][ragged][vectors - 1]; null where no tile of so many rows is so wide.
+template <class T>
+struct TileTable {
+  TileFunction<T> tile[2][kMostRows][2][8] = {};
+  TileFunction<T> outer[2][8] = {};
+
+  template <int R, int C>
+  constexpr void add() {
+    tile[0][R - 1][0][C - 1] = &LAMINA_ISA::tile<T, R, C, false, false>;
+    tile[0][R - 1][1][C - 1] = &LAMINA_ISA::tile<T, R, C, true, false>;
+    tile[1][R - 1][0][C - 1] = &LAMINA_ISA::tile<T, R, C, false, true>;
+    tile[1][R - 1][1][C - 1] = &LAMINA_ISA::tile<T, R, C, true, true>;
+    if constexpr (R == 1) {
+      outer[0][C - 1] = &LAMINA_ISA::outer<T, C, false>;
+      outer[1][C - 1] = &LAMINA_ISA::outer<T, C, true>;
+    }
+    if constexpr (C > 1) add<R, C - 1>();
+  }
+  constexpr TileTable() {
+    add<1, columns_of(1)>();
+    add<2, columns_of(2)>();
+    add<3, columns_of(3)>();
+    add<4, kColumns>();
+    add<5, kColumns>();
+    add<6, kColumns>();
+  }
+};
+template <class T>
+constinit const TileTable<T> tile_table;
+
+template <class T>
+void multiply(const Product<T>& p) {
+  constexpr int lanes = Simd<T>::lanes;
+  if (p.m == 0 || p.n == 0) return;
+  const bool is_outer = p.k == 1 && !p.accumulate && p.m > 1;
+  // Rows are shared out evenly: 20 rows are 4 tiles of 5, not 3 of 6 and one of 2.
+  const int64_t tiles = (p.m + kMostRows - 1) / kMostRows, rows = p.m / tiles, more = p.m % tiles;
+  const int64_t width = (is_outer ? 8 : columns_of(p.m < kMostRows ? int(p.m) : kMostRows)) * lanes;
+  for (int64_t j = 0; j < p.n; j += width) {
+    const int64_t columns = p.n - j < width ? p.n - j : width;
+    const int vectors = int((columns + lanes - 1) / lanes), last = int(columns - (vectors - 1) * lanes);
+    const bool ragged = last < lanes;
+    if (is_outer) {
+      tile_table<T>.outer[ragged][vectors - 1](p, 0, j, last);
+      continue;
+    }
+    const auto& table = tile_table<T>.tile[p.transpose_a];
+    int64_t i = 0;
+    if (more > 0)
+      for (const auto run = table[rows][ragged][vectors - 1]; i < more * (rows + 1); i += rows + 1) run(p, i, j, last);
+    for (const auto run = table[rows - 1][ragged][vectors - 1]; i < p.m; i += rows) run(p, i, j, last);
+  }
+}
+
+// --- transposition by squares of one vector per row ---
+
+// The first two stages work inside groups of four lanes, as every processor's shuffles do.
+template <int lanes, class V>
+LAMINA_INLINE V low_pairs(const V& a, const V& b) {
+  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+  else return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+}
+template <int lanes, class V>
+LAMINA_INLINE V high_pairs(const V& a, const V& b) {
+  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+  else return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+}
+template <int lanes, class V>
+LAMINA_INLINE V low_halves(const V& a, const V& b) {
+  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 0, 1, 4, 5);
+  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+  else return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+}
+template <int lanes, class V>
+LAMINA_INLINE V high_halves(const V& a, const V& b) {
+  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  else return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+}
+// Groups of four lanes: the even ones of a, then of b; the odd ones.
+template <int lanes, class V>
+LAMINA_INLINE V even_groups(const V& a, const V& b) {
+  if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+  else return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+}
+template <int lanes, class V>
+LAMINA_INLINE V odd_groups(const V& a, const V& b) {
+  if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  else return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+}
+
+template <class S = Simd<float>>
+LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
+  using V = typename S::V;
+  constexpr int lanes = S::lanes;
+  if constexpr (lanes == 8) {  // loading by halves does the last stage's work; neighbours in memory together, lest loads meet in one bank
+    V t[2][4];
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) t[h][i] = S::load_low_half(from + i * ld_from + 4 * h);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i)
+#pragma GCC unroll 2
+      for (int h = 0; h < 2; ++h) t[h][i] = S::load_high_half(t[h][i], from + (i + 4) * ld_from + 4 * h);
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; ++h) {
+      V a = low_pairs<lanes>(t[h][0], t[h][1]), b = high_pairs<lanes>(t[h][0], t[h][1]);
+      V c = low_pairs<lanes>(t[h][2], t[h][3]), d = high_pairs<lanes>(t[h][2], t[h][3]);
+      S::store(to + (4 * h) * ld_to, low_halves<lanes>(a, c));
+      S::store(to + (4 * h + 1) * ld_to, high_halves<lanes>(a, c));
+      S::store(to + (4 * h + 2) * ld_to, low_halves<lanes>(b, d));
+      S::store(to + (4 * h + 3) * ld_to, high_halves<lanes>(b, d));
+    }
+    return;
+  }
+  V r[lanes], t[lanes];
+#pragma GCC unroll 16
+  for (int i = 0; i < lanes; ++i) t[i] = S::load(from + i * ld_from);
+#pragma GCC unroll 4
+  for (int g = 0; g < lanes; g += 4) {
+    V a = low_pairs<lanes>(t[g], t[g + 1]), b = high_pairs<lanes>(t[g], t[g + 1]);
+    V c = low_pairs<lanes>(t[g + 2], t[g + 3]), d = high_pairs<lanes>(t[g + 2], t[g + 3]);
+    r[g] = low_halves<lanes>(a, c);
+    r[g + 1] = high_halves<lanes>(a, c);
+    r[g + 2] = low_halves<lanes>(b, d);
+    r[g + 3] = high_halves<lanes>(b, d);
+  }
+  // r[4 g + q], group h: column 4 h + q of rows 4 g to 4 g + 3. What is left is a transposition of groups.
+  if constexpr (lanes == 4) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) S::store(to + q * ld_to, r[q]);
+  } else if constexpr (lanes == 16) {
+#pragma GCC unroll 4
+    for (int q = 0; q < 4; ++q) {
+      V e0 = even_groups<lanes>(r[q], r[4 + q]), e1 = even_groups<lanes>(r[8 + q], r[12 + q]);  // columns q and 8 + q
+      V o0 = odd_groups<lanes>(r[q], r[4 + q]), o1 = odd_groups<lanes>(r[8 + q], r[12 + q]);    // 4 + q and 12 + q
+      S::store(to + q * ld_to, even_groups<lanes>(e0, e1));
+      S::store(to + (8 + q) * ld_to, odd_groups<lanes>(e0, e1));
+      S::store(to + (4 + q) * ld_to, even_groups<lanes>(o0, o1));
+      S::store(to + (12 + q) * ld_to, odd_groups<lanes>(o0, o1));
+    }
+  }
+}
+
+template <class T>
+void transpose_plain(const T* from, int64_t ld_from, int64_t rows, int64_t columns, T* to, int64_t ld_to) {
+  for (int64_t j = 0; j < columns; ++j)
+    for (int64_t i = 0; i < rows; ++i) to[j * ld_to + i] = from[i * ld_from + j];
+}
+
+void transpose_squares(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to) {
+  constexpr int64_t lanes = Simd<float>::lanes;
+  const int64_t whole_rows = rows / lanes * lanes, whole_columns = columns / lanes * lanes;
+  for (int64_t i = 0; i < whole_rows; i += lanes) {
+    for (int64_t j = 0; j < whole_columns; j += lanes) transpose_square(from + i * ld_from + j, ld_from, to + j * ld_to + i, ld_to);
+    if (whole_columns < columns) transpose_plain(from + i * ld_from + whole_columns, ld_from, lanes, columns - whole_columns, to + whole_columns * ld_to + i, ld_to);
+  }
+  if (whole_rows < rows) transpose_plain(from + whole_rows * ld_from, ld_from, rows - whole_rows, columns, to + whole_rows, ld_to);
+}
+
+}  // namespace
+
+constinit const Tiles kTiles{
+    .multiply_f32 = multiply<float>,
+    .multiply_f64 = multiply<double>,
+    .transpose_f32 = transpose_squares,
+    .transpose_f64 = transpose_plain<double>,
+    .panel_f32 = kColumns * Simd<float>::lanes,
+    .panel_f64 = kColumns * Simd<double>::lanes,
+};
+
+}  // namespace lamina::kernels::cpu::LAMINA_ISA

@@ -1,0 +1,203 @@
+// Compiled once per instruction set (LAMINA_ISA). The compiler vectorizes these loops; the operations are the same in all of them.
+#if defined(__F16C__)
+#include <immintrin.h>
+#endif
+
+#include "kernels/cpu/elementwise_table.h"
+
+namespace lamina::kernels::cpu::LAMINA_ISA {
+namespace {
+
+namespace ops = lamina::kernels::scalar;
+using ops::Bool;
+
+// clang-format off
+template <int I>
+struct TypeOf;
+template <>
+struct TypeOf<0> { using type = unsigned char; };
+template <>
+struct TypeOf<1> { using type = signed char; };
+template <>
+struct TypeOf<2> { using type = short; };
+template <>
+struct TypeOf<3> { using type = int; };
+template <>
+struct TypeOf<4> { using type = int64_t; };
+template <>
+struct TypeOf<5> { using type = float; };
+template <>
+struct TypeOf<6> { using type = double; };
+// clang-format on
+
+// clang-format off
+template <ScalarOp op, class T>
+[[gnu::always_inline]] inline auto apply(T a, T b) {
+#define LAMINA_UNARY(name) \
+  if constexpr (op == ScalarOp::name) return ops::name(a);
+#define LAMINA_BINARY(name) \
+  if constexpr (op == ScalarOp::name) return ops::name(a, b);
+  LAMINA_UNARY(abs) LAMINA_UNARY(cos) LAMINA_UNARY(exp) LAMINA_UNARY(log) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(relu)
+  LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(sin) LAMINA_UNARY(sqrt) LAMINA_UNARY(square) LAMINA_UNARY(tanh)
+  LAMINA_BINARY(add) LAMINA_BINARY(div) LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(greater) LAMINA_BINARY(greater_equal)
+  LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or) LAMINA_BINARY(maximum)
+  LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul) LAMINA_BINARY(not_equal) LAMINA_BINARY(pow) LAMINA_BINARY(relu_grad)
+  LAMINA_BINARY(sigmoid_grad) LAMINA_BINARY(sub) LAMINA_BINARY(tanh_grad)
+#undef LAMINA_UNARY
+#undef LAMINA_BINARY
+}
+
+// clang-format on
+
+// ivdep: an output may be one of the operands, element for element.
+template <ScalarOp op, class T>
+void loop(int64_t n, void* out, const void* a, const void* b, const void* c) {
+  const T* x = static_cast<const T*>(a);
+  const T* y = static_cast<const T*>(b);
+  if constexpr (op == ScalarOp::where) {
+    const Bool* condition = static_cast<const Bool*>(a);
+    const T* z = static_cast<const T*>(c);
+    T* to = static_cast<T*>(out);
+#pragma GCC ivdep
+    for (int64_t i = 0; i < n; ++i) to[i] = ops::where(condition[i], y[i], z[i]);
+  } else {
+    using R = decltype(apply<op>(T(), T()));
+    R* to = static_cast<R*>(out);
+    if constexpr (operands(op) == 1) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], T());
+    } else {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], y[i]);
+    }
+  }
+}
+
+template <class From, class To>
+void cast_loop(int64_t n, void* out, const void* a, const void*, const void*) {
+  const From* x = static_cast<const From*>(a);
+  To* to = static_cast<To*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = ops::cast<To>(x[i]);
+}
+template <class From>
+void bool_loop(int64_t n, void* out, const void* a, const void*, const void*) {
+  const From* x = static_cast<const From*>(a);
+  Bool* to = static_cast<Bool*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = ops::to_bool(x[i]);
+}
+
+[[gnu::always_inline]] inline uint16_t to_bf16(float f) {
+  uint32_t x = uint32_t(ops::bits_of(f)), rounded = (x + 0x7fff + ((x >> 16) & 1)) >> 16;
+  return uint16_t((x & 0x7fffffff) > 0x7f800000 ? (x >> 16) | 0x40 : rounded);
+}
+[[gnu::always_inline]] inline float from_bf16(uint16_t h) { return ops::float_of(int(uint32_t(h) << 16)); }
+#if defined(__F16C__)
+[[gnu::always_inline]] inline uint16_t to_f16(float f) {
+  return uint16_t(_mm_extract_epi16(_mm_cvtps_ph(_mm_set_ss(f), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC), 0));
+}
+[[gnu::always_inline]] inline float from_f16(uint16_t h) { return _mm_cvtss_f32(_mm_cvtph_ps(_mm_cvtsi32_si128(h))); }
+#else
+[[gnu::always_inline]] inline uint16_t to_f16(float f) { return f16_bits(f); }
+[[gnu::always_inline]] inline float from_f16(uint16_t h) { return f16_value(h); }
+#endif
+
+void f16_to_f32(int64_t n, void* out, const void* a, const void*, const void*) {
+  const uint16_t* x = static_cast<const uint16_t*>(a);
+  float* to = static_cast<float*>(out);
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8) _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(x + i))));
+#endif
+  for (; i < n; ++i) to[i] = from_f16(x[i]);
+}
+void f32_to_f16(int64_t n, void* out, const void* a, const void*, const void*) {
+  const float* x = static_cast<const float*>(a);
+  uint16_t* to = static_cast<uint16_t*>(out);
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm_storeu_si128(reinterpret_cast<__m128i*>(to + i),
+                     _mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC));
+#endif
+  for (; i < n; ++i) to[i] = to_f16(x[i]);
+}
+void round_f16(int64_t n, void* out, const void* a, const void*, const void*) {
+  const float* x = static_cast<const float*>(a);
+  float* to = static_cast<float*>(out);
+  int64_t i = 0;
+#if defined(__F16C__)
+  for (; i + 8 <= n; i += 8)
+    _mm256_storeu_ps(to + i, _mm256_cvtph_ps(_mm256_cvtps_ph(_mm256_loadu_ps(x + i), _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)));
+#endif
+  for (; i < n; ++i) to[i] = from_f16(to_f16(x[i]));
+}
+void bf16_to_f32(int64_t n, void* out, const void* a, const void*, const void*) {
+  const uint16_t* x = static_cast<const uint16_t*>(a);
+  float* to = static_cast<float*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = from_bf16(x[i]);
+}
+void f32_to_bf16(int64_t n, void* out, const void* a, const void*, const void*) {
+  const float* x = static_cast<const float*>(a);
+  uint16_t* to = static_cast<uint16_t*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = to_bf16(x[i]);
+}
+void round_bf16(int64_t n, void* out, const void* a, const void*, const void*) {
+  const float* x = static_cast<const float*>(a);
+  float* to = static_cast<float*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = from_bf16(to_bf16(x[i]));
+}
+
+template <class T>
+void fill(int64_t n, void* out, const void* a, const void*, const void*) {
+  const T value = *static_cast<const T*>(a);
+  T* to = static_cast<T*>(out);
+  for (int64_t i = 0; i < n; ++i) to[i] = value;
+}
+
+template <ScalarOp op, int I>
+constexpr Loop loop_of() {
+  constexpr Domain d = domain(op);
+  constexpr bool floating = I >= int(Compute::f32);
+  if constexpr (op == ScalarOp::cast || (d == Domain::floating && !floating) || (d == Domain::boolean && I != int(Compute::u8)))
+    return nullptr;
+  else
+    return loop<op, typename TypeOf<I>::type>;
+}
+template <int From, int To>
+constexpr Loop cast_of() {
+  if constexpr (From == To)
+    return nullptr;
+  else
+    return cast_loop<typename TypeOf<From>::type, typename TypeOf<To>::type>;
+}
+#define LAMINA_ROW(f, x) \
+  { f<x, 0>(), f<x, 1>(), f<x, 2>(), f<x, 3>(), f<x, 4>(), f<x, 5>(), f<x, 6>() }
+
+}  // namespace
+
+extern const ElementwiseTable elementwise_table = {
+    .loops =
+        {
+#define LAMINA_OP(name, operands) LAMINA_ROW(loop_of, ScalarOp::name),
+            LAMINA_SCALAR_OPS(LAMINA_OP)
+#undef LAMINA_OP
+        },
+    .casts = {LAMINA_ROW(cast_of, 0), LAMINA_ROW(cast_of, 1), LAMINA_ROW(cast_of, 2), LAMINA_ROW(cast_of, 3), LAMINA_ROW(cast_of, 4),
+              LAMINA_ROW(cast_of, 5), LAMINA_ROW(cast_of, 6)},
+    .to_bool = {bool_loop<TypeOf<0>::type>, bool_loop<TypeOf<1>::type>, bool_loop<TypeOf<2>::type>, bool_loop<TypeOf<3>::type>,
+                bool_loop<TypeOf<4>::type>, bool_loop<TypeOf<5>::type>, bool_loop<TypeOf<6>::type>},
+    .f16_to_f32 = f16_to_f32,
+    .f32_to_f16 = f32_to_f16,
+    .bf16_to_f32 = bf16_to_f32,
+    .f32_to_bf16 = f32_to_bf16,
+    .round_f16 = round_f16,
+    .round_bf16 = round_bf16,
+    .fill = {fill<uint8_t>, fill<uint16_t>, fill<uint32_t>, fill<uint64_t>},
+};
+
+}  // namespace lamina::kernels::cpu::LAMINA_ISA

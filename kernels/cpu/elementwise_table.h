@@ -1,0 +1,59 @@
+// The loops behind elementwise programs: one per operation and type, compiled once per instruction set. Data only: nothing here is
+// compiled differently for another instruction set.
+#pragma once
+#include <cstdint>
+
+#include "kernels/shared/scalar_ops.h"
+#include "runtime/core/dtype.h"
+
+namespace lamina::kernels::cpu {
+
+// What elements are while they are computed on: bool and u8 are one byte, half types are floats.
+enum class Compute : uint8_t { u8, i8, i16, i32, i64, f32, f64 };
+inline constexpr int kComputes = 7;
+
+// out[i] = op(a[i], b[i], c[i]) for n elements in a row; as many operands as the op has. out may be an operand.
+using Loop = void (*)(int64_t n, void* out, const void* a, const void* b, const void* c);
+
+struct ElementwiseTable {
+  Loop loops[kScalarOps][kComputes];  // null where the op has no such type
+  Loop casts[kComputes][kComputes];   // null from a type to itself
+  Loop to_bool[kComputes];
+  Loop f16_to_f32, f32_to_f16, bf16_to_f32, f32_to_bf16;
+  Loop round_f16, round_bf16;  // floats to the nearest value of the half type, kept as floats
+  Loop fill[4];                // out[i] = a[0], for elements of 1, 2, 4 and 8 bytes
+};
+
+const ElementwiseTable& elementwise_table();  // of config::cpu_isa()
+
+constexpr Compute compute_of(DType d) {
+  switch (d) {
+    case DType::boolean:
+    case DType::u8: return Compute::u8;
+    case DType::i8: return Compute::i8;
+    case DType::i16: return Compute::i16;
+    case DType::i32: return Compute::i32;
+    case DType::i64: return Compute::i64;
+    case DType::f64: return Compute::f64;
+    default: return Compute::f32;
+  }
+}
+constexpr int size_of(Compute c) {
+  constexpr int sizes[] = {1, 1, 2, 4, 8, 4, 8};
+  return sizes[int(c)];
+}
+constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
+
+namespace scalar {
+extern const ElementwiseTable elementwise_table;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const ElementwiseTable elementwise_table;
+}
+namespace avx512 {
+extern const ElementwiseTable elementwise_table;
+}
+#endif
+
+}  // namespace lamina::kernels::cpu

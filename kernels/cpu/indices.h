@@ -1,0 +1,28 @@
+// Reading integer tensors whose dtype is known when the kernel runs.
+#pragma once
+#include "runtime/core/view.h"
+
+namespace lamina::kernels::cpu {
+
+// Element i of a contiguous integer view.
+inline int64_t index_at(const View& v, int64_t i) {
+  switch (v.dtype) {
+    case DType::i64: return v.as<int64_t>()[i];
+    case DType::i32: return v.as<int32_t>()[i];
+    case DType::i16: return v.as<int16_t>()[i];
+    case DType::i8: return v.as<int8_t>()[i];
+    default: return v.as<uint8_t>()[i];
+  }
+}
+
+// What a type's arithmetic is done in.
+template <class T>
+struct Compute { using type = T; };
+template <>
+struct Compute<f16> { using type = float; };
+template <>
+struct Compute<bf16> { using type = float; };
+template <class T>
+using compute_t = typename Compute<T>::type;
+
+}  // namespace lamina::kernels::cpu

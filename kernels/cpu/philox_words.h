@@ -1,0 +1,21 @@
+// Philox for many blocks at once. The AVX2 functions give the same bits as kernels/shared/philox.h, eight blocks per turn: four blocks lie
+// in a register, one 64-bit lane for each of their words, since the multiplication of two 32-bit numbers fills 64 bits.
+#pragma once
+#include <cstdint>
+
+#include "kernels/random.h"
+#include "kernels/shared/philox.h"
+
+#if defined(__x86_64__) && defined(__GNUC__)
+#define LAMINA_PHILOX_AVX2 1
+#endif
+
+namespace lamina::kernels::cpu {
+
+#ifdef LAMINA_PHILOX_AVX2
+bool philox_uses_avx2();  // this machine, and LAMINA_CPU
+// `count` is a multiple of 32, `first` of 4.
+void dropout_avx2(const float* x, const int64_t* state, uint32_t drop, float scale, float* y, int64_t first, int64_t count);
+#endif
+
+}  // namespace lamina::kernels::cpu

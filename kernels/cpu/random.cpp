@@ -1,0 +1,93 @@
+#include "kernels/random.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numbers>
+
+#include "kernels/cpu/indices.h"
+#include "kernels/shared/philox.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+constexpr int64_t kBlocks = 64;  // drawn at a time
+
+// element(words) gives the elements of one block; there are `per_block` of them.
+template <class T, int per_block, class Elements>
+void draw(const View& state, const View& y, Elements elements) {
+  uint32_t words[4 * kBlocks];
+  T block[per_block];
+  int64_t models = state.size() / 2, n = models ? y.size() / models : 0;
+  for (int64_t m = 0; m < models; ++m) {
+    T* out = y.as<T>() + m * n;
+    for (int64_t first = 0; first * per_block < n; first += kBlocks) {
+      int64_t blocks = std::min(kBlocks, (n + per_block - 1) / per_block - first);
+      random_words(state.as<const int64_t>() + 2 * m, first, blocks, words);
+      for (int64_t b = 0; b < blocks; ++b) {
+        elements(words + 4 * b, block);
+        int64_t at = (first + b) * per_block;
+        for (int64_t i = 0; i < std::min<int64_t>(per_block, n - at); ++i) out[at + i] = block[i];
+      }
+    }
+  }
+}
+
+// Mantissa bits and the implied one: a number of so many bits below 1 is exact.
+template <class T>
+constexpr int kBits = 24;
+template <>
+constexpr int kBits<f16> = 11;
+template <>
+constexpr int kBits<bf16> = 8;
+
+template <class U>
+void normal_pair(U u1, U u2, U& a, U& b) {  // u1 in (0, 1]
+  U radius = std::sqrt(U(-2) * std::log(u1)), angle = 2 * std::numbers::pi_v<U> * u2;
+  a = radius * std::cos(angle);
+  b = radius * std::sin(angle);
+}
+
+}  // namespace
+
+template <class T>
+void random_uniform(Stream&, const View& state, const View& y, double low, double high) {
+  // Rounding may reach high; low is in the interval for certain.
+  auto inside = [=](T v) { return double(v) < high ? v : T(compute_t<T>(low)); };
+  if constexpr (std::is_same_v<T, double>) {
+    draw<T, 2>(state, y, [=](const uint32_t* w, T* out) {
+      for (int i = 0; i < 2; ++i) out[i] = inside(low + philox::unit53(w[2 * i], w[2 * i + 1]) * (high - low));
+    });
+  } else {
+    float from = float(low), range = float(high - low);
+    draw<T, 4>(state, y, [=](const uint32_t* w, T* out) {
+      for (int i = 0; i < 4; ++i) out[i] = inside(T(from + float(w[i] >> (32 - kBits<T>)) * (1.0f / (1 << kBits<T>)) * range));
+    });
+  }
+}
+
+template <class T>
+void random_normal(Stream&, const View& state, const View& y, double mean, double deviation) {
+  if constexpr (std::is_same_v<T, double>) {
+    draw<T, 2>(state, y, [=](const uint32_t* w, T* out) {
+      normal_pair(1 - philox::unit53(w[0], w[1]), philox::unit53(w[2], w[3]), out[0], out[1]);
+      for (int i = 0; i < 2; ++i) out[i] = mean + deviation * out[i];
+    });
+  } else {
+    draw<T, 4>(state, y, [=](const uint32_t* w, T* out) {
+      float z[4];
+      for (int i = 0; i < 4; i += 2) normal_pair((float(w[i]) + 1.0f) * 0x1p-32f, philox::unit24(w[i + 1]), z[i], z[i + 1]);
+      for (int i = 0; i < 4; ++i) out[i] = T(float(mean) + float(deviation) * z[i]);
+    });
+  }
+}
+
+template void random_uniform<f16>(Stream&, const View&, const View&, double, double);
+template void random_uniform<bf16>(Stream&, const View&, const View&, double, double);
+template void random_uniform<float>(Stream&, const View&, const View&, double, double);
+template void random_uniform<double>(Stream&, const View&, const View&, double, double);
+template void random_normal<f16>(Stream&, const View&, const View&, double, double);
+template void random_normal<bf16>(Stream&, const View&, const View&, double, double);
+template void random_normal<float>(Stream&, const View&, const View&, double, double);
+template void random_normal<double>(Stream&, const View&, const View&, double, double);
+
+}  // namespace lamina::kernels::cpu

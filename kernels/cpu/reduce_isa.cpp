@@ -1,0 +1,86 @@
+// Compiled once per instruction set (LAMINA_ISA). 32 lanes whatever the width of a register, so that all give the same bits.
+#include "kernels/cpu/reduce_table.h"
+
+namespace lamina::kernels::cpu::LAMINA_ISA {
+namespace {
+
+constexpr int kLanes = 32;
+
+#if defined(__AVX__)
+constexpr int kRegister = 32;  // bytes
+#else
+constexpr int kRegister = 16;
+#endif
+template <class T>
+struct Vector {
+  typedef T type __attribute__((vector_size(kRegister)));
+};
+
+// a becomes a and b; V is a number or a vector of numbers.
+template <Combine op, class V>
+[[gnu::always_inline]] inline void combine(V& a, const V& b) {
+  if constexpr (op == Combine::sum) {
+    a = a + b;
+  } else {
+    V chosen = op == Combine::max ? (a > b ? a : b) : (a < b ? a : b);
+    a = a != a ? a : chosen;  // NaN wins
+  }
+}
+
+template <Combine op, class T>
+T run(const T* x, int64_t n) {
+  using V = typename Vector<T>::type;
+  constexpr int per = int(sizeof(V) / sizeof(T)), vectors = kLanes / per;
+  union {
+    V v[vectors];
+    T lane[kLanes];
+  } acc;
+  if constexpr (op == Combine::sum) {
+    for (int j = 0; j < vectors; ++j) acc.v[j] = V{};
+  } else {
+    for (int j = 0; j < kLanes; ++j) acc.lane[j] = x[0];
+  }
+  int64_t i = 0;
+  if (n >= kLanes) {
+    V v[vectors];
+    for (int j = 0; j < vectors; ++j) v[j] = acc.v[j];
+    for (; i + kLanes <= n; i += kLanes) {
+#pragma GCC unroll 8
+      for (int j = 0; j < vectors; ++j) {
+        V next;
+        __builtin_memcpy(&next, x + i + j * per, sizeof next);
+        combine<op>(v[j], next);
+      }
+    }
+    for (int j = 0; j < vectors; ++j) acc.v[j] = v[j];
+  }
+  for (int j = 0; i + j < n; ++j) combine<op>(acc.lane[j], x[i + j]);
+  for (int half = vectors / 2; half; half /= 2)
+    for (int j = 0; j < half; ++j) combine<op>(acc.v[j], acc.v[j + half]);
+  for (int half = per / 2; half; half /= 2)
+    for (int j = 0; j < half; ++j) combine<op>(acc.lane[j], acc.lane[j + half]);
+  return acc.lane[0];
+}
+
+template <Combine op>
+int64_t run_i64(const int64_t* x, int64_t n) {
+  if constexpr (op == Combine::sum) {  // whole numbers, which wrap: the order does not matter
+    uint64_t acc = 0;
+    for (int64_t i = 0; i < n; ++i) acc += uint64_t(x[i]);
+    return int64_t(acc);
+  } else {
+    int64_t acc = x[0];
+    for (int64_t i = 1; i < n; ++i) acc = op == Combine::max ? (acc > x[i] ? acc : x[i]) : (acc < x[i] ? acc : x[i]);
+    return acc;
+  }
+}
+
+}  // namespace
+
+extern const ReduceTable reduce_table = {
+    .f32 = {run<Combine::sum, float>, run<Combine::max, float>, run<Combine::min, float>},
+    .f64 = {run<Combine::sum, double>, run<Combine::max, double>, run<Combine::min, double>},
+    .i64 = {run_i64<Combine::sum>, run_i64<Combine::max>, run_i64<Combine::min>},
+};
+
+}  // namespace lamina::kernels::cpu::LAMINA_ISA

@@ -1,0 +1,33 @@
+// The loops behind reductions that keep nothing of a row, compiled once per instruction set. Data only.
+#pragma once
+#include <cstdint>
+
+namespace lamina::kernels::cpu {
+
+// What a run is reduced with; section::Reduction::mean is a sum, divided later.
+enum class Combine : uint8_t { sum, max, min };
+
+// One run: at least 1 and at most kRun elements in a row. Lane j of 32 takes elements j, j + 32, ...; the lanes are combined as a tree.
+inline constexpr int64_t kRun = 1024;
+template <class T>
+using RunLoop = T (*)(const T* x, int64_t n);
+
+struct ReduceTable {
+  RunLoop<float> f32[3];
+  RunLoop<double> f64[3];
+  RunLoop<int64_t> i64[3];
+};
+
+namespace scalar {
+extern const ReduceTable reduce_table;
+}
+#if defined(__x86_64__)
+namespace avx2 {
+extern const ReduceTable reduce_table;
+}
+namespace avx512 {
+extern const ReduceTable reduce_table;
+}
+#endif
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,226 @@
+// The interpreter of sections. Every thread walks the whole table and does its share of each step; barriers are where the plan put them.
+#include "kernels/section/table.h"
+
+#include <algorithm>
+#include <atomic>
+#include <exception>
+#include <mutex>
+
+#include "kernels/copy.h"
+#include "kernels/cpu/dense.h"
+#include "kernels/cpu/section_update.h"
+#include "kernels/dropout.h"
+#include "kernels/reduce.h"
+#include "kernels/softmax.h"
+#include "kernels/sparse_cross_entropy.h"
+#include "runtime/core/config.h"
+#include "runtime/core/error.h"
+#include "runtime/device/thread_pool.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+using section::Broadcast;
+using section::Operand;
+using section::Partition;
+using section::Step;
+using section::StepKind;
+using section::Table;
+
+constexpr double kFlopsPerThread = 1e6;  // about what waking a thread costs
+
+class Section {
+ public:
+  Section(const KernelCall& call, const Table& table) : call_(call), table_(table), tiles_(tiles()) {
+    // Views are far apart; their addresses are used a few times each.
+    data_.reserve(call.in.size() + call.out.size());
+    for (const View* v : call.in) data_.push_back(static_cast<char*>(v->data));
+    for (const View* v : call.out) data_.push_back(static_cast<char*>(v->data));
+  }
+
+  void run_all(int thread, int threads, ThreadPool::Barrier& barrier) {
+    const size_t count = table_.steps.size();
+    bool stopped = false;
+    for (size_t i = 0; i < count; ++i) {
+      const Step& step = table_.steps[i];
+      if (step.barrier_before && threads > 1) {
+        barrier.wait();
+        stopped = stopped || failed_.load(std::memory_order_relaxed);
+      }
+      if (stopped) continue;  // nobody may be left alone at a barrier
+      try {
+        run_step(step, thread, threads);
+      } catch (...) {
+        stopped = true;
+        fail(i);
+      }
+    }
+  }
+
+  void rethrow() {
+    if (error_) std::rethrow_exception(error_);
+  }
+
+ private:
+  void fail(size_t step) {
+    std::lock_guard lock(error_mutex_);
+    failed_.store(true, std::memory_order_relaxed);
+    if (error_ && failed_step_ <= step) return;  // the first step's error, whichever thread came first
+    failed_step_ = step;
+    error_ = std::current_exception();
+    if (step >= table_.lines.size() || !table_.lines[step].known()) return;
+    try {
+      std::rethrow_exception(error_);
+    } catch (const Error& e) {
+      error_ = std::make_exception_ptr(e.at(text(table_.lines[step])));
+    } catch (...) {
+    }
+  }
+
+  template <class T>
+  T* in(const Step& s, int i) const {
+    return reinterpret_cast<T*>(data_[size_t(table_.operands[size_t(s.first_in + i)].buffer)]);
+  }
+  template <class T>
+  T* out(const Step& s, int i) const {
+    return reinterpret_cast<T*>(data_[size_t(table_.operands[size_t(s.first_out + i)].buffer)]);
+  }
+  const View& view(int operand) const {
+    const size_t buffer = size_t(table_.operands[size_t(operand)].buffer);
+    return buffer < call_.in.size() ? *call_.in[buffer] : *call_.out[buffer - call_.in.size()];
+  }
+
+  static Range share(int64_t count, int thread, int threads) { return {count * thread / threads, count * (thread + 1) / threads}; }
+  // Whole tiles' columns, so that a tile of one thread is a tile of all.
+  Range columns(int64_t n, int thread, int threads) const {
+    const int64_t panel = tiles_.panel_f32;
+    Range r = share((n + panel - 1) / panel, thread, threads);
+    return {std::min(n, r.begin * panel), std::min(n, r.end * panel)};
+  }
+
+  void run_step(const Step& s, int thread, int threads) {
+    if (s.partition == Partition::one) {
+      if (thread != 0) return;
+      threads = 1;
+    }
+    const bool by_rows = s.partition != Partition::tiles;
+    const Range all{0, s.rows}, rows = threads == 1 ? all : share(s.rows, thread, threads);
+    switch (s.kind) {
+      case StepKind::dense:
+        dense(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_bias ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
+              by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation);
+        break;
+      case StepKind::dense_grad_input:
+        dense_grad_input(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_mask ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
+                         by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads), s.k, s.n, s.activation);
+        break;
+      case StepKind::dense_update: run_update(s, thread, threads); break;
+      case StepKind::elementwise: run_elementwise(s, thread, threads); break;
+      case StepKind::reduce:
+        if (s.reduced == Broadcast::column) reduce_matrix(s.reduction, s.reduced, in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin, rows.size(), s.n);
+        else if (thread == 0) reduce_matrix(s.reduction, s.reduced, in<const float>(s, 0), out<float>(s, 0), s.rows, s.n);
+        break;
+      case StepKind::softmax: softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n); break;
+      case StepKind::log_softmax: log_softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n); break;
+      case StepKind::sparse_cross_entropy: {
+        const View& labels = view(s.first_in + 1);
+        check_labels(labels, rows.begin, rows.size(), s.n);
+        sparse_cross_entropy_rows(in<const float>(s, 0), labels, rows.begin, rows.size(), s.n, out<float>(s, 0), out<float>(s, 1));
+        break;
+      }
+      case StepKind::dropout:
+        dropout_run(in<const float>(s, 0), in<const int64_t>(s, 1), s.scalar, out<float>(s, 0), rows.begin * s.n, rows.size() * s.n);
+        break;
+      case StepKind::copy: run_copy(s, thread, threads); break;
+      case StepKind::loop:
+      case StepKind::branch:
+      case StepKind::print:
+      case StepKind::check: internal_error(cat("a section step of the kind ", section::name(s.kind), " was run"));
+    }
+  }
+
+  void run_update(const Step& s, int thread, int threads) {
+    UpdateOperands u{.x = in<const float>(s, 0), .dz = in<const float>(s, 1), .rows = s.rows, .k = s.k, .n = s.n};
+    const int results = s.code >= 0 ? int(table_.codes[size_t(s.code)].outputs.size()) : 0;
+    CodeOperand ins[kMostOperands], outs[kMostOperands];
+    if (s.code >= 0) {
+      gather(s.first_in + 2, s.extras, ins);
+      gather(s.first_out, results, outs);
+      update_weights(tiles_, u, table_.codes[size_t(s.code)], ins, outs, threads == 1 ? Range{0, s.k} : share(s.k, thread, threads));
+    }
+    if (s.has_bias && thread == threads - 1) {  // the last one's share of rows is never the largest
+      gather(s.first_in + 2 + s.extras, s.ins - 2 - s.extras, ins);
+      gather(s.first_out + results, s.outs - results, outs);
+      update_bias(u, table_.codes[size_t(s.code2)], ins, outs);
+    }
+  }
+
+  void run_elementwise(const Step& s, int thread, int threads) {
+    CodeOperand ins[kMostOperands], outs[kMostOperands];
+    gather(s.first_in, s.ins, ins);
+    gather(s.first_out, s.outs, outs);
+    const ElementwiseCode& code = table_.codes[size_t(s.code)];
+    if (s.partition == Partition::tiles && threads > 1 && is_flat(ins, s.ins)) {
+      constexpr int64_t grain = 64;
+      const int64_t size = int64_t(s.rows) * s.n;
+      const Range r = share((size + grain - 1) / grain, thread, threads);
+      run_code(code, ins, outs, {0, 1}, {std::min(size, r.begin * grain), std::min(size, r.end * grain)}, size);
+    } else {
+      run_code(code, ins, outs, threads == 1 ? Range{0, s.rows} : share(s.rows, thread, threads), {0, s.n}, s.n);
+    }
+  }
+
+  void run_copy(const Step& s, int thread, int threads) {
+    View x = view(s.first_in), y = view(s.first_out);
+    if (threads > 1) {
+      if (y.rank == 0 || x.rank != y.rank) {
+        if (thread != 0) return;
+      } else {
+        const Range r = share(y.shape[0], thread, threads);
+        for (View* v : {&x, &y}) {
+          v->data = static_cast<char*>(v->data) + r.begin * v->strides[0] * int64_t(size_of(v->dtype));
+          v->shape[0] = r.size();
+        }
+      }
+    }
+    if (y.size() > 0) copy_elements(x, y);
+  }
+
+  void gather(int first, int count, CodeOperand* to) const {
+    if (count >= kMostOperands) internal_error(cat("a section step has ", count, " operands"));
+    for (int i = 0; i < count; ++i) {
+      const Operand& o = table_.operands[size_t(first + i)];
+      to[i] = {data_[size_t(o.buffer)], o.broadcast};
+    }
+  }
+
+  const KernelCall& call_;
+  const Table& table_;
+  const Tiles& tiles_;
+  std::vector<char*> data_;
+  std::atomic<bool> failed_{false};
+  std::mutex error_mutex_;
+  std::exception_ptr error_;
+  size_t failed_step_ = 0;
+};
+
+}  // namespace
+
+// An error of a step is thrown when all threads have come to the end: no step behind a barrier after it has run, so a label out of range
+// is found before any weight has changed, as the update needs the loss. Steps that depend on nothing may have run.
+void run_section(const KernelCall& call) {
+  const Table& table = *static_cast<const Table*>(call.args);
+  Section section(call, table);
+  const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kFlopsPerThread, 1024.0)));
+  if (threads == 1) {
+    struct NoBarrier final : ThreadPool::Barrier {
+      void wait() override {}
+    } barrier;
+    section.run_all(0, 1, barrier);
+  } else {
+    ThreadPool::of(call.stream.device).run(threads, [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); }, &section);
+  }
+  section.rethrow();
+}
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,97 @@
+#include "kernels/cpu/section_update.h"
+
+#include <algorithm>
+#include <optional>
+
+#include "kernels/reduce.h"
+#include "runtime/core/error.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+using section::Broadcast;
+
+// w - rate * g, the multiplication's operands in either order. Input 0 of the code is g; w and rate are extras, or rate a constant.
+struct Descent {
+  int w;  // an extra
+  float rate;
+};
+std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand* extras) {
+  if (code.instructions.size() != 2 || code.outputs.size() != 1) return {};
+  const auto &product = code.instructions[0], &difference = code.instructions[1];
+  if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32) return {};
+  const int inputs = int(code.inputs.size()), first = inputs + int(code.constants.size());
+  const int rate = product.a == 0 ? product.b : product.b == 0 ? product.a : -1, w = difference.a;
+  if (rate <= 0 || rate >= first || difference.b != first || code.outputs[0] != first + 1 || w <= 0 || w >= inputs) return {};
+  if (extras[w - 1].broadcast != Broadcast::full && extras[w - 1].broadcast != Broadcast::row) return {};
+  if (rate >= inputs) return Descent{w - 1, float(code.constants[size_t(rate - inputs)].second)};
+  if (extras[rate - 1].broadcast != Broadcast::scalar) return {};
+  return Descent{w - 1, *reinterpret_cast<const float*>(extras[rate - 1].data)};
+}
+
+}  // namespace
+
+bool is_flat(const CodeOperand* in, int count) {
+  return std::all_of(in, in + count, [](const CodeOperand& o) { return o.broadcast == Broadcast::full || o.broadcast == Broadcast::scalar; });
+}
+
+void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range rows, Range columns, int64_t n) {
+  if (rows.size() <= 0 || columns.size() <= 0) return;
+  const int ins = int(code.inputs.size()), outs = int(code.outputs.size());
+  if (ins >= kMostOperands || outs >= kMostOperands) internal_error("an elementwise code with too many operands for a section");
+  const void* from[kMostOperands];
+  void* to[kMostOperands];
+  uint8_t steps[kMostOperands];
+  const bool flat = columns.size() == n && is_flat(in, ins);
+  const int64_t run = flat ? rows.size() * n : columns.size();
+  for (int64_t row = rows.begin; row < rows.end; ++row) {
+    for (int i = 0; i < ins; ++i) {
+      const Broadcast b = in[i].broadcast;
+      const int64_t at = b == Broadcast::full ? row * n + columns.begin : b == Broadcast::row ? columns.begin : b == Broadcast::column ? row : 0;
+      from[i] = in[i].data + at * int64_t(size_of(code.inputs[size_t(i)]));
+      steps[i] = b == Broadcast::full || b == Broadcast::row;
+    }
+    for (int i = 0; i < outs; ++i) to[i] = out[i].data + (row * n + columns.begin) * int64_t(size_of(code.register_type(code.outputs[size_t(i)])));
+    elementwise_run(code, from, steps, to, run);
+    if (flat) break;
+  }
+}
+
+void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out, Range weight_rows) {
+  if (weight_rows.size() <= 0 || u.n == 0 || code.outputs.empty()) return;
+  if (auto descent = descent_of(code, extras); descent && extras[descent->w].broadcast == Broadcast::full) {
+    const int64_t at = weight_rows.begin * u.n;
+    const float* w = reinterpret_cast<const float*>(extras[descent->w].data);
+    dense_grad_weight(tiles, u.x, u.dz, reinterpret_cast<float*>(out[0].data) + at, weight_rows, u.rows, u.k, u.n, w + at, descent->rate);
+    return;
+  }
+  constexpr int64_t most = 4096;  // floats of a strip: half of the smallest first cache
+  const int64_t strip = std::max<int64_t>(6, most / u.n / 6 * 6);
+  float* dw = thread_scratch(Scratch::strip, std::min(strip, weight_rows.size()) * u.n);
+  CodeOperand in[kMostOperands];
+  std::copy(extras, extras + code.inputs.size() - 1, in + 1);
+  for (int64_t i = weight_rows.begin; i < weight_rows.end; i += strip) {
+    const Range part{i, std::min(weight_rows.end, i + strip)};
+    dense_grad_weight(tiles, u.x, u.dz, dw, part, u.rows, u.k, u.n, nullptr, 0);
+    in[0] = {reinterpret_cast<char*>(dw - i * u.n), Broadcast::full};
+    run_code(code, in, out, part, {0, u.n}, u.n);
+  }
+}
+
+void update_bias(const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out) {
+  if (u.n == 0 || code.outputs.empty()) return;
+  float* db = thread_scratch(Scratch::strip, u.n);
+  reduce_matrix(section::Reduction::sum, Broadcast::row, u.dz, db, u.rows, u.n);
+  if (auto descent = descent_of(code, extras)) {
+    const float* b = reinterpret_cast<const float*>(extras[descent->w].data);
+    float* to = reinterpret_cast<float*>(out[0].data);
+    for (int64_t i = 0; i < u.n; ++i) to[i] = b[i] - descent->rate * db[i];
+    return;
+  }
+  CodeOperand in[kMostOperands];
+  std::copy(extras, extras + code.inputs.size() - 1, in + 1);
+  in[0] = {reinterpret_cast<char*>(db), Broadcast::full};
+  run_code(code, in, out, {0, 1}, {0, u.n}, u.n);
+}
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,71 @@
+#include "kernels/softmax.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "kernels/cpu/indices.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+// One row whose elements lie `stride` apart. Sums in order of the row, in double.
+template <class T>
+void softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
+  using C = compute_t<T>;
+  C high = -std::numeric_limits<C>::infinity();
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) high = std::max(high, C(x[i * stride]));
+  if constexpr (sizeof(T) >= sizeof(C)) {  // y can hold the exponentials
+    for (int64_t i = 0; i < n; ++i) sum += double(y[i * stride] = std::exp(x[i * stride] - high));
+    for (int64_t i = 0; i < n; ++i) y[i * stride] /= C(sum);
+  } else {
+    for (int64_t i = 0; i < n; ++i) sum += double(std::exp(C(x[i * stride]) - high));
+    for (int64_t i = 0; i < n; ++i) y[i * stride] = T(std::exp(C(x[i * stride]) - high) / C(sum));
+  }
+}
+
+template <class T>
+void log_softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
+  using C = compute_t<T>;
+  C high = -std::numeric_limits<C>::infinity();
+  double sum = 0;
+  for (int64_t i = 0; i < n; ++i) high = std::max(high, C(x[i * stride]));
+  for (int64_t i = 0; i < n; ++i) sum += double(std::exp(C(x[i * stride]) - high));
+  C log_sum = C(std::log(sum));
+  for (int64_t i = 0; i < n; ++i) y[i * stride] = T((C(x[i * stride]) - high) - log_sum);
+}
+
+template <class T, class Row>
+void each_row(const View& x, const View& y, int axis, Row row) {
+  int64_t outer = 1, n = x.shape[axis], inner = 1;
+  for (int i = 0; i < axis; ++i) outer *= x.shape[i];
+  for (int i = axis + 1; i < x.rank; ++i) inner *= x.shape[i];
+  for (int64_t o = 0; o < outer; ++o)
+    for (int64_t i = 0; i < inner; ++i) row(x.as<const T>() + o * n * inner + i, y.as<T>() + o * n * inner + i, n, inner);
+}
+
+}  // namespace
+
+template <class T>
+void softmax(Stream&, const View& x, const View& y, int axis) { each_row<T>(x, y, axis, softmax_row<T>); }
+template <class T>
+void log_softmax(Stream&, const View& x, const View& y, int axis) { each_row<T>(x, y, axis, log_softmax_row<T>); }
+
+void softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) softmax_row(x + r * n, y + r * n, n, 1);
+}
+void log_softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
+  for (int64_t r = 0; r < rows; ++r) log_softmax_row(x + r * n, y + r * n, n, 1);
+}
+
+template void softmax<f16>(Stream&, const View&, const View&, int);
+template void softmax<bf16>(Stream&, const View&, const View&, int);
+template void softmax<float>(Stream&, const View&, const View&, int);
+template void softmax<double>(Stream&, const View&, const View&, int);
+template void log_softmax<f16>(Stream&, const View&, const View&, int);
+template void log_softmax<bf16>(Stream&, const View&, const View&, int);
+template void log_softmax<float>(Stream&, const View&, const View&, int);
+template void log_softmax<double>(Stream&, const View&, const View&, int);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,66 @@
+// The register-blocked product that every dense step and matmul is made of, one table of functions per instruction set.
+//
+// An element of a product is ((0 + a0 b0) + a1 b1) + ... in the order of k, fused multiply-adds where the instruction set has them. That
+// order holds for every shape, tile, block and thread, so a row's result does not depend on the rows around it, and a dense layer gives
+// the bits of a matmul followed by an addition.
+#pragma once
+#include <cstdint>
+
+#include "kernels/section/table.h"
+
+namespace lamina::kernels::cpu {
+
+enum class Epilogue : uint8_t {
+  none,        // c = product
+  activation,  // c = act(product + bias); no bias: act(product)
+  mask,        // c = product * act'(y)
+  descent,     // c = w - rate * product
+};
+
+// c[m,n] (+)= op(a)[m,k] b[k,n], then the epilogue. All row-major; a is [k,m] when it is transposed.
+template <class T>
+struct Product {
+  int64_t m = 0, n = 0, k = 0;
+  const T* a = nullptr;
+  int64_t lda = 0;
+  bool transpose_a = false;
+  const T* b = nullptr;
+  int64_t ldb = 0;
+  T* c = nullptr;
+  int64_t ldc = 0;
+  bool accumulate = false;  // go on from what c holds
+  Epilogue epilogue = Epilogue::none;
+  section::Activation activation = section::Activation::none;
+  const T* bias = nullptr;   // [n]
+  const T* other = nullptr;  // mask: y; descent: w. Strides as c
+  T rate = 0;
+};
+
+struct Tiles {
+  void (*multiply_f32)(const Product<float>&);
+  void (*multiply_f64)(const Product<double>&);
+  // to[j * ld_to + i] = from[i * ld_from + j] for i < rows, j < columns
+  void (*transpose_f32)(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to);
+  void (*transpose_f64)(const double* from, int64_t ld_from, int64_t rows, int64_t columns, double* to, int64_t ld_to);
+  int panel_f32, panel_f64;  // columns of the widest tile of many rows: packed panels are this wide
+
+  template <class T>
+  void multiply(const Product<T>& p) const {
+    if constexpr (sizeof(T) == 4) multiply_f32(p);
+    else multiply_f64(p);
+  }
+  template <class T>
+  void transpose(const T* from, int64_t ld_from, int64_t rows, int64_t columns, T* to, int64_t ld_to) const {
+    if constexpr (sizeof(T) == 4) transpose_f32(from, ld_from, rows, columns, to, ld_to);
+    else transpose_f64(from, ld_from, rows, columns, to, ld_to);
+  }
+  template <class T>
+  int panel() const {
+    return sizeof(T) == 4 ? panel_f32 : panel_f64;
+  }
+};
+
+// Of the instruction set that config::cpu_isa() names.
+const Tiles& tiles();
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,16 @@
+// dropout: y[i] = x[i] / (1 - rate) with probability 1 - rate, else 0; element i decides by its own Philox word (kernels/shared/philox.h).
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// x, y: contiguous, of one shape. state: i64 [2] {seed, counter}, or [models...,2]: then x's leading axes are the models, and an
+// element's index counts within its model. T: f16, bf16, float or double.
+template <class T>
+void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
+
+// Elements first .. first + count; the pointers are those of element 0. y may be x.
+void dropout_run(const float* x, const int64_t* state, float rate, float* y, int64_t first, int64_t count);
+
+}  // namespace lamina::kernels::cpu

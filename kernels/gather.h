@@ -1,0 +1,23 @@
+// gather and scatter_add along one axis, by integer indices. A negative index counts from the end; one out of range throws Error index
+// before anything is written.
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// How x [batch, outer, length, inner] and `count` indices per batch meet; the result or updates are [batch, outer, count, inner].
+struct GatherSizes {
+  int64_t batch = 1, outer = 1, length = 1, inner = 1, count = 1;
+};
+
+// y[b, o, j, :] = x[b, o, indices[b, j], :]. All contiguous; indices of any integer type. T: an unsigned type as wide as the elements.
+template <class T>
+void gather(Stream&, const View& x, const View& indices, const View& y, GatherSizes sizes);
+
+// y = 0, then y[b, o, indices[b, j], :] += updates[b, o, j, :] for j in order, so the sums do not depend on threads. T: any number type;
+// integers wrap.
+template <class T>
+void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes sizes);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,19 @@
+// Draws from a generator's state: i64 [2] {seed, counter}, or [models...,2]: then y's leading axes are the models, and an element's index
+// counts within its model. Element i depends on seed, counter and i only.
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// Uniform in [low, high): 24 random bits for f32, 53 for f64, as many as the type resolves for f16 (11) and bf16 (8). y: contiguous.
+template <class T>
+void random_uniform(Stream&, const View& state, const View& y, double low, double high);
+// Normal by Box and Muller from 32-bit words (f64: 53 bits): elements 2j and 2j+1 are the pair's cosine and sine. y: contiguous.
+template <class T>
+void random_normal(Stream&, const View& state, const View& y, double mean, double deviation);
+
+// out[4 blocks]: the words of blocks first .. first + blocks of a draw.
+void random_words(const int64_t* state, int64_t first, int64_t blocks, uint32_t* out);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,22 @@
+// What a step reads and writes, for barriers and validation.
+#pragma once
+#include <vector>
+
+#include "kernels/section/table.h"
+
+namespace lamina::section {
+
+struct Access {
+  int buffer = 0;
+  bool write = false;
+  // A `rows` step touches row i of this operand only for row i of the batch.
+  bool by_rows = false;
+};
+
+// In order: the inputs, then the outputs. The step's operands must be there.
+void accesses_of(const Table& table, const Step& step, std::vector<Access>& out);
+
+// Whether running the two steps at once could be seen by what they read or write through these accesses.
+bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges);
+
+}  // namespace lamina::section

@@ -1,0 +1,171 @@
+#include "kernels/section/table.h"
+
+#include <iomanip>
+
+#include "kernels/section/access.h"
+#include "runtime/core/error.h"
+
+namespace lamina::section {
+namespace {
+
+const char* name(Partition p) { return p == Partition::rows ? "rows" : p == Partition::tiles ? "tiles" : "one"; }
+const char* name(Reduction r) {
+  switch (r) {
+    case Reduction::sum: return "sum";
+    case Reduction::mean: return "mean";
+    case Reduction::max: return "max";
+    case Reduction::min: break;
+  }
+  return "min";
+}
+const char* suffix(Broadcast b) {
+  switch (b) {
+    case Broadcast::full: return "";
+    case Broadcast::row: return ":row";
+    case Broadcast::column: return ":column";
+    case Broadcast::scalar: break;
+  }
+  return ":scalar";
+}
+
+void print_step(std::ostream& out, const Table& table, const Step& s) {
+  out << section::name(s.kind);
+  switch (s.kind) {
+    case StepKind::dense:
+      out << ' ' << section::name(s.activation) << " [" << s.rows << ',' << s.k << "]x[" << s.k << ',' << s.n << ']';
+      break;
+    case StepKind::dense_grad_input:
+      out << ' ' << section::name(s.activation) << " [" << s.rows << ',' << s.n << "]x[" << s.k << ',' << s.n << "]T";
+      break;
+    case StepKind::dense_update:
+      out << " [" << s.rows << ',' << s.k << "]Tx[" << s.rows << ',' << s.n << ']';
+      if (s.code >= 0) out << " w: code " << s.code;
+      if (s.has_bias) out << " b: code " << s.code2;
+      break;
+    case StepKind::elementwise: out << " [" << s.rows << ',' << s.n << "] code " << s.code; break;
+    case StepKind::reduce: out << ' ' << name(s.reduction) << " [" << s.rows << ',' << s.n << "] to" << suffix(s.reduced); break;
+    case StepKind::dropout: out << " [" << s.rows << ',' << s.n << "] rate " << s.scalar; break;
+    case StepKind::copy: break;
+    default: out << " [" << s.rows << ',' << s.n << ']'; break;
+  }
+  out << ' ' << name(s.partition);
+  auto list = [&](const char* label, int first, int count) {
+    out << ' ' << label << '=';
+    for (int i = 0; i < count; ++i) {
+      const Operand& o = table.operands.at(size_t(first + i));
+      out << (i ? " %" : "%") << o.buffer << suffix(o.broadcast);
+    }
+  };
+  list("in", s.first_in, s.ins);
+  list("out", s.first_out, s.outs);
+  if (s.replicas != 1) out << " replicas " << s.replicas;
+  if (s.shards != 1) out << " shards " << s.shards;
+  if (s.barrier_before) out << " | barrier";
+}
+
+bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
+
+}  // namespace
+
+const char* name(StepKind kind) {
+  switch (kind) {
+    case StepKind::dense: return "dense";
+    case StepKind::dense_grad_input: return "dense_grad_input";
+    case StepKind::dense_update: return "dense_update";
+    case StepKind::elementwise: return "elementwise";
+    case StepKind::reduce: return "reduce";
+    case StepKind::softmax: return "softmax";
+    case StepKind::log_softmax: return "log_softmax";
+    case StepKind::sparse_cross_entropy: return "sparse_cross_entropy";
+    case StepKind::dropout: return "dropout";
+    case StepKind::copy: return "copy";
+    case StepKind::loop: return "loop";
+    case StepKind::branch: return "branch";
+    case StepKind::print: return "print";
+    case StepKind::check: return "check";
+  }
+  return "?";
+}
+
+const char* name(Activation activation) {
+  switch (activation) {
+    case Activation::none: return "none";
+    case Activation::relu: return "relu";
+    case Activation::tanh: return "tanh";
+    case Activation::sigmoid: return "sigmoid";
+  }
+  return "?";
+}
+
+std::string print(const Table& table) {
+  std::ostringstream out;
+  for (size_t i = 0; i < table.steps.size(); ++i) {
+    out << std::setw(3) << i << ' ';
+    print_step(out, table, table.steps[i]);
+    out << '\n';
+  }
+  for (size_t i = 0; i < table.codes.size(); ++i) out << "code " << i << ": " << kernels::print(table.codes[i]) << '\n';
+  return out.str();
+}
+
+void accesses_of(const Table& table, const Step& s, std::vector<Access>& out) {
+  out.clear();
+  for (int i = 0; i < s.ins + s.outs; ++i) {
+    const bool write = i >= s.ins;
+    const Operand& o = table.operands[size_t(write ? s.first_out + i - s.ins : s.first_in + i)];
+    bool by_rows = o.broadcast == Broadcast::full || o.broadcast == Broadcast::column;
+    switch (s.kind) {
+      case StepKind::dense: by_rows = write || i == 0; break;
+      case StepKind::dense_grad_input: by_rows = write || i != 1; break;
+      case StepKind::dense_update: by_rows = false; break;
+      case StepKind::elementwise: break;
+      case StepKind::reduce: by_rows = !write || s.reduced == Broadcast::column; break;
+      case StepKind::sparse_cross_entropy: by_rows = true; break;
+      case StepKind::dropout: by_rows = write || i == 0; break;
+      case StepKind::softmax:
+      case StepKind::log_softmax: by_rows = true; break;
+      default: by_rows = false; break;
+    }
+    out.push_back({o.buffer, write, by_rows});
+  }
+}
+
+bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges) {
+  if (!of_a.write && !of_b.write) return false;
+  const OperandRange &x = ranges[size_t(of_a.buffer)], &y = ranges[size_t(of_b.buffer)];
+  if (!overlap(x, y)) return false;
+  if (a.partition == Partition::one && b.partition == Partition::one) return false;  // one thread does both
+  // Row i of both is the same bytes, and the same thread's.
+  const bool same_rows = a.partition == Partition::rows && b.partition == Partition::rows && a.rows == b.rows && of_a.by_rows && of_b.by_rows;
+  return !(same_rows && x.begin == y.begin && x.end == y.end);
+}
+
+void place_barriers(Table& table, const std::vector<OperandRange>& ranges) {
+  struct Earlier {
+    Access access;
+    const Step* step;
+  };
+  std::vector<Earlier> reads, writes;  // since the last barrier
+  std::vector<Access> accesses;
+  for (Step& step : table.steps) {
+    step.barrier_before = false;
+    if (table.threads == 1) continue;
+    accesses_of(table, step, accesses);
+    auto meets = [&](const Access& access, const std::vector<Earlier>& earlier) {
+      for (const Earlier& e : earlier)
+        if (conflict(*e.step, e.access, step, access, ranges)) return true;
+      return false;
+    };
+    for (const Access& access : accesses) {
+      if (meets(access, writes) || (access.write && meets(access, reads))) {
+        step.barrier_before = true;
+        reads.clear();
+        writes.clear();
+        break;
+      }
+    }
+    for (const Access& access : accesses) (access.write ? writes : reads).push_back({access, &step});
+  }
+}
+
+}  // namespace lamina::section

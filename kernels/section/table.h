@@ -1,0 +1,99 @@
+// A section: a run of small steps over planned buffers, executed as one kernel. The table is plain data; the same table is
+// run by the CPU interpreter (kernels/cpu/section.cpp) and, on a GPU, by one resident kernel.
+#pragma once
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "kernels/elementwise.h"
+#include "runtime/core/source_line.h"
+
+namespace lamina::section {
+
+enum class StepKind : uint8_t {
+  dense,             // y[r,n] = act(x[r,k] w[k,n] + b[n])           in: x w (b)          out: y
+  dense_grad_input,  // dx[r,k] = (dz[r,n] w[k,n]^T) * act'(y[r,k])  in: dz w (y)         out: dx
+  dense_update,      // dw = x^T dz, db = sum of dz's rows; then codes[code] on (dw, extras...) and codes[code2] on (db, extras...)
+                     //                                              in: x dz extras...   out: results of code, then of code2
+  elementwise,       // codes[code] over r x n                        in, out: as the code's
+  reduce,            // sum, mean, max or min of r x n over rows, columns or both    in: x    out: y
+  softmax,           // each row                                      in: x                out: y
+  log_softmax,
+  sparse_cross_entropy,       // in: logits[r,n] labels[r]            out: losses[r] probabilities[r,n]
+  dropout,           // in: x state[2]                                out: y
+  copy,              // in: x (any strides)                           out: y
+  // Reserved: they run on the CPU interpreter first, when loops and effects come as ops.
+  loop,
+  branch,
+  print,
+  check,
+};
+
+enum class Activation : uint8_t { none, relu, tanh, sigmoid };
+enum class Reduction : uint8_t { sum, mean, max, min };
+enum class Broadcast : uint8_t { full, row, column, scalar };  // an operand of a step over r x n: [r,n], [n], [r,1], [1]
+
+// How a step can be shared among threads (or blocks) without changing one bit of its result.
+enum class Partition : uint8_t {
+  rows,   // each takes some rows of the batch, and reads only those rows of what earlier `rows` steps wrote
+  tiles,  // each takes some tiles of the result, and reads everything
+  one,    // one does it all
+};
+
+struct Step {
+  StepKind kind = StepKind::copy;
+  Activation activation = Activation::none;
+  Reduction reduction = Reduction::sum;
+  Broadcast reduced = Broadcast::full;  // the shape of a reduction's result: row [n], column [r,1], scalar
+  Partition partition = Partition::one;
+  bool barrier_before = false;          // all threads have finished the steps before
+  uint8_t has_bias = 0;                 // dense: whether there is a b; dense_update: whether db is wanted
+  uint8_t has_mask = 0;                 // dense_grad_input: whether there is a y
+  int32_t rows = 0, k = 0, n = 0;
+  int32_t code = -1, code2 = -1;        // into Table::codes
+  int32_t extras = 0;                   // dense_update: how many of the inputs after x and dz belong to code
+  float scalar = 0;                     // dropout: the rate
+  int32_t first_in = 0, ins = 0;        // into Table::operands
+  int32_t first_out = 0, outs = 0;
+  int32_t replicas = 1;                 // models of an ensemble
+  int32_t shards = 1;                   // V of data-parallel training
+};
+
+struct Operand {
+  int32_t buffer = 0;                   // index among the instruction's operands: inputs first, then outputs
+  Broadcast broadcast = Broadcast::full;
+};
+
+struct Table {
+  std::vector<Step> steps;
+  std::vector<Operand> operands;
+  std::vector<kernels::ElementwiseCode> codes;
+  std::vector<SourceLine> lines;  // per step: the user's; run_section adds it to an Error that the step throws. May be empty.
+  int threads = 1;       // how many the plan was made for
+  double flops = 0;
+};
+
+LAMINA_API const char* name(StepKind kind);
+LAMINA_API const char* name(Activation activation);
+LAMINA_API std::string print(const Table& table);
+// What the planner knows about each operand: operands that overlap in memory conflict.
+struct OperandRange {
+  int space = 0;          // two operands can only overlap in one space
+  int64_t begin = 0, end = 0;  // bytes
+  bool holds_value = true;     // an output that something before the section has written; inputs always do
+};
+// Marks the steps that must wait for all threads, from the real overlaps of what steps read and write.
+LAMINA_API void place_barriers(Table& table, const std::vector<OperandRange>& ranges);
+// Throws an internal error when a step reads what nobody wrote, names an operand or code that is not there, or conflicts
+// with an earlier step without a barrier.
+LAMINA_API void validate(const Table& table, const std::vector<OperandRange>& ranges, int instruction_inputs);
+
+}  // namespace lamina::section
+
+namespace lamina::kernels::cpu {
+// Runs a section. Args of the instruction are the Table.
+LAMINA_API void run_section(const KernelCall& call);
+// C[m,n] = op(A) op(B) for one matrix, row-major with leading strides; op transposes when asked. Bits do not depend on threads.
+template <class T>
+void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb, bool transpose_b, T* c, int64_t ldc, Device device);
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,177 @@
+#include <algorithm>
+#include <map>
+
+#include "kernels/section/access.h"
+#include "runtime/core/error.h"
+
+namespace lamina::section {
+namespace {
+
+bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
+bool same(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin == b.begin && a.end == b.end; }
+
+class Validator {
+ public:
+  Validator(const Table& table, const std::vector<OperandRange>& ranges, int inputs) : table_(table), ranges_(ranges), inputs_(inputs), state_(ranges.size()), written_(ranges.size()) {
+    for (size_t i = 0; i < ranges.size(); ++i)
+      if (int(i) < inputs || ranges[i].holds_value) state_[i] = State::valid;
+    for (size_t i = 0; i < ranges.size(); ++i) of_space_[ranges[i].space].push_back(int(i));
+  }
+
+  void run() {
+    for (number_ = 0; number_ < table_.steps.size(); ++number_) {
+      const Step& step = table_.steps[number_];
+      check_form(step);
+      accesses_of(table_, step, accesses_);
+      check_own_overlaps(step);
+      check_reads(step);
+      check_barrier(step);
+      record_writes();
+    }
+  }
+
+ private:
+  enum class State : uint8_t { unwritten, valid, overwritten };
+
+  [[noreturn]] void fail(const std::string& why) const {
+    internal_error(cat("section step ", number_, " (", name(table_.steps[number_].kind), ") ", why));
+  }
+  void require(bool good, const char* why) const {
+    if (!good) fail(why);
+  }
+
+  void check_form(const Step& s) const {
+    require(s.ins >= 0 && s.outs >= 0 && s.first_in >= 0 && s.first_out >= 0 && size_t(s.first_in) + size_t(s.ins) <= table_.operands.size() &&
+                size_t(s.first_out) + size_t(s.outs) <= table_.operands.size(),
+            "names an operand that is not there");
+    for (int i = 0; i < s.ins + s.outs; ++i) {
+      const Operand& o = table_.operands[size_t(i < s.ins ? s.first_in + i : s.first_out + i - s.ins)];
+      require(o.buffer >= 0 && size_t(o.buffer) < ranges_.size(), "names a buffer that is not there");
+      require(i < s.ins || o.buffer >= inputs_, "writes an input of the section");
+    }
+    require(s.rows >= 0 && s.k >= 0 && s.n >= 0, "has a negative size");
+    require(s.replicas == 1 && s.shards == 1, "has replicas or shards, which no interpreter runs yet");
+    auto counts = [&](int ins, int outs) { require(s.ins == ins && s.outs == outs, "has the wrong number of operands"); };
+    auto code = [&](int index, int code_ins) -> int {
+      require(index >= 0 && size_t(index) < table_.codes.size(), "names a code that is not there");
+      require(int(table_.codes[size_t(index)].inputs.size()) == code_ins, "gives its code the wrong number of inputs");
+      return int(table_.codes[size_t(index)].outputs.size());
+    };
+    switch (s.kind) {
+      case StepKind::dense: counts(2 + s.has_bias, 1); break;
+      case StepKind::dense_grad_input: counts(2 + s.has_mask, 1); break;
+      case StepKind::dense_update: {
+        require(s.extras >= 0 && s.ins >= 2 + s.extras, "has the wrong number of operands");
+        require(s.partition != Partition::rows, "cannot be shared by rows");
+        require(s.code >= 0 || s.extras == 0, "has inputs for a code that is not there");
+        require(s.has_bias || s.ins == 2 + s.extras, "has inputs for a bias that is not there");
+        int outs = s.code >= 0 ? code(s.code, 1 + s.extras) : 0;
+        if (s.has_bias) outs += code(s.code2, s.ins - 1 - s.extras);
+        require(s.outs == outs, "has the wrong number of operands");
+        break;
+      }
+      case StepKind::elementwise: require(code(s.code, s.ins) == s.outs, "has the wrong number of operands"); break;
+      case StepKind::reduce:
+        counts(1, 1);
+        require(s.reduced != Broadcast::full, "reduces nothing");
+        require(s.partition != Partition::rows || s.reduced == Broadcast::column, "cannot be shared by rows");
+        break;
+      case StepKind::softmax:
+      case StepKind::log_softmax:
+      case StepKind::copy: counts(1, 1); break;
+      case StepKind::sparse_cross_entropy: counts(2, 2); break;
+      case StepKind::dropout:
+        counts(2, 1);
+        require(s.scalar >= 0 && s.scalar < 1, "has a rate that is not in [0, 1)");
+        break;
+      case StepKind::loop:
+      case StepKind::branch:
+      case StepKind::print:
+      case StepKind::check: fail("is of a kind that no interpreter runs yet");
+    }
+  }
+
+  // A result may take an input's place only where each element is read before it is written, by the same thread.
+  void check_own_overlaps(const Step& s) const {
+    for (size_t o = size_t(s.ins); o < accesses_.size(); ++o) {
+      const OperandRange& out = ranges_[size_t(accesses_[o].buffer)];
+      for (size_t i = 0; i < accesses_.size(); ++i) {
+        const OperandRange& other = ranges_[size_t(accesses_[i].buffer)];
+        if (i == o || !overlap(out, other)) continue;
+        bool may = i < size_t(s.ins) && same(out, other);
+        switch (s.kind) {
+          case StepKind::elementwise:
+          case StepKind::softmax:
+          case StepKind::log_softmax: break;
+          case StepKind::dense_update: may = may && i >= 2; break;
+          case StepKind::dropout: may = may && i == 0; break;
+          default: may = false; break;
+        }
+        if (!may) fail(cat("writes %", accesses_[o].buffer, " over %", accesses_[i].buffer, ", which it also ", i < size_t(s.ins) ? "reads" : "writes"));
+      }
+    }
+  }
+
+  void check_reads(const Step& s) const {
+    for (int i = 0; i < s.ins; ++i) {
+      const int buffer = accesses_[size_t(i)].buffer;
+      const OperandRange& range = ranges_[size_t(buffer)];
+      if (range.begin >= range.end || state_[size_t(buffer)] == State::valid) continue;
+      if (state_[size_t(buffer)] == State::overwritten) fail(cat("reads %", buffer, " after an earlier step overwrote it"));
+      if (!covered(range)) fail(cat("reads %", buffer, ", which nobody wrote"));
+    }
+  }
+  // A view of what was written under other numbers: every byte was.
+  bool covered(const OperandRange& range) const {
+    std::vector<std::pair<int64_t, int64_t>> parts;
+    for (int other : of_space_.at(range.space))
+      if (state_[size_t(other)] == State::valid) parts.emplace_back(ranges_[size_t(other)].begin, ranges_[size_t(other)].end);
+    std::sort(parts.begin(), parts.end());
+    int64_t reached = range.begin;
+    for (auto [begin, end] : parts)
+      if (begin <= reached) reached = std::max(reached, end);
+    return reached >= range.end;
+  }
+
+  void check_barrier(const Step& step) {
+    if (table_.threads == 1) return;
+    if (step.barrier_before) since_barrier_ = number_;
+    for (size_t earlier = since_barrier_; earlier < number_; ++earlier) {
+      accesses_of(table_, table_.steps[earlier], earlier_);
+      for (const Access& a : earlier_)
+        for (const Access& b : accesses_)
+          if (conflict(table_.steps[earlier], a, step, b, ranges_))
+            fail(cat("needs a barrier before it: step ", earlier, a.write ? " writes %" : " reads %", a.buffer, ", it ", b.write ? "writes %" : "reads %", b.buffer));
+    }
+  }
+
+  // A buffer that is never written by its own number is an input or a view of what is: its bytes are meant to change.
+  void record_writes() {
+    for (const Access& access : accesses_) {
+      if (!access.write) continue;
+      const OperandRange& range = ranges_[size_t(access.buffer)];
+      for (int other : of_space_.at(range.space))
+        if (other != access.buffer && written_[size_t(other)] && overlap(range, ranges_[size_t(other)])) state_[size_t(other)] = State::overwritten;
+    }
+    for (const Access& access : accesses_)
+      if (access.write) state_[size_t(access.buffer)] = State::valid, written_[size_t(access.buffer)] = true;
+  }
+
+  const Table& table_;
+  const std::vector<OperandRange>& ranges_;
+  const int inputs_;
+  std::vector<State> state_;
+  std::vector<char> written_;  // by a step of this section
+  std::map<int, std::vector<int>> of_space_;  // buffers of each space
+  std::vector<Access> accesses_, earlier_;
+  size_t number_ = 0, since_barrier_ = 0;
+};
+
+}  // namespace
+
+void validate(const Table& table, const std::vector<OperandRange>& ranges, int instruction_inputs) {
+  if (table.threads < 1) internal_error(cat("a section for ", table.threads, " threads"));
+  Validator(table, ranges, instruction_inputs).run();
+}
+
+}  // namespace lamina::section

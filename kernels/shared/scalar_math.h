@@ -1,0 +1,122 @@
+// Functions of one float or double that scalar operations are made of. Compiled by g++, nvcc and NVRTC alike.
+//
+// exp, log and tanh of floats are polynomials: within 2 units in the last place of the true value, and one sequence of roundings, so that
+// scalar and vector code give the same bits. No multiplication is fused with an addition. The rest are the C library's.
+#pragma once
+#include "kernels/shared/scalar_op.h"
+
+// The C library's function; on the host as a builtin, which needs no header.
+#if defined(__CUDACC__)
+#define LAMINA_MATH(function) ::function
+#else
+#define LAMINA_MATH(function) __builtin_##function
+#endif
+
+namespace lamina::kernels {
+namespace scalar {
+#if defined(LAMINA_ISA)
+inline namespace LAMINA_ISA {  // one copy per instruction set: the linker must not merge them
+#endif
+
+template <class T>
+inline constexpr bool is_float = false;
+template <>
+inline constexpr bool is_float<float> = true;
+template <>
+inline constexpr bool is_float<double> = true;
+
+LAMINA_SCALAR int bits_of(float x) {
+#if defined(__CUDA_ARCH__)
+  return __float_as_int(x);
+#else
+  return __builtin_bit_cast(int, x);
+#endif
+}
+LAMINA_SCALAR float float_of(int bits) {
+#if defined(__CUDA_ARCH__)
+  return __int_as_float(bits);
+#else
+  return __builtin_bit_cast(float, bits);
+#endif
+}
+LAMINA_SCALAR float absolute(float x) { return float_of(bits_of(x) & 0x7fffffff); }
+LAMINA_SCALAR double absolute(double x) { return LAMINA_MATH(fabs)(x); }
+LAMINA_SCALAR float with_sign_of(float x, float sign) { return float_of((bits_of(x) & 0x7fffffff) | (bits_of(sign) & int(0x80000000u))); }
+LAMINA_SCALAR double with_sign_of(double x, double sign) { return LAMINA_MATH(copysign)(x, sign); }
+
+// --- the C library's ---
+LAMINA_SCALAR float remainder_of(float a, float b) { return LAMINA_MATH(fmodf)(a, b); }
+LAMINA_SCALAR double remainder_of(double a, double b) { return LAMINA_MATH(fmod)(a, b); }
+LAMINA_SCALAR float round_down(float a) { return LAMINA_MATH(floorf)(a); }
+LAMINA_SCALAR double round_down(double a) { return LAMINA_MATH(floor)(a); }
+LAMINA_SCALAR float sqrt(float x) { return LAMINA_MATH(sqrtf)(x); }
+LAMINA_SCALAR double sqrt(double x) { return LAMINA_MATH(sqrt)(x); }
+LAMINA_SCALAR float power(float a, float b) { return LAMINA_MATH(powf)(a, b); }
+LAMINA_SCALAR double power(double a, double b) { return LAMINA_MATH(pow)(a, b); }
+LAMINA_SCALAR float sin(float x) { return LAMINA_MATH(sinf)(x); }
+LAMINA_SCALAR double sin(double x) { return LAMINA_MATH(sin)(x); }
+LAMINA_SCALAR float cos(float x) { return LAMINA_MATH(cosf)(x); }
+LAMINA_SCALAR double cos(double x) { return LAMINA_MATH(cos)(x); }
+
+// --- exponentials ---
+// 2^n e^r with |r| <= ln(2) / 2: e^r by a polynomial, 2^n by two factors, so that a subnormal result is rounded once.
+LAMINA_SCALAR float exp(float x) {
+  float c = x < -104.0f ? -104.0f : x;
+  c = c > 89.0f ? 89.0f : c;
+  float shifted = c * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: the sum's last bits are the nearest whole number
+  int n = bits_of(shifted) - 0x4b400000;
+  float whole = shifted - 12582912.0f;
+  // r = high + low: ln 2 is taken in two parts, of which the first has few bits, so that its product is exact.
+  float rest = c - whole * 0.693359375f, second = whole * 2.12194440e-4f;
+  float r = rest + second, low = second - (r - rest);
+  float p = 1.381432055e-03f;
+  p = p * r + 8.368850686e-03f;
+  p = p * r + 4.166840017e-02f;
+  p = p * r + 1.666651964e-01f;
+  p = p * r + 4.999999404e-01f;
+  float sum = 1.0f + r;  // what it loses is added with the small terms: within 0.6 units in the last place
+  p = sum + ((r - (sum - 1.0f)) + (low + p * r * r));
+  int half = n >> 1;
+  return p * float_of(int(unsigned(half + 127) << 23)) * float_of(int(unsigned(n - half + 127) << 23));
+}
+LAMINA_SCALAR double exp(double x) { return LAMINA_MATH(exp)(x); }
+
+// x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) = 2 atanh(f / (2 + f)).
+LAMINA_SCALAR float log(float x) {
+  float up = x < 1.17549435e-38f ? x * 8388608.0f : x;  // subnormal
+  int bits = bits_of(up), shift = (bits - 0x3f3504f3) >> 23;
+  float f = float_of(bits - int(unsigned(shift) << 23)) - 1.0f;
+  float e = float(shift) - (x < 1.17549435e-38f ? 23.0f : 0.0f);
+  float s = f / (2.0f + f), z = s * s;
+  float p = 2.359633148e-01f;
+  p = p * z + 2.853660285e-01f;
+  p = p * z + 4.000034630e-01f;
+  p = p * z + 6.666666269e-01f;
+  float half_square = 0.5f * f * f;
+  float low = s * (half_square + z * p) - e * 2.12194440e-4f;
+  float result = (f - (half_square - low)) + e * 0.693359375f;
+  result = x > 3.40282347e38f ? x : result;  // infinity
+  result = x == 0.0f ? -float_of(0x7f800000) : result;
+  result = x < 0.0f ? float_of(0x7fc00000) : result;
+  return x != x ? x : result;
+}
+LAMINA_SCALAR double log(double x) { return LAMINA_MATH(log)(x); }
+
+LAMINA_SCALAR float tanh(float x) {
+  float a = absolute(x), z = x * x;
+  float p = -5.717045162e-03f;
+  p = p * z + 2.065058798e-02f;
+  p = p * z - 5.374349654e-02f;
+  p = p * z + 1.333149076e-01f;
+  p = p * z - 3.333328366e-01f;
+  float small = a + a * (z * p);
+  float large = 1.0f - 2.0f / (exp(a + a) + 1.0f);
+  return with_sign_of(a < 0.625f ? small : large, x);
+}
+LAMINA_SCALAR double tanh(double x) { return LAMINA_MATH(tanh)(x); }
+
+#if defined(LAMINA_ISA)
+}
+#endif
+}  // namespace scalar
+}  // namespace lamina::kernels

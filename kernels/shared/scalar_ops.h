@@ -1,0 +1,236 @@
+// Scalar operations: what every elementwise op computes for one element. Compiled by g++, nvcc and NVRTC, so it includes nothing else.
+//
+// T is unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. Half types compute in float and are rounded once
+// after each operation. The rules follow NumPy:
+//   integers wrap; division by zero and INT_MIN / -1 never trap: floor_divide(x, 0) = mod(x, 0) = 0, INT_MIN // -1 = INT_MIN
+//   floor_divide and mod round towards minus infinity: mod has the divisor's sign
+//   an integer to a negative power is 0, but for the bases 1 and -1
+//   maximum, minimum, relu, sign and abs pass NaN on
+//   a float becomes an integer by truncation: NaN gives 0, what is out of range gives the nearest end; a bool is x != 0
+// exp, log, tanh and sigmoid of floats are within 2 units in the last place, the same bits in scalar and vector code (scalar_math.h).
+#pragma once
+#include "kernels/shared/scalar_math.h"
+
+namespace lamina::kernels {
+namespace scalar {
+#if defined(LAMINA_ISA)
+inline namespace LAMINA_ISA {  // one copy per instruction set: the linker must not merge them
+#endif
+
+using Bool = unsigned char;
+
+template <class T>
+inline constexpr bool is_signed = T(-1) < T(0);
+
+// Where integers are computed: wide enough, and wrapping.
+template <bool wide>
+struct WrapType {
+  using type = unsigned int;
+};
+template <>
+struct WrapType<true> {
+  using type = unsigned long long;
+};
+template <class T>
+using Wrap = typename WrapType<(sizeof(T) > 4)>::type;
+
+// --- arithmetic ---
+template <class T>
+LAMINA_SCALAR T add(T a, T b) {
+  if constexpr (is_float<T>)
+    return a + b;
+  else
+    return T(Wrap<T>(a) + Wrap<T>(b));
+}
+template <class T>
+LAMINA_SCALAR T sub(T a, T b) {
+  if constexpr (is_float<T>)
+    return a - b;
+  else
+    return T(Wrap<T>(a) - Wrap<T>(b));
+}
+template <class T>
+LAMINA_SCALAR T mul(T a, T b) {
+  if constexpr (is_float<T>)
+    return a * b;
+  else
+    return T(Wrap<T>(a) * Wrap<T>(b));
+}
+template <class T>
+LAMINA_SCALAR T div(T a, T b) {
+  return a / b;
+}
+template <class T>
+LAMINA_SCALAR T neg(T a) {
+  if constexpr (is_float<T>)
+    return -a;
+  else
+    return T(Wrap<T>(0) - Wrap<T>(a));
+}
+template <class T>
+LAMINA_SCALAR T square(T a) {
+  return mul(a, a);
+}
+template <class T>
+LAMINA_SCALAR T abs(T a) {
+  if constexpr (is_float<T>)
+    return absolute(a);
+  else if constexpr (is_signed<T>)
+    return a < 0 ? neg(a) : a;
+  else
+    return a;
+}
+template <class T>
+LAMINA_SCALAR T sign(T a) {
+  if constexpr (is_float<T>)
+    return a > 0 ? T(1) : a < 0 ? T(-1) : a == 0 ? T(0) : a;
+  else if constexpr (is_signed<T>)
+    return T((a > 0) - (a < 0));
+  else
+    return T(a != 0);
+}
+template <class T>
+LAMINA_SCALAR T maximum(T a, T b) {
+  if constexpr (is_float<T>) {
+    T larger = a > b ? a : b;  // b when either is NaN
+    return a != a ? a : larger;
+  } else {
+    return a > b ? a : b;
+  }
+}
+template <class T>
+LAMINA_SCALAR T minimum(T a, T b) {
+  if constexpr (is_float<T>) {
+    T smaller = a < b ? a : b;
+    return a != a ? a : smaller;
+  } else {
+    return a < b ? a : b;
+  }
+}
+template <class T>
+LAMINA_SCALAR T mod(T a, T b) {
+  if constexpr (is_float<T>) {
+    T r = remainder_of(a, b);  // the dividend's sign
+    if (r == 0) return with_sign_of(T(0), b);
+    return (r < 0) != (b < 0) ? r + b : r;
+  } else if constexpr (is_signed<T>) {
+    if (b == 0 || b == T(-1)) return 0;
+    T r = T(a % b);
+    return r != 0 && (r < 0) != (b < 0) ? T(r + b) : r;
+  } else {
+    return b == 0 ? T(0) : T(a % b);
+  }
+}
+template <class T>
+LAMINA_SCALAR T floor_divide(T a, T b) {
+  if constexpr (is_float<T>) {
+    if (b == 0) return a / b;
+    T r = remainder_of(a, b), q = (a - r) / b;  // a whole number but for rounding
+    if (r != 0 && (r < 0) != (b < 0)) q -= 1;
+    if (q == 0) return with_sign_of(T(0), a / b);
+    T down = round_down(q);
+    return q - down > T(0.5) ? down + 1 : down;
+  } else if constexpr (is_signed<T>) {
+    if (b == 0) return 0;
+    if (b == T(-1)) return neg(a);
+    T q = T(a / b);
+    return a % b != 0 && (a < 0) != (b < 0) ? T(q - 1) : q;
+  } else {
+    return b == 0 ? T(0) : T(a / b);
+  }
+}
+
+// --- comparisons and logic ---
+#define LAMINA_TO_BOOL(name, sign)    \
+  template <class T>                  \
+  LAMINA_SCALAR Bool name(T a, T b) { \
+    return a sign b;                  \
+  }
+LAMINA_TO_BOOL(equal, ==)
+LAMINA_TO_BOOL(not_equal, !=)
+LAMINA_TO_BOOL(greater, >)
+LAMINA_TO_BOOL(greater_equal, >=)
+LAMINA_TO_BOOL(less, <)
+LAMINA_TO_BOOL(less_equal, <=)
+LAMINA_TO_BOOL(logical_and, &)
+LAMINA_TO_BOOL(logical_or, |)
+#undef LAMINA_TO_BOOL
+template <class T>
+LAMINA_SCALAR Bool logical_not(T a) {
+  return a ^ 1;
+}
+template <class T>
+LAMINA_SCALAR T where(Bool c, T a, T b) {
+  return c ? a : b;
+}
+
+// --- powers ---
+template <class T>
+LAMINA_SCALAR T rsqrt(T x) {
+  return T(1) / sqrt(x);
+}
+template <class T>
+LAMINA_SCALAR T pow(T a, T b) {
+  if constexpr (is_float<T>) {
+    return power(a, b);
+  } else {
+    if constexpr (is_signed<T>)
+      if (b < 0) return a == 1 ? T(1) : a == T(-1) ? T(b & 1 ? -1 : 1) : T(0);
+    Wrap<T> result = 1, base = Wrap<T>(a);
+    for (Wrap<T> left = Wrap<T>(b); left; left >>= 1, base *= base)
+      if (left & 1) result *= base;
+    return T(result);
+  }
+}
+
+// --- activations and their gradients, from dy and the activation's result y ---
+// From e^-|x|, which does not overflow; what 1 + e loses by rounding is put back.
+template <class T>
+LAMINA_SCALAR T sigmoid(T x) {
+  T e = exp(-absolute(x)), sum = T(1) + e, lost = e - (sum - T(1));
+  T y = (x < 0 ? e : T(1)) / sum;
+  return y - y * (lost * (x < 0 ? T(1) - y : y));  // the last factor is 1 / sum
+}
+
+template <class T>
+LAMINA_SCALAR T relu(T x) {
+  return x <= 0 ? T(0) : x;
+}
+template <class T>
+LAMINA_SCALAR T relu_grad(T dy, T y) {
+  return y > 0 ? dy : T(0);
+}
+template <class T>
+LAMINA_SCALAR T tanh_grad(T dy, T y) {
+  return dy * (T(1) - y * y);
+}
+template <class T>
+LAMINA_SCALAR T sigmoid_grad(T dy, T y) {
+  return dy * (y * (T(1) - y));
+}
+
+// --- conversions: From and To as above; a bool result is asked for by to_bool ---
+template <class From>
+LAMINA_SCALAR Bool to_bool(From x) {
+  return x != 0;
+}
+template <class To, class From>
+LAMINA_SCALAR To cast(From x) {
+  if constexpr (is_float<From> && !is_float<To>) {
+    constexpr int bits = int(sizeof(To)) * 8 - (is_signed<To> ? 1 : 0);
+    constexpr From end = From(2) * From(1ull << (bits - 1));  // one more than the largest
+    constexpr To largest = To(To(((1ull << (bits - 1)) - 1) * 2 + 1)), smallest = is_signed<To> ? To(-largest - 1) : To(0);
+    From inside = x >= end || x != x ? From(0) : x;
+    inside = inside <= From(smallest) ? From(smallest) : inside;
+    To result = To(inside);
+    return x >= end ? largest : result;
+  } else {
+    return To(x);
+  }
+}
+
+#if defined(LAMINA_ISA)
+}
+#endif
+}  // namespace scalar
+}  // namespace lamina::kernels

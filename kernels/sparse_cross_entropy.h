@@ -1,0 +1,18 @@
+// Softmax cross entropy with integer labels: losses[i] = log(sum(exp(logits[i]))) - logits[i][labels[i]], and the probabilities.
+// A label outside 0..n-1 throws Error index before anything is written. f16 and bf16 are computed in float.
+#pragma once
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+// logits [...,n], labels [...] of any integer type, losses [...], probabilities [...,n]: all contiguous.
+template <class T>
+void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const View& losses, const View& probabilities);
+
+// Throws for the first bad one among labels[first .. first + count).
+void check_labels(const View& labels, int64_t first, int64_t count, int64_t classes);
+// Rows first .. first + rows of the whole; the pointers are those of row 0. The labels have been checked.
+void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t first, int64_t rows, int64_t n, float* losses, float* probabilities);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,18 @@
+// Every set of tiles that can run here: those of the machine's instruction sets, and the widest ones in portable vectors, so that the
+// paths for 32 registers run on machines that have 16.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "kernels/cpu/tiles.h"
+
+namespace lamina::kernels::cpu {
+
+struct NamedTiles {
+  std::string name;
+  const Tiles& tiles;
+};
+std::vector<NamedTiles> all_tiles();
+std::vector<std::string> runnable_isas();  // for config::set_cpu_isa
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,204 @@
+#include "kernels/cpu/dense.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "tests/kernels/cpu/all_tiles.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+using section::Activation;
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid};
+
+std::vector<float> random_numbers(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<float> v(static_cast<size_t>(count));
+  for (float& x : v) x = uniform(generator);
+  return v;
+}
+
+double activated(double z, Activation a) {
+  switch (a) {
+    case Activation::none: return z;
+    case Activation::relu: return z > 0 ? z : 0;
+    case Activation::tanh: return std::tanh(z);
+    case Activation::sigmoid: return 1 / (1 + std::exp(-z));
+  }
+  return z;
+}
+double slope(double y, Activation a) {
+  switch (a) {
+    case Activation::none: return 1;
+    case Activation::relu: return y > 0;
+    case Activation::tanh: return 1 - y * y;
+    case Activation::sigmoid: return y * (1 - y);
+  }
+  return 1;
+}
+
+// A sum of `terms` products whose absolute values add up to `size` may be off by one rounding per term.
+double bound(int64_t terms, double size) { return 6e-8 * double(terms + 4) * size + 1e-30; }
+
+constexpr float kUntouched = 12345;  // around results: nothing may be written there
+
+struct Sizes {
+  int64_t rows, k, n;
+};
+std::vector<Sizes> sizes() {
+  std::vector<Sizes> all;
+  const int64_t rows[] = {1, 2, 3, 4, 5, 6, 7, 12, 13, 20};
+  for (int64_t n = 1; n <= 40; ++n)
+    for (int64_t i = 0; i < 3; ++i) all.push_back({rows[(n * 3 + i) % 10], 1 + (n * 7 + i * 5) % 40, n});
+  for (int64_t r = 1; r <= 130; r += r < 32 ? 1 : 7) all.push_back({r, 13, 17});
+  for (int64_t n : {63, 64, 65, 100, 128, 200, 256, 300}) all.push_back({20, 64, n}), all.push_back({1, n, 64}), all.push_back({14, n, n});
+  all.push_back({20, 784, 64});
+  all.push_back({20, 64, 10});
+  all.push_back({130, 700, 33});
+  all.push_back({3, 600, 700});
+  return all;
+}
+
+TEST(DenseTiles, AgreeWithDoubleForAllShapes) {
+  for (const auto& [name, tiles] : all_tiles()) {
+    int turn = 0;
+    for (const auto& [rows, k, n] : sizes()) {
+      SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << k << "]x[" << k << "," << n << "]");
+      const Activation activation = kActivations[turn++ % 4];
+      const bool bias = turn % 3 != 0;
+      auto x = random_numbers(rows * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3);
+      std::vector<float> y(size_t(rows * n + 16), kUntouched);
+      dense(tiles, x.data(), w.data(), bias ? b.data() : nullptr, y.data(), {0, rows}, {0, n}, k, n, activation);
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          double z = 0, size = 0;
+          for (int64_t q = 0; q < k; ++q) z += double(x[size_t(i * k + q)]) * w[size_t(q * n + j)], size += std::abs(double(x[size_t(i * k + q)]) * w[size_t(q * n + j)]);
+          if (bias) z += b[size_t(j)], size += std::abs(b[size_t(j)]);
+          ASSERT_NEAR(y[size_t(i * n + j)], activated(z, activation), bound(k, size) + (activation > Activation::relu ? 3e-7 : 0)) << i << "," << j;
+        }
+      for (int64_t e = rows * n; e < rows * n + 16; ++e) ASSERT_EQ(y[size_t(e)], kUntouched);
+    }
+  }
+}
+
+TEST(DenseTiles, GiveInputGradientsThatAgreeWithDouble) {
+  for (const auto& [name, tiles] : all_tiles()) {
+    int turn = 0;
+    for (const auto& [rows, k, n] : sizes()) {
+      SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << n << "]x[" << k << "," << n << "]T");
+      const Activation activation = kActivations[turn++ % 4];
+      auto dz = random_numbers(rows * n, 1), w = random_numbers(k * n, 2), y = random_numbers(rows * k, 3);
+      std::vector<float> dx(size_t(rows * k + 16), kUntouched);
+      const bool mask = turn % 5 != 0;
+      dense_grad_input(tiles, dz.data(), w.data(), mask ? y.data() : nullptr, dx.data(), {0, rows}, {0, k}, k, n, activation);
+      for (int64_t i = 0; i < rows; ++i)
+        for (int64_t j = 0; j < k; ++j) {
+          double sum = 0, size = 0;
+          for (int64_t q = 0; q < n; ++q) sum += double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)], size += std::abs(double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)]);
+          const double s = mask ? slope(y[size_t(i * k + j)], activation) : 1;
+          ASSERT_NEAR(dx[size_t(i * k + j)], sum * s, bound(n, size)) << i << "," << j;
+        }
+      for (int64_t e = rows * k; e < rows * k + 16; ++e) ASSERT_EQ(dx[size_t(e)], kUntouched);
+    }
+  }
+}
+
+TEST(DenseTiles, GiveWeightGradientsAndDescentThatAgreeWithDouble) {
+  for (const auto& [name, tiles] : all_tiles()) {
+    int turn = 0;
+    for (const auto& [rows, k, n] : sizes()) {
+      SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << k << "]Tx[" << rows << "," << n << "]");
+      auto x = random_numbers(rows * k, 1), dz = random_numbers(rows * n, 2), w = random_numbers(k * n, 3);
+      const bool descend = turn++ % 2;
+      const float rate = 0.125f;
+      std::vector<float> to(size_t(k * n + 16), kUntouched);
+      if (descend) std::copy(w.begin(), w.end(), to.begin());
+      dense_grad_weight(tiles, x.data(), dz.data(), to.data(), {0, k}, rows, k, n, descend ? to.data() : nullptr, rate);
+      for (int64_t i = 0; i < k; ++i)
+        for (int64_t j = 0; j < n; ++j) {
+          double g = 0, size = 0;
+          for (int64_t q = 0; q < rows; ++q) g += double(x[size_t(q * k + i)]) * dz[size_t(q * n + j)], size += std::abs(double(x[size_t(q * k + i)]) * dz[size_t(q * n + j)]);
+          const double want = descend ? w[size_t(i * n + j)] - rate * g : g;
+          ASSERT_NEAR(to[size_t(i * n + j)], want, bound(rows, descend ? rate * size + std::abs(w[size_t(i * n + j)]) / double(rows + 4) : size)) << i << "," << j;
+        }
+      for (int64_t e = k * n; e < k * n + 16; ++e) ASSERT_EQ(to[size_t(e)], kUntouched);
+    }
+  }
+}
+
+TEST(DenseTiles, TransposeAnyShape) {
+  for (const auto& [name, tiles] : all_tiles())
+    for (int64_t rows : {1, 3, 4, 8, 16, 17, 33})
+      for (int64_t columns : {1, 2, 4, 8, 15, 16, 31, 64}) {
+        auto from = random_numbers(rows * (columns + 3), 5);
+        std::vector<float> to(size_t(columns * (rows + 2)), kUntouched);
+        tiles.transpose_f32(from.data(), columns + 3, rows, columns, to.data(), rows + 2);
+        for (int64_t j = 0; j < columns; ++j)
+          for (int64_t i = 0; i < rows + 2; ++i)
+            ASSERT_EQ(to[size_t(j * (rows + 2) + i)], i < rows ? from[size_t(i * (columns + 3) + j)] : kUntouched) << name << " " << rows << "x" << columns;
+      }
+}
+
+TEST(DenseTiles, GiveARowTheSameBitsInEveryBatch) {
+  constexpr int64_t k = 70, n = 45, most = 29;
+  auto x = random_numbers(most * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3), dz = random_numbers(most * n, 4), y = random_numbers(most * k, 5);
+  for (const auto& [name, tiles] : all_tiles()) {
+    std::vector<float> all(size_t(most * n)), all_dx(size_t(most * k));
+    dense(tiles, x.data(), w.data(), b.data(), all.data(), {0, most}, {0, n}, k, n, Activation::tanh);
+    dense_grad_input(tiles, dz.data(), w.data(), y.data(), all_dx.data(), {0, most}, {0, k}, k, n, Activation::tanh);
+    for (int64_t begin = 0; begin < most; begin += 3)
+      for (int64_t end = begin + 1; end <= most; end += 4) {
+        std::vector<float> part(size_t(most * n)), part_dx(size_t(most * k));
+        dense(tiles, x.data(), w.data(), b.data(), part.data(), {begin, end}, {0, n}, k, n, Activation::tanh);
+        dense_grad_input(tiles, dz.data(), w.data(), y.data(), part_dx.data(), {begin, end}, {0, k}, k, n, Activation::tanh);
+        ASSERT_TRUE(std::equal(part.begin() + begin * n, part.begin() + end * n, all.begin() + begin * n)) << name << " rows " << begin << " to " << end;
+        ASSERT_TRUE(std::equal(part_dx.begin() + begin * k, part_dx.begin() + end * k, all_dx.begin() + begin * k)) << name << " rows " << begin << " to " << end;
+      }
+  }
+}
+
+// A dense layer is a matmul, an addition and an activation to the last bit: fusing them changes no number.
+TEST(DenseTiles, AddTheBiasAfterTheSum) {
+  constexpr int64_t rows = 7, k = 50, n = 21;
+  auto x = random_numbers(rows * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3);
+  for (const auto& [name, tiles] : all_tiles()) {
+    std::vector<float> product(size_t(rows * n)), fused(size_t(rows * n));
+    dense(tiles, x.data(), w.data(), nullptr, product.data(), {0, rows}, {0, n}, k, n, Activation::none);
+    dense(tiles, x.data(), w.data(), b.data(), fused.data(), {0, rows}, {0, n}, k, n, Activation::relu);
+    for (int64_t i = 0; i < rows * n; ++i) {
+      const float z = product[size_t(i)] + b[size_t(i % n)];
+      ASSERT_EQ(fused[size_t(i)], z <= 0 ? 0.0f : z) << name;
+    }
+  }
+}
+
+TEST(DenseTiles, PassNotANumberThroughRelu) {
+  for (const auto& [name, tiles] : all_tiles()) {
+    const float nan = std::nanf("");
+    std::vector<float> x{nan, -1, 2}, w(5, 1.0f), y(15);
+    dense(tiles, x.data(), w.data(), nullptr, y.data(), {0, 3}, {0, 5}, 1, 5, Activation::relu);
+    for (int j = 0; j < 5; ++j) {
+      EXPECT_TRUE(std::isnan(y[size_t(j)])) << name;
+      EXPECT_EQ(y[size_t(5 + j)], 0.0f) << name;
+      EXPECT_EQ(y[size_t(10 + j)], 2.0f) << name;
+    }
+  }
+}
+
+TEST(DenseTiles, HandleSizesOfZero) {
+  for (const auto& [name, tiles] : all_tiles()) {
+    std::vector<float> x(20, 1.0f), b{1, -2, 3}, y(6, kUntouched), dx(6, kUntouched), dw(6, kUntouched);
+    dense(tiles, x.data(), x.data(), b.data(), y.data(), {0, 2}, {0, 3}, 0, 3, Activation::relu);
+    EXPECT_EQ(y, (std::vector<float>{1, 0, 3, 1, 0, 3})) << name;
+    dense_grad_input(tiles, x.data(), x.data(), nullptr, dx.data(), {0, 2}, {0, 3}, 3, 0, Activation::none);
+    EXPECT_EQ(dx, std::vector<float>(6, 0.0f)) << name;
+    dense_grad_weight(tiles, x.data(), x.data(), dw.data(), {0, 2}, 0, 2, 3, nullptr, 0);
+    EXPECT_EQ(dw, std::vector<float>(6, 0.0f)) << name;
+  }
+}
+
+}  // namespace
+}  // namespace lamina::kernels::cpu

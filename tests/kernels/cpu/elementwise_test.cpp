@@ -1,0 +1,213 @@
+// The elementwise interpreter: every way in which operands can lie gives the bits of the plain way.
+#include "kernels/elementwise.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <random>
+
+#include "kernels/cpu/elementwise_table.h"
+#include "runtime/core/config.h"
+#include "runtime/core/error.h"
+
+namespace lamina::kernels {
+namespace {
+
+ElementwiseCode binary(ScalarOp op, DType type = DType::f32) {
+  return {
+      .inputs = {type, type}, .constants = {}, .instructions = {{op, type, gives_bool(op) ? DType::boolean : type, 0, 1}}, .outputs = {2}};
+}
+
+std::vector<float> numbers(size_t n, uint32_t seed) {
+  std::mt19937 random(seed);
+  std::vector<float> out(n);
+  for (float& v : out) v = std::uniform_real_distribution<float>(-2, 2)(random);
+  return out;
+}
+View view(std::vector<float>& data, std::vector<int64_t> shape, std::vector<int64_t> strides, int64_t offset = 0) {
+  View v;
+  v.data = data.data() + offset;
+  v.rank = int32_t(shape.size());
+  for (size_t i = 0; i < shape.size(); ++i) v.shape[i] = shape[i], v.strides[i] = strides[i];
+  return v;
+}
+void run(const ElementwiseCode& code, std::vector<View> in, std::vector<View> out) {
+  std::vector<const View*> ins, outs;
+  for (const View& v : in) ins.push_back(&v);
+  for (const View& v : out) outs.push_back(&v);
+  Stream stream;
+  cpu::elementwise(stream, ins, outs, code);
+}
+
+// Element by element through the same interpreter: one number at a time.
+float one(const ElementwiseCode& code, std::vector<float> in) {
+  float out = 0;
+  std::vector<const void*> pointers;
+  for (float& v : in) pointers.push_back(&v);
+  const std::vector<uint8_t> steps(in.size(), 1);
+  void* to = &out;
+  cpu::elementwise_run(code, pointers.data(), steps.data(), &to, 1);
+  return out;
+}
+
+TEST(ElementwiseKernel, ReadsAndWritesViewsOfAnyStrides) {
+  const ElementwiseCode code = binary(ScalarOp::sub);
+  for (auto [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{3, 5}, {7, 64}, {2, 700}, {40, 128}, {200, 3}, {1, 1}, {1, 9}, {9, 1}}) {
+    std::vector<float> a = numbers(size_t(4 * rows * n), 1), b = numbers(size_t(4 * rows * n), 2), c(size_t(4 * rows * n), -7.0f);
+    struct Layout {
+      const char* name;
+      int64_t row, column;
+    };
+    for (Layout x : {Layout{"plain", n, 1},
+                     {"transposed", 1, rows},
+                     {"spread", 2 * n, 2},
+                     {"a row", 0, 1},
+                     {"a column", 1, 0},
+                     {"one number", 0, 0},
+                     {"backwards", -n, -1}})
+      for (Layout y : {Layout{"plain", n, 1}, {"transposed", 1, rows}, {"spread", 2 * n, 2}}) {
+        SCOPED_TRACE(cat(rows, " x ", n, ", ", x.name, " to ", y.name));
+        const int64_t start = x.row < 0 ? rows * n - 1 : 0;
+        std::fill(c.begin(), c.end(), -7.0f);
+        run(code, {view(a, {rows, n}, {n, 1}), view(b, {rows, n}, {x.row, x.column}, start)}, {view(c, {rows, n}, {y.row, y.column})});
+        std::vector<float> want(c.size(), -7.0f);
+        for (int64_t i = 0; i < rows; ++i)
+          for (int64_t j = 0; j < n; ++j)
+            want[size_t(i * y.row + j * y.column)] = a[size_t(i * n + j)] - b[size_t(start + i * x.row + j * x.column)];
+        EXPECT_EQ(c, want);
+      }
+  }
+}
+
+TEST(ElementwiseKernel, AnOutputMayBeAnInput) {
+  // t0 = a + b -> a's memory, t1 = a * b must still see the old a.
+  ElementwiseCode code{.inputs = {DType::f32, DType::f32},
+                       .constants = {},
+                       .instructions = {{ScalarOp::add, DType::f32, DType::f32, 0, 1}, {ScalarOp::mul, DType::f32, DType::f32, 0, 1}},
+                       .outputs = {2, 3}};
+  for (int64_t n : {1, 5, 512, 3000}) {
+    std::vector<float> a = numbers(size_t(n), 3), b = numbers(size_t(n), 4), sum(a), product(a);
+    for (size_t i = 0; i < a.size(); ++i) sum[i] = a[i] + b[i], product[i] = a[i] * b[i];
+    run(code, {view(a, {n}, {1}), view(b, {n}, {1})}, {view(a, {n}, {1}), view(b, {n}, {1})});
+    EXPECT_EQ(a, sum);
+    EXPECT_EQ(b, product);
+  }
+}
+
+TEST(ElementwiseKernel, ExchangesTwoArrays) {
+  const ElementwiseCode code{.inputs = {DType::f32, DType::f32},
+                             .constants = {},
+                             .instructions = {{ScalarOp::neg, DType::f32, DType::f32, 1}, {ScalarOp::neg, DType::f32, DType::f32, 0}},
+                             .outputs = {2, 3}};
+  std::vector<float> a = numbers(1000, 5), b = numbers(1000, 6);
+  std::vector<float> want_a(b), want_b(a);
+  for (float& v : want_a) v = -v;
+  for (float& v : want_b) v = -v;
+  run(code, {view(a, {1000}, {1}), view(b, {1000}, {1})}, {view(a, {1000}, {1}), view(b, {1000}, {1})});
+  EXPECT_EQ(a, want_a);
+  EXPECT_EQ(b, want_b);
+}
+
+TEST(ElementwiseKernel, OneResultMayBeWrittenTwice) {
+  ElementwiseCode code = binary(ScalarOp::mul);
+  code.outputs = {2, 2, 0};
+  std::vector<float> a = numbers(700, 7), b = numbers(700, 8), x(700), y(700), z(700);
+  run(code, {view(a, {700}, {1}), view(b, {700}, {1})}, {view(x, {700}, {1}), view(y, {700}, {1}), view(z, {700}, {1})});
+  EXPECT_EQ(x, y);
+  EXPECT_EQ(z, a);
+  EXPECT_EQ(x[500], a[500] * b[500]);
+}
+
+TEST(ElementwiseKernel, AVectorIsWhatItsElementsAreAlone) {
+  const std::string isa = config::cpu_isa();
+  std::vector<std::string> isas{"scalar"};
+  if (config::best_cpu_isa() != "scalar") isas.push_back("avx2");
+  if (config::best_cpu_isa() == "avx512") isas.push_back("avx512");
+  for (ScalarOp op :
+       {ScalarOp::exp, ScalarOp::log, ScalarOp::tanh, ScalarOp::sigmoid, ScalarOp::rsqrt, ScalarOp::sin, ScalarOp::relu, ScalarOp::sign}) {
+    ElementwiseCode code{.inputs = {DType::f32}, .constants = {}, .instructions = {{op, DType::f32, DType::f32, 0}}, .outputs = {1}};
+    std::vector<float> x(4099), first;
+    std::mt19937 random(9);
+    for (float& v : x) {
+      uint32_t bits = uint32_t(random());  // any float: NaN, infinity and subnormal among them
+      std::memcpy(&v, &bits, 4);
+    }
+    for (const std::string& name : isas) {
+      config::set_cpu_isa(name);
+      std::vector<float> y(x.size()), alone;
+      run(code, {view(x, {4099}, {1})}, {view(y, {4099}, {1})});
+      for (float v : x) alone.push_back(one(code, {v}));
+      for (size_t i = 0; i < x.size(); ++i)
+        EXPECT_TRUE(std::isnan(y[i]) ? std::isnan(alone[i]) : y[i] == alone[i]) << kernels::name(op) << "(" << x[i] << ") on " << name;
+      if (first.empty()) first = y;
+      for (size_t i = 0; i < x.size(); ++i)
+        EXPECT_TRUE(std::isnan(y[i]) ? std::isnan(first[i]) : y[i] == first[i]) << kernels::name(op) << "(" << x[i] << ") on " << name;
+    }
+  }
+  config::set_cpu_isa(isa);
+}
+
+TEST(ElementwiseKernel, RunsRepeatWhatDoesNotAdvance) {
+  const ElementwiseCode code{.inputs = {DType::f32, DType::f32},
+                             .constants = {{DType::f32, 3.0}},
+                             .instructions = {{ScalarOp::mul, DType::f32, DType::f32, 1, 2}, {ScalarOp::sub, DType::f32, DType::f32, 0, 3}},
+                             .outputs = {4}};
+  for (int64_t n : {1, 7, 600}) {
+    std::vector<float> a = numbers(size_t(n), 10), want;
+    const float rate = 0.25f;
+    for (float v : a) want.push_back(v - rate * 3.0f);
+    const void* in[] = {a.data(), &rate};
+    const uint8_t steps[] = {1, 0};
+    void* out[] = {a.data()};
+    cpu::elementwise_run(code, in, steps, out, n);
+    EXPECT_EQ(a, want);
+  }
+}
+
+TEST(ElementwiseKernel, ConvertsHalfTypesAsTheStorageTypesDo) {
+  const std::string isa = config::cpu_isa();
+  for (const std::string& name : std::vector<std::string>{"scalar", config::best_cpu_isa()}) {
+    config::set_cpu_isa(name);
+    const cpu::ElementwiseTable& table = cpu::elementwise_table();
+    std::vector<uint16_t> halves(65536), back(65536);
+    std::vector<float> floats(65536);
+    for (size_t i = 0; i < halves.size(); ++i) halves[i] = uint16_t(i);
+    table.f16_to_f32(65536, floats.data(), halves.data(), nullptr, nullptr);
+    for (size_t i = 0; i < halves.size(); ++i)
+      ASSERT_TRUE(std::isnan(floats[i]) ? std::isnan(f16_value(uint16_t(i))) : floats[i] == f16_value(uint16_t(i))) << i;
+    table.bf16_to_f32(65536, floats.data(), halves.data(), nullptr, nullptr);
+    for (size_t i = 0; i < halves.size(); ++i) ASSERT_TRUE(std::isnan(floats[i]) || floats[i] == bf16_value(uint16_t(i))) << i;
+    std::mt19937 random(11);
+    for (float& f : floats) {
+      uint32_t bits = random() & 1 ? uint32_t(random()) : 0x38000000 + uint32_t(random() % 0x10000000);
+      std::memcpy(&f, &bits, 4);
+    }
+    table.f32_to_f16(65536, back.data(), floats.data(), nullptr, nullptr);
+    for (size_t i = 0; i < back.size(); ++i) ASSERT_EQ(back[i], f16_bits(floats[i])) << floats[i] << " on " << name;
+    table.f32_to_bf16(65536, back.data(), floats.data(), nullptr, nullptr);
+    for (size_t i = 0; i < back.size(); ++i) ASSERT_EQ(back[i], bf16_bits(floats[i])) << floats[i] << " on " << name;
+    std::vector<float> rounded(65536);
+    table.round_f16(65536, rounded.data(), floats.data(), nullptr, nullptr);
+    for (size_t i = 0; i < back.size(); ++i)
+      ASSERT_TRUE(std::isnan(floats[i]) || rounded[i] == f16_value(f16_bits(floats[i]))) << floats[i];
+  }
+  config::set_cpu_isa(isa);
+}
+
+TEST(ElementwiseKernel, EveryOperationHasALoopForItsTypes) {
+  const cpu::ElementwiseTable& table = cpu::elementwise_table();
+  for (int i = 0; i < kScalarOps; ++i) {
+    const ScalarOp op = ScalarOp(i);
+    if (op == ScalarOp::cast) continue;
+    for (DType d : kDTypes) {
+      const Domain where = domain(op);
+      const bool takes = where == Domain::any || (where == Domain::boolean && d == DType::boolean) ||
+                         (where == Domain::numeric && d != DType::boolean) || (where == Domain::floating && is_floating(d));
+      EXPECT_TRUE(!takes || table.loops[i][int(cpu::compute_of(d))]) << name(op) << " of " << d;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamina::kernels

@@ -1,0 +1,112 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <random>
+
+#include "kernels/section/table.h"
+#include "runtime/core/config.h"
+#include "tests/kernels/cpu/all_tiles.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+class Matmul : public testing::Test {
+ protected:
+  void TearDown() override {
+    config::set_threads(threads_);
+    config::set_cpu_isa(isa_);
+  }
+  const int threads_ = config::threads();
+  const std::string isa_ = config::cpu_isa();
+};
+
+template <class T>
+std::vector<T> numbers(int64_t count, uint32_t seed) {
+  std::mt19937 generator(seed);
+  std::uniform_real_distribution<float> uniform(-1, 1);
+  std::vector<T> v(static_cast<size_t>(count));
+  for (T& x : v) x = std::is_integral_v<T> ? T(generator()) : T(uniform(generator));
+  return v;
+}
+
+struct Sizes {
+  int64_t m, n, k;
+};
+constexpr Sizes kSizes[] = {{1, 1, 1}, {1, 64, 64}, {20, 10, 64}, {7, 5, 3}, {64, 64, 64}, {100, 37, 53}, {130, 129, 300}, {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0}};
+
+template <class T>
+void check(const Sizes& s, bool ta, bool tb, double epsilon) {
+  SCOPED_TRACE(testing::Message() << s.m << "x" << s.n << "x" << s.k << (ta ? " a transposed" : "") << (tb ? " b transposed" : ""));
+  const int64_t lda = (ta ? s.m : s.k) + 3, ldb = (tb ? s.k : s.n) + 2, ldc = s.n + 1;
+  auto a = numbers<T>(lda * (ta ? s.k : s.m), 1), b = numbers<T>(ldb * (tb ? s.n : s.k), 2);
+  std::vector<T> c(size_t(ldc * s.m), T(77));
+  matmul<T>(s.m, s.n, s.k, a.data(), lda, ta, b.data(), ldb, tb, c.data(), ldc, Device{});
+  for (int64_t i = 0; i < s.m; ++i) {
+    for (int64_t j = 0; j < s.n; ++j) {
+      double sum = 0, size = 0;
+      uint64_t wrapped = 0;
+      for (int64_t q = 0; q < s.k; ++q) {
+        const T x = a[size_t(ta ? q * lda + i : i * lda + q)], y = b[size_t(tb ? j * ldb + q : q * ldb + j)];
+        if constexpr (std::is_integral_v<T>) wrapped += uint64_t(int64_t(x)) * uint64_t(int64_t(y));
+        else sum += double(x) * double(y), size += std::abs(double(x) * double(y));
+      }
+      const T got = c[size_t(i * ldc + j)];
+      if constexpr (std::is_integral_v<T>) ASSERT_EQ(got, T(wrapped));
+      else ASSERT_NEAR(double(got), sum, epsilon * (sizeof(T) == 2 ? std::abs(sum) + 1e-3 : double(s.k + 2) * size + 1e-30)) << i << "," << j;
+    }
+    ASSERT_EQ(double(c[size_t(i * ldc + s.n)]), 77) << "beyond the row";
+  }
+}
+
+TEST_F(Matmul, AgreesWithDoubleForAllTypesAndTranspositions) {
+  for (const std::string& isa : runnable_isas()) {
+    config::set_cpu_isa(isa);
+    for (const Sizes& s : kSizes)
+      for (bool ta : {false, true})
+        for (bool tb : {false, true}) {
+          check<float>(s, ta, tb, 6e-8);
+          check<double>(s, ta, tb, 1.2e-16);
+          if (s.m * s.n * s.k > 500000) continue;
+          check<f16>(s, ta, tb, 6e-4);
+          check<bf16>(s, ta, tb, 5e-3);
+          check<int32_t>(s, ta, tb, 0);
+          check<int64_t>(s, ta, tb, 0);
+        }
+  }
+}
+
+TEST_F(Matmul, GivesTheSameBitsForAnyNumberOfThreads) {
+  for (const std::string& isa : runnable_isas()) {
+    config::set_cpu_isa(isa);
+    for (auto [m, n, k] : {Sizes{257, 130, 300}, {60, 500, 200}, {1, 3000, 900}, {3000, 4, 500}})
+      for (bool tb : {false, true}) {
+        auto a = numbers<float>(m * k, 1), b = numbers<float>(k * n, 2);
+        std::vector<float> first;
+        for (int threads : {1, 2, 3, 4, 7}) {
+          config::set_threads(threads);
+          std::vector<float> c(size_t(m * n));
+          matmul<float>(m, n, k, a.data(), k, false, b.data(), tb ? k : n, tb, c.data(), n, Device{});
+          if (first.empty()) first = c;
+          ASSERT_EQ(c, first) << isa << " " << m << "x" << n << "x" << k << " threads " << threads;
+        }
+      }
+  }
+}
+
+// Rows of a large, blocked product are those of a small, unblocked one.
+TEST_F(Matmul, GivesARowTheSameBitsInEveryShape) {
+  for (const std::string& isa : runnable_isas()) {
+    config::set_cpu_isa(isa);
+    constexpr int64_t m = 300, n = 70, k = 600;
+    auto a = numbers<float>(m * k, 1), b = numbers<float>(k * n, 2);
+    std::vector<float> all(m * n), one(n);
+    matmul<float>(m, n, k, a.data(), k, false, b.data(), n, false, all.data(), n, Device{});
+    for (int64_t i : {0, 5, 96, 299}) {
+      matmul<float>(1, n, k, a.data() + i * k, k, false, b.data(), n, false, one.data(), n, Device{});
+      ASSERT_TRUE(std::equal(one.begin(), one.end(), all.begin() + i * n)) << isa << " row " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace lamina::kernels::cpu
