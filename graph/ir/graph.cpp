@@ -1,0 +1,106 @@
+#include "graph/ir/graph.h"
+
+#include <cstring>
+
+namespace lamina::ir {
+
+Value Graph::add(const OpDef& op, AttrsRef attrs, std::vector<Value> in, std::vector<GraphRef> regions) {
+  if (!attrs) {
+    static const AttrsRef none = make_attrs(NoAttrs{});
+    attrs = op.parse_attrs == Attrs<NoAttrs>::parse ? none : op.parse_attrs(op.name, {});
+  }
+  Node node{.op = &op, .attrs = std::move(attrs), .inputs = std::move(in), .types = {}, .regions = std::move(regions), .line = place.line, .scope = place.scope, .device = place.device};
+  return copy(node, node.inputs);
+}
+
+Value Graph::copy(const Node& node, std::vector<Value> in) {
+  if (node.op->inputs >= 0 && int(in.size()) != node.op->inputs)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(node.op->name, " was given ", in.size(), in.size() == 1 ? " input" : " inputs"), .where = text(node.line),
+                                              .why = cat("it takes ", node.op->inputs), .fix = ""});
+  std::vector<TensorType> types;
+  types.reserve(in.size());
+  for (Value v : in) {
+    if (!v.valid() || v.node >= size()) internal_error(cat(node.op->name, " was given a value that is not in its graph"));
+    types.push_back(type(v));
+  }
+  Node added = node;
+  added.inputs = std::move(in);
+  try {
+    added.types = node.op->infer({*node.attrs, types, node.regions});
+  } catch (const Error& e) {
+    throw node.line.known() ? e.at(text(node.line)) : e;
+  }
+  nodes_.push_back(std::move(added));
+  return {size() - 1, 0};
+}
+
+Value Graph::add_input(const TensorType& type, const std::string& name) {
+  static const OpDef& op = find_op("input");
+  Value v = add(op, make_attrs(InputAttrs{int64_t(inputs.size()), type, name}), {});
+  inputs.push_back(v);
+  return v;
+}
+
+Value Graph::add_constant(Literal value) {
+  static const OpDef& op = find_op("constant");
+  return add(op, make_attrs(ConstantAttrs{std::move(value)}), {});
+}
+
+int Graph::add_resource(Resource resource) {
+  resources.push_back(std::move(resource));
+  return int(resources.size()) - 1;
+}
+
+void Graph::truncate(int size) { nodes_.resize(size_t(size)); }
+
+const Literal* constant_value(const Graph& g, Value v) {
+  static const OpDef& op = find_op("constant");
+  return g[v].op == &op ? &attrs_of<ConstantAttrs>(*g[v].attrs).value : nullptr;
+}
+
+int resource_of(const Node& node) {
+  return node.op->effect == Effect::read || node.op->effect == Effect::write ? int(attrs_of<ResourceAttrs>(*node.attrs).resource) : -1;
+}
+
+DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
+  DimBindings bindings;
+  if (inputs.size() != g.inputs.size())
+    throw Error(ErrorKind::signature, {.what = cat("the graph takes ", g.inputs.size(), " inputs and was given ", inputs.size()), .where = "", .why = "", .fix = ""});
+  for (int round = 0; round < 2; ++round)  // the second time, expressions over symbols that came later are known
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const TensorType& want = g.type(g.inputs[i]);
+      bool fits = want.dtype == inputs[i].dtype && want.rank() == inputs[i].rank();
+      for (size_t d = 0; fits && d < want.rank(); ++d) fits = match(want.shape[d], inputs[i].shape[d].number(), bindings);
+      if (!fits) {
+        const std::string& name = attrs_of<InputAttrs>(*g[g.inputs[i]].attrs).name;
+        throw Error(ErrorKind::signature, {.what = cat("input ", i, name.empty() ? "" : cat(" ('", name, "')"), " is ", inputs[i], ", the graph was traced for ", want), .where = "",
+                                           .why = "a traced graph runs only what it was traced for", .fix = "pass a tensor of that dtype and shape, or call the function, which traces again"});
+      }
+    }
+  return bindings;
+}
+
+Graph specialize(const Graph& g, const DimBindings& bindings) {
+  Graph out;
+  out.resources = g.resources;
+  out.place = g.place;
+  std::vector<int> moved;
+  moved.reserve(g.nodes().size());
+  for (const Node& n : g.nodes()) {
+    Node node = n;
+    node.attrs = n.attrs->with_dims(bindings);
+    for (GraphRef& region : node.regions) region = std::make_shared<Graph>(specialize(*region, bindings));
+    std::vector<Value> in = n.inputs;
+    for (Value& v : in) v.node = moved[size_t(v.node)];
+    moved.push_back(out.copy(node, std::move(in)).node);
+  }
+  auto move_all = [&](std::vector<Value> values) {
+    for (Value& v : values) v.node = moved[size_t(v.node)];
+    return values;
+  };
+  out.inputs = move_all(g.inputs);
+  out.outputs = move_all(g.outputs);
+  return out;
+}
+
+}  // namespace lamina::ir

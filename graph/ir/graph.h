@@ -1,0 +1,98 @@
+// Graph: typed nodes in program order. Every node comes after its inputs; nodes with effects on one resource run in this order.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/ir/op.h"
+#include "runtime/core/source_line.h"
+#include "runtime/device/device.h"
+
+namespace lamina::ir {
+
+struct Node {
+  const OpDef* op = nullptr;
+  AttrsRef attrs;
+  std::vector<Value> inputs;
+  std::vector<TensorType> types;    // one per result
+  std::vector<GraphRef> regions;    // cond, while_loop, scan, calls, fused groups
+  SourceLine line;                  // the user's
+  std::string scope;                // "layer1/": prefix of its printed name
+  std::optional<Device> device;     // where the user wants it; otherwise the planner decides
+};
+
+// A Variable that the graph reads or writes, by its place in the list.
+struct Resource {
+  std::string name;
+  TensorType type;
+  bool operator==(const Resource&) const = default;
+};
+
+class LAMINA_API Graph {
+ public:
+  // Extra properties of a node that add() takes.
+  struct Place {
+    SourceLine line;
+    std::string scope;
+    std::optional<Device> device;
+  };
+
+  // Adds a node; its types come from the op's shape rule. Returns its first result. Throws Errors placed at the user's line.
+  Value add(const OpDef& op, AttrsRef attrs, std::vector<Value> inputs, std::vector<GraphRef> regions = {});
+  Value add(const OpDef& op, std::vector<Value> inputs) { return add(op, nullptr, std::move(inputs)); }
+  // A node of another graph, with these inputs instead of its own; attributes, regions and place are kept.
+  Value copy(const Node& node, std::vector<Value> inputs);
+  Value add_input(const TensorType& type, const std::string& name = "");
+  Value add_constant(Literal value);
+  int add_resource(Resource resource);
+
+  const Node& operator[](int node) const { return nodes_.at(size_t(node)); }
+  const Node& operator[](Value v) const { return nodes_.at(size_t(v.node)); }
+  const TensorType& type(Value v) const { return (*this)[v].types.at(size_t(v.result)); }
+  int size() const { return int(nodes_.size()); }
+  const std::vector<Node>& nodes() const { return nodes_; }
+  void truncate(int size);  // forgets the last nodes: a failed trace undoes its steps
+
+  std::vector<Value> inputs;    // the graph's parameters, in order
+  std::vector<Value> outputs;
+  std::vector<Resource> resources;
+  Place place;                  // given to each node that add() makes from now on
+
+ private:
+  std::vector<Node> nodes_;
+};
+
+struct InputAttrs {
+  int64_t index = 0;
+  TensorType type;
+  std::string name;
+  static constexpr auto fields = std::tuple{field("index", &InputAttrs::index), field("type", &InputAttrs::type), field("name", &InputAttrs::name)};
+};
+struct ConstantAttrs {
+  Literal value;
+  static constexpr auto fields = std::tuple{field("value", &ConstantAttrs::value)};
+};
+// read and assign: the resource and its type.
+struct ResourceAttrs {
+  int64_t resource = 0;
+  TensorType type;
+  static constexpr auto fields = std::tuple{field("resource", &ResourceAttrs::resource), field("type", &ResourceAttrs::type)};
+};
+
+// The value of a constant node, or null.
+LAMINA_API const Literal* constant_value(const Graph& g, Value v);
+// The resource a node reads or writes, or -1.
+LAMINA_API int resource_of(const Node& node);
+// Every symbol a graph's inputs use, learned from concrete shapes; throws signature with input, wanted and got.
+LAMINA_API DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs);
+// The same graph for concrete lengths.
+LAMINA_API Graph specialize(const Graph& g, const DimBindings& bindings);
+
+LAMINA_API std::string print(const Graph& g);
+LAMINA_API Graph parse(std::string_view text);  // what print() prints; throws invalid_argument with the line
+LAMINA_API void verify(const Graph& g);         // throws internal on the first broken rule
+LAMINA_API uint64_t hash(const Graph& g);       // of the structure: not of lines, scopes and names
+LAMINA_API bool equal(const Graph& a, const Graph& b);
+
+}  // namespace lamina::ir
