@@ -1,0 +1,49 @@
+// astype(x, dtype): every pair of dtypes. A float becomes an integer by truncation, NaN becomes 0, what is out of range becomes the nearest
+// end; integers wrap; bool is x != 0. To f16 and bf16 every number goes through f32.
+#include "graph/ops/ops.h"
+#include "graph/ops/region_code.h"
+
+namespace lamina::ops {
+namespace {
+
+using kernels::ScalarOp;
+
+std::vector<TensorType> infer(const ir::InferCall& call) { return {{ir::attrs_of<DTypeAttrs>(call.attrs).dtype, call.in[0].shape}}; }
+
+// Through floating types only: a whole number does not change smoothly.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  const DType from = call.graph.type(call.inputs[0]).dtype;
+  if (!call.cotangents[0].valid() || !is_floating(from) || !is_floating(call.graph.type(call.results[0]).dtype)) return {Value{}};
+  return {astype(call.graph, call.cotangents[0], from)};
+}
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  return {{call.graph.add(def::astype, ir::make_attrs(ir::attrs_of<DTypeAttrs>(call.attrs)), {call.inputs[0].value}), true}};
+}
+
+Kernel cpu(const ir::KernelRequest& request) { return elementwise_kernel(code_of(ScalarOp::cast, request.in, request.out[0].dtype)); }
+
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+  return elementwise_step(request, code_of(ScalarOp::cast, request.in, request.out[0].dtype), step);
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::astype{
+    .name = "astype",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<DTypeAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
+    .section = section_step,
+    .scalar_op = int(ScalarOp::cast),
+    .strided = true,
+    .in_place = true,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc =
+        "x in another dtype: floats are truncated to integers (NaN gives 0, out of range the nearest end), integers wrap, bool is x != 0",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,310 @@
+// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y). dense_update(x, dz, extras...): the weights' and the bias's
+// gradients, given to two regions without being written to memory. Passes make them after differentiation; in sections each is one step.
+#include <algorithm>
+
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/region_code.h"
+#include "graph/ops/section_step.h"
+
+namespace lamina::section {
+namespace {
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid};
+}
+
+std::string attr_text(Activation v) { return name(v); }
+
+void parse_attr(std::string_view text, Activation& v) {
+  std::vector<std::string> names;
+  for (Activation a : kActivations) {
+    if (text == name(a)) return void(v = a);
+    names.emplace_back(name(a));
+  }
+  throw unknown_name("activation", std::string(text), std::move(names));
+}
+}  // namespace lamina::section
+
+namespace lamina::ops {
+namespace {
+
+using section::Activation;
+using section::Broadcast;
+
+Activation activation_of(const ir::AttrsBase& attrs) { return ir::attrs_of<ActivationAttrs>(attrs).activation; }
+
+void require_count(const char* op, size_t given, size_t least, size_t most) {
+  if (given < least || given > most)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, " was given ", given, given == 1 ? " input" : " inputs"), .where = "",
+                                              .why = least == most ? cat("it takes ", least) : cat("it takes ", least, " to ", most), .fix = ""});
+}
+
+void require_matrix(const char* op, const char* argument, const TensorType& t) {
+  require_floating(op, t);
+  if (t.rank() != 2)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", t, " is not a matrix"), .where = cat("argument '", argument, "'"), .why = "it has rows and columns: 2 dimensions",
+                                              .fix = "reshape it"});
+}
+
+std::vector<TensorType> infer_dense(const ir::InferCall& call) {
+  require_count("dense", call.in.size(), 2, 3);
+  const TensorType &x = call.in[0], &w = call.in[1];
+  require_matrix("dense", "x", x);
+  require_matrix("dense", "w", w);
+  require_same_dtype("dense", x, w);
+  if (x.shape[1] != w.shape[0]) throw does_not_fit("dense", x, w, cat("x has ", x.shape[1], " columns and w ", w.shape[0], " rows"), "pass weights with a row for each column of x");
+  if (call.in.size() == 3) {
+    require_same_dtype("dense", x, call.in[2]);
+    if (call.in[2].shape != Shape{w.shape[1]}) throw does_not_fit("dense", w, call.in[2], cat("the bias has one number for each of the ", w.shape[1], " columns of w"), "");
+  }
+  return {{x.dtype, {x.shape[0], w.shape[1]}}};
+}
+
+std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
+  const char* op = "dense_grad_input";
+  require_count(op, call.in.size(), 2, 3);
+  const TensorType &dz = call.in[0], &w = call.in[1];
+  require_matrix(op, "dz", dz);
+  require_matrix(op, "w", w);
+  require_same_dtype(op, dz, w);
+  if (dz.shape[1] != w.shape[1]) throw does_not_fit(op, dz, w, cat("dz has ", dz.shape[1], " columns and w ", w.shape[1]), "");
+  TensorType out{dz.dtype, {dz.shape[0], w.shape[0]}};
+  if ((call.in.size() == 3) != (activation_of(call.attrs) != Activation::none))
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs)), " with ", call.in.size(), " inputs"), .where = "",
+                                              .why = "an activation needs what it gave, y, and nothing else does", .fix = ""});
+  if (call.in.size() == 3 && !(call.in[2] == out)) throw does_not_fit(op, out, call.in[2], "y has the type of the result", "");
+  return {out};
+}
+
+// What of dense_update belongs to one of its regions.
+struct Half {
+  const ir::Graph& region;
+  size_t first_extra, extras;
+  TensorType gradient;
+};
+
+std::vector<TensorType> infer_update(const ir::InferCall& call) {
+  const char* op = "dense_update";
+  int64_t weight_extras = ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras;
+  auto bad = [&](const std::string& what, const std::string& why) { return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = ""}); };
+  if (call.in.size() < 2 || weight_extras < 0 || weight_extras > int64_t(call.in.size()) - 2 || call.regions.size() != 2 || !call.regions[0] || !call.regions[1])
+    throw bad(cat(call.in.size(), " inputs, ", weight_extras, " weight extras and ", call.regions.size(), " regions"), "it takes x, dz, the weights' extras, the bias's extras and two regions");
+  const TensorType &x = call.in[0], &dz = call.in[1];
+  require_matrix(op, "x", x);
+  require_matrix(op, "dz", dz);
+  require_same_dtype(op, x, dz);
+  if (x.shape[0] != dz.shape[0]) throw does_not_fit(op, x, dz, cat("x has ", x.shape[0], " rows and dz ", dz.shape[0]), "");
+  std::vector<TensorType> out;
+  const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, {x.shape[1], dz.shape[1]}}},
+                         {*call.regions[1], 2 + size_t(weight_extras), call.in.size() - 2 - size_t(weight_extras), {x.dtype, {dz.shape[1]}}}};
+  for (const Half& half : halves) {
+    const ir::Graph& region = half.region;
+    if (region.inputs.size() != 1 + half.extras) throw bad(cat("a region with ", region.inputs.size(), " inputs for ", half.extras, " extras"), "a region takes the gradient, then the extras");
+    for (size_t i = 0; i < region.inputs.size(); ++i) {
+      const TensorType& given = i == 0 ? half.gradient : call.in[half.first_extra + i - 1];
+      if (!(region.type(region.inputs[i]) == given)) throw bad(cat("a region's input ", i, " is ", region.type(region.inputs[i]), ", it was given ", given), "they must be equal");
+    }
+    for (Value v : region.outputs) {
+      if (region.type(v).shape != half.gradient.shape) throw bad(cat("a region gives ", region.type(v)), cat("what it gives has the gradient's shape [", text(half.gradient.shape), "]"));
+      out.push_back(region.type(v));
+    }
+  }
+  return out;
+}
+
+// The region's nodes on these inputs, whose shapes may have grown a model axis: elementwise nodes follow.
+std::vector<Value> inline_region(Graph& g, const ir::Graph& region, std::span<const Value> in) {
+  std::vector<std::vector<Value>> moved(size_t(region.size()));
+  for (size_t i = 0; i < region.inputs.size(); ++i) moved[size_t(region.inputs[i].node)] = {in[i]};
+  auto at = [&](Value v) { return moved[size_t(v.node)].at(size_t(v.result)); };
+  for (int i = 0; i < region.size(); ++i) {
+    if (!moved[size_t(i)].empty()) continue;
+    std::vector<Value> inputs;
+    for (Value v : region[i].inputs) inputs.push_back(at(v));
+    Value v = g.copy(region[i], std::move(inputs));
+    for (size_t r = 0; r < region[i].types.size(); ++r) moved[size_t(i)].push_back({v.node, int(r)});
+  }
+  std::vector<Value> out;
+  for (Value v : region.outputs) out.push_back(at(v));
+  return out;
+}
+
+Value activate(Graph& g, Value z, Activation activation) {
+  switch (activation) {
+    case Activation::none: break;
+    case Activation::relu: return relu(g, z);
+    case Activation::tanh: return tanh(g, z);
+    case Activation::sigmoid: return sigmoid(g, z);
+  }
+  return z;
+}
+
+Value through_activation(Graph& g, Value dy, Value y, Activation activation) {
+  switch (activation) {
+    case Activation::none: break;
+    case Activation::relu: return relu_grad(g, dy, y);
+    case Activation::tanh: return tanh_grad(g, dy, y);
+    case Activation::sigmoid: return sigmoid_grad(g, dy, y);
+  }
+  return dy;
+}
+
+// The three in plain ops. They take a leading model axis on any input as well, since what they are made of does.
+Value plain_dense(Graph& g, std::span<const Value> in, Activation activation) {
+  Value z = matmul(g, in[0], in[1]);
+  return activate(g, in.size() == 3 ? add(g, z, in[2]) : z, activation);
+}
+Value plain_grad_input(Graph& g, std::span<const Value> in, Activation activation) {
+  Value dx = matmul(g, in[0], in[1], false, true);
+  return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
+}
+std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weight_extras, const ir::Graph& weight_region, const ir::Graph& bias_region, bool batched) {
+  std::vector<Value> weight_in, bias_in, out;
+  if (!weight_region.outputs.empty()) {
+    weight_in.push_back(matmul(g, in[0], in[1], true, false));
+    weight_in.insert(weight_in.end(), in.begin() + 2, in.begin() + 2 + int64_t(weight_extras));
+    out = inline_region(g, weight_region, weight_in);
+  }
+  if (!bias_region.outputs.empty()) {
+    bias_in.push_back(sum(g, in[1], {batched ? 1 : 0}));
+    bias_in.insert(bias_in.end(), in.begin() + 2 + int64_t(weight_extras), in.end());
+    std::vector<Value> bias = inline_region(g, bias_region, bias_in);
+    out.insert(out.end(), bias.begin(), bias.end());
+  }
+  return out;
+}
+
+std::vector<Value> decompose_dense(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) { return {plain_dense(g, in, activation_of(attrs))}; }
+std::vector<Value> decompose_grad_input(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  return {plain_grad_input(g, in, activation_of(attrs))};
+}
+std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef> regions) {
+  return plain_update(g, in, size_t(ir::attrs_of<DenseUpdateAttrs>(attrs).weight_extras), *regions[0], *regions[1], false);
+}
+
+// One weight for all models: their rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
+std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  const Activation activation = activation_of(call.attrs);
+  bool shared = call.inputs[0].batched;
+  for (const ir::Batched& in : call.inputs.subspan(1)) shared = shared && !in.batched;
+  if (shared) {
+    const Shape x = g.type(call.inputs[0].value).shape;
+    Value y = dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value, call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation);
+    return {{reshape(g, y, {x[0], x[1], g.type(y).shape[1]}), true}};
+  }
+  std::vector<Value> in;
+  for (const ir::Batched& b : call.inputs) in.push_back(lift(g, b, 2));
+  return {{plain_dense(g, in, activation), true}};
+}
+std::vector<ir::Batched> batch_grad_input(const ir::BatchCall& call) {
+  std::vector<Value> in;
+  for (const ir::Batched& b : call.inputs) in.push_back(lift(call.graph, b, 2));
+  return {{plain_grad_input(call.graph, in, activation_of(call.attrs)), true}};
+}
+std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  size_t weight_extras = size_t(ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras);
+  std::vector<Value> in;
+  for (size_t i = 0; i < call.inputs.size(); ++i)  // gradients of both regions have the model axis, so every result has
+    in.push_back(i < 2 ? with_model_axis(g, call.inputs[i], call.size) : lift(g, call.inputs[i], i < 2 + weight_extras ? 2 : 1));
+  std::vector<ir::Batched> out;
+  size_t r = 0;
+  for (const ir::GraphRef& region : call.regions) r += region->outputs.size();
+  for (Value v : plain_update(g, in, weight_extras, *call.regions[0], *call.regions[1], true)) {
+    // A result that is an extra itself may lack the axis, or have it with 1s between.
+    const Shape& want = out.size() < call.regions[0]->outputs.size() ? call.regions[0]->type(call.regions[0]->outputs[out.size()]).shape
+                                                                     : call.regions[1]->type(call.regions[1]->outputs[out.size() - call.regions[0]->outputs.size()]).shape;
+    out.push_back({broadcast_to(g, v, with_model_axis(call.size, want)), true});
+  }
+  return out;
+}
+
+bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
+  const TensorType& x = request.in[0];
+  if (!is_section_matrix(x) || !is_section_matrix(request.in[1])) return false;
+  const bool bias = request.in.size() == 3;
+  if (bias) set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full, Broadcast::row}, {Broadcast::full});
+  else set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full}, {Broadcast::full});
+  out.step.activation = activation_of(request.attrs);
+  out.step.has_bias = bias;
+  out.step.k = int32_t(x.shape[1].number());
+  out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
+  return true;
+}
+
+bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) {
+  const TensorType& dz = request.in[0];
+  if (!is_section_matrix(dz) || !is_section_matrix(request.in[1])) return false;
+  const bool mask = request.in.size() == 3;
+  if (mask) set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full, Broadcast::full}, {Broadcast::full});
+  else set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full}, {Broadcast::full});
+  out.step.activation = activation_of(request.attrs);
+  out.step.has_mask = mask;
+  out.step.k = int32_t(request.out[0].shape[1].number());
+  out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
+  return true;
+}
+
+// How an extra meets the gradient: [k,n] full, [n] or [1,n] row, one element scalar. Against the bias's gradient everything else is a row.
+bool set_broadcast(const Shape& extra, const Shape& gradient, Broadcast& out) {
+  if (std::all_of(extra.begin(), extra.end(), [](Dim d) { return d == Dim(1); })) return out = Broadcast::scalar, extra.size() <= gradient.size();
+  if (gradient.size() == 1) return out = Broadcast::row, extra == gradient;
+  if (extra == gradient) return out = Broadcast::full, true;
+  return out = Broadcast::row, extra.back() == gradient[1] && (extra.size() == 1 || (extra.size() == 2 && extra[0] == Dim(1)));
+}
+
+bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
+  const TensorType &x = request.in[0], &dz = request.in[1];
+  if (!is_section_matrix(x) || !is_section_matrix(dz)) return false;
+  set_step(out, section::StepKind::dense_update, section::Partition::tiles, dz, {Broadcast::full, Broadcast::full}, {});
+  section::Step& s = out.step;
+  s.k = int32_t(x.shape[1].number());
+  s.extras = int32_t(ir::attrs_of<DenseUpdateAttrs>(request.attrs).weight_extras);
+  s.has_bias = !request.regions[1]->outputs.empty();
+  const Shape weight{x.shape[1], dz.shape[1]}, bias{dz.shape[1]};
+  for (size_t i = 2; i < request.in.size(); ++i) {
+    Broadcast broadcast = Broadcast::full;
+    if (!set_broadcast(request.in[i].shape, int32_t(i) < 2 + s.extras ? weight : bias, broadcast)) return false;
+    out.operands.push_back({int32_t(i), broadcast});
+  }
+  s.ins = s.first_out = int32_t(request.in.size());
+  for (size_t i = 0; i < request.out.size(); ++i)
+    out.operands.push_back({int32_t(request.in.size() + i), i < request.regions[0]->outputs.size() ? Broadcast::full : Broadcast::row});
+  s.outs = int32_t(request.out.size());
+  if (!request.regions[0]->outputs.empty()) s.code = int32_t(out.codes.size()), out.codes.push_back(code_of(*request.regions[0]));
+  if (s.has_bias) s.code2 = int32_t(out.codes.size()), out.codes.push_back(code_of(*request.regions[1]));
+  out.flops = 2.0 * s.rows * s.k * s.n;
+  return true;
+}
+
+template <bool (*section_step)(const ir::KernelRequest&, ir::SectionStep&)>
+Kernel cpu(const ir::KernelRequest& request) {
+  ir::SectionStep step;
+  return section_step(request, step) ? kernel_of(std::move(step)) : Kernel{};
+}
+
+constexpr const char* kAfterGradients = "passes make it after differentiation";
+constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
+
+}  // namespace
+
+constinit const ir::OpDef def::dense{
+    .name = "dense", .inputs = -1, .parse_attrs = ir::Attrs<ActivationAttrs>::parse, .infer = infer_dense, .batch = batch_dense, .cpu = cpu<section_dense>, .section = section_dense,
+    .decompose = decompose_dense, .partition = section::Partition::rows, .no_vjp = kAfterGradients, .no_cuda = kNoCuda, .doc = "a layer: activation(x w + b)",
+};
+
+constinit const ir::OpDef def::dense_grad_input{
+    .name = "dense_grad_input", .inputs = -1, .parse_attrs = ir::Attrs<ActivationAttrs>::parse, .infer = infer_grad_input, .batch = batch_grad_input, .cpu = cpu<section_grad_input>,
+    .section = section_grad_input, .decompose = decompose_grad_input, .partition = section::Partition::rows, .no_vjp = kAfterGradients, .no_cuda = kNoCuda,
+    .doc = "a layer's gradient by its input, through the activation that gave the input: (dz w^T) * act'(y)",
+};
+
+constinit const ir::OpDef def::dense_update{
+    .name = "dense_update", .inputs = -1, .parse_attrs = ir::Attrs<DenseUpdateAttrs>::parse, .infer = infer_update, .batch = batch_update, .cpu = cpu<section_update>,
+    .section = section_update, .decompose = decompose_update, .in_place = true, .first_in_place = 2, .partition = section::Partition::tiles, .no_vjp = kAfterGradients,
+    .no_cuda = kNoCuda, .doc = "a layer's weight and bias gradients, each used by a region of elementwise ops and not stored",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,61 @@
+// dropout(x, state, rate): x / (1 - rate) with probability 1 - rate, else 0. Element i decides by word i of the draw that `state` names.
+#include "kernels/dropout.h"
+
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/section_step.h"
+
+namespace lamina::ops {
+namespace {
+
+float rate_of(const ir::AttrsBase& attrs) { return ir::attrs_of<DropoutAttrs>(attrs).rate; }
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  float rate = rate_of(call.attrs);
+  require_floating("dropout", call.in[0]);
+  if (!(rate >= 0 && rate < 1))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("dropout: rate ", rate, " is out of range"), .where = "argument 'rate'",
+                                              .why = "it is the part of the elements that is dropped: at least 0 and less than 1", .fix = "pass a rate such as 0.2"});
+  require_state("dropout", call.in[1], call.in[0].shape);
+  return {call.in[0]};
+}
+
+// What was kept is kept again: the same draw.
+std::vector<Value> vjp(const ir::VjpCall& call) { return {dropout(call.graph, call.cotangents[0], call.inputs[1], rate_of(call.attrs)), Value{}}; }
+
+// One state for all models: the model index is folded in as the first axis of x, of which the element index counts all. A state per model:
+// each model draws from its own, as it would alone.
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  const ir::Batched &x = call.inputs[0], &state = call.inputs[1];
+  Value all = with_model_axis(g, x, call.size);
+  if (state.batched) return {{dropout(g, all, state.value, rate_of(call.attrs)), true}};
+  // States of outer models stay in front of the new axis.
+  int outer = int(g.type(state.value).rank()) - 1;
+  return {{move_axis(g, dropout(g, move_axis(g, all, 0, outer), state.value, rate_of(call.attrs)), outer, 0), true}};
+}
+
+Kernel cpu(const ir::KernelRequest& request) {
+  float rate = rate_of(request.attrs);
+  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<kernels::cpu::dropout<T>>(rate); });
+}
+
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+  if (!is_section_matrix(request.in[0]) || request.in[1].rank() != 1) return false;
+  using enum section::Broadcast;
+  set_step(out, section::StepKind::dropout, section::Partition::rows, request.in[0], {full, scalar}, {full});
+  out.step.scalar = rate_of(request.attrs);
+  return true;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::dropout{
+    .name = "dropout", .inputs = 2, .parse_attrs = ir::Attrs<DropoutAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu, .section = section_step,
+    .partition = section::Partition::rows, .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "x / (1 - rate) with probability 1 - rate, else 0; drawn from a generator's state",
+};
+
+}  // namespace lamina::ops

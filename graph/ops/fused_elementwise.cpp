@@ -1,0 +1,71 @@
+// fused_elementwise: a group of elementwise nodes as one kernel. Its region is the group as a graph of its own.
+#include "graph/ops/ops.h"
+#include "graph/ops/region_code.h"
+
+namespace lamina::ops {
+namespace {
+
+[[noreturn]] void malformed(const std::string& why) {
+  throw Error(ErrorKind::invalid_argument,
+              {.what = "fused_elementwise: the region does not fit the node", .where = "", .why = why, .fix = ""});
+}
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  if (call.regions.size() != 1) malformed(cat("there are ", call.regions.size(), " regions instead of one"));
+  const ir::Graph& region = *call.regions[0];
+  if (region.inputs.size() != call.in.size()) malformed(cat("the region has ", region.inputs.size(), " inputs, the node ", call.in.size()));
+  if (region.outputs.empty()) malformed("the region has no outputs");
+  std::vector<TensorType> types;
+  for (Value v : region.outputs) types.push_back(region.type(v));
+  for (const TensorType& t : types)
+    if (t.shape != types[0].shape) malformed(cat("the outputs are ", types[0], " and ", t));
+  for (size_t i = 0; i < call.in.size(); ++i) {
+    if (call.in[i].dtype != region.type(region.inputs[i]).dtype || call.in[i].shape != region.type(region.inputs[i]).shape)
+      malformed(cat("input ", i, " is ", call.in[i], " and inside ", region.type(region.inputs[i])));
+    if (broadcast(call.in[i].shape, types[0].shape) != types[0].shape)
+      malformed(cat("input ", i, ", ", call.in[i], ", does not broadcast to ", types[0]));
+  }
+  return types;
+}
+
+Kernel cpu(const ir::KernelRequest& request) { return elementwise_kernel(code_of(*request.regions[0])); }
+
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+  return elementwise_step(request, code_of(*request.regions[0]), step);
+}
+
+// The group's nodes, each by itself.
+std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs, std::span<const ir::GraphRef> regions) {
+  const ir::Graph& region = *regions[0];
+  std::vector<std::vector<Value>> map(static_cast<size_t>(region.size()));
+  for (size_t i = 0; i < inputs.size(); ++i) map[size_t(region.inputs[i].node)] = {inputs[i]};
+  auto mapped = [&](Value v) { return map[size_t(v.node)].at(size_t(v.result)); };
+  for (int n = 0; n < region.size(); ++n) {
+    if (!map[size_t(n)].empty()) continue;
+    std::vector<Value> in;
+    for (Value v : region[n].inputs) in.push_back(mapped(v));
+    map[size_t(n)] = {g.copy(region[n], std::move(in))};
+  }
+  std::vector<Value> out;
+  for (Value v : region.outputs) out.push_back(mapped(v));
+  return out;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::fused_elementwise{
+    .name = "fused_elementwise",
+    .inputs = -1,
+    .infer = infer,
+    .cpu = cpu,
+    .section = section_step,
+    .decompose = decompose,
+    .strided = true,
+    .in_place = true,
+    .no_vjp = "made after differentiation by a pass",
+    .no_batch = "made after batching by a pass",
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "a group of elementwise ops as one kernel, made by a pass",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,100 @@
+// From a plain kernel function to the Kernel that an op's hook returns.
+//
+//   void softmax<float>(Stream&, const View& x, const View& y, int axis);       kernels/softmax.h
+//   return bind<kernels::cpu::softmax<float>>(axis);                            graph/ops/softmax.cpp
+//
+// The leading View parameters are the node's inputs, then its results. A function that takes two spans of views instead gets all
+// inputs and all results. What follows are plain arguments, kept in the Kernel.
+#pragma once
+#include <memory>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+
+#include "graph/ir/op.h"
+
+namespace lamina::ops {
+namespace detail {
+
+using Views = std::span<const View* const>;
+
+template <class F>
+struct KernelFunction;
+template <class... P>
+struct KernelFunction<void (*)(Stream&, P...)> {
+  template <size_t N>
+  static constexpr size_t leading_views() {
+    if constexpr (N < sizeof...(P)) {
+      if constexpr (std::is_same_v<std::tuple_element_t<N, std::tuple<P...>>, const View&>) return leading_views<N + 1>();
+    }
+    return N;
+  }
+  static constexpr size_t views = leading_views<0>();
+  static constexpr bool takes_spans = views == 0 && std::is_same_v<std::tuple_element_t<0, std::tuple<P..., void>>, Views>;
+  static constexpr size_t skipped = takes_spans ? 2 : views;  // the parameters before the plain arguments
+
+  template <size_t... I>
+  static std::tuple<std::decay_t<std::tuple_element_t<skipped + I, std::tuple<P...>>>...> arguments(std::index_sequence<I...>);
+  using Args = decltype(arguments(std::make_index_sequence<sizeof...(P) - skipped>()));
+};
+
+template <auto F>
+void run_kernel(const KernelCall& call) {
+  using Function = KernelFunction<decltype(F)>;
+  const auto& args = *static_cast<const typename Function::Args*>(call.args);
+  if constexpr (Function::takes_spans) {
+    std::apply([&](const auto&... arg) { F(call.stream, call.in, call.out, arg...); }, args);
+  } else {
+    auto view = [&](size_t i) -> const View& { return i < call.in.size() ? *call.in[i] : *call.out[i - call.in.size()]; };
+    [&]<size_t... I>(std::index_sequence<I...>) {
+      std::apply([&](const auto&... arg) { F(call.stream, view(I)..., arg...); }, args);
+    }(std::make_index_sequence<Function::views>());
+  }
+}
+
+}  // namespace detail
+
+template <auto F, class... A>
+Kernel bind(A&&... args) {
+  using Args = typename detail::KernelFunction<decltype(F)>::Args;
+  return {detail::run_kernel<F>, std::make_shared<const Args>(std::forward<A>(args)...)};
+}
+
+// make.operator()<T>() for a floating-point type, or no kernel.
+template <class F>
+Kernel for_floating(DType dtype, F&& make) {
+  switch (dtype) {
+    case DType::f16: return make.template operator()<f16>();
+    case DType::bf16: return make.template operator()<bf16>();
+    case DType::f32: return make.template operator()<float>();
+    case DType::f64: return make.template operator()<double>();
+    default: return {};
+  }
+}
+
+// make.operator()<T>() for any type that numbers have: everything but bool.
+template <class F>
+Kernel for_numeric(DType dtype, F&& make) {
+  switch (dtype) {
+    case DType::boolean: return {};
+    case DType::u8: return make.template operator()<uint8_t>();
+    case DType::i8: return make.template operator()<int8_t>();
+    case DType::i16: return make.template operator()<int16_t>();
+    case DType::i32: return make.template operator()<int32_t>();
+    case DType::i64: return make.template operator()<int64_t>();
+    default: return for_floating(dtype, std::forward<F>(make));
+  }
+}
+
+// make.operator()<T>() with an unsigned type as wide as the elements: for kernels that only move them.
+template <class F>
+Kernel for_width(DType dtype, F&& make) {
+  switch (size_of(dtype)) {
+    case 1: return make.template operator()<uint8_t>();
+    case 2: return make.template operator()<uint16_t>();
+    case 4: return make.template operator()<uint32_t>();
+    default: return make.template operator()<uint64_t>();
+  }
+}
+
+}  // namespace lamina::ops

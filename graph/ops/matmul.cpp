@@ -1,0 +1,103 @@
+// matmul(a, b): the product of matrices, which are the last two axes; the leading axes broadcast.
+#include "kernels/batched_matmul.h"
+
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+constexpr const char* kName = "matmul";
+
+// A matrix's rows and columns after the transposition that is asked for.
+struct Matrix {
+  Dim rows, columns;
+  Matrix(const TensorType& t, bool transposed) : rows(t.shape[t.rank() - 2]), columns(t.shape[t.rank() - 1]) {
+    if (transposed) std::swap(rows, columns);
+  }
+};
+
+void require_matrix(const TensorType& t, const char* argument) {
+  if (t.rank() < 2)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", t, " is not a matrix"), .where = cat("argument '", argument, "'"),
+                                              .why = "both operands have at least 2 dimensions", .fix = "reshape a vector to one row or one column"});
+}
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  const auto& flags = ir::attrs_of<MatmulAttrs>(call.attrs);
+  const TensorType &a = call.in[0], &b = call.in[1];
+  require_matrix(a, "a");
+  require_matrix(b, "b");
+  require_same_dtype(kName, a, b);
+  if (!is_floating(a.dtype) && a.dtype != DType::i32 && a.dtype != DType::i64)
+    throw Error(ErrorKind::type, {.what = cat(kName, ": ", a, " cannot be multiplied"), .where = "", .why = "matmul is defined for floating point, i32 and i64",
+                                  .fix = "convert both: .astype('int32')"});
+  Matrix left(a, flags.transpose_a), right(b, flags.transpose_b);
+  if (left.columns != right.rows)
+    throw does_not_fit(kName, a, b, cat("the inner dimensions are ", left.columns, " (columns of a", flags.transpose_a ? ", transposed" : "", ") and ", right.rows,
+                                        " (rows of b", flags.transpose_b ? ", transposed" : "", "); they must be equal"),
+                       "transpose or reshape one of them");
+  Shape shape;
+  try {
+    shape = broadcast({a.shape.begin(), a.shape.end() - 2}, {b.shape.begin(), b.shape.end() - 2});
+  } catch (const Error& e) {
+    throw does_not_fit(kName, a, b, cat("of the leading dimensions, ", e.parts.why), "reshape one of them");
+  }
+  shape.push_back(left.rows);
+  shape.push_back(right.columns);
+  require_rank(kName, shape);
+  return {{a.dtype, shape}};
+}
+
+// x [..., r, c] as one matrix of all its rows.
+Value all_rows(Graph& g, Value x) {
+  const Shape& shape = g.type(x).shape;
+  return shape.size() == 2 ? x : reshape(g, x, {size_of({shape.begin(), shape.end() - 1}), shape.back()});
+}
+
+// da = dc op(b)^T, db = op(a)^T dc, transposed where the operand came transposed; the flags absorb every transposition.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(call.attrs);
+  Graph& g = call.graph;
+  Value a = call.inputs[0], b = call.inputs[1], dc = call.cotangents[0];
+  const Shape shape_a = g.type(a).shape, shape_b = g.type(b).shape;
+  Value da = ta ? matmul(g, b, dc, tb, true) : matmul(g, dc, b, false, !tb);
+  da = sum_to(g, da, shape_a);
+  // One matrix b for many of a: its gradient sums over all of their rows, which one product does.
+  if (shape_b.size() == 2 && !ta) {
+    Value rows = all_rows(g, a), drows = all_rows(g, dc);
+    return {da, tb ? matmul(g, drows, rows, true, false) : matmul(g, rows, drows, true, false)};
+  }
+  Value db = tb ? matmul(g, dc, a, true, ta) : matmul(g, a, dc, !ta, false);
+  return {da, sum_to(g, db, shape_b)};
+}
+
+// The model axis is one more leading axis. When only a is batched and b is one matrix, the kernel takes all rows as one product.
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  size_t rank = 2;
+  for (const ir::Batched& in : call.inputs) rank = std::max(rank, g.type(in.value).rank() - in.batched);
+  const auto& flags = ir::attrs_of<MatmulAttrs>(call.attrs);
+  return {{matmul(g, lift(g, call.inputs[0], rank), lift(g, call.inputs[1], rank), flags.transpose_a, flags.transpose_b), true}};
+}
+
+Kernel cpu(const ir::KernelRequest& request) {
+  const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(request.attrs);
+  auto make = [ta = ta, tb = tb]<class T>() { return bind<kernels::cpu::batched_matmul<T>>(ta, tb); };
+  DType dtype = request.in[0].dtype;
+  if (dtype == DType::i32) return make.operator()<int32_t>();
+  if (dtype == DType::i64) return make.operator()<int64_t>();
+  return for_floating(dtype, make);
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::matmul{
+    .name = kName, .inputs = 2, .parse_attrs = ir::Attrs<MatmulAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "the product of matrices (the last two axes), each transposed when asked; the leading axes broadcast",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,67 @@
+// random_uniform(state, type, low, high) and random_normal(state, type, mean, deviation): draws that depend on the state and the element's
+// index only.
+#include "kernels/random.h"
+
+#include <cmath>
+
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+const RandomAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<RandomAttrs>(attrs); }
+
+void require_draw(const char* op, const ir::InferCall& call, const char* first, const char* second, bool in_order, const char* rule) {
+  const RandomAttrs& a = attrs_of(call.attrs);
+  require_floating(op, a.type);
+  require_rank(op, a.type.shape);
+  if (!std::isfinite(a.a) || !std::isfinite(a.b) || !in_order)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", first, " ", a.a, " and ", second, " ", a.b, " do not fit"), .where = cat("arguments '", first, "' and '", second, "'"),
+                                              .why = rule, .fix = cat("pass finite numbers, ", rule)});
+  require_state(op, call.in[0], a.type.shape);
+}
+
+std::vector<TensorType> infer_uniform(const ir::InferCall& call) {
+  require_draw("random_uniform", call, "low", "high", attrs_of(call.attrs).a <= attrs_of(call.attrs).b, "low is not above high");
+  return {attrs_of(call.attrs).type};
+}
+std::vector<TensorType> infer_normal(const ir::InferCall& call) {
+  require_draw("random_normal", call, "mean", "deviation", attrs_of(call.attrs).b >= 0, "the deviation is not negative");
+  return {attrs_of(call.attrs).type};
+}
+
+std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
+
+// The only input is the state, so each model has its own and draws from it as it would alone.
+template <const ir::OpDef& op>
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  RandomAttrs a = attrs_of(call.attrs);
+  a.type.shape = with_model_axis(call.size, a.type.shape);
+  return {{call.graph.add(op, ir::make_attrs(std::move(a)), {call.inputs[0].value}), true}};
+}
+
+Kernel cpu_uniform(const ir::KernelRequest& request) {
+  const RandomAttrs& a = attrs_of(request.attrs);
+  return for_floating(a.type.dtype, [&]<class T>() { return bind<kernels::cpu::random_uniform<T>>(a.a, a.b); });
+}
+Kernel cpu_normal(const ir::KernelRequest& request) {
+  const RandomAttrs& a = attrs_of(request.attrs);
+  return for_floating(a.type.dtype, [&]<class T>() { return bind<kernels::cpu::random_normal<T>>(a.a, a.b); });
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::random_uniform{
+    .name = "random_uniform", .inputs = 1, .parse_attrs = ir::Attrs<RandomAttrs>::parse, .infer = infer_uniform, .vjp = vjp, .batch = batch<def::random_uniform>, .cpu = cpu_uniform,
+    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "numbers drawn evenly from [a, b)",
+};
+
+constinit const ir::OpDef def::random_normal{
+    .name = "random_normal", .inputs = 1, .parse_attrs = ir::Attrs<RandomAttrs>::parse, .infer = infer_normal, .vjp = vjp, .batch = batch<def::random_normal>, .cpu = cpu_normal,
+    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "numbers drawn from the normal distribution of mean a and deviation b",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,189 @@
+// sum, mean, max and min over axes; all of them when none are named. keepdims leaves them as 1.
+#include "kernels/reduce.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+using section::Reduction;
+
+constexpr const char* name_of(Reduction op) {
+  constexpr const char* names[] = {"sum", "mean", "max", "min"};
+  return names[int(op)];
+}
+
+// One flag per axis.
+std::vector<bool> reduced_axes(const char* op, const ReduceAttrs& attrs, const TensorType& in) {
+  std::vector<bool> reduced(in.rank(), attrs.axes.empty());
+  for (int64_t axis : attrs.axes) {
+    const int a = axis_of(op, axis, in);
+    if (reduced[size_t(a)])
+      throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": axis ", axis, " is named twice"),
+                                                .where = "argument 'axes'",
+                                                .why = cat("an axis of ", in, " can be reduced once"),
+                                                .fix = "name each axis once"});
+    reduced[size_t(a)] = true;
+  }
+  return reduced;
+}
+
+Shape kept_shape(const Shape& shape, const std::vector<bool>& reduced, bool keepdims) {
+  Shape out;
+  for (size_t a = 0; a < shape.size(); ++a) {
+    if (!reduced[a])
+      out.push_back(shape[a]);
+    else if (keepdims)
+      out.push_back(1);
+  }
+  return out;
+}
+
+template <Reduction op>
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  const auto& attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
+  const TensorType& in = call.in[0];
+  const std::vector<bool> reduced = reduced_axes(name_of(op), attrs, in);
+  if (op == Reduction::mean) require_floating("mean", in);
+  if (op == Reduction::max || op == Reduction::min) {
+    bool empty = false;
+    for (size_t a = 0; a < in.rank(); ++a) empty = empty || (reduced[a] && in.shape[a] == Dim(0));
+    if (empty)
+      throw Error(ErrorKind::invalid_argument, {.what = cat(name_of(op), ": ", in, " has nothing to choose from"),
+                                                .where = "",
+                                                .why = "a reduced dimension is 0, and there is no largest or smallest of no elements",
+                                                .fix = "check the size before"});
+  }
+  const DType dtype = op == Reduction::sum && in.dtype == DType::boolean ? DType::i64 : in.dtype;
+  return {{dtype, kept_shape(in.shape, reduced, attrs.keepdims)}};
+}
+
+// y or dy, which may lack the reduced axes, shaped so that it broadcasts to x.
+Value with_kept_axes(Graph& g, Value v, Value x, const std::vector<bool>& reduced) {
+  return reshape(g, v, kept_shape(g.type(x).shape, reduced, true));
+}
+
+template <Reduction op>
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  Value x = call.inputs[0], dy = call.cotangents[0];
+  if (!dy.valid()) return {Value{}};
+  Graph& g = call.graph;
+  const TensorType type = g.type(x);
+  const std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(call.attrs), type);
+  dy = with_kept_axes(g, dy, x, reduced);
+  if constexpr (op == Reduction::sum) return {broadcast_to(g, dy, type.shape)};
+  // Of a mean, the part is dy / n: the mean of dy over as many, when n is not known yet.
+  if constexpr (op == Reduction::mean) {
+    Shape lengths;
+    for (size_t a = 0; a < type.rank(); ++a)
+      if (reduced[a]) lengths.push_back(type.shape[a]);
+    if (known(lengths)) {  // in f32 at least: a half type may not reach n
+      const DType dtype = size_of(type.dtype) == 2 ? DType::f32 : type.dtype;
+      Value part = div(g, astype(g, dy, dtype), scalar(g, dtype, double(size_of(lengths).number())));
+      return {broadcast_to(g, astype(g, part, type.dtype), type.shape)};
+    }
+    std::vector<int64_t> axes;
+    for (size_t a = 0; a < type.rank(); ++a)
+      if (reduced[a]) axes.push_back(int64_t(a));
+    Value count = sum(g, full(g, {type.dtype, type.shape}, 1), axes, true);
+    return {broadcast_to(g, div(g, dy, count), type.shape)};
+  }
+  if constexpr (op == Reduction::max || op == Reduction::min) {
+    std::vector<int64_t> axes;
+    for (size_t a = 0; a < type.rank(); ++a)
+      if (reduced[a]) axes.push_back(int64_t(a));
+    if (axes.empty()) return {dy};
+    Value chosen = astype(g, equal(g, x, with_kept_axes(g, call.results[0], x, reduced)), type.dtype);
+    return {mul(g, chosen, div(g, dy, sum(g, chosen, axes, true)))};
+  }
+}
+
+// The model axis stays in front; negative axes count from the end and stay as they are.
+template <const ir::OpDef& def>
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  ReduceAttrs attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
+  const int64_t rank = int64_t(call.graph.type(call.inputs[0].value).rank());
+  if (attrs.axes.empty())
+    for (int64_t a = 1; a < rank; ++a) attrs.axes.push_back(a);
+  else
+    for (int64_t& axis : attrs.axes)
+      if (axis >= 0) ++axis;
+  if (attrs.axes.empty())
+    return {{call.graph.type(call.inputs[0].value).dtype == DType::boolean && &def == &def::sum
+                 ? astype(call.graph, call.inputs[0].value, DType::i64)
+                 : call.inputs[0].value,
+             true}};
+  return {{call.graph.add(def, ir::make_attrs(std::move(attrs)), {call.inputs[0].value}), true}};
+}
+
+uint32_t mask(const std::vector<bool>& reduced) {
+  uint32_t bits = 0;
+  for (size_t a = 0; a < reduced.size(); ++a) bits |= uint32_t(reduced[a]) << a;
+  return bits;
+}
+
+template <Reduction op>
+Kernel cpu(const ir::KernelRequest& request) {
+  return bind<kernels::cpu::reduce>(op, mask(reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0])));
+}
+
+// As a step: the reduced axes are the leading or the trailing ones of an f32 tensor.
+template <Reduction op>
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+  if (request.in[0].dtype != DType::f32) return false;
+  const std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0]);
+  const std::vector<int64_t> shape = numbers(request.in[0].shape);
+  size_t split = 0;
+  while (split < shape.size() && reduced[split] == reduced[0]) ++split;
+  for (size_t a = split; a < shape.size(); ++a)
+    if (reduced[a] == reduced[0]) return false;
+  int64_t rows = 1, n = 1;
+  for (size_t a = 0; a < shape.size(); ++a) (a < split ? rows : n) *= shape[a];
+  if (std::max(rows, n) > std::numeric_limits<int32_t>::max() || rows * n == 0) return false;
+  section::Step& s = step.step;
+  s.kind = section::StepKind::reduce;
+  s.reduction = op;
+  s.ins = 1, s.outs = 1, s.first_out = 1;
+  const bool leading = shape.empty() || reduced[0];
+  if (split == shape.size()) {  // all axes are reduced, or none
+    if (!leading) return false;
+    s.reduced = section::Broadcast::scalar;
+    std::swap(rows, n);
+  } else {
+    s.reduced = leading ? section::Broadcast::row : section::Broadcast::column;
+  }
+  s.rows = int32_t(rows), s.n = int32_t(n);
+  s.partition = s.reduced == section::Broadcast::column && split == 1 && rows > 1 ? section::Partition::rows : section::Partition::one;
+  step.operands = {{.buffer = 0}, {.buffer = 1, .broadcast = s.reduced}};
+  step.flops = double(rows) * double(n);
+  return true;
+}
+
+}  // namespace
+
+#define LAMINA_DEF(op, text)                                    \
+  constinit const ir::OpDef def::op{                            \
+      .name = #op,                                              \
+      .inputs = 1,                                              \
+      .parse_attrs = ir::Attrs<ReduceAttrs>::parse,             \
+      .infer = infer<Reduction::op>,                            \
+      .vjp = vjp<Reduction::op>,                                \
+      .batch = batch<def::op>,                                  \
+      .cpu = cpu<Reduction::op>,                                \
+      .section = section_step<Reduction::op>,                   \
+      .strided = true,                                          \
+      .no_cuda = "kernels for GPUs come with the CUDA backend", \
+      .doc = text,                                              \
+  };
+
+LAMINA_DEF(sum, "the sum over axes; bool sums to i64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
+LAMINA_DEF(mean, "the mean over axes, of floating point; f16 and bf16 are added in f32. Of nothing: NaN")
+LAMINA_DEF(max, "the largest element over axes; NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(min, "the smallest element over axes; NaN if one is. Elements that tie share the gradient evenly")
+
+}  // namespace lamina::ops

@@ -1,0 +1,124 @@
+#include "graph/ops/region_code.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+using kernels::ElementwiseCode;
+using kernels::ScalarOp;
+
+int16_t narrow(size_t number) {
+  if (number > size_t(std::numeric_limits<int16_t>::max())) internal_error("an elementwise program has too many registers");
+  return int16_t(number);
+}
+
+// How an operand of `shape` repeats over `full` seen as rows x n, the rows being its first `split` axes.
+bool broadcast_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& full, size_t split, section::Broadcast& out) {
+  auto length = [&](size_t axis) {
+    size_t missing = full.size() - shape.size();
+    return axis < missing ? int64_t(1) : shape[axis - missing];
+  };
+  bool has_rows = true, one_row = true, has_columns = true, one_column = true;
+  for (size_t a = 0; a < full.size(); ++a) {
+    bool& has = a < split ? has_rows : has_columns;
+    bool& one = a < split ? one_row : one_column;
+    has = has && length(a) == full[a];
+    one = one && length(a) == 1;
+  }
+  if (has_rows && has_columns)
+    out = section::Broadcast::full;
+  else if (one_row && one_column)
+    out = section::Broadcast::scalar;
+  else if (one_row && has_columns)
+    out = section::Broadcast::row;
+  else if (has_rows && one_column)
+    out = section::Broadcast::column;
+  else
+    return false;
+  return true;
+}
+
+}  // namespace
+
+ElementwiseCode code_of(const ir::Graph& region) {
+  ElementwiseCode code;
+  std::vector<std::vector<int16_t>> registers(static_cast<size_t>(region.size()));
+  for (Value v : region.inputs) {
+    registers[size_t(v.node)] = {narrow(code.inputs.size())};
+    code.inputs.push_back(region.type(v).dtype);
+  }
+  for (int n = 0; n < region.size(); ++n) {
+    const ir::Literal* literal = ir::constant_value(region, {n, 0});
+    if (!literal) continue;
+    const double number = size_of(literal->type.shape) == Dim(0) ? 0 : literal->first();
+    if (number == number && !literal->is_filled_with(number))
+      internal_error("a constant inside an elementwise region holds more than one number");
+    registers[size_t(n)] = {narrow(code.inputs.size() + code.constants.size())};
+    code.constants.emplace_back(literal->type.dtype, number);
+  }
+  for (int n = 0; n < region.size(); ++n) {
+    const ir::Node& node = region[n];
+    if (!registers[size_t(n)].empty()) continue;
+    if (node.op->scalar_op < 0) internal_error(cat(node.op->name, " cannot be part of an elementwise region"));
+    ElementwiseCode::Instruction in{.op = ScalarOp(node.op->scalar_op), .type = DType::f32, .result = node.types[0].dtype, .a = 0};
+    int16_t* operands[] = {&in.a, &in.b, &in.c};
+    for (size_t i = 0; i < node.inputs.size(); ++i) *operands[i] = registers[size_t(node.inputs[i].node)].at(size_t(node.inputs[i].result));
+    in.type = region.type(node.inputs.back()).dtype;  // of where, the condition's is another
+    registers[size_t(n)] = {narrow(code.inputs.size() + code.constants.size() + code.instructions.size())};
+    code.instructions.push_back(in);
+  }
+  for (Value v : region.outputs) code.outputs.push_back(registers[size_t(v.node)].at(size_t(v.result)));
+  return code;
+}
+
+ElementwiseCode code_of(ScalarOp op, std::span<const TensorType> in, DType result) {
+  ElementwiseCode code;
+  for (const TensorType& t : in) code.inputs.push_back(t.dtype);
+  code.instructions.push_back({.op = op, .type = in.back().dtype, .result = result, .a = 0, .b = 1, .c = 2});
+  if (in.size() < 3) code.instructions[0].c = 0;
+  if (in.size() < 2) code.instructions[0].b = 0;
+  code.outputs = {narrow(in.size())};
+  return code;
+}
+
+Kernel elementwise_kernel(ElementwiseCode code) { return bind<kernels::cpu::elementwise>(std::move(code)); }
+
+bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir::SectionStep& step) {
+  const std::vector<int64_t> full = numbers(request.out[0].shape);
+  // The rows are the leading axis, as in every step over a batch, so that threads take the same rows in all of them; where an operand
+  // does not fit that, the last axis may still be the columns.
+  std::vector<size_t> splits{full.size() < 2 ? size_t(0) : size_t(1)};
+  if (full.size() > 2) splits.push_back(full.size() - 1);
+  for (size_t split : splits) {
+    std::vector<section::Operand> operands;
+    bool fits = true;
+    for (size_t i = 0; i < request.in.size() && fits; ++i) {
+      section::Operand operand{.buffer = int32_t(i)};
+      fits = broadcast_of(numbers(request.in[i].shape), full, split, operand.broadcast);
+      operands.push_back(operand);
+    }
+    if (!fits) continue;
+    for (size_t o = 0; o < request.out.size(); ++o) operands.push_back({.buffer = int32_t(request.in.size() + o)});
+    int64_t rows = 1, n = 1;
+    for (size_t a = 0; a < full.size(); ++a) (a < split ? rows : n) *= full[a];
+    if (std::max(rows, n) > std::numeric_limits<int32_t>::max()) return false;
+    section::Step& s = step.step;
+    s.kind = section::StepKind::elementwise;
+    s.rows = int32_t(rows), s.n = int32_t(n);
+    s.code = 0;
+    s.ins = int32_t(request.in.size()), s.outs = int32_t(request.out.size()), s.first_out = s.ins;
+    s.partition = split == 1 && rows > 1 ? section::Partition::rows : section::Partition::one;
+    step.operands = std::move(operands);
+    step.flops = double(rows) * double(n) * double(code.instructions.size());
+    step.codes = {std::move(code)};
+    return true;
+  }
+  return false;
+}
+
+}  // namespace lamina::ops

@@ -1,0 +1,51 @@
+// reshape(x, shape): the same elements in row-major order with another shape.
+#include "kernels/copy.h"
+
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  const Shape& shape = ir::attrs_of<ShapeAttrs>(call.attrs).shape;
+  const TensorType& in = call.in[0];
+  Dim have = size_of(in.shape), want = size_of(shape);
+  if (have != want)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", in, " does not fit the shape [", text(shape), "]"), .where = "argument 'shape'",
+                                              .why = cat("the input has ", have, " elements, the shape ", want), .fix = "pass a shape with as many elements, or -1 for one dimension"});
+  require_rank("reshape", shape);
+  return {{in.dtype, shape}};
+}
+
+std::vector<Value> vjp(const ir::VjpCall& call) { return {reshape(call.graph, call.cotangents[0], call.graph.type(call.inputs[0]).shape)}; }
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  return {{reshape(call.graph, call.inputs[0].value, with_model_axis(call.size, ir::attrs_of<ShapeAttrs>(call.attrs).shape)), true}};
+}
+
+bool alias(const ir::AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) {
+  if (!is_contiguous(in)) return false;
+  view = contiguous_view(in.data, out);
+  element_offset = 0;
+  return true;
+}
+
+void copy_rows(Stream&, const View& x, const View& y) {
+  View as_x = x;  // y's elements in x's shape
+  as_x.data = y.data;
+  for (int64_t i = x.rank - 1, stride = 1; i >= 0; stride *= x.shape[i--]) as_x.strides[i] = stride;
+  kernels::cpu::copy_elements(x, as_x);
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::reshape{
+    .name = "reshape", .inputs = 1, .parse_attrs = ir::Attrs<ShapeAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch,
+    .cpu = [](const ir::KernelRequest&) { return bind<copy_rows>(); }, .alias = alias, .strided = true,
+    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "the same elements in row-major order with another shape",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,182 @@
+// slice(x, begin, end, step): x[begin : end : step] per axis. pad_slice(x, shape, begin, step): zeros with x at those places.
+//
+// Places are resolved against a length: with a positive step a negative place counts from the end, and places beyond the end mean the end;
+// with a negative step -1 is the place before the first, and a place beyond the end means the last. So a slice is one alias for any length.
+#include <algorithm>
+#include <limits>
+
+#include "kernels/pad_slice.h"
+
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+constexpr int64_t kLongest = int64_t{1} << 31;  // no step or place that means something is larger in absolute value, but for kEnd
+
+Error bad_slice(const char* op, const std::string& what, const std::string& why, const std::string& fix) {
+  return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = fix});
+}
+
+void require_lists(const char* op, const TensorType& full, std::initializer_list<const std::vector<int64_t>*> lists) {
+  for (const auto* list : lists)
+    if (list->size() != full.rank())
+      throw bad_slice(op, cat(full, " was given ", list->size(), " places"), cat("each axis has one, and there are ", full.rank()), "pass begin, end and step for each axis");
+}
+
+void require_step(const char* op, int64_t step) {
+  if (step == 0) throw bad_slice(op, "a step of 0 goes nowhere", "each step is the distance from one element to the next", "pass a step other than 0");
+  if (step > kLongest || step < -kLongest) throw bad_slice(op, cat("a step of ", step, " is too large"), "no axis is that long", "pass a smaller step");
+}
+
+// The first element's place on an axis of this length.
+int64_t first_place(int64_t begin, int64_t step, int64_t length) {
+  if (step > 0) return begin < 0 ? std::max<int64_t>(0, begin + length) : std::min(begin, length);
+  return std::clamp<int64_t>(begin, -1, length - 1);
+}
+
+int64_t sliced_length(int64_t begin, int64_t end, int64_t step, int64_t length) {
+  int64_t from = first_place(begin, step, length);
+  if (step > 0) return std::max<int64_t>(0, (first_place(end, step, length) - from + step - 1) / step);
+  return std::max<int64_t>(0, (from - std::max<int64_t>(end, -1) - step - 1) / -step);
+}
+
+// The same for a length that is not known yet: a whole axis, or one with a few elements less at its ends. Such a slice assumes that the
+// axis is long enough for it.
+Dim sliced_length(int64_t begin, int64_t end, int64_t step, Dim length) {
+  if (length.known()) return Dim(sliced_length(begin, end, step, length.number()));
+  auto unknown = [&](const char* why) { return bad_slice("slice", cat("the length of ", begin, ":", end, ":", step, " of ", length, " elements is not known"), why, "slice an axis of known length, or with step 1 or -1"); };
+  if (step == -1 && begin == kEnd) return end < 0 ? length : length - Dim(end) - Dim(1);
+  if (step != 1) {
+    if (step > 0 && begin >= 0 && end >= 0 && end != kEnd) return Dim(std::max<int64_t>(0, (end - begin + step - 1) / step));
+    if (step < 0 && begin != kEnd) return Dim(std::max<int64_t>(0, (begin - std::max<int64_t>(end, -1) - step - 1) / -step));
+    throw unknown("the quotient of an unknown length cannot be a dimension");
+  }
+  if ((begin < 0) == (end < 0) && end != kEnd) return Dim(std::max<int64_t>(0, end - begin));
+  if (begin < 0) {
+    if (end != kEnd) throw unknown("it begins at the end and ends at the beginning");
+    return Dim(-begin);
+  }
+  return end == kEnd ? length - Dim(begin) : length - Dim(begin) - Dim(-end);
+}
+
+int64_t offset_of(const Shape& offset, size_t axis) { return offset.empty() ? 0 : offset[axis].number(); }
+
+void require_place(const char* op, int64_t place) {
+  if (place != kEnd && (place > kLongest * kLongest / 2 || place < -kLongest * kLongest / 2)) throw bad_slice(op, cat("the place ", place, " is too large"), "no axis is that long", "");
+}
+
+void require_inside(const char* op, const TensorType& full, int64_t begin, int64_t step, const Shape& offset, size_t axis, Dim count) {
+  Dim length = full.shape[axis];
+  if (!length.known() || !count.known() || (!offset.empty() && !offset[axis].known()) || count == Dim(0)) return;
+  int64_t first = first_place(begin, step, length.number()) + offset_of(offset, axis), last = first + (count.number() - 1) * step;
+  if (count.number() > length.number() || first < 0 || first >= length.number() || last < 0 || last >= length.number())
+    throw bad_slice(op, cat(count, " elements from ", first, " with step ", step, " do not fit ", full), cat("axis ", axis, " has ", length, " elements"), "");
+}
+
+std::vector<TensorType> infer_slice(const ir::InferCall& call) {
+  const auto& a = ir::attrs_of<SliceAttrs>(call.attrs);
+  const TensorType& in = call.in[0];
+  require_lists("slice", in, {&a.begin, &a.step});
+  if (a.size.empty()) require_lists("slice", in, {&a.end});
+  if ((!a.size.empty() && a.size.size() != in.rank()) || (!a.offset.empty() && a.offset.size() != in.rank()))
+    throw bad_slice("slice", cat(in, " does not fit the size [", text(a.size), "] and offset [", text(a.offset), "]"), "each axis has one", "");
+  TensorType out{in.dtype, {}};
+  for (size_t i = 0; i < in.rank(); ++i) {
+    require_step("slice", a.step[i]);
+    require_place("slice", a.begin[i]);
+    if (a.size.empty()) require_place("slice", a.end[i]);
+    out.shape.push_back(a.size.empty() ? sliced_length(a.begin[i], a.end[i], a.step[i], in.shape[i]) : a.size[i]);
+    if (!a.size.empty()) require_inside("slice", in, a.begin[i], a.step[i], a.offset, i, a.size[i]);
+  }
+  return {out};
+}
+
+std::vector<TensorType> infer_pad(const ir::InferCall& call) {
+  const auto& a = ir::attrs_of<PadSliceAttrs>(call.attrs);
+  const TensorType& in = call.in[0];
+  TensorType out{in.dtype, a.shape};
+  require_lists("pad_slice", in, {&a.begin, &a.step});
+  if (a.shape.size() != in.rank() || (!a.offset.empty() && a.offset.size() != in.rank()))
+    throw bad_slice("pad_slice", cat(in, " does not fit the shape [", text(a.shape), "]"), "both need as many dimensions", "");
+  for (size_t i = 0; i < in.rank(); ++i) {
+    require_step("pad_slice", a.step[i]);
+    require_place("pad_slice", a.begin[i]);
+    require_inside("pad_slice", out, a.begin[i], a.step[i], a.offset, i, in.shape[i]);
+  }
+  return {out};
+}
+
+// Where slice's elements lie in a view of the full shape.
+bool see(const SliceAttrs& a, const View& in, const Shape& result, View& view, int64_t& element_offset) {
+  view = in;
+  element_offset = 0;
+  for (int i = 0; i < in.rank; ++i) {
+    size_t axis = size_t(i);
+    view.shape[i] = result[axis].number();
+    view.strides[i] = in.strides[i] * a.step[axis];
+    element_offset += (first_place(a.begin[axis], a.step[axis], in.shape[i]) + offset_of(a.offset, axis)) * in.strides[i];
+  }
+  if (view.size() == 0) element_offset = 0;
+  return true;
+}
+
+bool alias_slice(const ir::AttrsBase& attrs, const View& in, const TensorType& out, View& view, int64_t& element_offset) {
+  return see(ir::attrs_of<SliceAttrs>(attrs), in, out.shape, view, element_offset);
+}
+
+std::vector<Value> vjp_slice(const ir::VjpCall& call) {
+  const auto& a = ir::attrs_of<SliceAttrs>(call.attrs);
+  const Shape shape = call.graph.type(call.inputs[0]).shape;
+  return {call.graph.add(def::pad_slice, ir::make_attrs(PadSliceAttrs{shape, a.begin, a.step, a.offset}), {call.cotangents[0]})};
+}
+
+std::vector<Value> vjp_pad(const ir::VjpCall& call) {
+  const auto& a = ir::attrs_of<PadSliceAttrs>(call.attrs);
+  const Shape size = call.graph.type(call.inputs[0]).shape;
+  return {call.graph.add(def::slice, ir::make_attrs(SliceAttrs{a.begin, {}, a.step, a.offset, size}), {call.cotangents[0]})};
+}
+
+std::vector<int64_t> before(int64_t first, std::vector<int64_t> list) {
+  list.insert(list.begin(), first);
+  return list;
+}
+Shape before(Dim first, const Shape& list) { return list.empty() ? list : with_model_axis(first, list); }
+
+std::vector<ir::Batched> batch_slice(const ir::BatchCall& call) {
+  const auto& a = ir::attrs_of<SliceAttrs>(call.attrs);
+  SliceAttrs all{before(0, a.begin), before(kEnd, a.end), before(1, a.step), before(Dim(0), a.offset), before(call.size, a.size)};
+  return {{call.graph.add(def::slice, ir::make_attrs(std::move(all)), {call.inputs[0].value}), true}};
+}
+
+std::vector<ir::Batched> batch_pad(const ir::BatchCall& call) {
+  const auto& a = ir::attrs_of<PadSliceAttrs>(call.attrs);
+  PadSliceAttrs all{with_model_axis(call.size, a.shape), before(0, a.begin), before(1, a.step), before(Dim(0), a.offset)};
+  return {{call.graph.add(def::pad_slice, ir::make_attrs(std::move(all)), {call.inputs[0].value}), true}};
+}
+
+Kernel cpu_pad(const ir::KernelRequest& request) {
+  const auto& a = ir::attrs_of<PadSliceAttrs>(request.attrs);
+  View place;
+  int64_t offset = 0;
+  see({a.begin, {}, a.step, a.offset, {}}, contiguous_view(nullptr, request.out[0]), request.in[0].shape, place, offset);
+  return bind<kernels::cpu::pad_slice>(place, offset);
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::slice{
+    .name = "slice", .inputs = 1, .parse_attrs = ir::Attrs<SliceAttrs>::parse, .infer = infer_slice, .vjp = vjp_slice, .batch = batch_slice, .alias = alias_slice,
+    .no_cpu = "its result is its input seen differently", .no_cuda = "its result is its input seen differently", .doc = "x[begin : end : step] per axis",
+};
+
+constinit const ir::OpDef def::pad_slice{
+    .name = "pad_slice", .inputs = 1, .parse_attrs = ir::Attrs<PadSliceAttrs>::parse, .infer = infer_pad, .vjp = vjp_pad, .batch = batch_pad, .cpu = cpu_pad,
+    .strided = true, .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "zeros of a shape with x at begin, begin + step, ... of each axis",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,57 @@
+// softmax(x, axis): exp(x) / sum(exp(x)) along one axis.
+#include "kernels/softmax.h"
+
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+#include "graph/ops/section_step.h"
+
+namespace lamina::ops {
+namespace {
+
+int axis_of(const ir::AttrsBase& attrs, const TensorType& in) { return ops::axis_of("softmax", ir::attrs_of<AxisAttrs>(attrs).axis, in); }
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  require_floating("softmax", call.in[0]);
+  axis_of(call.attrs, call.in[0]);
+  return {call.in[0]};
+}
+
+// dx = y * (dy - sum(y * dy))
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  Value y = call.results[0], dy = call.cotangents[0];
+  return {mul(g, y, sub(g, dy, sum(g, mul(g, y, dy), {axis_of(call.attrs, g.type(y))}, true)))};
+}
+
+std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  int64_t axis = axis_of(attrs, g.type(in[0]));
+  Value e = exp(g, sub(g, in[0], max(g, in[0], {axis}, true)));
+  return {div(g, e, sum(g, e, {axis}, true))};
+}
+
+// One more leading axis: the same axis counted from the end.
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  int axis = ir::attrs_of<AxisAttrs>(call.attrs).axis;
+  return {{softmax(call.graph, call.inputs[0].value, axis < 0 ? axis : axis + 1), true}};
+}
+
+Kernel cpu(const ir::KernelRequest& request) {
+  int axis = axis_of(request.attrs, request.in[0]);
+  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<kernels::cpu::softmax<T>>(axis); });
+}
+
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+  if (!is_section_matrix(request.in[0]) || axis_of(request.attrs, request.in[0]) != 1) return false;
+  set_step(out, section::StepKind::softmax, section::Partition::rows, request.in[0], {section::Broadcast::full}, {section::Broadcast::full});
+  return true;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::softmax{
+    .name = "softmax", .inputs = 1, .parse_attrs = ir::Attrs<AxisAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu, .section = section_step,
+    .decompose = decompose, .partition = section::Partition::rows, .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "exp(x) / sum(exp(x)) along one axis",
+};
+
+}  // namespace lamina::ops

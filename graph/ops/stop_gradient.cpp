@@ -1,0 +1,32 @@
+// stop_gradient(x): x, through which no gradient flows.
+#include "kernels/copy.h"
+
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<TensorType> infer(const ir::InferCall& call) { return {call.in[0]}; }
+
+std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) { return {{call.graph.add(def::stop_gradient, {call.inputs[0].value}), true}}; }
+
+bool alias(const ir::AttrsBase&, const View& in, const TensorType&, View& view, int64_t& element_offset) {
+  view = in;
+  element_offset = 0;
+  return true;
+}
+
+void copy_all(Stream&, const View& x, const View& y) { kernels::cpu::copy_elements(x, y); }
+
+}  // namespace
+
+constinit const ir::OpDef def::stop_gradient{
+    .name = "stop_gradient", .inputs = 1, .infer = infer, .vjp = vjp, .batch = batch,
+    .cpu = [](const ir::KernelRequest&) { return bind<copy_all>(); }, .alias = alias, .strided = true,
+    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "x, through which no gradient flows",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,57 @@
+// transpose(x, axes): axis i of the result is axis axes[i] of x.
+#include "graph/ops/batching.h"
+#include "graph/ops/checks.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+const std::vector<int64_t>& axes_of(const ir::AttrsBase& attrs) { return ir::attrs_of<TransposeAttrs>(attrs).axes; }
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  const TensorType& in = call.in[0];
+  const auto& axes = axes_of(call.attrs);
+  std::vector<bool> seen(in.rank());
+  bool permutation = axes.size() == in.rank();
+  for (size_t i = 0; permutation && i < axes.size(); ++i) {
+    permutation = axes[i] >= 0 && axes[i] < int64_t(in.rank()) && !seen[size_t(axes[i])];
+    if (permutation) seen[size_t(axes[i])] = true;
+  }
+  if (!permutation)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("transpose: axes ", ir::attr_text(axes), " do not fit ", in), .where = "argument 'axes'",
+                                              .why = "each axis of the input must be named once, counted from 0",
+                                              .fix = in.rank() ? cat("pass a permutation of 0 to ", in.rank() - 1) : "a scalar has no axes"});
+  TensorType out{in.dtype, {}};
+  for (int64_t axis : axes) out.shape.push_back(in.shape[size_t(axis)]);
+  return {out};
+}
+
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  const auto& axes = axes_of(call.attrs);
+  std::vector<int64_t> inverse(axes.size());
+  for (size_t i = 0; i < axes.size(); ++i) inverse[size_t(axes[i])] = int64_t(i);
+  return {transpose(call.graph, call.cotangents[0], std::move(inverse))};
+}
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  std::vector<int64_t> axes{0};
+  for (int64_t axis : axes_of(call.attrs)) axes.push_back(axis + 1);
+  return {{transpose(call.graph, call.inputs[0].value, std::move(axes)), true}};
+}
+
+bool alias(const ir::AttrsBase& attrs, const View& in, const TensorType&, View& view, int64_t& element_offset) {
+  view = in;
+  const auto& axes = axes_of(attrs);
+  for (size_t i = 0; i < axes.size(); ++i) view.shape[i] = in.shape[axes[i]], view.strides[i] = in.strides[axes[i]];
+  element_offset = 0;
+  return true;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::transpose{
+    .name = "transpose", .inputs = 1, .parse_attrs = ir::Attrs<TransposeAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch,
+    .alias = alias, .no_cpu = "its result is its input seen differently", .no_cuda = "its result is its input seen differently", .doc = "the axes in another order: axis i of the result is axis axes[i] of x",
+};
+
+}  // namespace lamina::ops

@@ -1,0 +1,70 @@
+// The cases of an op, from which all its checks follow. In tests/ops/softmax.cpp:
+//
+//   const OpCases cases{"softmax", [] {
+//     return std::vector<OpCase>{
+//         {.name = "rows", .in = {{f32({3, 5})}}, .attrs = ir::make_attrs(ops::AxisAttrs{-1}), .reference = softmax_of, .dtypes =
+//         kFloating},
+//         ...};
+//   }};
+//
+// registers one test per check for Op_softmax: the kernel against a double-precision reference (and that it writes every element of its
+// results and nothing else), strided inputs, threads and instruction sets, a section's step, gradients of first and second order against
+// differences, the batching rule against a loop, and the text form. What only the op's author knows, such as error texts, goes into
+// ordinary tests beside the cases.
+#pragma once
+#include <functional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "tests/ops/evaluate.h"
+
+namespace lamina::tests {
+
+inline const std::vector<DType> kFloating{DType::f32, DType::f64, DType::f16, DType::bf16};
+inline const std::vector<DType> kIntegers{DType::u8, DType::i8, DType::i16, DType::i32, DType::i64};
+inline const std::vector<DType> kNumeric{DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8,
+                                         DType::i8,  DType::i16, DType::i32, DType::i64};
+
+inline TensorType f32(Shape shape) { return {DType::f32, std::move(shape)}; }
+inline TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
+inline TensorType i64(Shape shape) { return {DType::i64, std::move(shape)}; }
+inline TensorType boolean(Shape shape) { return {DType::boolean, std::move(shape)}; }
+
+// One input: drawn between low and high (whole numbers for integers, both ends included), or these values, repeated to fill it.
+struct CaseInput {
+  TensorType type;
+  double low = -2, high = 2;
+  std::vector<double> values = {};
+};
+
+// The results' elements in double precision, from the inputs as the kernel gets them (rounded to their dtype).
+using Reference = std::function<std::vector<std::vector<double>>(const std::vector<Tensor>& in)>;
+
+struct OpCase {
+  std::string name;
+  std::vector<CaseInput> in;
+  ir::AttrsRef attrs = nullptr;
+  std::vector<ir::GraphRef> regions = {};
+  Reference reference = {};                  // empty: the op's decomposition, evaluated in f64
+  std::vector<DType> dtypes = {DType::f32};  // every f32 input stands for each of these in turn
+  // Allowed: `ulps` of the result's dtype, relative to the element, or to `of_largest` times the largest one if that is more.
+  double ulps = 4, of_largest = 0;
+  const char* no_differences = nullptr;  // why its gradient is not the limit of differences; printed
+  const char* no_loop = nullptr;         // why models are not those of a loop; printed
+};
+
+class OpCases {
+ public:
+  OpCases(const char* op, std::function<std::vector<OpCase>()> make);
+};
+const std::set<std::string>& ops_with_cases();
+
+// For other tests.
+Tensor random_tensor(const CaseInput& in, uint64_t seed);
+// got against want, elementwise, as OpCase says; integers and bools exactly. Adds failures that name `what`.
+void expect_close(const Tensor& got, const std::vector<double>& want, double ulps, double of_largest, const std::string& what);
+double epsilon(DType dtype);
+std::vector<std::string> available_isas();
+
+}  // namespace lamina::tests

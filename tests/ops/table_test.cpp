@@ -1,0 +1,50 @@
+// What the table of ops promises: everything an op needs is there, or says why it is not.
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <map>
+
+#include "graph/ir/graph.h"
+#include "tests/ops/op_case.h"
+
+namespace lamina::tests {
+namespace {
+
+bool said(const char* reason) { return reason && *reason; }
+
+TEST(OpTable, EveryOpHasCases) {
+  const std::map<std::string, std::string> elsewhere{
+      {"assign", "writes a variable: tests/graph/ir and the executor's tests"},
+      {"constant", "is computed by nobody: tests/graph/ir"},
+      {"input", "is computed by nobody: tests/graph/ir"},
+      {"read", "reads a variable: tests/graph/ir and the executor's tests"},
+  };
+  for (const ir::OpDef* op : ir::all_ops())
+    EXPECT_NE(ops_with_cases().count(op->name), elsewhere.count(op->name)) << op->name << ": write tests/ops/" << op->name << ".cpp";
+  for (const std::string& name : ops_with_cases()) EXPECT_NO_THROW(ir::find_op(name)) << name;
+}
+TEST(OpTable, EveryOpIsDescribed) {
+  for (const ir::OpDef* op : ir::all_ops()) EXPECT_TRUE(said(op->doc)) << op->name;
+}
+TEST(OpTable, EveryOpRunsOnTheCpuOrSaysWhyNot) {
+  for (const ir::OpDef* op : ir::all_ops()) EXPECT_TRUE(op->cpu || op->decompose || op->alias || said(op->no_cpu)) << op->name;
+}
+TEST(OpTable, EveryOpRunsOnAGpuOrSaysWhyNot) {
+  for (const ir::OpDef* op : ir::all_ops()) EXPECT_NE(op->cuda != nullptr, said(op->no_cuda)) << op->name;
+}
+TEST(OpTable, EveryOpHasAGradientOrSaysWhyNot) {
+  for (const ir::OpDef* op : ir::all_ops()) EXPECT_NE(op->vjp != nullptr, said(op->no_vjp)) << op->name;
+}
+TEST(OpTable, EveryOpHasABatchingRuleOrSaysWhyNot) {
+  for (const ir::OpDef* op : ir::all_ops()) EXPECT_NE(op->batch != nullptr, said(op->no_batch)) << op->name;
+}
+TEST(OpTable, EveryOpHasAShapeRuleAndReadsItsAttributes) {
+  for (const ir::OpDef* op : ir::all_ops()) EXPECT_TRUE(op->infer && op->parse_attrs) << op->name;
+}
+TEST(OpTable, IsSortedByName) {
+  const auto all = ir::all_ops();
+  for (size_t i = 1; i < all.size(); ++i) EXPECT_LT(std::strcmp(all[i - 1]->name, all[i]->name), 0) << all[i]->name;
+}
+
+}  // namespace
+}  // namespace lamina::tests
