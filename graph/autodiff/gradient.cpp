@@ -1,0 +1,154 @@
+#include "graph/autodiff/gradient.h"
+
+#include <algorithm>
+
+#include "graph/ops/ops.h"
+
+namespace lamina::autodiff {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Value;
+
+bool carries_gradient(const Graph& g, Value v) { return is_floating(g.type(v).dtype); }
+
+std::string place_of(const Node& node) {
+  std::string line = text(node.line);
+  return line.empty() ? cat("in ", node.scope, node.op->name) : cat("at ", line);
+}
+
+// One pass over the nodes. Values are numbered node by node, so that "the cotangent of a value" is an array.
+class Differentiation {
+ public:
+  Differentiation(Graph& g, const GradientRequest& request) : g_(g), request_(request) {
+    first_value_.reserve(size_t(g.size()) + 1);
+    int values = 0;
+    for (const Node& node : g.nodes()) {
+      first_value_.push_back(values);
+      values += int(node.types.size());
+    }
+    first_value_.push_back(values);
+    cotangents_.resize(size_t(values));
+    is_source_.resize(size_t(values));
+  }
+
+  std::vector<Value> run() {
+    const Graph::Place place = g_.place;
+    check_values("source", request_.sources);
+    check_values("target", request_.targets);
+    int first = g_.size(), last = -1;
+    for (Value source : request_.sources) {
+      is_source_[index(source)] = true;
+      first = std::min(first, source.node);
+    }
+    for (Value target : request_.targets) last = std::max(last, target.node);
+    find_path(first, last);
+    seed_targets();
+    for (int node = last; node >= first; --node)
+      if (on_path_[size_t(node)]) differentiate(node);
+    g_.place = place;
+    std::vector<Value> gradients;
+    for (Value source : request_.sources) gradients.push_back(cotangents_[index(source)]);
+    return gradients;
+  }
+
+ private:
+  size_t index(Value v) const { return size_t(first_value_[size_t(v.node)] + v.result); }
+
+  void check_values(const char* role, std::span<const Value> values) const {
+    for (Value v : values)
+      if (v.node < 0 || v.node >= int(first_value_.size()) - 1 || v.result < 0 || size_t(v.result) >= g_[v].types.size())
+        internal_error(cat("gradient: a ", role, " is not a value of the graph"));
+  }
+
+  // Marks the nodes through which a source reaches something.
+  void find_path(int first, int last) {
+    on_path_.assign(first_value_.size(), false);
+    for (int node = std::max(first, request_.first_node); node <= last; ++node) {
+      if (request_.blocks && request_.blocks(node)) continue;
+      for (Value in : g_[node].inputs)
+        if (carries_gradient(g_, in) && (is_source_[index(in)] || on_path_[size_t(in.node)])) {
+          on_path_[size_t(node)] = true;
+          break;
+        }
+    }
+  }
+
+  void seed_targets() {
+    const auto& given = request_.cotangents;
+    if (!given.empty() && given.size() != request_.targets.size())
+      internal_error(cat("gradient: ", given.size(), " cotangents for ", request_.targets.size(), " targets"));
+    for (size_t i = 0; i < request_.targets.size(); ++i) {
+      Value target = request_.targets[i];
+      const TensorType type = g_.type(target);
+      if (!is_floating(type.dtype))
+        throw Error(ErrorKind::type, {.what = cat("gradient: the target is ", type, ", which is not floating point"),
+                                      .where = place_of(g_[target]),
+                                      .why = "only floating-point values have gradients",
+                                      .fix = "differentiate a value of dtype f32 or f64, or convert with astype before"});
+      set_place(target.node);
+      Value seed = i < given.size() ? given[i] : Value{};
+      if (seed.valid() && !(g_.type(seed) == type))
+        throw Error(ErrorKind::invalid_argument, {.what = cat("gradient: the cotangent is ", g_.type(seed), ", the target is ", type),
+                                                  .where = place_of(g_[target]),
+                                                  .why = "a cotangent has the dtype and shape of its target",
+                                                  .fix = "pass one of that type, or none for ones"});
+      accumulate(target, seed.valid() ? seed : ops::full(g_, type, 1.0));
+    }
+  }
+
+  void set_place(int node) {
+    const Node& n = g_[node];
+    constexpr const char* mark = "grad/";
+    g_.place = {n.line, n.scope.starts_with(mark) ? n.scope : mark + n.scope, n.device};
+  }
+
+  void accumulate(Value v, Value cotangent) {
+    Value& sum = cotangents_[index(v)];
+    sum = sum.valid() ? ops::add(g_, sum, cotangent) : cotangent;
+  }
+
+  void differentiate(int number) {
+    const size_t begin = size_t(first_value_[size_t(number)]), end = size_t(first_value_[size_t(number) + 1]);
+    if (std::none_of(cotangents_.begin() + int64_t(begin), cotangents_.begin() + int64_t(end), [](Value v) { return v.valid(); })) return;
+    // Copies: the hook adds nodes, which moves those that are there.
+    const ir::OpDef& op = *g_[number].op;
+    const ir::AttrsRef attrs = g_[number].attrs;
+    const std::vector<Value> inputs = g_[number].inputs;
+    const std::vector<ir::GraphRef> regions = g_[number].regions;
+    if (!op.vjp)
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(op.name, ": it has no gradient"),
+                   .where = place_of(g_[number]),
+                   .why = op.no_vjp ? op.no_vjp : "none is defined for this op",
+                   .fix = "keep it off the path from the variables to the loss, or stop the gradient before it"});
+    set_place(number);
+    std::vector<Value> results;
+    for (size_t i = 0; i < end - begin; ++i) results.push_back({number, int(i)});
+    const std::vector<Value> cotangents(cotangents_.begin() + int64_t(begin), cotangents_.begin() + int64_t(end));
+    static const ir::Attrs<ir::NoAttrs> none;
+    const std::vector<Value> flow = op.vjp({g_, attrs ? *attrs : none, inputs, results, cotangents, regions});
+    if (flow.size() != inputs.size())
+      internal_error(cat(op.name, ": its gradient gives ", flow.size(), " values for ", inputs.size(), " inputs"));
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      Value in = inputs[i];
+      if (!flow[i].valid() || !carries_gradient(g_, in) || !(is_source_[index(in)] || on_path_[size_t(in.node)])) continue;
+      if (!(g_.type(flow[i]) == g_.type(in)))
+        internal_error(cat(op.name, ": the gradient for input ", i, " is ", g_.type(flow[i]), ", the input is ", g_.type(in)));
+      accumulate(in, flow[i]);
+    }
+  }
+
+  Graph& g_;
+  const GradientRequest& request_;
+  std::vector<int> first_value_;
+  std::vector<Value> cotangents_;
+  std::vector<char> is_source_, on_path_;
+};
+
+}  // namespace
+
+std::vector<Value> gradient(Graph& g, const GradientRequest& request) { return Differentiation(g, request).run(); }
+
+}  // namespace lamina::autodiff

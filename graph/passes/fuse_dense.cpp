@@ -1,0 +1,112 @@
+#include <optional>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace lamina::passes {
+namespace {
+
+using section::Activation;
+
+std::optional<Activation> activation_of(const Node& node) {
+  if (is(node, ops::def::relu)) return Activation::relu;
+  if (is(node, ops::def::tanh)) return Activation::tanh;
+  if (is(node, ops::def::sigmoid)) return Activation::sigmoid;
+  return {};
+}
+
+// x w of two f32 matrices as they lie.
+bool is_plain_product(const Node& node) {
+  if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32 || node.types[0].rank() != 2) return false;
+  const auto& attrs = ir::attrs_of<ops::MatmulAttrs>(*node.attrs);
+  return !attrs.transpose_a && !attrs.transpose_b;
+}
+
+// What a dense node is made of; nodes by their number in the old graph.
+struct Match {
+  int product = -1, with_bias = -1;
+  Value bias;
+};
+
+class DenseFusion {
+ public:
+  explicit DenseFusion(const Graph& g) : g_(g), uses_(g), rewriter_(g) {}
+
+  Graph run() {
+    // From the last node of each layer backwards, so that the longest match wins.
+    std::vector<Match> match(size_t(g_.size()));
+    std::vector<char> inside(size_t(g_.size()));
+    for (int i = g_.size() - 1; i >= 0; --i) {
+      if (inside[size_t(i)] || !uses_.live(i)) continue;
+      match[size_t(i)] = ending_at(i);
+      if (int n = match[size_t(i)].product; n >= 0) inside[size_t(n)] = n != i;
+      if (int n = match[size_t(i)].with_bias; n >= 0) inside[size_t(n)] = n != i;
+    }
+    for (int i = 0; i < g_.size(); ++i) {
+      if (inside[size_t(i)] || !uses_.live(i)) continue;
+      if (match[size_t(i)].product >= 0)
+        emit(i, match[size_t(i)]);
+      else
+        rewriter_.copy(i);
+    }
+    return rewriter_.finish();
+  }
+
+ private:
+  Match ending_at(int i) const {
+    const Node& node = g_[i];
+    if (activation_of(node)) {
+      const Value z = node.inputs[0];
+      if (uses_.of(z) != 1 || g_[z].device != node.device) return {};
+      if (is_plain_product(g_[z])) return {z.node, -1, {}};
+      return biased(z.node);
+    }
+    return biased(i);
+  }
+
+  // product + bias or bias + product, where the sum is as large as the product.
+  Match biased(int i) const {
+    const Node& node = g_[i];
+    if (!is(node, ops::def::add)) return {};
+    for (size_t p : {0, 1}) {
+      const Value product = node.inputs[p];
+      if (!is_plain_product(g_[product]) || uses_.of(product) != 1 || !(g_.type(product) == node.types[0]) ||
+          g_[product].device != node.device)
+        continue;
+      const Value bias = row(node.inputs[1 - p], node.types[0].shape[1]);
+      if (bias.valid()) return {product.node, i, bias};
+    }
+    return {};
+  }
+
+  // v as a row [n] that is added to every row, through broadcast_to and reshape to [1,n]; not valid when it is something else.
+  Value row(Value v, Dim n) const {
+    auto is_row = [&](Value u) { return g_.type(u).shape == Shape{n}; };
+    auto is_matrix_of_rows = [&](Value u) { return g_.type(u).shape == Shape{1, n}; };
+    if (is(g_[v], ops::def::broadcast_to)) v = g_[v].inputs[0];
+    if (is_row(v)) return v;
+    if (is_matrix_of_rows(v) && (is(g_[v], ops::def::reshape) || is(g_[v], ops::def::broadcast_to)) && is_row(g_[v].inputs[0]))
+      return g_[v].inputs[0];
+    return is_matrix_of_rows(v) ? v : Value{};  // emit() reshapes it
+  }
+
+  void emit(int i, const Match& match) {
+    const auto activation = activation_of(g_[i]);
+    const Node& product = g_[match.product];
+    rewriter_.stand_at(match.product);
+    Value bias = match.bias.valid() ? rewriter_[match.bias] : Value{};
+    if (bias.valid()) bias = ops::reshape(rewriter_.to, bias, {product.types[0].shape[1]});
+    rewriter_.map({i, 0}, ops::dense(rewriter_.to, rewriter_[product.inputs[0]], rewriter_[product.inputs[1]], bias,
+                                     activation.value_or(Activation::none)));
+  }
+
+  const Graph& g_;
+  Uses uses_;
+  Rewriter rewriter_;
+};
+
+}  // namespace
+
+Graph fuse_dense(const Graph& g) { return without_dead_nodes(DenseFusion(g).run()); }
+
+}  // namespace lamina::passes

@@ -1,0 +1,79 @@
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace lamina::passes {
+namespace {
+
+uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * 0x9E3779B97F4A7C15ull ^ (hash >> 29); }
+
+// Operands of these can be exchanged without changing a bit.
+bool commutes(const Node& node) {
+  using namespace ops::def;
+  return is(node, add) || is(node, mul) || is(node, equal) || is(node, not_equal) || is(node, logical_and) || is(node, logical_or);
+}
+
+uint64_t hash_of(const Graph& g, const Node& node) {
+  uint64_t hash = mix(reinterpret_cast<uintptr_t>(node.op), node.inputs.size());
+  for (Value v : node.inputs) hash = mix(hash, uint64_t(v.node) * 64 + uint64_t(v.result));
+  for (const TensorType& type : node.types) {
+    hash = mix(hash, uint64_t(type.dtype));
+    for (Dim d : type.shape) hash = mix(hash, uint64_t(d.code()));
+  }
+  if (is(node, ops::def::constant) && node.attrs) {
+    const ir::Literal& value = ir::attrs_of<ir::ConstantAttrs>(*node.attrs).value;
+    if (value.bytes)
+      hash = mix(hash, std::hash<std::string_view>()({reinterpret_cast<const char*>(value.bytes->data()), value.bytes->size()}));
+  } else if (node.attrs && node.inputs.size() <= 1) {
+    // Slices and the like: many nodes on one input that differ in attributes alone.
+    for (const auto& [name, text] : node.attrs->text()) hash = mix(hash, std::hash<std::string>()(text));
+  }
+  (void)g;
+  return hash;
+}
+
+bool same_attrs(const Node& a, const Node& b) { return a.attrs == b.attrs || (a.attrs && b.attrs && a.attrs->equals(*b.attrs)); }
+
+bool same_regions(const Node& a, const Node& b) {
+  return std::equal(a.regions.begin(), a.regions.end(), b.regions.begin(), b.regions.end(),
+                    [](const ir::GraphRef& x, const ir::GraphRef& y) { return x == y || (x && y && ir::equal(*x, *y)); });
+}
+
+}  // namespace
+
+Graph merge_equal_nodes(const Graph& g) {
+  Rewriter rewriter(g);
+  std::unordered_multimap<uint64_t, int> seen;  // nodes of the new graph
+  seen.reserve(size_t(g.size()));
+  for (int i = 0; i < g.size(); ++i) {
+    const Node& node = g[i];
+    if (!is_pure(node)) {
+      rewriter.copy(i);
+      continue;
+    }
+    std::vector<Value> inputs = rewriter[node.inputs];
+    Node key = {node.op, node.attrs, inputs, node.types, node.regions, {}, {}, node.device};
+    if (commutes(node)) std::sort(key.inputs.begin(), key.inputs.end());
+    const uint64_t hash = hash_of(rewriter.to, key);
+    int equal = -1;
+    for (auto [at, end] = seen.equal_range(hash); at != end && equal < 0; ++at) {
+      const Node& other = rewriter.to[at->second];
+      std::vector<Value> others = other.inputs;
+      if (commutes(other)) std::sort(others.begin(), others.end());
+      if (other.op == key.op && others == key.inputs && other.device == key.device && other.types == key.types && same_attrs(other, key) &&
+          same_regions(other, key))
+        equal = at->second;
+    }
+    if (equal < 0) {
+      seen.emplace(hash, rewriter.copy(i).node);
+    } else {
+      for (size_t r = 0; r < node.types.size(); ++r) rewriter.map({i, int(r)}, {equal, int(r)});
+    }
+  }
+  return rewriter.finish();
+}
+
+}  // namespace lamina::passes

@@ -1,0 +1,31 @@
+// Every pass: one declaration and one sentence each. Their order, and why, is in pipeline.cpp.
+#pragma once
+#include "graph/ir/graph.h"
+
+namespace lamina::passes {
+
+using ir::Graph;
+
+// A read after an assign is the assigned value, a second read is the first; an assign that a later one replaces unseen is dropped.
+LAMINA_API Graph forward_assigned_values(const Graph& g);
+// Drops pure nodes that neither an output nor an effect needs. Effects and inputs stay.
+LAMINA_API Graph remove_dead_nodes(const Graph& g);
+// Runs nodes whose inputs are all constants, now, when the results are at most 1 MiB.
+LAMINA_API Graph fold_constants(const Graph& g);
+// Identities that keep every bit: x*1, x/1, x-0, -(-x), transposes and reshapes in a row, broadcasts that the consumer does anyway.
+LAMINA_API Graph simplify_algebra(const Graph& g);
+// Identities that may round otherwise or lose the sign of zero: x+0, (x*a)*b = x*(a*b), x^2, sums over axes of length 1.
+LAMINA_API Graph simplify_arithmetic(const Graph& g);
+// Pure nodes with the same op, attributes and inputs become one.
+LAMINA_API Graph merge_equal_nodes(const Graph& g);
+// matmul(transpose(a), b) reads a transposed.
+LAMINA_API Graph fold_transposes_into_matmul(const Graph& g);
+// matmul + bias + activation becomes one dense.
+LAMINA_API Graph fuse_dense(const Graph& g);
+// The products of a dense layer's gradient become dense_grad_input (with the activation's mask) and dense_update (with all that is done
+// to the weight's and bias's gradients element by element, so that these are not written to memory).
+LAMINA_API Graph fuse_dense_backward(const Graph& g);
+// Connected elementwise nodes of one shape become one fused_elementwise.
+LAMINA_API Graph fuse_elementwise(const Graph& g);
+
+}  // namespace lamina::passes

@@ -1,0 +1,196 @@
+#include "graph/passes/rewrite.h"
+
+#include <algorithm>
+#include <functional>
+#include <queue>
+
+#include "runtime/core/error.h"
+
+namespace lamina::passes {
+namespace {
+
+std::vector<int> number_values(const Graph& g) {
+  std::vector<int> first;
+  first.reserve(size_t(g.size()) + 1);
+  int values = 0;
+  for (const Node& node : g.nodes()) {
+    first.push_back(values);
+    values += int(node.types.size());
+  }
+  first.push_back(values);
+  return first;
+}
+
+}  // namespace
+
+Rewriter::Rewriter(const Graph& g) : from(g), first_value_(number_values(g)) {
+  now_.resize(size_t(first_value_.back()));
+  to.resources = g.resources;
+}
+
+Value Rewriter::operator[](Value old) const {
+  Value now = now_[index(old)];
+  if (!now.valid()) internal_error(cat("a pass uses value ", old.node, ".", old.result, " before it has made it"));
+  return now;
+}
+
+std::vector<Value> Rewriter::operator[](std::span<const Value> old) const {
+  std::vector<Value> out;
+  out.reserve(old.size());
+  for (Value v : old) out.push_back((*this)[v]);
+  return out;
+}
+
+Value Rewriter::copy(int node) {
+  const Node& n = from[node];
+  Value first = to.copy(n, (*this)[n.inputs]);
+  for (size_t i = 0; i < n.types.size(); ++i) now_[size_t(first_value_[size_t(node)]) + i] = {first.node, int(i)};
+  return first;
+}
+
+void Rewriter::stand_at(int node) { to.place = {from[node].line, from[node].scope, from[node].device}; }
+
+Graph Rewriter::finish() {
+  to.place = from.place;
+  to.inputs = (*this)[from.inputs];
+  to.outputs = (*this)[from.outputs];
+  return std::move(to);
+}
+
+Uses::Uses(const Graph& g) : first_value_(number_values(g)) {
+  counts_.resize(size_t(first_value_.back()));
+  live_.resize(size_t(g.size()));
+  for (Value v : g.inputs) live_[size_t(v.node)] = true;
+  for (Value v : g.outputs) {
+    live_[size_t(v.node)] = true;
+    ++counts_[size_t(first_value_[size_t(v.node)] + v.result)];
+  }
+  for (int i = g.size() - 1; i >= 0; --i) {
+    const Node& node = g[i];
+    if (!live_[size_t(i)]) {
+      if (!has_effects(node)) continue;
+      live_[size_t(i)] = true;
+    }
+    for (Value in : node.inputs) {
+      live_[size_t(in.node)] = true;
+      ++counts_[size_t(first_value_[size_t(in.node)] + in.result)];
+    }
+  }
+}
+
+bool has_effects(const Node& node) {
+  if (node.op->effect != ir::Effect::none) return true;
+  return std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) {
+    return region && std::any_of(region->nodes().begin(), region->nodes().end(), has_effects);
+  });
+}
+
+bool is_pure(const Node& node) { return !is(node, ops::def::input) && !has_effects(node); }
+
+bool is_elementwise(const Node& node) { return node.op->scalar_op >= 0; }
+
+const ir::Literal* uniform_constant(const Graph& g, Value v) {
+  while (is(g[v], ops::def::broadcast_to) || is(g[v], ops::def::reshape)) v = g[v].inputs[0];
+  const ir::Literal* value = ir::constant_value(g, v);
+  if (!value || !known(value->type.shape) || size_of(value->type.shape).number() == 0) return nullptr;
+  return value->type.shape.empty() || value->is_filled_with(value->first()) ? value : nullptr;
+}
+
+bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape) {
+  try {
+    Shape all;
+    for (const Shape& s : inputs) all = broadcast(all, s);
+    return all == shape;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+Graph without_dead_nodes(const Graph& g) {
+  Uses uses(g);
+  Rewriter rewriter(g);
+  for (int i = 0; i < g.size(); ++i)
+    if (uses.live(i)) rewriter.copy(i);
+  return rewriter.finish();
+}
+
+std::vector<std::vector<int>> effect_order(const Graph& g) {
+  std::vector<std::vector<int>> before(size_t(g.size()));
+  std::vector<int> last_write(g.resources.size(), -1);
+  std::vector<std::vector<int>> reads_since(g.resources.size());
+  int last_host = -1, last_fence = -1;
+  std::vector<int> since_fence;
+  for (int i = 0; i < g.size(); ++i) {
+    const Node& node = g[i];
+    if (node.op->effect == ir::Effect::none && node.regions.empty()) continue;
+    if (!has_effects(node)) continue;
+    std::vector<int>& mine = before[size_t(i)];
+    if (last_fence >= 0) mine.push_back(last_fence);
+    const int resource = ir::resource_of(node);
+    if (node.op->effect == ir::Effect::none || (node.op->effect != ir::Effect::host && resource < 0)) {
+      mine.insert(mine.end(), since_fence.begin(), since_fence.end());
+      since_fence.clear();
+      last_fence = i;
+      continue;
+    }
+    if (node.op->effect == ir::Effect::host) {
+      if (last_host >= 0) mine.push_back(last_host);
+      last_host = i;
+    } else {
+      auto& reads = reads_since[size_t(resource)];
+      int& write = last_write[size_t(resource)];
+      if (write >= 0) mine.push_back(write);
+      if (node.op->effect == ir::Effect::write) {
+        mine.insert(mine.end(), reads.begin(), reads.end());
+        reads.clear();
+        write = i;
+      } else {
+        reads.push_back(i);
+      }
+    }
+    since_fence.push_back(i);
+  }
+  return before;
+}
+
+std::vector<std::vector<int>> order_units(const Graph& g, const std::vector<int>& unit_of) {
+  const int numbers = unit_of.empty() ? 0 : 1 + *std::max_element(unit_of.begin(), unit_of.end());
+  std::vector<std::vector<int>> members(static_cast<size_t>(numbers)), after(static_cast<size_t>(numbers));
+  std::vector<int> waiting(static_cast<size_t>(numbers));
+  const auto effects = effect_order(g);
+  for (int i = 0; i < g.size(); ++i) {
+    const int unit = unit_of[size_t(i)];
+    if (unit < 0) continue;
+    members[size_t(unit)].push_back(i);
+    auto wait_for = [&](int node) {
+      const int other = unit_of[size_t(node)];
+      if (other < 0 || other == unit) return;
+      after[size_t(other)].push_back(unit);
+      ++waiting[size_t(unit)];
+    };
+    for (Value in : g[i].inputs) wait_for(in.node);
+    for (int earlier : effects[size_t(i)]) wait_for(earlier);
+  }
+  // A unit stands where its last node stood, unless something needs it earlier.
+  using Entry = std::pair<int, int>;
+  std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
+  size_t count = 0;
+  for (int unit = 0; unit < numbers; ++unit) {
+    if (members[size_t(unit)].empty()) continue;
+    ++count;
+    if (waiting[size_t(unit)] == 0) ready.emplace(members[size_t(unit)].back(), unit);
+  }
+  std::vector<std::vector<int>> order;
+  order.reserve(count);
+  while (!ready.empty()) {
+    const int unit = ready.top().second;
+    ready.pop();
+    for (int next : after[size_t(unit)])
+      if (--waiting[size_t(next)] == 0) ready.emplace(members[size_t(next)].back(), next);
+    order.push_back(std::move(members[size_t(unit)]));
+  }
+  if (order.size() != count) internal_error("a pass has grouped nodes that need each other");
+  return order;
+}
+
+}  // namespace lamina::passes

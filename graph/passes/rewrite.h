@@ -1,0 +1,71 @@
+// Helpers that passes share: rebuilding a graph with a map from old values to new ones, and questions about nodes.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::passes {
+
+using ir::Graph;
+using ir::Node;
+using ir::Value;
+
+// Builds `to` from `from`, whose nodes are visited by the pass in an order that respects effects. Resources come along at the start.
+class Rewriter {
+ public:
+  explicit Rewriter(const Graph& from);
+  const Graph& from;
+  Graph to;
+
+  Value operator[](Value old) const;  // what an old value has become
+  std::vector<Value> operator[](std::span<const Value> old) const;
+  bool mapped(Value old) const { return now_[index(old)].valid(); }
+  void map(Value old, Value now) { now_[index(old)] = now; }
+  // Copies a node with its inputs replaced, and maps its results. Returns the first result.
+  Value copy(int node);
+  // Nodes added to `to` from now on stand at this node's place: line, scope, device.
+  void stand_at(int node);
+  // The new graph, with inputs and outputs in the old order.
+  Graph finish();
+
+ private:
+  size_t index(Value v) const { return size_t(first_value_[size_t(v.node)] + v.result); }
+  std::vector<int> first_value_;
+  std::vector<Value> now_;
+};
+
+// For each node, how many times live nodes and the graph's outputs use its results (result by result: `Uses::of`).
+class Uses {
+ public:
+  explicit Uses(const Graph& g);
+  int of(Value v) const { return counts_[size_t(first_value_[size_t(v.node)] + v.result)]; }
+  bool live(int node) const { return live_[size_t(node)]; }
+
+ private:
+  std::vector<int> first_value_, counts_;
+  std::vector<char> live_;
+};
+
+// Whether a node, or a node in its regions, reads, writes, prints or checks.
+bool has_effects(const Node& node);
+bool is_pure(const Node& node);  // has no effects and is not an input
+inline bool is(const Node& node, const ir::OpDef& op) { return node.op == &op; }
+// One scalar operation per element of its result, inputs broadcast.
+bool is_elementwise(const Node& node);
+// Whether a value is a constant with one number in all its elements, seen through broadcast_to and reshape; which.
+const ir::Literal* uniform_constant(const Graph& g, Value v);
+// Whether inputs of these shapes broadcast to exactly `shape`.
+bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape);
+// g without nodes that nothing needs.
+Graph without_dead_nodes(const Graph& g);
+
+// For each node, the nodes that must run before it although it uses none of their results: effects in program order per resource,
+// host effects among themselves, and nodes with regions that have effects against everything that has.
+std::vector<std::vector<int>> effect_order(const Graph& g);
+// Units of nodes (unit_of[node], any numbers) in an order in which each can run as a whole; as near to program order as possible.
+// Internal error when two units need each other. Nodes with unit -1 are left out.
+std::vector<std::vector<int>> order_units(const Graph& g, const std::vector<int>& unit_of);
+
+}  // namespace lamina::passes

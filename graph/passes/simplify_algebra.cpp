@@ -1,0 +1,173 @@
+// Identities that keep every bit. Each rule sees a node whose inputs have been simplified already, so one walk is enough.
+#include <cmath>
+#include <numeric>
+
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
+
+namespace lamina::passes {
+namespace {
+
+using namespace ops::def;
+
+struct Site {
+  Graph& to;
+  const Node& node;           // of the old graph
+  std::vector<Value> inputs;  // in the new one
+  const TensorType& type;     // of the result
+
+  Value in(size_t i) const { return inputs[i]; }
+  // Input i already has the result's dtype and shape.
+  bool has_type(size_t i) const { return to.type(inputs[i]) == type; }
+  bool is_number(size_t i, double value) const {
+    const ir::Literal* c = uniform_constant(to, inputs[i]);
+    return c && c->first() == value && std::signbit(c->first()) == std::signbit(value);
+  }
+  const Node& maker(size_t i) const { return to[inputs[i]]; }
+};
+
+// A node that a rule has just added, simplified in its turn.
+Value again(Graph& to, Value added);
+
+// x*1, x/1, x-0, x+(-0), x^1, x*(-1), and 0 of integers; gives the remaining operand.
+Value drop_neutral_operand(const Site& s) {
+  const bool integer = is_integer(s.type.dtype);
+  const double neutral_of_add = integer ? 0.0 : -0.0;
+  auto if_same_type = [&](size_t i) { return s.has_type(i) ? s.in(i) : Value{}; };
+  if (is(s.node, mul)) {
+    for (size_t i : {0, 1}) {
+      if (s.is_number(i, 1) && s.has_type(1 - i)) return s.in(1 - i);
+      if (s.is_number(i, -1) && s.has_type(1 - i) && is_floating(s.type.dtype)) return again(s.to, ops::neg(s.to, s.in(1 - i)));
+    }
+  } else if (is(s.node, add)) {
+    for (size_t i : {0, 1})
+      if (s.is_number(i, neutral_of_add) && s.has_type(1 - i)) return s.in(1 - i);
+  } else if (is(s.node, sub)) {
+    if (s.is_number(1, 0)) return if_same_type(0);
+  } else if (is(s.node, div) || is(s.node, pow)) {
+    if (s.is_number(1, 1)) return if_same_type(0);
+  }
+  return {};
+}
+
+Value undo_inverse(const Site& s) {
+  if (s.node.inputs.empty()) return {};
+  const Node& before = s.maker(0);
+  if ((is(s.node, neg) && is(before, neg)) || (is(s.node, logical_not) && is(before, logical_not))) return before.inputs[0];
+  if ((is(s.node, relu) && is(before, relu)) || (is(s.node, abs) && is(before, abs))) return s.in(0);
+  if ((is(s.node, astype) && s.has_type(0)) || is(s.node, stop_gradient)) return s.in(0);  // gradients have been taken
+  if (is(s.node, where) && s.in(1) == s.in(2) && s.has_type(1)) return s.in(1);
+  if (is(s.node, concat) && s.inputs.size() == 1) return s.in(0);
+  return {};
+}
+
+std::vector<int64_t> from_front(std::vector<int64_t> axes) {
+  for (int64_t& axis : axes)
+    if (axis < 0) axis += int64_t(axes.size());
+  return axes;
+}
+
+bool is_identity(const std::vector<int64_t>& axes) {
+  for (size_t i = 0; i < axes.size(); ++i)
+    if (axes[i] != int64_t(i)) return false;
+  return true;
+}
+
+// Reshapes, transposes and broadcasts: two in a row are one, one that changes nothing is none.
+Value shorten_shape_ops(const Site& s) {
+  if (is(s.node, transpose)) {
+    std::vector<int64_t> axes = from_front(ir::attrs_of<ops::TransposeAttrs>(*s.node.attrs).axes);
+    Value x = s.in(0);
+    const bool twice = is(s.maker(0), transpose);
+    if (twice) {
+      const auto inner = from_front(ir::attrs_of<ops::TransposeAttrs>(*s.maker(0).attrs).axes);
+      for (int64_t& axis : axes) axis = inner[size_t(axis)];
+      x = s.maker(0).inputs[0];
+    }
+    if (is_identity(axes)) return x;
+    return twice ? ops::transpose(s.to, x, axes) : Value{};
+  }
+  if (is(s.node, reshape)) {
+    Value x = is(s.maker(0), reshape) ? s.maker(0).inputs[0] : s.in(0);
+    if (s.to.type(x).shape == s.type.shape) return x;
+    return x == s.in(0) ? Value{} : ops::reshape(s.to, x, s.type.shape);
+  }
+  if (is(s.node, broadcast_to)) {
+    Value x = is(s.maker(0), broadcast_to) ? s.maker(0).inputs[0] : s.in(0);
+    if (s.to.type(x).shape == s.type.shape) return x;
+    return x == s.in(0) ? Value{} : ops::broadcast_to(s.to, x, s.type.shape);
+  }
+  if (is(s.node, slice) && s.has_type(0) && known(s.type.shape)) {
+    const auto& attrs = ir::attrs_of<ops::SliceAttrs>(*s.node.attrs);
+    for (int64_t step : attrs.step)
+      if (step != 1) return {};
+    return s.in(0);
+  }
+  return {};
+}
+
+// max and min over axes of length 1 only move numbers.
+Value drop_empty_reduction(const Site& s) {
+  if (!is(s.node, max) && !is(s.node, min)) return {};
+  const Shape& shape = s.to.type(s.in(0)).shape;
+  const auto& axes = ir::attrs_of<ops::ReduceAttrs>(*s.node.attrs).axes;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    bool reduced = axes.empty();
+    for (int64_t axis : axes) reduced |= size_t(axis < 0 ? axis + int64_t(shape.size()) : axis) == i;
+    if (reduced && !(shape[i] == Dim(1))) return {};
+  }
+  return again(s.to, ops::reshape(s.to, s.in(0), s.type.shape));
+}
+
+// An elementwise op broadcasts by itself: operands come as they were before broadcast_to. When no operand has the full shape any more,
+// the op runs on the smaller one and its result is broadcast.
+Value drop_broadcasts(const Site& s) {
+  if (!is_elementwise(s.node)) return {};
+  bool changed = false;
+  std::vector<Value> operands = s.inputs;
+  for (Value& v : operands)
+    while (is(s.to[v], broadcast_to)) v = s.to[v].inputs[0], changed = true;
+  if (!changed) return {};
+  Shape shape;
+  for (Value v : operands) shape = broadcast(shape, s.to.type(v).shape);
+  Value small = again(s.to, s.to.add(*s.node.op, s.node.attrs, std::move(operands)));
+  return again(s.to, ops::broadcast_to(s.to, small, s.type.shape));
+}
+
+Value simplified(const Site& s) {
+  for (auto rule : {drop_neutral_operand, undo_inverse, shorten_shape_ops, drop_empty_reduction, drop_broadcasts})
+    if (Value v = rule(s); v.valid()) return v;
+  return {};
+}
+
+Value again(Graph& to, Value added) {
+  const Node node = to[added];
+  if (node.inputs.empty() || node.types.size() != 1) return added;
+  Value now = simplified({to, node, node.inputs, node.types[0]});
+  return now.valid() ? now : added;
+}
+
+}  // namespace
+
+Graph simplify_algebra(const Graph& g) {
+  Rewriter rewriter(g);
+  bool changed = false;
+  for (int i = 0; i < g.size(); ++i) {
+    const Node& node = g[i];
+    if (node.types.size() != 1 || node.inputs.empty() || has_effects(node)) {
+      rewriter.copy(i);
+      continue;
+    }
+    rewriter.stand_at(i);
+    Value now = simplified({rewriter.to, node, rewriter[node.inputs], node.types[0]});
+    if (now.valid())
+      rewriter.map({i, 0}, now);
+    else
+      rewriter.copy(i);
+    changed |= now.valid();
+  }
+  // What a rule has replaced would be simplified again, for nobody.
+  return changed ? without_dead_nodes(rewriter.finish()) : rewriter.finish();
+}
+
+}  // namespace lamina::passes

@@ -1,0 +1,35 @@
+// The training step of the benchmark network as a traced graph: Flatten(28x28), n x Dense(64, relu), Dropout(0.2), Dense(10), mean sparse
+// cross entropy, gradients, SGD with the learning rate in a Variable, and the generator's state in another.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "tests/ops/evaluate.h"
+
+namespace lamina::tests {
+
+enum class Initializer { glorot, looks_linear };
+
+struct HundredLayers {
+  struct Options {
+    int layers = 100;
+    Dim batch = 20;
+    int width = 64;
+    bool train = true;       // false: the forward pass alone, output: logits
+    bool gradients = false;  // outputs: loss, then a gradient per weight and bias, instead of updating them
+    bool dropout = true;
+  };
+  ir::Graph graph;                   // inputs: images f32[batch,28,28], labels i64[batch]; output: the loss
+  std::vector<int> weights, biases;  // resources, layer by layer; the last is Dense(10)
+  int learning_rate = -1, generator = -1;
+};
+HundredLayers hundred_layers(const HundredLayers::Options& options);
+inline HundredLayers hundred_layers() { return hundred_layers(HundredLayers::Options()); }
+
+// Values for all resources, the same for the same seed.
+Resources initial_values(const HundredLayers& model, Initializer initializer, uint64_t seed);
+// Images with pixels from 0 to 1 and labels 0..9, of the graph's (concrete) batch.
+std::vector<Tensor> random_batch(const HundredLayers& model, uint64_t seed);
+
+}  // namespace lamina::tests

@@ -1,0 +1,79 @@
+// What holds for every pass, on random graphs: it verifies, a second run changes nothing, its input stays as it was, and the graph still
+// computes the same: bit for bit where the pass says so, within rounding otherwise.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+
+#include "graph/passes/pipeline.h"
+#include "runtime/core/error.h"
+#include "tests/graph/random_graph.h"
+
+namespace lamina::passes {
+namespace {
+
+using namespace lamina::tests;
+
+// Of f32 graphs, relative to a result's largest element.
+constexpr double kTolerance = 2e-5;
+
+// "" or what is wrong with one pass on one graph.
+std::string broken_promise(const Pass& pass, const RandomGraph& random) {
+  const std::string text = ir::print(random.graph);
+  RandomGraph after = random;
+  try {
+    after.graph = pass.run(random.graph);
+    ir::verify(after.graph);
+  } catch (const Error& error) {
+    return cat(pass.name, ": ", error.what());
+  }
+  if (ir::print(random.graph) != text) return cat(pass.name, " changes its input");
+  if (!ir::equal(pass.run(after.graph), after.graph))
+    return cat(pass.name, " changes more when it runs again:\n", ir::print(after.graph), "then\n", ir::print(pass.run(after.graph)));
+  const std::vector<Tensor> expected = run_all(random);
+  const bool same = pass.numbers == Numbers::same;
+  const std::vector<Tensor> loose = same ? std::vector<Tensor>{} : run_perturbed(random);
+  const std::string difference = disagreement(expected, run_all(after), same ? 0 : kTolerance, same ? nullptr : &loose);
+  return difference.empty() ? "" : cat(pass.name, ": ", difference, "\n", ir::print(after.graph));
+}
+
+void test_passes(uint64_t seed, const RandomGraphOptions& options, Coverage& coverage) {
+  RandomGraph random = random_graph(seed, options);
+  ir::verify(random.graph);
+  count_ops(random.graph, coverage);
+  // Each pass on the graph as traced, and on what the passes before it leave.
+  RandomGraph piped = random;
+  for (const Pass& pass : pipeline())
+    for (const RandomGraph* g : {&random, &piped}) {
+      if (std::string wrong = broken_promise(pass, *g); !wrong.empty()) {
+        const RandomGraph small = shrink(*g, [&](const RandomGraph& smaller) { return !broken_promise(pass, smaller).empty(); });
+        FAIL() << broken_promise(pass, small) << "\n" << describe(small);
+      }
+      if (g == &piped) piped.graph = pass.run(piped.graph);
+    }
+  const std::vector<Tensor> loose = run_perturbed(random);
+  RandomGraph optimized = random;
+  optimized.graph = optimize(random.graph).graph;
+  EXPECT_TRUE(ir::equal(optimized.graph, piped.graph)) << "optimize() is not its passes one after the other\n" << describe(random);
+  EXPECT_EQ(disagreement(run_all(random), run_all(optimized), kTolerance, &loose), "") << describe(random);
+  // Optimising what is optimised: the pipeline as a whole settles numbers, not texts, so only its meaning is compared.
+  optimized.graph = optimize(optimized.graph).graph;
+  EXPECT_EQ(disagreement(run_all(random), run_all(optimized), kTolerance, &loose), "") << describe(random);
+}
+
+TEST(Passes, KeepTheirPromisesOnRandomGraphs) {
+  Coverage coverage = no_coverage();
+  const int count = random_graph_count(60);
+  int done = 0;
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    RandomGraphOptions options;
+    options.gradients = i % 4 != 3;
+    options.most_nodes = i % 3 == 0 ? 60 : 200;
+    test_passes(uint64_t(1000 + i), options, coverage);
+    ++done;
+  }
+  std::printf("%d random graphs, seeds 1000 to %d; %s\n", done, 999 + done, coverage_text(coverage).c_str());
+  for (const auto& [name, graphs] : coverage) EXPECT_GE(graphs, std::min(20, count / 20)) << name << " is hardly ever in a random graph";
+}
+
+}  // namespace
+}  // namespace lamina::passes

@@ -1,0 +1,142 @@
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+#include "graph/ops/ops.h"
+#include "graph/passes/pipeline.h"
+#include "runtime/core/error.h"
+
+namespace lamina::passes {
+namespace {
+
+class Setting {
+ public:
+  Setting(const char* name, const std::string& value) : name_(name) { setenv(name, value.c_str(), 1); }
+  ~Setting() { unsetenv(name_); }
+
+ private:
+  const char* name_;
+};
+
+ir::Graph layer() {
+  return ir::parse(
+      "%0: f32[2,3] = input()\n"
+      "%1: f32[3,4] = input() {index=1}\n"
+      "%2: f32[4] = input() {index=2}\n"
+      "%3: f32[2,4] = matmul(%0, %1)\n"
+      "%4: f32[2,4] = add(%3, %2)\n"
+      "%5: f32[2,4] = relu(%4)\n"
+      "%6: f32[2,4] = exp(%5)\n"
+      "%7: f32[2,4] = neg(%6)\n"
+      "return %7\n");
+}
+
+int count(const ir::Graph& g, const std::string& op) {
+  int n = 0;
+  for (const ir::Node& node : g.nodes()) n += node.op->name == op;
+  return n;
+}
+
+TEST(PassRunner, ShowsTheGraphBeforeElementwiseFusion) {
+  const Optimized out = optimize(layer());
+  EXPECT_EQ(count(out.inspected, "dense"), 1);
+  EXPECT_EQ(count(out.inspected, "exp"), 1);
+  EXPECT_EQ(count(out.graph, "fused_elementwise"), 1);
+  EXPECT_EQ(count(out.graph, "exp"), 0);
+  ASSERT_EQ(out.report.size(), pipeline().size());
+  for (const PassReport& pass : out.report)
+    EXPECT_EQ(pass.changed, pass.name == "fuse_dense" || pass.name == "fuse_elementwise") << pass.name;
+}
+
+TEST(PassRunner, LeavesOutWhatIsSwitchedOff) {
+  {
+    Setting off("LAMINA_DISABLE", "fuse_dense,fuse_elementwise");
+    const Optimized out = optimize(layer());
+    EXPECT_TRUE(ir::equal(out.graph, layer()));
+    EXPECT_EQ(out.report.size(), pipeline().size() - 2);
+  }
+  set_disabled_passes({"fuse_dense"});
+  EXPECT_EQ(count(optimize(layer()).graph, "dense"), 0);
+  set_disabled_passes({});
+  EXPECT_EQ(count(optimize(layer()).graph, "dense"), 1);
+}
+
+TEST(PassRunner, RefusesANameThatNoPassHas) {
+  Setting off("LAMINA_DISABLE", "fuse_dens");
+  try {
+    optimize(layer());
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::not_found);
+    EXPECT_NE(std::string(error.what()).find("fuse_dense"), std::string::npos) << error.what();
+  }
+}
+
+TEST(PassRunner, StopsAtTheLimit) {
+  {
+    Setting limit("LAMINA_PASS_LIMIT", "8");
+    const Optimized out = optimize(layer());
+    EXPECT_EQ(out.report.size(), 8u);
+    EXPECT_EQ(count(out.graph, "matmul"), 1);
+    EXPECT_TRUE(ir::equal(out.graph, out.inspected));
+  }
+  Setting limit("LAMINA_PASS_LIMIT", "all");
+  EXPECT_THROW(optimize(layer()), Error);
+}
+
+TEST(PassRunner, DumpsTheGraphAfterEveryPass) {
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / "lamina_dump_test";
+  std::filesystem::remove_all(folder);
+  Optimized out;
+  {
+    Setting dump("LAMINA_DUMP", folder.string());
+    out = optimize(layer());
+  }
+  // The first graph of a process lies in the folder itself, later ones in graph_2, ...
+  std::filesystem::path here = folder;
+  for (const auto& entry : std::filesystem::directory_iterator(folder))
+    if (entry.is_directory()) here = entry.path();
+  auto read = [&](const std::string& name) {
+    std::ostringstream text;
+    text << std::ifstream(here / name).rdbuf();
+    return text.str();
+  };
+  EXPECT_EQ(read("00_traced.txt"), ir::print(layer()));
+  EXPECT_EQ(read("09_fuse_dense.txt"), ir::print(out.inspected));
+  EXPECT_EQ(read("11_fuse_elementwise.txt"), ir::print(out.graph));
+  std::filesystem::remove_all(folder);
+}
+
+// What lm.inspect shows of small functions.
+TEST(Pipeline, SimplifiesAsUsersExpect) {
+  auto inspected = [](const std::string& text) { return optimize(ir::parse(text)).inspected; };
+  const ir::Graph folded = inspected(
+      "%0: f32[1] = input()\n%1: f32[] = constant() {value=f32[]{2}}\n%2: f32[] = constant() {value=f32[]{3}}\n%3: f32[] = mul(%1, %2)\n"
+      "%4: f32[] = constant() {value=f32[]{4}}\n%5: f32[] = add(%3, %4)\n%6: f32[1] = add(%0, %5)\nreturn %6\n");
+  EXPECT_EQ(count(folded, "mul"), 0);
+  EXPECT_EQ(count(folded, "add"), 1);
+  const ir::Graph merged = inspected(
+      "%0: f32[1] = input()\n%1: f32[1] = input() {index=1}\n%2: f32[1] = mul(%0, %1)\n%3: f32[1] = sin(%2)\n%4: f32[1] = mul(%0, %1)\n"
+      "%5: f32[1] = sin(%4)\n%6: f32[1] = add(%3, %5)\nreturn %6\n");
+  EXPECT_EQ(count(merged, "sin"), 1);
+  const ir::Graph arithmetic = inspected(
+      "%0: f32[1] = input()\n%1: f32[] = constant() {value=f32[]{1}}\n%2: f32[1] = mul(%0, %1)\n%3: f32[] = constant() {value=f32[]{0}}\n"
+      "%4: f32[1] = add(%2, %3)\n%5: f32[] = constant() {value=f32[]{2}}\n%6: f32[1] = mul(%4, %5)\n%7: f32[] = constant() "
+      "{value=f32[]{3}}\n"
+      "%8: f32[1] = mul(%6, %7)\nreturn %8\n");
+  EXPECT_EQ(count(arithmetic, "mul"), 1);
+  EXPECT_EQ(arithmetic.size(), 3) << ir::print(arithmetic);
+  const ir::Graph transposed = inspected(
+      "%0: f32[2,3] = input()\n%1: f32[3,2] = transpose(%0) {axes=[1,0]}\n%2: f32[2,3] = transpose(%1) {axes=[1,0]}\nreturn %2\n");
+  EXPECT_EQ(transposed.size(), 1);
+  const ir::Graph dense = inspected(
+      "%0: f32[2,3] = input()\n%1: f32[3,4] = input() {index=1}\n%2: f32[4] = input() {index=2}\n%3: f32[2,4] = matmul(%0, %1)\n"
+      "%4: f32[2,4] = add(%3, %2)\n%5: f32[2,4] = relu(%4)\nreturn %5\n");
+  EXPECT_EQ(dense.size(), 4) << ir::print(dense);
+}
+
+}  // namespace
+}  // namespace lamina::passes

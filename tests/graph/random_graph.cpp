@@ -1,0 +1,498 @@
+#include "tests/graph/random_graph.h"
+
+#include "graph/autodiff/gradient.h"
+#include "tests/graph/graph_builder.h"
+
+namespace lamina::tests {
+namespace {
+
+using section::Activation;
+
+class Generator : GraphBuilder {
+ public:
+  using GraphBuilder::GraphBuilder;
+
+  RandomGraph run() {
+    make_leaves();
+    const int wanted = number(options_.least_nodes, options_.most_nodes);
+    const auto& makers = all_makers();
+    const int forward = options_.gradients ? std::max(12, wanted / 2) : wanted;
+    for (int tries = 0; g().size() < forward && tries < 20 * wanted; ++tries) attempt(makers[size_t(number(0, int(makers.size()) - 1))]);
+    if (options_.gradients)
+      for (int tries = 0; tries < 8 && !differentiate(); ++tries) {
+      }
+    choose_outputs();
+    return std::move(out_);
+  }
+
+ private:
+  using Maker = void (Generator::*)();
+
+  void attempt(Maker maker) {
+    const int size = g().size();
+    const Resources before = now_;
+    const std::vector<Value> pool = pool_;
+    bool kept = false;
+    rejected_ = false;
+    try {
+      (this->*maker)();
+      kept = !rejected_ && run_new_nodes();
+    } catch (const Error&) {
+    }
+    if (kept) return;
+    g().truncate(size);
+    results_.resize(size_t(size));
+    pool_ = pool;
+    now_ = before;
+  }
+
+  // --- makers: one per op or kind of ops ---
+  template <Value (*op)(Graph&, Value)>
+  void smooth() {
+    give(op(g(), any_float()));
+  }
+  template <Value (*op)(Graph&, Value)>
+  void kinked() {
+    const Value x = any_float();
+    need_nonzero(x);
+    give(op(g(), x));
+  }
+  template <Value (*op)(Graph&, Value)>
+  void of_positive() {
+    give(op(g(), positive(any_float())));
+  }
+  void negate() { give(ops::neg(g(), any_number())); }
+  void logical_not() { give(ops::logical_not(g(), any_bool())); }
+  template <Value (*op)(Graph&, Value, Value)>
+  void arithmetic() {
+    const Value x = any_number(), y = mate(x);
+    give(chance(0.8) ? op(g(), x, y) : op(g(), y, x));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void logical() {
+    const Value x = any_bool();
+    give(op(g(), x, mate(x)));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void jumping() {
+    const Value x = any_number(), y = mate(x);
+    need_distance(x, y);
+    give(op(g(), x, y));
+  }
+  void divide() {
+    const Value x = any_float();
+    give(ops::div(g(), x, positive(x)));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void divide_down() {
+    const Value x = any_number();
+    const Value y = ops::scalar(g(), type(x).dtype, 3);
+    if (is_floating(type(x).dtype) && gap(tensor(x), [](double v) { return std::abs(v / 3 - std::round(v / 3)); }) < kMargin) reject();
+    give(op(g(), x, y));
+  }
+  void power() {
+    const Value x = any_float();
+    give(chance(0.5) ? ops::pow(g(), x, ops::scalar(g(), type(x).dtype, 2))
+                     : ops::pow(g(), positive(x), ops::scalar(g(), type(x).dtype, 1.5)));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void masked() {
+    const Value y = any_float();
+    if (op == ops::relu_grad) need_nonzero(y);
+    const auto same = values_where([&](const TensorType& t) { return t == type(y); });
+    give(op(g(), pick(same), y));
+  }
+  void choose() {
+    const Value c = any_bool();
+    const auto same = values_where([&](const TensorType& t) { return is_floating(t.dtype) && t.shape == type(c).shape; });
+    const Value x = pick(same);
+    give(ops::where(g(), c, x, mate(x)));
+  }
+  void convert() {
+    const Value x = any([](const TensorType&) { return true; });
+    const DType to = options_.only_f64 ? (is_floating(type(x).dtype) ? DType::f64 : pick(std::vector{DType::f64, DType::i32, DType::i64}))
+                                       : pick(std::vector{DType::f32, DType::f64, DType::i32, DType::i64});
+    if (is_floating(type(x).dtype) && is_integer(to) && gap(tensor(x), [](double v) { return std::abs(v - std::round(v)); }) < kMargin)
+      reject();
+    give(ops::astype(g(), x, to));
+  }
+  void fused() {
+    const Value x = any_float();
+    auto region = std::make_shared<Graph>();
+    const Value a = region->add_input(type(x));
+    const Value s = ops::tanh(*region, a);
+    region->outputs = {s, ops::mul(*region, s, ops::scalar(*region, type(x).dtype, 0.5))};
+    const Value f = ops::fused_elementwise(g(), region, {x});
+    give(f);
+    give({f.node, 1});
+  }
+  void read() { give(ops::read(g(), pick(variables_))); }
+  void assign() {
+    const int r = pick(variables_);
+    const TensorType& wanted = g().resources[size_t(r)].type;
+    const auto fitting = values_where([&](const TensorType& t) { return t == wanted; });
+    if (fitting.empty()) return reject();
+    ops::assign(g(), r, pick(fitting));
+  }
+  void constant() {
+    const Value x = any_number();
+    give(g().add_constant(ir::Literal::from(type(x), random_tensor(type(x)).raw())));
+  }
+  void iota() { give(ops::iota(g(), {pick(std::vector{DType::i32, DType::i64}), {rows_, n_}}, number(0, 1))); }
+  void matmul() {
+    const Value a = any_float(2);
+    const Dim k = type(a).shape.back();
+    const bool tb = chance(0.3);
+    const auto right =
+        values_where([&](const TensorType& t) { return t.dtype == type(a).dtype && t.rank() == 2 && t.shape[tb ? 1 : 0] == k; });
+    if (right.empty()) return reject();
+    give(ops::matmul(g(), a, pick(right), false, tb));
+  }
+  void matmul_of_transposed() {
+    const Value a = any_float(2);
+    if (type(a).rank() != 2) return reject();
+    const auto right =
+        values_where([&](const TensorType& t) { return t.dtype == type(a).dtype && t.rank() == 2 && t.shape[0] == type(a).shape[0]; });
+    const Value b = pick(right);
+    give(chance(0.5) ? ops::matmul(g(), a, b, true, false) : ops::matmul(g(), ops::transpose(g(), a, {1, 0}), b));
+  }
+  // A layer as nn::Dense writes it.
+  void layer() {
+    const Value w = ops::read(g(), variables_[chance(0.5) ? 0 : 2]), b = ops::read(g(), variables_[chance(0.5) ? 1 : 3]);
+    const auto rows =
+        values_where([&](const TensorType& t) { return t.dtype == type(w).dtype && t.rank() == 2 && t.shape[1] == type(w).shape[0]; });
+    if (rows.empty()) return reject();
+    Value z = ops::matmul(g(), pick(rows), w);
+    z = chance(0.8) ? ops::add(g(), z, b) : ops::add(g(), b, z);
+    if (!run_new_nodes()) return reject();
+    if (chance(0.2)) give(z);
+    switch (number(0, 3)) {
+      case 0:
+        need_nonzero(z);
+        give(ops::relu(g(), z));
+        break;
+      case 1: give(ops::tanh(g(), z)); break;
+      case 2: give(ops::sigmoid(g(), z)); break;
+      default: give(z); break;
+    }
+  }
+  Activation activation() { return pick(std::vector{Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid}); }
+  Value f32_matrix(Dim columns) {
+    return any([&](const TensorType& t) { return t.dtype == DType::f32 && t.rank() == 2 && t.shape[1] == columns; });
+  }
+  void dense() {
+    const Value w = ops::read(g(), variables_[2]), b = ops::read(g(), variables_[1]);
+    const Activation act = activation();
+    const Value x = f32_matrix(n_);
+    if (act == Activation::relu) {
+      const Value z = ops::add(g(), ops::matmul(g(), x, w), b);
+      if (!run_new_nodes()) return reject();
+      need_nonzero(z);
+    }
+    give(ops::dense(g(), x, w, chance(0.7) ? b : Value{}, act == Activation::relu && !chance(0.5) ? Activation::none : act));
+  }
+  void dense_grad_input() {
+    const Value w = ops::read(g(), variables_[2]), dz = f32_matrix(n_);
+    const auto same = values_where([&](const TensorType& t) { return t == type(dz); });
+    const Activation act = activation();
+    const Value y = pick(same);
+    if (act == Activation::relu) need_nonzero(y);
+    give(ops::dense_grad_input(g(), dz, w, act == Activation::none ? Value{} : y, act));
+  }
+  void dense_update() {
+    const Value x = f32_matrix(k_);
+    const auto rows = values_where(
+        [&](const TensorType& t) { return t.dtype == DType::f32 && t.rank() == 2 && t.shape[0] == type(x).shape[0] && t.shape[1] == n_; });
+    const Value dz = pick(rows), w = ops::read(g(), variables_[0]), b = ops::read(g(), variables_[1]);
+    auto region = [&](const TensorType& t) {
+      auto r = std::make_shared<Graph>();
+      const Value d = r->add_input(t), now = r->add_input(t);
+      r->outputs = {ops::sub(*r, now, ops::mul(*r, d, ops::scalar(*r, DType::f32, 0.1))), d};
+      return r;
+    };
+    const Value u = ops::dense_update(g(), x, dz, {w}, {b}, region(type(w)), region(type(b)));
+    for (int r = 0; r < 4; ++r) give({u.node, r});
+  }
+  template <Value (*op)(Graph&, Value, std::vector<int64_t>, bool)>
+  void reduce() {
+    const Value x = any_float();
+    const auto rank = int64_t(type(x).rank());
+    std::vector<int64_t> axes;
+    if (rank > 0 && chance(0.7)) axes = {number(-int(rank), int(rank) - 1)};
+    give(op(g(), x, axes, chance(0.4)));
+  }
+  template <Value (*op)(Graph&, Value, std::vector<int64_t>, bool)>
+  void reduce_to_extreme() {
+    const Value x = any_float();
+    std::vector<double> all = tensor(x).values();
+    std::sort(all.begin(), all.end());
+    for (size_t i = 1; i < all.size(); ++i)
+      if (all[i] - all[i - 1] < kMargin) reject();
+    reduce_chosen(op, x);
+  }
+  void reduce_chosen(Value (*op)(Graph&, Value, std::vector<int64_t>, bool), Value x) {
+    std::vector<int64_t> axes;
+    if (type(x).rank() > 0 && chance(0.7)) axes = {number(0, int(type(x).rank()) - 1)};
+    give(op(g(), x, axes, chance(0.4)));
+  }
+  void argmax() {
+    const Value x = any_float(1);
+    std::vector<double> all = tensor(x).values();
+    std::sort(all.begin(), all.end());
+    for (size_t i = 1; i < all.size(); ++i)
+      if (all[i] - all[i - 1] < kMargin) reject();
+    give(ops::argmax(g(), x, number(0, int(type(x).rank()) - 1), chance(0.3)));
+  }
+  void reshape() {
+    const Value x = any([](const TensorType&) { return true; });
+    const Shape shape = type(x).shape;
+    Shape to = chance(0.5) ? Shape{size_of(shape)} : Shape(shape.rbegin(), shape.rend());
+    if (chance(0.3)) to.insert(to.begin() + number(0, int(to.size())), Dim(1));
+    give(ops::reshape(g(), x, to));
+  }
+  void broadcast_to() {
+    const Value x = any([](const TensorType& t) { return t.rank() <= 2; });
+    Shape to = type(x).shape;
+    to.insert(to.begin(), Dim(number(1, 3)));
+    give(ops::broadcast_to(g(), x, to));
+  }
+  void transpose() {
+    const Value x = any([](const TensorType& t) { return t.rank() >= 2; });
+    std::vector<int64_t> axes(type(x).rank());
+    for (size_t i = 0; i < axes.size(); ++i) axes[i] = int64_t(i);
+    std::shuffle(axes.begin(), axes.end(), random_);
+    give(ops::transpose(g(), x, axes));
+  }
+  void slice() {
+    const Value x = any([](const TensorType& t) { return t.rank() >= 1; });
+    std::vector<int64_t> begin, end, step;
+    for (int64_t length : numbers(type(x).shape)) {
+      if (chance(0.3))
+        begin.push_back(length - 1), end.push_back(-1), step.push_back(-1);
+      else
+        begin.push_back(number(0, int(length) - 1)), end.push_back(length), step.push_back(number(1, 2));
+    }
+    give(ops::slice(g(), x, begin, end, step));
+  }
+  void pad_slice() {
+    const Value x = any_float(1);
+    Shape shape;
+    std::vector<int64_t> begin, step;
+    for (int64_t length : numbers(type(x).shape)) {
+      const int64_t first = number(0, 1);
+      shape.push_back(first + 2 * length), begin.push_back(first), step.push_back(2);
+    }
+    give(ops::pad_slice(g(), x, shape, begin, step));
+  }
+  void concat() {
+    const Value x = any([](const TensorType& t) { return t.rank() >= 1; });
+    const auto same = values_where([&](const TensorType& t) { return t == type(x); });
+    give(ops::concat(g(), {x, pick(same), x}, number(0, int(type(x).rank()) - 1)));
+  }
+  Value indices(Dim count, int64_t below) {
+    const TensorType t{chance(0.5) ? DType::i32 : DType::i64, {count}};
+    Tensor values(t);
+    for (int64_t i = 0; i < values.size(); ++i) values.set(i, number(0, int(below) - 1));
+    return g().add_constant(ir::Literal::from(t, values.raw()));
+  }
+  void gather() {
+    const Value x = any_float(1);
+    const int axis = number(0, int(type(x).rank()) - 1);
+    give(ops::gather(g(), x, indices(number(1, 4), type(x).shape[size_t(axis)].number()), axis));
+  }
+  void scatter_add() {
+    const Value x = any_float(1);
+    const Dim rows = type(x).shape[0];
+    Shape shape = type(x).shape;
+    shape[0] = 3;
+    give(ops::scatter_add(g(), x, indices(rows, 3), shape, 0));
+  }
+  void one_hot() {
+    give(ops::one_hot(g(), any([](const TensorType& t) { return is_integer(t.dtype) && t.rank() <= 2; }), 3, floating()));
+  }
+  template <Value (*op)(Graph&, Value, int)>
+  void along_axis() {
+    const Value x = any_float(1);
+    give(op(g(), x, chance(0.5) ? -1 : number(0, int(type(x).rank()) - 1)));
+  }
+  void cross_entropy() {
+    const Value x = any([](const TensorType& t) { return is_floating(t.dtype) && t.rank() == 2; });
+    const Value losses = ops::sparse_cross_entropy(g(), x, indices(type(x).shape[0], type(x).shape[1].number()));
+    give(losses);
+    if (chance(0.5)) give({losses.node, 1});
+  }
+  Value next_state() {
+    const Value state = ops::read(g(), state_);
+    ops::assign(g(), state_, ops::add(g(), state, g().add_constant(ir::Literal::of<int64_t>({2}, {0, 1}))));
+    return state;
+  }
+  void dropout() { give(ops::dropout(g(), any_float(1), next_state(), 0.25f)); }
+  void uniform() { give(ops::random_uniform(g(), next_state(), {floating(), {rows_, n_}}, -1, 1)); }
+  void normal() { give(ops::random_normal(g(), next_state(), {floating(), {rows_, n_}}, 0, 0.5)); }
+  void stop_gradient() {
+    if (options_.only_f64) return reject();
+    give(g().add(ops::def::stop_gradient, {any_float()}));
+  }
+
+  static const std::vector<Maker>& all_makers() {
+    using G = Generator;
+    static const std::vector<Maker> makers = {&G::kinked<ops::abs>,
+                                              &G::kinked<ops::sign>,
+                                              &G::kinked<ops::relu>,
+                                              &G::smooth<ops::cos>,
+                                              &G::smooth<ops::sin>,
+                                              &G::smooth<ops::exp>,
+                                              &G::smooth<ops::sigmoid>,
+                                              &G::smooth<ops::square>,
+                                              &G::smooth<ops::tanh>,
+                                              &G::of_positive<ops::log>,
+                                              &G::of_positive<ops::sqrt>,
+                                              &G::of_positive<ops::rsqrt>,
+                                              &G::negate,
+                                              &G::logical_not,
+                                              &G::arithmetic<ops::add>,
+                                              &G::arithmetic<ops::add>,
+                                              &G::arithmetic<ops::mul>,
+                                              &G::arithmetic<ops::mul>,
+                                              &G::arithmetic<ops::sub>,
+                                              &G::divide,
+                                              &G::power,
+                                              &G::jumping<ops::equal>,
+                                              &G::jumping<ops::not_equal>,
+                                              &G::jumping<ops::less>,
+                                              &G::jumping<ops::less_equal>,
+                                              &G::jumping<ops::greater>,
+                                              &G::jumping<ops::greater_equal>,
+                                              &G::jumping<ops::maximum>,
+                                              &G::jumping<ops::minimum>,
+                                              &G::logical<ops::logical_and>,
+                                              &G::logical<ops::logical_or>,
+                                              &G::divide_down<ops::floor_divide>,
+                                              &G::divide_down<ops::mod>,
+                                              &G::masked<ops::relu_grad>,
+                                              &G::masked<ops::tanh_grad>,
+                                              &G::masked<ops::sigmoid_grad>,
+                                              &G::choose,
+                                              &G::convert,
+                                              &G::fused,
+                                              &G::read,
+                                              &G::assign,
+                                              &G::constant,
+                                              &G::iota,
+                                              &G::matmul,
+                                              &G::matmul_of_transposed,
+                                              &G::layer,
+                                              &G::layer,
+                                              &G::layer,
+                                              &G::dense,
+                                              &G::dense_grad_input,
+                                              &G::dense_update,
+                                              &G::reduce<ops::sum>,
+                                              &G::reduce<ops::mean>,
+                                              &G::reduce_to_extreme<ops::max>,
+                                              &G::reduce_to_extreme<ops::min>,
+                                              &G::argmax,
+                                              &G::reshape,
+                                              &G::broadcast_to,
+                                              &G::transpose,
+                                              &G::slice,
+                                              &G::pad_slice,
+                                              &G::concat,
+                                              &G::gather,
+                                              &G::scatter_add,
+                                              &G::one_hot,
+                                              &G::along_axis<ops::softmax>,
+                                              &G::along_axis<ops::log_softmax>,
+                                              &G::cross_entropy,
+                                              &G::dropout,
+                                              &G::uniform,
+                                              &G::normal,
+                                              &G::stop_gradient};
+    return makers;
+  }
+
+  // --- gradients ---
+  bool differentiate() {
+    const int size = g().size();
+    const Resources before = now_;
+    const std::vector<Value> pool = pool_;
+    try {
+      const DType dtype = options_.only_f64 ? DType::f64 : DType::f32;
+      Value target;
+      for (int i = 0; i < 3; ++i) {
+        const Value part = ops::mean(g(), any([&](const TensorType& t) { return t.dtype == dtype; }));
+        target = target.valid() ? ops::add(g(), target, part) : part;
+      }
+      std::vector<Value> sources;
+      for (int n = 0; n < size; ++n) {
+        const Node& node = g()[n];
+        const bool leaf = node.op == &ops::def::input || (node.op->effect == ir::Effect::read && node.types[0].dtype == dtype);
+        if (leaf && is_floating(node.types[0].dtype)) sources.push_back({n, 0});
+      }
+      std::vector<Value> gradients =
+          autodiff::gradient(g(), {.targets = {&target, 1}, .cotangents = {}, .sources = sources, .first_node = 0, .blocks = {}});
+      if (!run_new_nodes_loosely()) throw Error(ErrorKind::internal, {.what = "unusable gradient", .where = "", .why = "", .fix = ""});
+      out_.target = target;
+      for (size_t i = 0; i < sources.size(); ++i)
+        if (gradients[i].valid()) out_.sources.push_back(sources[i]), out_.gradients.push_back(gradients[i]);
+      if (out_.sources.empty()) throw Error(ErrorKind::internal, {.what = "no gradient", .where = "", .why = "", .fix = ""});
+      update_variables();
+      return true;
+    } catch (const Error&) {
+      g().truncate(size);
+      results_.resize(size_t(size));
+      pool_ = pool;
+      now_ = before;
+      out_.target = {};
+      out_.sources.clear();
+      out_.gradients.clear();
+      return false;
+    }
+  }
+  // As optimizers do: SGD, momentum or Adam, on Variables that were read.
+  void update_variables() {
+    for (size_t i = 0; i < out_.sources.size(); ++i) {
+      const int r = ir::resource_of(g()[out_.sources[i]]);
+      if (r < 0 || !chance(0.8)) continue;
+      const TensorType t = type(out_.gradients[i]);
+      const Value d = out_.gradients[i];
+      auto scalar = [&](double v) { return ops::scalar(g(), t.dtype, v); };
+      const Value rate = ops::mul(g(), ops::read(g(), variables_.back()), scalar(0.1));
+      const int kind = number(0, 2);
+      Value step;
+      if (kind == 0) {
+        step = ops::mul(g(), rate, d);
+      } else {
+        const int m = new_resource(t);
+        const Value now = ops::read(g(), m),
+                    next = ops::add(g(), ops::mul(g(), now, scalar(0.9)), kind == 1 ? d : ops::mul(g(), d, scalar(0.1)));
+        ops::assign(g(), m, next);
+        step = ops::mul(g(), rate, next);
+        if (kind == 2) {
+          const int v = new_resource(t);
+          out_.resources[v] = now_[v] = random_tensor(t, 0.1, 0.7);
+          const Value second =
+              ops::add(g(), ops::mul(g(), ops::read(g(), v), scalar(0.99)), ops::mul(g(), ops::square(g(), d), scalar(0.01)));
+          ops::assign(g(), v, second);
+          step = ops::div(g(), step, ops::add(g(), ops::sqrt(g(), second), scalar(1e-3)));
+        }
+      }
+      if (r != variables_.back()) ops::assign(g(), r, ops::sub(g(), ops::read(g(), r), step));
+    }
+  }
+
+  void choose_outputs() {
+    std::vector<Value> outputs;
+    for (int i = 0; i < 4; ++i) outputs.push_back(any([](const TensorType&) { return true; }));
+    if (out_.target.valid()) outputs.push_back(out_.target);
+    for (Value v : out_.gradients)
+      if (chance(0.4)) outputs.push_back(v);
+    g().outputs = outputs;
+  }
+};
+
+}  // namespace
+
+RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options) { return Generator(seed, options).run(); }
+
+}  // namespace lamina::tests

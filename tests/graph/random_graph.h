@@ -1,0 +1,60 @@
+// Random graphs over every op, with values to run them on. The generator runs each node as it adds it and takes back what would make two
+// correct implementations disagree: NaN and infinity, huge or vanishing results, jumps (comparisons, relu, floor ...) closer than rounding.
+#pragma once
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "tests/ops/evaluate.h"
+
+namespace lamina::tests {
+
+struct RandomGraph {
+  ir::Graph graph;
+  std::vector<Tensor> inputs;
+  Resources resources;
+  uint64_t seed = 0;
+  // Of a graph with gradients: the scalar that was differentiated, by what, and the derivatives.
+  ir::Value target;
+  std::vector<ir::Value> sources, gradients;
+};
+
+struct RandomGraphOptions {
+  int least_nodes = 20, most_nodes = 200;
+  bool gradients = true;  // of a random scalar by some inputs and Variables; Variables may be updated with them
+  bool only_f64 = false;  // every floating-point value is f64, and there is no stop_gradient: gradients are slopes
+};
+// The same graph for the same seed and options.
+RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options = {});
+
+// In how many graphs each op occurred; every op of ops.inc has an entry.
+using Coverage = std::map<std::string, int>;
+Coverage no_coverage();
+void count_ops(const ir::Graph& g, Coverage& coverage);
+std::string coverage_text(const Coverage& coverage);  // a line, the rarest first
+
+// How many graphs a test makes: LAMINA_TEST_COUNT, or `long_count` with LAMINA_TEST_LONG=1, or `quick_count`.
+int random_graph_count(int quick_count, int long_count = 2000);
+
+// A smaller graph that still fails: without outputs, assigns and nodes that do not matter. Nodes become inputs with the values they had.
+RandomGraph shrink(RandomGraph failing, const std::function<bool(const RandomGraph&)>& fails);
+// The graph with inputs instead of these nodes' results, holding the values they had; an assign just goes. The new inputs are the last
+// ones, in the order of `nodes` (sorted) and of their results.
+RandomGraph with_inputs_instead(const RandomGraph& from, const std::vector<int>& nodes);
+// The graph and what it was made of, for a failure's message.
+std::string describe(const RandomGraph& g);
+
+// "" when the tensors agree: bit for bit, or within `tolerance` of the largest element; otherwise where and how they differ. `loose`, when
+// given, is how far outputs move when inputs move by rounding errors: what is within ten times that agrees too.
+std::string disagreement(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual, double tolerance,
+                         const std::vector<Tensor>* loose = nullptr);
+// All that running a graph does: its outputs, then its resources. `run` is evaluate() or something that must agree with it.
+using Run = std::function<std::vector<Tensor>(const ir::Graph&, const std::vector<Tensor>&, Resources*)>;
+std::vector<Tensor> run_all(const RandomGraph& g, const Run& run = {});
+// run_all() with inputs and resources moved by a few units in the last place: what rounding alone may do.
+std::vector<Tensor> run_perturbed(const RandomGraph& g);
+
+}  // namespace lamina::tests
