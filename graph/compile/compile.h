@@ -1,0 +1,21 @@
+// From a graph to a Program: select kernels -> schedule -> lower (which plans memory).
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "graph/ir/graph.h"
+#include "runtime/exec/program.h"
+
+namespace lamina::compile {
+
+struct Options {
+  Device device;                         // where nodes go that have no device of their own
+  std::vector<Device> input_devices;     // where inputs come from; empty: `device`
+  std::vector<Device> variable_devices;  // where variables live; empty: `device`
+  bool sections = true;                  // group small nodes into sections
+  int threads = 0;                       // of a CPU device; 0: config::threads()
+};
+// g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op that has no kernel there.
+LAMINA_API std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options);
+
+}  // namespace lamina::compile

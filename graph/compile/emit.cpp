@@ -1,0 +1,196 @@
+#include "graph/compile/emit.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <tuple>
+
+namespace lamina::compile {
+namespace {
+
+using exec::Instruction;
+using exec::StorageKind;
+
+// A resident section on a GPU holds layers up to this width; the first layer's input may be wider. CPU sections take any.
+constexpr int kMostResidentWidth = 256;
+
+class Emitter {
+ public:
+  Emitter(Lowered lowered, const ir::Graph& g, const Options& options, int threads) : in_(std::move(lowered)), g_(g), options_(options), threads_(threads) {}
+
+  std::shared_ptr<const exec::Program> run() {
+    program_->variables = in_.variables;
+    program_->constants = in_.constants;
+    program_->storages = in_.storages;
+    program_->devices = in_.devices;
+    program_->arena_bytes = in_.arena_bytes;
+    program_->outputs = in_.output_types;
+    program_->output_devices = in_.output_devices;
+    for (size_t i = 0; i < g_.inputs.size(); ++i) {
+      program_->inputs.push_back(g_.type(g_.inputs[i]));
+      program_->input_devices.push_back(i < options_.input_devices.size() ? options_.input_devices[i] : options_.device);
+    }
+    stream_on(options_.device);  // the first stream: it runs on the caller's thread
+    for (size_t i = 0; i < in_.work.size();) {
+      size_t end = section_end(i);
+      if (end > i + 1) emit_section(i, end);
+      else emit_single(in_.work[i]), end = i + 1;
+      i = end;
+    }
+    for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
+    for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || n.op->effect == ir::Effect::host;
+    if (program_->streams.size() > 1) add_events();
+    return program_;
+  }
+
+ private:
+  bool can_join(const Work& work) const {
+    if (!options_.sections || !work.step) return false;
+    const section::Step& s = work.step->step;
+    return work.device.kind == DeviceKind::cpu || s.n <= kMostResidentWidth;
+  }
+  // One past the last of the work that makes one section with work i.
+  size_t section_end(size_t i) const {
+    size_t end = i;
+    while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) ++end;
+    return end;
+  }
+
+  int stream_on(Device device) {
+    for (size_t s = 0; s < program_->streams.size(); ++s)
+      if (program_->streams[s].device == device) return int(s);
+    program_->streams.push_back({device});
+    return int(program_->streams.size()) - 1;
+  }
+
+  int slot(const Place& place) {
+    auto key = std::tuple(place.storage, place.offset, place.view.dtype, std::vector<int64_t>(place.view.shape, place.view.shape + place.view.rank),
+                          std::vector<int64_t>(place.view.strides, place.view.strides + place.view.rank));
+    auto [it, is_new] = slots_.try_emplace(std::move(key), int(program_->slots.size()));
+    if (is_new) program_->slots.push_back({place.storage, place.offset, place.view});
+    return it->second;
+  }
+
+  void emit_single(const Work& work) {
+    Instruction out;
+    out.name = work.name;
+    out.kernel = work.kernel;
+    out.line = work.line;
+    out.stream = stream_on(work.device);
+    if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
+    for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
+    for (const Place& place : work.outputs) out.outputs.push_back(slot(place));
+    program_->instructions.push_back(std::move(out));
+  }
+
+  void emit_section(size_t begin, size_t end) {
+    auto table = std::make_shared<section::Table>();
+    table->threads = threads_;
+    // The instruction's operands: slots that are only read, then slots that are written.
+    std::map<int, bool> written;
+    for (size_t i = begin; i < end; ++i) {
+      for (const Place& place : in_.work[i].inputs) written.try_emplace(slot(place), false);
+      for (const Place& place : in_.work[i].outputs) written[slot(place)] = true;
+    }
+    Instruction out;
+    for (auto& [s, is_written] : written) (is_written ? out.outputs : out.inputs).push_back(s);
+    std::map<int, int> buffer_of;
+    for (int s : out.inputs) buffer_of.emplace(s, int(buffer_of.size()));
+    for (int s : out.outputs) buffer_of.emplace(s, int(buffer_of.size()));
+
+    for (size_t i = begin; i < end; ++i) {
+      const Work& work = in_.work[i];
+      section::Step step = work.step->step;
+      std::vector<int> own;  // the node's operands as the instruction's
+      for (auto* places : {&work.inputs, &work.outputs})
+        for (const Place& place : *places) own.push_back(buffer_of.at(slot(place)));
+      step.first_in = int32_t(table->operands.size());
+      step.first_out = step.first_in + step.ins;
+      for (section::Operand operand : work.step->operands) {
+        operand.buffer = own.at(size_t(operand.buffer));
+        table->operands.push_back(operand);
+      }
+      int32_t codes = int32_t(table->codes.size());
+      if (step.code >= 0) step.code += codes;
+      if (step.code2 >= 0) step.code2 += codes;
+      table->codes.insert(table->codes.end(), work.step->codes.begin(), work.step->codes.end());
+      table->flops += work.step->flops;
+      table->steps.push_back(step);
+      table->lines.push_back(work.line);
+    }
+    std::vector<section::OperandRange> ranges;
+    for (auto* list : {&out.inputs, &out.outputs})
+      for (int s : *list) ranges.push_back(range_of(s));
+    section::place_barriers(*table, ranges);
+    section::validate(*table, ranges, int(out.inputs.size()));
+
+    Device device = in_.work[begin].device;
+    out.name = cat("section of ", end - begin, " steps");
+    out.detail = section::print(*table);
+    out.stream = stream_on(device);
+    out.section_steps = int(end - begin);
+    out.kernel = {.run = device.kind == DeviceKind::cpu ? kernels::cpu::run_section : in_.work[begin].kernel.run, .args = std::move(table)};
+    program_->instructions.push_back(std::move(out));
+  }
+
+  // The bytes that a slot may touch.
+  section::OperandRange range_of(int s) const {
+    const exec::Slot& slot = program_->slots[size_t(s)];
+    const exec::Storage& storage = program_->storages[size_t(slot.storage)];
+    int64_t low = 0, high = 0, element = int64_t(size_of(slot.view.dtype));
+    for (int i = 0; i < slot.view.rank; ++i) {
+      int64_t reach = (slot.view.shape[i] - 1) * slot.view.strides[i];
+      (reach < 0 ? low : high) += reach;
+    }
+    bool empty = slot.view.size() == 0;
+    int64_t base = slot.offset + (storage.kind == StorageKind::arena ? storage.offset : 0);
+    int space = storage.kind == StorageKind::arena ? -1 - storage.index : slot.storage;
+    return {space, base + low * element, empty ? base + low * element : base + (high + 1) * element};
+  }
+
+  // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes.
+  void add_events() {
+    struct Access {
+      section::OperandRange range;
+      int instruction;
+      bool write;
+    };
+    std::vector<Access> accesses;
+    for (size_t i = 0; i < program_->instructions.size(); ++i) {
+      Instruction& instruction = program_->instructions[i];
+      std::map<int, int> last_of;  // per other stream
+      auto touch = [&](int s, bool write) {
+        section::OperandRange range = range_of(s);
+        for (const Access& a : accesses) {
+          const Instruction& other = program_->instructions[size_t(a.instruction)];
+          bool overlap = a.range.space == range.space && a.range.begin < range.end && range.begin < a.range.end;
+          if (overlap && (write || a.write) && other.stream != instruction.stream) last_of[other.stream] = std::max(last_of[other.stream], a.instruction);
+        }
+      };
+      for (int s : instruction.inputs) touch(s, false);
+      for (int s : instruction.outputs) touch(s, true);
+      for (int s : instruction.inputs) accesses.push_back({range_of(s), int(i), false});
+      for (int s : instruction.outputs) accesses.push_back({range_of(s), int(i), true});
+      for (auto& [stream, other] : last_of) {
+        int& signal = program_->instructions[size_t(other)].signal;
+        if (signal < 0) signal = program_->events++;
+        instruction.wait_for.push_back(signal);
+      }
+    }
+  }
+
+  Lowered in_;
+  const ir::Graph& g_;
+  const Options& options_;
+  const int threads_;
+  std::shared_ptr<exec::Program> program_ = std::make_shared<exec::Program>();
+  std::map<std::tuple<int, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>, int> slots_;
+};
+
+}  // namespace
+
+std::shared_ptr<const exec::Program> emit_program(Lowered lowered, const ir::Graph& g, const Options& options, int threads) {
+  return Emitter(std::move(lowered), g, options, threads).run();
+}
+
+}  // namespace lamina::compile

@@ -1,0 +1,46 @@
+// From placed work to a Program: slots, instructions, sections, streams and events.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/compile/compile.h"
+
+namespace lamina::compile {
+
+// A value's memory: a view inside a storage.
+struct Place {
+  int storage = -1;
+  int64_t offset = 0;  // bytes
+  View view;
+};
+
+// A node (or a copy) to run.
+struct Work {
+  std::string name;
+  int node = -1;
+  Device device;
+  Kernel kernel;                         // empty: a copy from another device
+  const ir::SectionStep* step = nullptr;  // null: cannot be a step of a section
+  std::vector<Place> inputs, outputs;
+  SourceLine line;
+};
+
+struct Lowered {
+  std::vector<Work> work;                          // in order
+  std::vector<std::unique_ptr<ir::SectionStep>> copies;  // steps that Work points to
+  std::vector<exec::Storage> storages;             // with their offsets
+  std::vector<Device> storage_devices;
+  std::vector<int> first_use, last_use;            // per storage: indices into work
+  std::vector<exec::VariableUse> variables;
+  std::vector<BufferRef> constants;
+  std::vector<Place> outputs;
+  std::vector<TensorType> output_types;
+  std::vector<Device> output_devices;
+  std::vector<Device> devices;
+  std::vector<int64_t> arena_bytes;
+};
+
+std::shared_ptr<const exec::Program> emit_program(Lowered lowered, const ir::Graph& g, const Options& options, int threads);
+
+}  // namespace lamina::compile

@@ -1,0 +1,368 @@
+#include "graph/compile/lower.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <unordered_map>
+
+#include "graph/compile/emit.h"
+#include "graph/compile/plan_memory.h"
+
+namespace lamina::compile {
+namespace {
+
+using exec::StorageKind;
+using ir::Effect;
+using ir::Node;
+using ir::Value;
+
+constexpr int kEnd = std::numeric_limits<int>::max() / 2;
+
+// Gives each value its place, and turns nodes into Work (emit.h), in order. Storages of kind arena get their offsets at the end, when their
+// lifetimes are known.
+class Lowering {
+ public:
+  Lowering(const Selection& selection, const std::vector<int>& order, const Options& options) : selection_(selection), g_(selection.graph), order_(order), options_(options) {}
+
+  Lowered run() {
+    number_values();
+    find_last_uses();
+    find_updates_in_place();
+    set_up_variables();
+    for (position_ = 0; position_ < int(order_.size()); ++position_) lower_node(order_[size_t(position_)]);
+    finish_outputs();
+    place_storages();
+    return std::move(out_);
+  }
+
+ private:
+  size_t index(Value v) const { return size_t(first_value_[size_t(v.node)] + v.result); }
+
+  void number_values() {
+    int count = 0;
+    for (const Node& n : g_.nodes()) {
+      first_value_.push_back(count);
+      count += int(std::max<size_t>(1, n.types.size()));
+    }
+    places_.resize(size_t(count));
+    home_.assign(size_t(count), -1);
+    position_of_.resize(size_t(g_.size()));
+    for (size_t p = 0; p < order_.size(); ++p) position_of_[size_t(order_[p])] = int(p);
+  }
+
+  // The position after which nobody needs a value, through other views of it too.
+  void find_last_uses() {
+    last_use_.assign(places_.size(), -1);
+    for (Value v : g_.outputs) last_use_[index(v)] = kEnd;
+    for (size_t p = order_.size(); p-- > 0;) {
+      int node = order_[p];
+      const Node& n = g_[node];
+      int last = int(p);
+      if (n.op->alias) last = std::max(last, last_use_[index({node, 0})]);
+      for (Value v : n.inputs) last_use_[index(v)] = std::max(last_use_[index(v)], last);
+    }
+  }
+
+  // A value that is assigned to a variable is made in the variable's own memory when nobody reads the old value after it is written.
+  void find_updates_in_place() {
+    std::vector<std::vector<int>> reads(g_.resources.size()), assigns(g_.resources.size());
+    for (int node : order_) {
+      if (g_[node].op->effect == Effect::read) reads[size_t(ir::resource_of(g_[node]))].push_back(node);
+      if (g_[node].op->effect == Effect::write) assigns[size_t(ir::resource_of(g_[node]))].push_back(node);
+    }
+    for (size_t r = 0; r < assigns.size(); ++r) {
+      if (assigns[r].empty()) continue;
+      int assign = assigns[r].back();
+      Value v = g_[assign].inputs[0];
+      const Node& producer = g_[v];
+      int made = position_of_[size_t(v.node)];
+      bool fits = !runs_nothing(producer) && home_[index(v)] < 0 && selection_.nodes[size_t(v.node)].device == variable_device(int(r));
+      for (int other : assigns[r]) fits = fits && (other == assign || position_of_[size_t(other)] < made);
+      for (int read : reads[r]) {
+        if (position_of_[size_t(read)] > position_of_[size_t(assign)]) continue;  // reads the new value
+        int last = last_use_[index({read, 0})];
+        // The producer itself may read the old value element by element.
+        bool in_step = last == made && reads_elementwise(producer, {read, 0}, g_.type(v));
+        fits = fits && (last < made || in_step);
+      }
+      if (fits) home_[index(v)] = int(r), stays_home_.push_back(assign);
+    }
+  }
+
+  // Whether the producer reads the old value only element by element, at the place that it writes.
+  bool reads_elementwise(const Node& producer, Value old, const TensorType& type) const {
+    if (!producer.op->in_place || !(g_.type(old) == type)) return false;
+    for (size_t i = 0; i < producer.inputs.size(); ++i) {
+      Value root = producer.inputs[i];
+      while (g_[root].op->alias) root = g_[root].inputs[0];
+      if (root == old && (producer.inputs[i] != old || !input_in_place(producer, i))) return false;
+    }
+    return true;
+  }
+  static bool input_in_place(const Node& n, size_t input) { return int(input) >= n.op->first_in_place; }
+
+  Device variable_device(int resource) const { return size_t(resource) < options_.variable_devices.size() ? options_.variable_devices[size_t(resource)] : options_.device; }
+
+  void set_up_variables() {
+    for (size_t r = 0; r < g_.resources.size(); ++r) {
+      out_.variables.push_back({.name = g_.resources[r].name, .type = g_.resources[r].type, .device = variable_device(int(r)), .written = false, .written_first = false});
+      variable_storage_.push_back(new_storage(StorageKind::variable, int(r), byte_size(g_.resources[r].type), variable_device(int(r))));
+    }
+    std::vector<bool> seen(g_.resources.size());
+    for (int node : order_) {
+      int r = ir::resource_of(g_[node]);
+      if (r < 0) continue;
+      if (g_[node].op->effect == Effect::write) out_.variables[size_t(r)].written = true;
+      if (!seen[size_t(r)]) out_.variables[size_t(r)].written_first = g_[node].op->effect == Effect::write;
+      seen[size_t(r)] = true;
+    }
+  }
+
+  int new_storage(StorageKind kind, int number, int64_t bytes, Device device) {
+    out_.storages.push_back({.kind = kind, .index = number, .offset = 0, .bytes = bytes});
+    out_.storage_devices.push_back(device);
+    out_.first_use.push_back(kEnd);
+    out_.last_use.push_back(-1);
+    return int(out_.storages.size()) - 1;
+  }
+  Place new_place(const TensorType& type, Device device) {
+    return {new_storage(StorageKind::arena, 0, byte_size(type), device), 0, contiguous_view(nullptr, type)};
+  }
+
+  void lower_node(int node) {
+    const Node& n = g_[node];
+    const Selected& selected = selection_.nodes[size_t(node)];
+    Value self{node, 0};
+    switch (n.op->effect) {
+      case Effect::read: return lower_read(self);
+      case Effect::write: return lower_assign(node);
+      case Effect::none:
+      case Effect::host: break;
+    }
+    if (n.op->alias) return lower_alias(self, selected.device);
+    if (runs_nothing(n)) {
+      if (const ir::Literal* value = ir::constant_value(g_, self)) places_[index(self)] = constant(*value, selected.device);
+      else places_[index(self)] = input(self);
+      return;
+    }
+    Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .inputs = {}, .outputs = {}, .line = n.line};
+    for (Value v : n.inputs) work.inputs.push_back(ready(v, selected.device, n.op->strided && !work.step));
+    for (size_t r = 0; r < n.types.size(); ++r) {
+      Value v{node, int(r)};
+      int home = home_[index(v)];
+      Place place = home >= 0 ? Place{variable_storage_[size_t(home)], 0, contiguous_view(nullptr, n.types[r])} : reuse_input(n, v, work.inputs).value_or(new_place(n.types[r], selected.device));
+      places_[index(v)] = place;
+      work.outputs.push_back(place);
+    }
+    emit(std::move(work));
+  }
+
+  // An elementwise result may take the memory of an operand that dies here.
+  std::optional<Place> reuse_input(const Node& n, Value v, const std::vector<Place>& inputs) {
+    if (!n.op->in_place || n.types.size() != 1) return std::nullopt;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Place& place = inputs[i];
+      if (!input_in_place(n, i) || !(g_.type(n.inputs[i]) == g_.type(v)) || out_.storages[size_t(place.storage)].kind != StorageKind::arena) continue;
+      if (place.offset != 0 || out_.storages[size_t(place.storage)].bytes != byte_size(g_.type(v)) || !is_contiguous(place.view)) continue;
+      if (!dies_here(place.storage, n)) continue;
+      return place;
+    }
+    return std::nullopt;
+  }
+  // Whether no value in this storage is used after this position, nor by another operand of the node.
+  bool dies_here(int storage, const Node& n) const {
+    auto it = values_in_.find(storage);
+    if (it == values_in_.end()) return false;
+    for (size_t value : it->second)
+      if (last_use_[value] > position_) return false;
+    int uses = 0;
+    for (Value v : n.inputs) uses += places_[index(v)].storage == storage;
+    return uses == 1;
+  }
+
+  void lower_read(Value self) {
+    int r = ir::resource_of(g_[self]);
+    Place place{variable_storage_[size_t(r)], 0, contiguous_view(nullptr, g_.type(self))};
+    // A later write while the value is still wanted: keep a copy.
+    int next = next_write(r), last = last_use_[index(self)];
+    bool overwritten = next < last || (next == last && !in_step_at(next, self, r));
+    places_[index(self)] = overwritten ? copied(place, g_.type(self), variable_device(r)) : place;
+    note_value(self);
+  }
+  // The first position after this one that writes the variable: an assignment, or a node that makes its result in the variable's memory.
+  int next_write(int resource) {
+    if (write_positions_.empty()) {
+      write_positions_.resize(g_.resources.size());
+      for (int p = 0; p < int(order_.size()); ++p) {
+        int node = order_[size_t(p)];
+        bool copies = g_[node].op->effect == Effect::write && std::find(stays_home_.begin(), stays_home_.end(), node) == stays_home_.end();
+        if (copies) write_positions_[size_t(ir::resource_of(g_[node]))].push_back(p);
+        for (size_t i = 0; i < g_[node].types.size(); ++i)
+          if (int r = home_[index({node, int(i)})]; r >= 0) write_positions_[size_t(r)].push_back(p);
+      }
+    }
+    const auto& list = write_positions_[size_t(resource)];
+    auto next = std::upper_bound(list.begin(), list.end(), position_);
+    return next == list.end() ? kEnd + 1 : *next;
+  }
+  bool in_step_at(int position, Value old, int resource) const {
+    int node = order_[size_t(position)];
+    for (size_t i = 0; i < g_[node].types.size(); ++i)
+      if (home_[index({node, int(i)})] == resource) return reads_elementwise(g_[node], old, g_[node].types[i]);
+    return false;
+  }
+
+  void lower_assign(int node) {
+    Value v = g_[node].inputs[0];
+    int r = ir::resource_of(g_[node]);
+    if (home_[index(v)] == r && places_[index(v)].storage == variable_storage_[size_t(r)]) return;  // already there
+    Place to{variable_storage_[size_t(r)], 0, contiguous_view(nullptr, g_.type(v))};
+    Place from = ready(v, variable_device(r), true);
+    if (from.storage != to.storage || from.offset != to.offset) emit_copy(from, to, g_.type(v), variable_device(r), g_[node].line);
+  }
+
+  void lower_alias(Value self, Device device) {
+    const Node& n = g_[self];
+    Place place = ready(n.inputs[0], device, true);
+    int64_t offset = 0;
+    View view;
+    if (!n.op->alias(*n.attrs, place.view, n.types[0], view, offset)) {
+      place = copied(place, g_.type(n.inputs[0]), device);
+      if (!n.op->alias(*n.attrs, place.view, n.types[0], view, offset)) internal_error(cat(n.op->name, " gives no view of a contiguous input"));
+    }
+    place.offset += offset * int64_t(size_of(view.dtype));
+    place.view = view;
+    place.view.data = nullptr;
+    places_[index(self)] = place;
+    note_value(self);
+  }
+
+  Place input(Value self) {
+    int number = int(ir::attrs_of<ir::InputAttrs>(*g_[self].attrs).index);
+    auto it = input_storage_.find(number);
+    Device device = size_t(number) < options_.input_devices.size() ? options_.input_devices[size_t(number)] : options_.device;
+    if (it == input_storage_.end()) it = input_storage_.emplace(number, new_storage(StorageKind::input, number, byte_size(g_.type(self)), device)).first;
+    return {it->second, 0, contiguous_view(nullptr, g_.type(self))};
+  }
+
+  Place constant(const ir::Literal& value, Device device) {
+    BufferRef buffer;
+    size_t bytes = size_t(byte_size(value.type));
+    if (!value.bytes) buffer = copy_from_host(device, std::vector<std::byte>(bytes).data(), bytes);
+    else if (device.kind == DeviceKind::cpu && bytes > 0)  // shared with the graph
+      buffer = std::make_shared<Buffer>(device, const_cast<std::byte*>(value.bytes->data()), bytes, std::const_pointer_cast<std::vector<std::byte>>(value.bytes));
+    else buffer = copy_from_host(device, value.bytes->data(), bytes);
+    out_.constants.push_back(std::move(buffer));
+    return {new_storage(StorageKind::constant, int(out_.constants.size()) - 1, int64_t(bytes), device), 0, contiguous_view(nullptr, value.type)};
+  }
+
+  // The value's place on a device: copied there when it is elsewhere, made contiguous unless any strides will do.
+  Place ready(Value v, Device device, bool any_strides) {
+    Place place = places_[index(v)];
+    if (out_.storage_devices[size_t(place.storage)] != device) {
+      auto [it, is_new] = arrived_.try_emplace({index(v), device});
+      if (is_new) it->second = copied(place, g_.type(v), device);
+      return it->second;
+    }
+    if (any_strides || is_contiguous(place.view)) return place;
+    auto [it, is_new] = contiguous_.try_emplace(index(v));
+    if (is_new) it->second = copied(place, g_.type(v), device);
+    return it->second;
+  }
+  Place copied(Place from, const TensorType& type, Device device) {
+    Device source = out_.storage_devices[size_t(from.storage)];
+    if (source != device && !is_contiguous(from.view)) from = copied(from, type, source);
+    Place to = new_place(type, device);
+    emit_copy(from, to, type, device, {});
+    return to;
+  }
+  void emit_copy(const Place& from, const Place& to, const TensorType& type, Device device, SourceLine line) {
+    copies_.push_back(std::make_unique<ir::SectionStep>(copy_step(type)));
+    bool crosses = out_.storage_devices[size_t(from.storage)] != device;
+    if (crosses && !is_contiguous(from.view)) return emit_copy(copied(from, type, out_.storage_devices[size_t(from.storage)]), to, type, device, line);
+    emit({.name = "copy", .node = -1, .device = device, .kernel = crosses ? Kernel{} : copy_kernel(device, type), .step = crosses ? nullptr : copies_.back().get(), .inputs = {from}, .outputs = {to}, .line = line});
+  }
+
+  void note_value(Value v) { values_in_[places_[index(v)].storage].push_back(index(v)); }
+
+  void emit(Work work) {
+    int now = int(out_.work.size());
+    for (auto* places : {&work.inputs, &work.outputs})
+      for (const Place& place : *places) {
+        int& first = out_.first_use[size_t(place.storage)];
+        first = std::min(first, now);
+        out_.last_use[size_t(place.storage)] = now;
+      }
+    if (work.node >= 0)
+      for (size_t r = 0; r < g_[work.node].types.size(); ++r) note_value({work.node, int(r)});
+    out_.work.push_back(std::move(work));
+  }
+
+  void finish_outputs() {
+    position_ = int(order_.size());
+    for (size_t o = 0; o < g_.outputs.size(); ++o) {
+      Value v = g_.outputs[o];
+      const TensorType& type = g_.type(v);
+      Place place = places_[index(v)];
+      exec::Storage& storage = out_.storages[size_t(place.storage)];
+      bool whole = place.offset == 0 && is_contiguous(place.view) && storage.bytes == byte_size(type);
+      bool written = storage.kind == StorageKind::variable && out_.variables[size_t(storage.index)].written;
+      if (whole && storage.kind == StorageKind::arena) {
+        storage.kind = StorageKind::output;
+        storage.index = int(o);
+      } else if (!whole || written) {
+        Device device = out_.storage_devices[size_t(place.storage)];
+        Place to{new_storage(StorageKind::output, int(o), byte_size(type), device), 0, contiguous_view(nullptr, type)};
+        emit_copy(place, to, type, device, {});
+        place = to;
+      }
+      out_.outputs.push_back(place);
+      out_.output_types.push_back(type);
+      out_.output_devices.push_back(out_.storage_devices[size_t(place.storage)]);
+    }
+  }
+
+  void place_storages() {
+    for (Device device : out_.storage_devices)
+      if (std::find(out_.devices.begin(), out_.devices.end(), device) == out_.devices.end()) out_.devices.push_back(device);
+    if (out_.devices.empty()) out_.devices.push_back(options_.device);
+    for (size_t d = 0; d < out_.devices.size(); ++d) {
+      std::vector<Lifetime> lifetimes;
+      std::vector<size_t> which;
+      for (size_t s = 0; s < out_.storages.size(); ++s) {
+        exec::Storage& storage = out_.storages[s];
+        if (storage.kind != StorageKind::arena || out_.storage_devices[s] != out_.devices[d] || out_.last_use[s] < 0) continue;
+        lifetimes.push_back({storage.bytes, out_.first_use[s], out_.last_use[s], -1});
+        which.push_back(s);
+      }
+      out_.arena_bytes.push_back(plan_memory(lifetimes));
+      for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = lifetimes[i].offset;
+    }
+  }
+
+  const Selection& selection_;
+  const ir::Graph& g_;
+  const std::vector<int>& order_;
+  const Options& options_;
+  Lowered out_;
+  int position_ = 0;
+  std::vector<int> first_value_, position_of_, last_use_;
+  std::vector<Place> places_;            // per value
+  std::vector<int> home_;                // per value: the variable in whose memory it is made, or -1
+  std::vector<int> stays_home_;          // assignments that copy nothing
+  std::vector<int> variable_storage_;    // per resource
+  std::vector<std::vector<int>> write_positions_;  // per resource
+  std::unordered_map<int, int> input_storage_;
+  std::unordered_map<int, std::vector<size_t>> values_in_;  // per storage
+  std::map<std::pair<size_t, Device>, Place> arrived_;
+  std::unordered_map<size_t, Place> contiguous_;
+  std::vector<std::unique_ptr<ir::SectionStep>>& copies_ = out_.copies;
+};
+
+}  // namespace
+
+std::shared_ptr<const exec::Program> lower(const Selection& selection, const std::vector<int>& order, const Options& options, int threads) {
+  return emit_program(Lowering(selection, order, options).run(), selection.graph, options, threads);
+}
+
+}  // namespace lamina::compile

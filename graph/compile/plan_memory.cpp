@@ -1,0 +1,95 @@
+#include "graph/compile/plan_memory.h"
+
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+
+#include "runtime/core/error.h"
+
+namespace lamina::compile {
+namespace {
+
+// Free ranges by offset and by size, neighbours joined.
+class FreeList {
+ public:
+  int64_t take(int64_t bytes) {
+    auto fit = by_size_.lower_bound({bytes, 0});
+    if (fit == by_size_.end()) {
+      // Nothing fits: grow at the end, from the last free range when it touches the end.
+      int64_t start = end_;
+      if (!by_offset_.empty()) {
+        auto last = std::prev(by_offset_.end());
+        if (last->first + last->second == end_) start = last->first, erase(last);
+      }
+      end_ = start + bytes;
+      return start;
+    }
+    auto [size, offset] = *fit;
+    erase(by_offset_.find(offset));
+    if (size > bytes) insert(offset + bytes, size - bytes);
+    return offset;
+  }
+  void give(int64_t offset, int64_t bytes) {
+    auto next = by_offset_.lower_bound(offset);
+    if (next != by_offset_.end() && offset + bytes == next->first) {
+      bytes += next->second;
+      auto joined = next++;
+      erase(joined);
+    }
+    if (next != by_offset_.begin()) {
+      auto before = std::prev(next);
+      if (before->first + before->second == offset) {
+        offset = before->first, bytes += before->second;
+        erase(before);
+      }
+    }
+    insert(offset, bytes);
+  }
+  int64_t end() const { return end_; }
+
+ private:
+  void insert(int64_t offset, int64_t bytes) {
+    by_offset_[offset] = bytes;
+    by_size_.insert({bytes, offset});
+  }
+  void erase(std::map<int64_t, int64_t>::iterator it) {
+    by_size_.erase({it->second, it->first});
+    by_offset_.erase(it);
+  }
+  std::map<int64_t, int64_t> by_offset_;
+  std::set<std::pair<int64_t, int64_t>> by_size_;
+  int64_t end_ = 0;
+};
+
+}  // namespace
+
+int64_t plan_memory(std::vector<Lifetime>& lifetimes) {
+  std::vector<size_t> order(lifetimes.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  // Of storages born in one step the larger is placed first.
+  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
+    return lifetimes[a].first != lifetimes[b].first ? lifetimes[a].first < lifetimes[b].first : lifetimes[a].bytes > lifetimes[b].bytes;
+  });
+  using Death = std::pair<int, size_t>;
+  std::priority_queue<Death, std::vector<Death>, std::greater<>> alive;
+  FreeList free;
+  auto rounded = [](int64_t bytes) {
+    int64_t r;
+    if (__builtin_add_overflow(bytes, kArenaAlignment - 1, &r)) throw Error(ErrorKind::out_of_memory, {.what = "a temporary does not fit memory", .where = "", .why = "", .fix = ""});
+    return std::max<int64_t>(kArenaAlignment, r / kArenaAlignment * kArenaAlignment);
+  };
+  for (size_t i : order) {
+    Lifetime& life = lifetimes[i];
+    while (!alive.empty() && alive.top().first < life.first) {
+      const Lifetime& dead = lifetimes[alive.top().second];
+      free.give(dead.offset, rounded(dead.bytes));
+      alive.pop();
+    }
+    life.offset = free.take(rounded(life.bytes));
+    alive.push({life.last, i});
+  }
+  return free.end();
+}
+
+}  // namespace lamina::compile

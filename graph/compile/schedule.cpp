@@ -1,0 +1,84 @@
+#include "graph/compile/schedule.h"
+
+#include <algorithm>
+
+namespace lamina::compile {
+namespace {
+
+using ir::Effect;
+using ir::Node;
+using ir::Value;
+
+constexpr int64_t kTinyElements = 16;  // so little work that it is done as soon as it can be
+
+bool tiny(const Node& node) {
+  for (const TensorType& t : node.types)
+    if (size_of(t.shape).number() > kTinyElements) return false;
+  return !node.types.empty();
+}
+
+}  // namespace
+
+std::vector<int> schedule(const Selection& selection, int threads) {
+  const ir::Graph& g = selection.graph;
+  size_t count = size_t(g.size());
+
+  // Readers of each resource's old value, found in one sweep: old_of[v] is the resource whose value v still is.
+  std::vector<int> old_of(count, -1);
+  std::vector<std::vector<int>> readers(g.resources.size());
+  std::vector<std::vector<int>> assigns(g.resources.size());
+  for (int i = 0; i < g.size(); ++i) {
+    const Node& n = g[i];
+    int resource = ir::resource_of(n);
+    if (n.op->effect == Effect::read) old_of[size_t(i)] = resource;
+    if (n.op->effect == Effect::write) assigns[size_t(resource)].push_back(i);
+    for (Value v : n.inputs)
+      if (int r = old_of[size_t(v.node)]; r >= 0) {
+        readers[size_t(r)].push_back(i);
+        if (n.op->alias) old_of[size_t(i)] = r;
+      }
+  }
+  // The resources that each node's results are assigned to.
+  std::vector<std::vector<int>> assigned_to(count);
+  for (size_t r = 0; r < assigns.size(); ++r)
+    for (int a : assigns[r]) assigned_to[size_t(g[a].inputs[0].node)].push_back(int(r));
+
+  std::vector<int> key(count);  // a node runs in the gap behind this node's own place
+  std::vector<int> last_assign(g.resources.size(), -1), last_effect_read(g.resources.size(), -1);
+  int last_host = -1;
+  for (int i = 0; i < g.size(); ++i) {
+    const Node& n = g[i];
+    int earliest = -1;
+    for (Value v : n.inputs) earliest = std::max(earliest, key[size_t(v.node)]);
+    int resource = ir::resource_of(n);
+    if (n.op->effect == Effect::read) earliest = std::max(earliest, last_assign[size_t(resource)]);
+    if (n.op->effect == Effect::write) earliest = std::max({earliest, last_assign[size_t(resource)], last_effect_read[size_t(resource)]});
+    if (n.op->effect == Effect::host) earliest = std::max(earliest, last_host);
+
+    bool early = n.op->effect == Effect::read || (n.op->effect == Effect::none && (runs_nothing(n) || tiny(n)));
+    bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
+    if (update) {
+      early = true;
+      for (int r : assigned_to[size_t(i)])
+        for (int reader : readers[size_t(r)]) {
+          if (reader > i) early = false;  // the old value is still wanted later: moving up would only cost a copy
+          if (reader < i) earliest = std::max(earliest, key[size_t(reader)]);
+        }
+    }
+    key[size_t(i)] = early ? earliest : std::max(i, earliest);
+    if (n.op->effect == Effect::write) last_assign[size_t(resource)] = key[size_t(i)];
+    if (n.op->effect == Effect::read) last_effect_read[size_t(resource)] = std::max(last_effect_read[size_t(resource)], key[size_t(i)]);
+    if (n.op->effect == Effect::host) last_host = key[size_t(i)];
+  }
+  // Nodes with equal keys keep program order; one that stays at its own place comes before those that follow it there.
+  std::vector<int> order(count);
+  for (size_t i = 0; i < count; ++i) order[i] = int(i);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+    if (key[size_t(a)] != key[size_t(b)]) return key[size_t(a)] < key[size_t(b)];
+    bool own_a = key[size_t(a)] == a, own_b = key[size_t(b)] == b;
+    return own_a != own_b ? own_a : a < b;
+  });
+  return order;
+}
+
+}  // namespace lamina::compile

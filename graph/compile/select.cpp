@@ -1,0 +1,120 @@
+#include "graph/compile/select.h"
+
+#include "runtime/core/config.h"
+
+namespace lamina::compile {
+namespace {
+
+using ir::Node;
+using ir::Value;
+
+// What a launch on the null device runs: nothing.
+Kernel null_kernel() { return {.run = [](const KernelCall&) {}, .args = nullptr}; }
+
+// A section of one step, as an instruction; its operands are numbered as the node's: inputs, then results.
+Kernel section_kernel(const ir::SectionStep& step) {
+  auto table = std::make_shared<section::Table>();
+  section::Step s = step.step;
+  s.first_in = 0, s.first_out = s.ins;
+  table->steps = {s};
+  table->operands = step.operands;
+  table->codes = step.codes;
+  table->flops = step.flops;
+  return {.run = kernels::cpu::run_section, .args = std::move(table)};
+}
+
+[[noreturn]] void no_kernel(const Node& node, Device device) {
+  std::string types;
+  for (const TensorType& t : node.types) types += (types.empty() ? "" : ", ") + text(t);
+  const char* reason = device.kind == DeviceKind::cpu ? node.op->no_cpu : node.op->no_cuda;
+  throw Error(ErrorKind::device, {.what = cat(node.op->name, ": there is no kernel for ", types, " on ", device), .where = text(node.line), .why = reason ? reason : "this combination of types is not supported",
+                                  .fix = device.kind == DeviceKind::cpu ? "convert the inputs with astype" : "place it on the CPU: with lm.device(\"cpu:0\")"});
+}
+
+}  // namespace
+
+bool runs_nothing(const Node& node) {
+  static const ir::OpDef &input = ir::find_op("input"), &constant = ir::find_op("constant");
+  return node.op == &input || node.op == &constant || node.op->effect == ir::Effect::read || node.op->alias;
+}
+
+ir::SectionStep copy_step(const TensorType&) {
+  ir::SectionStep s;
+  s.step.kind = section::StepKind::copy;
+  s.step.ins = 1, s.step.outs = 1, s.step.first_out = 1;
+  s.operands = {{.buffer = 0}, {.buffer = 1}};
+  return s;
+}
+
+Kernel copy_kernel(Device device, const TensorType& type) {
+  if (device.kind == DeviceKind::null) return null_kernel();
+  if (device.kind == DeviceKind::cpu) return section_kernel(copy_step(type));
+  throw Error(ErrorKind::device, {.what = cat("there is no copy kernel on ", device), .where = "", .why = "kernels for GPUs come with the CUDA backend", .fix = "place it on the CPU"});
+}
+
+Selection select_kernels(const ir::Graph& g, const Options& options) {
+  Selection out;
+  out.graph.resources = g.resources;
+  std::vector<std::vector<Value>> moved(static_cast<size_t>(g.size()));
+  auto device_of = [&](const Node& node) { return node.device.value_or(options.device); };
+
+  auto emit = [&](auto&& self, const Node& node, std::vector<Value> in, int depth) -> std::vector<Value> {
+    Device device = device_of(node);
+    std::vector<TensorType> types;
+    for (Value v : in) types.push_back(out.graph.type(v));
+    Selected selected{.device = device, .kernel = {}, .step = {}};
+    if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
+      ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
+      ir::SectionStep step;
+      if (node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      switch (device.kind) {
+        case DeviceKind::cpu:
+          if (node.op->cpu) selected.kernel = node.op->cpu(request);
+          if (!selected.kernel && selected.step) selected.kernel = section_kernel(*selected.step);
+          break;
+        case DeviceKind::gpu:
+          if (node.op->cuda) selected.kernel = node.op->cuda(request);
+          break;
+        case DeviceKind::null:
+          selected.kernel = null_kernel();
+          break;
+      }
+      if (!selected.kernel && node.op->decompose && depth < 8) {
+        ir::Graph trial;  // the decomposition's nodes, on inputs that stand for ours
+        for (size_t i = 0; i < types.size(); ++i) trial.add_input(types[i]);
+        trial.place = {node.line, node.scope, node.device};
+        std::vector<Value> results = node.op->decompose(trial, *node.attrs, trial.inputs, node.regions);
+        std::vector<std::vector<Value>> inner(static_cast<size_t>(trial.size()));
+        for (int n = 0; n < trial.size(); ++n) {
+          if (n < int(in.size())) {
+            inner[size_t(n)] = {in[size_t(n)]};
+            continue;
+          }
+          std::vector<Value> inputs;
+          for (Value v : trial[n].inputs) inputs.push_back(inner[size_t(v.node)][size_t(v.result)]);
+          inner[size_t(n)] = self(self, trial[n], std::move(inputs), depth + 1);
+        }
+        std::vector<Value> mapped;
+        for (Value v : results) mapped.push_back(inner[size_t(v.node)][size_t(v.result)]);
+        return mapped;
+      }
+      if (!selected.kernel) no_kernel(node, device);
+    }
+    Value v = out.graph.copy(node, std::move(in));
+    out.nodes.push_back(std::move(selected));
+    std::vector<Value> results;
+    for (size_t r = 0; r < std::max<size_t>(1, node.types.size()); ++r) results.push_back({v.node, int(r)});
+    return results;
+  };
+
+  for (int i = 0; i < g.size(); ++i) {
+    std::vector<Value> in;
+    for (Value v : g[i].inputs) in.push_back(moved[size_t(v.node)][size_t(v.result)]);
+    moved[size_t(i)] = emit(emit, g[i], std::move(in), 0);
+  }
+  for (Value v : g.inputs) out.graph.inputs.push_back(moved[size_t(v.node)][size_t(v.result)]);
+  for (Value v : g.outputs) out.graph.outputs.push_back(moved[size_t(v.node)][size_t(v.result)]);
+  return out;
+}
+
+}  // namespace lamina::compile

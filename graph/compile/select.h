@@ -1,0 +1,28 @@
+// Which kernel runs each node, and whether it can be a step of a section.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "graph/compile/compile.h"
+
+namespace lamina::compile {
+
+struct Selected {
+  Device device;
+  Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing
+  std::optional<ir::SectionStep> step;
+};
+struct Selection {
+  ir::Graph graph;              // nodes that have no kernel replaced by their decompositions
+  std::vector<Selected> nodes;  // one per node of it
+};
+Selection select_kernels(const ir::Graph& g, const Options& options);
+
+// Whether a node runs nothing: input, constant, read, or another view of its input.
+bool runs_nothing(const ir::Node& node);
+
+// A kernel that copies a view of any strides into a contiguous one.
+Kernel copy_kernel(Device device, const TensorType& type);
+ir::SectionStep copy_step(const TensorType& type);
+
+}  // namespace lamina::compile

@@ -1,0 +1,78 @@
+// The planned program of the benchmark's training step.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
+#include "graph/passes/pipeline.h"
+#include "tests/graph/compile/run.h"
+#include "tests/graph/hundred_layers.h"
+
+namespace lamina::tests {
+namespace {
+
+compile::Options on(const char* device, int threads = 1) {
+  return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = threads};
+}
+
+TEST(HundredLayersProgram, IsOneSectionOnAnH100) {
+  HundredLayers model = hundred_layers();
+  auto program = compile::compile(passes::optimize(model.graph).graph, on("null:h100"));
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  EXPECT_GE(program->instructions[0].section_steps, 302);
+}
+
+TEST(HundredLayersProgram, IsOneSectionOnACpu) {
+  HundredLayers model = hundred_layers();
+  for (int threads : {1, 2}) {
+    auto program = compile::compile(passes::optimize(model.graph).graph, on("cpu:0", threads));
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    EXPECT_EQ(program->instructions[0].detail.find("copy"), std::string::npos) << "a weight's new value is made in its own memory\n" << program->instructions[0].detail;
+    size_t barriers = 0;
+    for (size_t at = 0; (at = program->instructions[0].detail.find("| barrier", at)) != std::string::npos; ++at) ++barriers;
+    EXPECT_LE(barriers, 12u) << program->instructions[0].detail;  // the chain of layers needs none
+  }
+}
+
+// Four layers instead of a hundred: short enough to read, and compared letter by letter. LAMINA_UPDATE_TEXTS=1 writes the file anew.
+TEST(HundredLayersProgram, HasThisText) {
+  HundredLayers model = hundred_layers({.layers = 4});
+  std::string text = program_text(passes::optimize(model.graph).graph, on("null:h100"));
+  std::string path = std::string(LAMINA_SOURCE_DIR) + "/tests/graph/compile/four_layers_h100.txt";
+  if (std::getenv("LAMINA_UPDATE_TEXTS")) std::ofstream(path) << text;
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << path;
+  std::stringstream want;
+  want << file.rdbuf();
+  EXPECT_EQ(text, want.str());
+}
+
+TEST(HundredLayersProgram, TrainsAsThePlainReadingOfTheGraphDoes) {
+  HundredLayers model = hundred_layers();
+  std::vector<Tensor> batch = random_batch(model, 3);
+  Resources wanted = initial_values(model, Initializer::looks_linear, 3);
+  std::vector<Tensor> loss = evaluate(model.graph, batch, &wanted);
+  ir::Graph optimized = passes::optimize(model.graph).graph;
+  Resources first;
+  for (int threads : {1, 2, 3}) {
+    Resources state = initial_values(model, Initializer::looks_linear, 3);
+    std::vector<Tensor> got = run_program(optimized, batch, &state, on("cpu:0", threads));
+    EXPECT_NEAR(got[0].at(0), loss[0].at(0), 1e-5 * std::abs(loss[0].at(0)));
+    for (int w : model.weights) {
+      double moved = 0, wrong = 0;
+      Tensor before = initial_values(model, Initializer::looks_linear, 3).at(w);
+      for (int64_t i = 0; i < before.size(); ++i) {
+        double step = wanted.at(w).at(i) - before.at(i), error = state.at(w).at(i) - wanted.at(w).at(i);
+        moved += step * step, wrong += error * error;
+      }
+      EXPECT_GT(moved, 0) << w;
+      EXPECT_LT(std::sqrt(wrong), 2e-3 * std::sqrt(moved)) << "resource " << w;
+    }
+    if (threads == 1) first = state;
+    for (auto& [r, value] : first) EXPECT_TRUE(state.at(r).same_bits(value)) << threads << " threads give other bits in resource " << r;
+  }
+}
+
+}  // namespace
+}  // namespace lamina::tests

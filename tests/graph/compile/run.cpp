@@ -1,0 +1,43 @@
+#include "tests/graph/compile/run.h"
+
+#include <cstring>
+
+namespace lamina::tests {
+namespace {
+
+BufferRef buffer_of(const Tensor& t) { return copy_from_host({}, t.raw(), t.byte_count()); }
+
+Tensor tensor_of(const TensorType& type, const BufferRef& buffer) {
+  Tensor t(type);
+  copy_to_host(t.raw(), buffer, 0, t.byte_count());
+  return t;
+}
+
+}  // namespace
+
+std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& inputs, Resources* resources, const compile::Options& options, int times) {
+  exec::Executor executor(compile::compile(g, options));
+  std::vector<std::unique_ptr<exec::VariableState>> states;
+  std::vector<exec::VariableState*> variables;
+  for (size_t r = 0; r < g.resources.size(); ++r) {
+    states.push_back(std::make_unique<exec::VariableState>());
+    states.back()->type = g.resources[r].type;
+    states.back()->name = g.resources[r].name;
+    states.back()->device = r < options.variable_devices.size() ? options.variable_devices[r] : options.device;
+    if (resources && resources->contains(int(r))) states.back()->buffer = buffer_of(resources->at(int(r)));
+    variables.push_back(states.back().get());
+  }
+  std::vector<BufferRef> in, out;
+  for (const Tensor& t : inputs) in.push_back(buffer_of(t));
+  for (int i = 0; i < times; ++i) out = executor.run(in, variables);
+  std::vector<Tensor> results;
+  for (size_t o = 0; o < out.size(); ++o) results.push_back(tensor_of(executor.program().outputs[o], out[o]));
+  if (resources)
+    for (size_t r = 0; r < states.size(); ++r)
+      if (states[r]->buffer) (*resources)[int(r)] = tensor_of(states[r]->type, states[r]->buffer);
+  return results;
+}
+
+std::string program_text(const ir::Graph& g, const compile::Options& options) { return exec::print(*compile::compile(g, options)); }
+
+}  // namespace lamina::tests
