@@ -1,0 +1,259 @@
+#include "graph/frontend/concrete_function.h"
+
+#include <array>
+#include <chrono>
+
+#include "graph/compile/compile.h"
+#include "graph/frontend/eager.h"
+#include "graph/frontend/plan.h"
+#include "graph/frontend/tape_record.h"
+#include "graph/ops/ops.h"
+
+namespace lamina {
+namespace {
+
+constexpr size_t kMostPlans = 64;
+
+double microseconds_since(std::chrono::steady_clock::time_point start) { return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count(); }
+
+TensorSpec spec_of(const ir::Graph& g, ir::Value v) {
+  std::string name;
+  if (g[v].op == &ops::def::input) name = ir::attrs_of<ir::InputAttrs>(*g[v].attrs).name;
+  return {g.type(v).shape, g.type(v).dtype, name};
+}
+
+// A few values on the stack, more on the heap.
+template <class T, size_t N>
+class Small {
+ public:
+  explicit Small(size_t size) {
+    if (size > N) many_.resize(size);
+    span_ = size > N ? std::span<T>(many_) : std::span<T>(few_.data(), size);
+  }
+  Small(const Small&) = delete;
+  T& operator[](size_t i) { return span_[i]; }
+  std::span<T> span() { return span_; }
+
+ private:
+  std::array<T, N> few_{};
+  std::vector<T> many_;
+  std::span<T> span_;
+};
+
+}  // namespace
+
+Dim any_length() { return Dim::symbol("any"); }
+
+std::string TensorSpec::str() const { return cat("TensorSpec(shape=", shape_text(shape), ", dtype=", numpy_name(dtype), name.empty() ? "" : cat(", name='", name, "'"), ")"); }
+
+ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string name, size_t arguments, std::vector<int> argument_resources, std::shared_ptr<void> structure, double trace_microseconds)
+    : name_(std::move(name)), device_(trace->device), graph_(std::move(trace->graph)), arguments_(arguments), variables_(trace->variables), argument_resources_(std::move(argument_resources)),
+      captures_(trace->captures), structure_(std::move(structure)), trace_microseconds_(trace_microseconds) {
+  graph_.place = {};
+  for (ir::Value input : graph_.inputs) input_devices_.push_back(graph_[input].device.value_or(device_));
+  for (size_t i = 0; i < captures_.size(); ++i) input_devices_[arguments_ + i] = captures_[i].device();
+  for (const Variable& v : variables_) variable_devices_.push_back(v.device());
+  for (size_t i = 0; i < arguments_; ++i) {
+    const Shape& shape = graph_.type(graph_.inputs[i]).shape;
+    for (size_t axis = 0; axis < shape.size(); ++axis)
+      if (!shape[axis].known()) open_dims_.emplace_back(int(i), int(axis));
+  }
+}
+ConcreteFunction::~ConcreteFunction() = default;
+
+std::vector<TensorSpec> ConcreteFunction::inputs() const {
+  std::vector<TensorSpec> out;
+  for (size_t i = 0; i < arguments_; ++i) out.push_back(spec_of(graph_, graph_.inputs[i]));
+  return out;
+}
+std::vector<TensorSpec> ConcreteFunction::outputs() const {
+  std::vector<TensorSpec> out;
+  for (ir::Value v : graph_.outputs) out.push_back({graph_.type(v).shape, graph_.type(v).dtype, ""});
+  return out;
+}
+
+void ConcreteFunction::check(std::span<const Tensor> arguments, std::span<const Variable> variables) const {
+  auto refuse = [&](std::string what, std::string wanted, std::string given) {
+    throw Error(ErrorKind::signature, {.what = cat(name_, ": ", what), .where = "", .why = cat("this graph takes ", wanted, ", it was given ", given), .fix = "pass what it was traced for, or call the function, which traces again"});
+  };
+  if (arguments.size() != arguments_ || variables.size() != argument_resources_.size())
+    refuse("a wrong number of arguments", cat(arguments_, " tensors and ", argument_resources_.size(), " Variables"), cat(arguments.size(), " and ", variables.size()));
+  DimBindings lengths;
+  for (size_t i = 0; i < arguments_; ++i) {
+    const TensorSpec want = spec_of(graph_, graph_.inputs[i]);
+    const TensorType& given = arguments[i].type();
+    bool fits = want.dtype == given.dtype && want.shape.size() == given.rank();
+    for (size_t d = 0; fits && d < want.shape.size(); ++d) fits = want.shape[d] == given.shape[d] || (!want.shape[d].known() && (!given.shape[d].known() || match(want.shape[d], given.shape[d].number(), lengths)));
+    if (!fits) refuse(cat("argument ", i, want.name.empty() ? "" : cat(" ('", want.name, "')"), " does not fit"), want.str(), TensorSpec{given.shape, given.dtype, ""}.str());
+  }
+  for (size_t i = 0; i < variables.size(); ++i) {
+    const int resource = argument_resources_[i];
+    if (resource >= 0 && !(variables[i].type() == variables_[size_t(resource)].type()))
+      refuse(cat("Variable argument ", i, " does not fit"), cat("a Variable of ", variables_[size_t(resource)].type()), cat(variables[i].type()));
+  }
+}
+
+std::vector<Tensor> ConcreteFunction::call(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at) {
+  check(arguments, variables);
+  return call_matched(arguments, variables, at);
+}
+
+std::vector<Variable> ConcreteFunction::bound(std::span<const Variable> arguments) const {
+  std::vector<Variable> out = variables_;
+  for (size_t i = 0; i < arguments.size(); ++i)
+    if (argument_resources_[i] >= 0) out[size_t(argument_resources_[i])] = arguments[i];
+  return out;
+}
+
+std::vector<Tensor> ConcreteFunction::call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at) {
+  if (Trace* trace = Trace::current()) {
+    std::vector<Tensor> inputs(arguments.begin(), arguments.end());
+    inputs.insert(inputs.end(), captures_.begin(), captures_.end());
+    std::vector<TensorType> types;
+    for (const Tensor& t : inputs) types.push_back(t.type());
+    // A graph that was traced in terms of the caller's unknown lengths fits as it is.
+    bool same = true;
+    for (auto [argument, axis] : open_dims_) same &= types[size_t(argument)] == graph_.type(graph_.inputs[size_t(argument)]);
+    if (same) return trace->inline_graph(graph_, inputs, bound(variables), at);
+    return trace->inline_graph(ir::specialize(graph_, ir::bind_dims(graph_, types)), inputs, bound(variables), at);
+  }
+  if (recording() && tape_wants(arguments, variables)) return replay(arguments, variables);
+  if (Plan* plan = only_plan_.load(std::memory_order_acquire)) return run(*plan, arguments, variables);
+  std::shared_ptr<Plan> plan = plan_for(arguments);
+  return run(*plan, arguments, variables);
+}
+
+std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables) {
+  Small<BufferRef, 8> inputs(arguments.size() + captures_.size());
+  for (size_t i = 0; i < arguments.size(); ++i) {
+    const TensorData& t = *arguments[i].handle();
+    if (!t.buffer) arguments[i].concrete("the value");  // throws
+    inputs[i] = t.device == input_devices_[i] ? t.buffer : arguments[i].to(input_devices_[i]).buffer();
+  }
+  for (size_t i = 0; i < captures_.size(); ++i) inputs[arguments.size() + i] = captures_[i].buffer();
+  // The graph's own Variables, with those of this call in the arguments' places.
+  std::span<exec::VariableState* const> states = plan.states;
+  Small<exec::VariableState*, 8> patched(variables.empty() ? 0 : plan.states.size());
+  if (!variables.empty()) {
+    std::copy(plan.states.begin(), plan.states.end(), patched.span().begin());
+    for (size_t i = 0; i < variables.size(); ++i)
+      if (argument_resources_[i] >= 0) patched[size_t(argument_resources_[i])] = &variables[i].state();
+    states = patched.span();
+  }
+  const bool timed = plan.runs.fetch_add(1, std::memory_order_relaxed) % 16 == 0;
+  const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+  std::vector<BufferRef> buffers = plan.executor.run(inputs.span(), states);
+  if (timed) plan.microseconds.store(microseconds_since(start), std::memory_order_relaxed);
+  std::vector<Tensor> out;
+  out.reserve(buffers.size());
+  for (size_t i = 0; i < buffers.size(); ++i) out.emplace_back(std::move(buffers[i]), plan.outputs[i]);
+  return out;
+}
+
+std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(std::span<const Tensor> arguments) {
+  std::vector<int64_t> lengths;
+  for (auto [argument, axis] : open_dims_) lengths.push_back(arguments[size_t(argument)].shape()[size_t(axis)].number());
+  std::lock_guard lock(mutex_);
+  for (auto at = plans_.begin(); at != plans_.end(); ++at)
+    if (at->first == lengths) {
+      plans_.splice(plans_.begin(), plans_, at);
+      return at->second;
+    }
+  std::shared_ptr<Plan> plan = make_plan(arguments);
+  plans_.emplace_front(std::move(lengths), plan);
+  if (plans_.size() > kMostPlans) plans_.pop_back();
+  if (open_dims_.empty()) only_plan_.store(plan.get(), std::memory_order_release);
+  return plan;
+}
+
+const passes::Optimized& ConcreteFunction::optimized() {
+  if (!optimized_) {
+    const auto start = std::chrono::steady_clock::now();
+    optimized_ = std::make_unique<passes::Optimized>(passes::optimize(graph_));
+    optimize_microseconds_ = microseconds_since(start);
+  }
+  return *optimized_;
+}
+
+std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(std::span<const Tensor> arguments) {
+  const ir::Graph& g = optimized().graph;
+  const auto start = std::chrono::steady_clock::now();
+  const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0};
+  std::shared_ptr<const exec::Program> program;
+  if (open_dims_.empty()) {
+    program = compile::compile(g, options);
+  } else {
+    std::vector<TensorType> types;
+    for (const Tensor& t : arguments) types.push_back(t.type());
+    for (const Tensor& t : captures_) types.push_back(t.type());
+    program = compile::compile(ir::specialize(g, ir::bind_dims(graph_, types)), options);
+  }
+  auto plan = std::make_shared<Plan>(program);
+  for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
+  for (const Variable& v : variables_) plan->states.push_back(&v.state());
+  plan->compile_microseconds = microseconds_since(start);
+  return plan;
+}
+
+int ConcreteFunction::plan_count() const {
+  std::lock_guard lock(const_cast<std::mutex&>(mutex_));
+  return int(plans_.size());
+}
+
+const ir::Graph& ConcreteFunction::optimized_graph() {
+  std::lock_guard lock(mutex_);
+  return optimized().graph;
+}
+
+// Whether a GradientTape outside of any trace must see what this call does.
+bool ConcreteFunction::tape_wants(std::span<const Tensor> arguments, std::span<const Variable> variables) const {
+  for (auto& tape : thread_tapes()) {
+    if (tape->trace || !tape->listens()) continue;
+    for (const Tensor& t : arguments)
+      if (tape->tracks(t)) return true;
+    for (const Tensor& t : captures_)
+      if (tape->tracks(t)) return true;
+    for (const Variable& v : variables_)
+      if (tape->wants(v)) return true;
+    for (const Variable& v : variables)
+      if (tape->wants(v)) return true;
+  }
+  return false;
+}
+
+// Runs the traced graph op by op, so that a tape around the call records it.
+std::vector<Tensor> ConcreteFunction::replay(std::span<const Tensor> arguments, std::span<const Variable> variables) {
+  const std::vector<Variable> resources = bound(variables);
+  std::vector<std::vector<Tensor>> values(size_t(graph_.size()));
+  for (size_t i = 0; i < graph_.inputs.size(); ++i) values[size_t(graph_.inputs[i].node)] = {i < arguments_ ? arguments[i] : captures_[i - arguments_]};
+  ir::Graph specialized;
+  const ir::Graph* g = &graph_;
+  if (!open_dims_.empty()) {
+    std::vector<TensorType> types;
+    for (ir::Value v : graph_.inputs) types.push_back(values[size_t(v.node)][0].type());
+    specialized = ir::specialize(graph_, ir::bind_dims(graph_, types));
+    g = &specialized;
+  }
+  std::vector<Tensor> in;
+  for (int n = 0; n < g->size(); ++n) {
+    const ir::Node& node = (*g)[n];
+    const int resource = ir::resource_of(node);
+    if (node.op == &ops::def::input) continue;
+    if (const ir::Literal* literal = ir::constant_value(*g, {n, 0})) {
+      values[size_t(n)] = {tensor_of(*literal)};
+    } else if (node.op == &ops::def::read) {
+      values[size_t(n)] = {resources[size_t(resource)].read(node.line)};
+    } else if (node.op == &ops::def::assign) {
+      resources[size_t(resource)].assign(values[size_t(node.inputs[0].node)][size_t(node.inputs[0].result)]);
+    } else {
+      in.clear();
+      for (ir::Value v : node.inputs) in.push_back(values[size_t(v.node)][size_t(v.result)]);
+      values[size_t(n)] = apply(*node.op, node.attrs, in, node.line, node.regions);
+    }
+  }
+  std::vector<Tensor> out;
+  for (ir::Value v : graph_.outputs) out.push_back(values[size_t(v.node)][size_t(v.result)]);
+  return out;
+}
+
+}  // namespace lamina

@@ -1,0 +1,66 @@
+#include "graph/frontend/device.h"
+
+#include <atomic>
+#include <optional>
+
+#include "graph/frontend/variable.h"
+#include "runtime/device/backend.h"
+
+namespace lamina {
+namespace {
+thread_local std::optional<Device> scope;
+std::atomic<bool> eager_functions{false};
+
+Device first_choice() {
+  static const Device device = backend_of(DeviceKind::gpu).device_count() > 0 ? Device{DeviceKind::gpu, 0, 0} : Device{};
+  return device;
+}
+}  // namespace
+
+DeviceScope::DeviceScope(Device device) : before_(scope.value_or(Device{})), had_one_(scope.has_value()) {
+  if (device != before_) require_device(device);
+  scope = device;
+}
+DeviceScope::DeviceScope(const std::string& device) : DeviceScope(parse_device(device)) {}
+DeviceScope::~DeviceScope() {
+  if (had_one_) scope = before_;
+  else scope.reset();
+}
+
+bool in_device_scope() { return scope.has_value(); }
+Device default_device() { return scope ? *scope : first_choice(); }
+
+std::vector<std::string> list_devices(const std::string& kind) {
+  std::vector<std::string> out;
+  if (!kind.empty() && kind != "cpu" && kind != "gpu") throw unknown_name("device kind", kind, {"cpu", "gpu"});
+  for (DeviceKind k : {DeviceKind::cpu, DeviceKind::gpu}) {
+    if (!kind.empty() && kind != (k == DeviceKind::cpu ? "cpu" : "gpu")) continue;
+    for (int i = 0; i < backend_of(k).device_count(); ++i) out.push_back(text(Device{k, 0, int16_t(i)}));
+  }
+  return out;
+}
+
+std::string device_of(const Tensor& t) { return text(t.device()); }
+std::string device_of(const Variable& v) { return text(v.device()); }
+
+void synchronize() {
+  for (DeviceKind kind : {DeviceKind::cpu, DeviceKind::gpu}) {
+    Backend& backend = backend_of(kind);
+    for (int i = 0; i < backend.device_count(); ++i) {
+      Stream stream = backend.default_stream(Device{kind, 0, int16_t(i)});
+      backend.synchronize(stream);
+    }
+  }
+}
+
+namespace config {
+void run_functions_eagerly(bool on) { eager_functions = on; }
+bool functions_run_eagerly() { return eager_functions.load(std::memory_order_relaxed); }
+}  // namespace config
+
+namespace cuda {
+bool is_available() { return backend_of(DeviceKind::gpu).device_count() > 0; }
+std::string why_unavailable() { return backend_of(DeviceKind::gpu).unavailable_reason(); }
+}  // namespace cuda
+
+}  // namespace lamina

@@ -1,0 +1,51 @@
+// Where tensors are made and ops run, waiting for devices, and the switches that concern functions.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "graph/frontend/tensor.h"
+#include "runtime/device/device.h"
+
+namespace lamina {
+
+// Until it is destroyed, this thread's tensors, Variables and ops are placed on `device`. Throws device when there is none.
+class LAMINA_API DeviceScope {
+ public:
+  explicit DeviceScope(Device device);
+  explicit DeviceScope(const std::string& device);  // "gpu:0", "cpu:1"
+  ~DeviceScope();
+  DeviceScope(const DeviceScope&) = delete;
+  DeviceScope& operator=(const DeviceScope&) = delete;
+
+ private:
+  Device before_;
+  bool had_one_;
+};
+
+LAMINA_API Device default_device();                 // the innermost DeviceScope's, else the first GPU, else cpu:0
+LAMINA_API bool in_device_scope();
+// The devices of one kind ("cpu", "gpu"), or of both when it is empty: {"gpu:0"}.
+LAMINA_API std::vector<std::string> list_devices(const std::string& kind = "");
+LAMINA_API std::string device_of(const Tensor& t);
+LAMINA_API std::string device_of(const Variable& v);
+// Waits until all that this process has started on its devices has finished; throws the first error.
+LAMINA_API void synchronize();
+// f() with tensors, Variables and ops placed on `device`.
+template <class F>
+decltype(auto) with_device(const std::string& device, F&& f) {
+  DeviceScope scope(device);
+  return f();
+}
+
+namespace config {
+// When on, calls of lm::function objects run their bodies eagerly, graphs made before included. For debugging.
+LAMINA_API void run_functions_eagerly(bool on);
+LAMINA_API bool functions_run_eagerly();
+}  // namespace config
+
+namespace cuda {
+LAMINA_API bool is_available();
+LAMINA_API std::string why_unavailable();  // "" when it is available
+}  // namespace cuda
+
+}  // namespace lamina

@@ -1,0 +1,187 @@
+#include "graph/frontend/function.h"
+
+#include <algorithm>
+#include <chrono>
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/signature.h"
+#include "graph/frontend/trace_turn.h"
+
+namespace lamina {
+namespace {
+std::atomic<void (*)()> garbage_collector{nullptr};
+std::atomic<void (*)(const std::string&, int, const TraceRecord&)> retrace_observer{nullptr};
+}  // namespace
+void set_garbage_collector(void (*collect)()) { garbage_collector = collect; }
+void set_retrace_observer(void (*observe)(const std::string&, int, const TraceRecord&)) { retrace_observer = observe; }
+
+struct Function::Entry {
+  Signature signature;
+  std::shared_ptr<ConcreteFunction> graph;
+  Entry* next = nullptr;
+};
+
+// The table only grows while the Function lives, so readers need no lock.
+struct Function::Data {
+  static constexpr size_t kBuckets = 64;
+  FunctionOptions options;
+  std::atomic<Entry*> buckets[kBuckets] = {};
+  std::mutex mutex;  // of what follows
+  std::vector<std::unique_ptr<Entry>> entries;
+  std::vector<TraceRecord> records;
+  TraceTurn::State turn;
+  std::vector<std::pair<std::thread::id, const Signature*>> tracing;
+
+  ConcreteFunction* find(SignatureView& wanted, const Arguments& arguments) const {
+    for (;;) {
+      const Entry* e = buckets[wanted.hash % kBuckets].load(std::memory_order_acquire);
+      while (e && !wanted.matches(e->signature)) e = e->next;
+      if (!e) return nullptr;
+      if (arguments.variables.empty() || !wanted.bind(*e->graph)) return e->graph.get();
+    }
+  }
+  ConcreteFunction& insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record);
+  ConcreteFunction& trace(const SignatureView& view, const Arguments& arguments, const TracedBody& body);
+  void check_created(const Trace& trace, bool first_trace) const;
+  std::string cause(const Signature& now) const;
+};
+
+Function::Function(FunctionOptions options) : data_(std::make_shared<Data>()) { data_->options = std::move(options); }
+
+ConcreteFunction* Function::find(const Arguments& arguments) const {
+  SignatureView view(arguments, data_->options);
+  return data_->find(view, arguments);
+}
+
+ConcreteFunction& Function::get(const Arguments& arguments, const TracedBody& body) {
+  Data& d = *data_;
+  SignatureView view(arguments, d.options);
+  view.check(d.options);
+  if (ConcreteFunction* found = d.find(view, arguments)) return *found;
+  TraceTurn turn(d.turn);
+  ConcreteFunction* found = d.find(view, arguments);
+  return found ? *found : d.trace(view, arguments, body);
+}
+
+ConcreteFunction& Function::Data::insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record) {
+  std::lock_guard lock(mutex);
+  auto entry = std::make_unique<Entry>(Entry{std::move(signature), std::move(graph), nullptr});
+  std::atomic<Entry*>& bucket = buckets[entry->signature.hash % kBuckets];
+  entry->next = bucket.load(std::memory_order_relaxed);
+  bucket.store(entry.get(), std::memory_order_release);
+  entries.push_back(std::move(entry));
+  records.push_back(std::move(record));
+  return *entries.back()->graph;
+}
+
+ConcreteFunction& Function::Data::trace(const SignatureView& view, const Arguments& arguments, const TracedBody& body) {
+  Signature signature = view.keep();
+  const std::string line = text(arguments.at.line());
+  size_t traced;
+  {
+    std::lock_guard lock(mutex);
+    traced = entries.size();
+    for (auto& [thread, running] : tracing)
+      if (thread == std::this_thread::get_id() && view.matches(*running))
+        throw Error(ErrorKind::conversion, {.what = cat(options.name, ": it calls itself with the same signature while it is traced"), .where = line, .why = "a traced function is unrolled, and this call has no end",
+                                            .fix = "end the recursion with a Python value that changes, or use a loop"});
+    if (int(traced) >= options.trace_limit)
+      throw Error(ErrorKind::retrace, {.what = cat(options.name, ": it was traced ", traced, traced == 1 ? " time" : " times", ", which is the limit"), .where = line, .why = cat("each call with a new signature traces again; the last time ", cause(signature)),
+                                       .fix = "pass changing numbers as tensors, give an input_signature with open dimensions, or raise the limit"});
+    tracing.emplace_back(std::this_thread::get_id(), &signature);
+  }
+  struct Finally {
+    Data& data;
+    const Signature* signature;
+    ~Finally() {
+      std::lock_guard lock(data.mutex);
+      std::erase_if(data.tracing, [&](auto& one) { return one.second == signature; });
+    }
+  } finally{*this, &signature};
+
+  const auto start = std::chrono::steady_clock::now();
+  auto trace = std::make_shared<Trace>(options.name, view.device);
+  std::vector<Tensor> inputs;
+  for (size_t i = 0; i < arguments.tensors.size(); ++i) {
+    const std::string name = i < options.argument_names.size() ? options.argument_names[i] : "";
+    inputs.push_back(trace->add_input(view.traced_type(i, options), name));
+  }
+  const std::vector<Variable> variables = view.stand_ins();
+  std::vector<Tensor> results;
+  Traced traced_body;
+  {
+    TraceScope scope(trace);
+    traced_body = body(inputs, variables);
+    for (size_t i = 0; i < traced_body.outputs.size(); ++i) {
+      if (!traced_body.outputs[i].defined())
+        throw Error(ErrorKind::invalid_argument, {.what = cat(options.name, ": result ", i, " is an empty Tensor"), .where = line, .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor", .fix = "return tensors that have values"});
+      trace->graph.outputs.push_back(trace->value_of(traced_body.outputs[i], arguments.at));
+    }
+  }
+  traced_body.outputs.clear();
+  check_created(*trace, traced == 0);
+  trace->created.clear();
+  std::vector<int> resources;
+  for (const Variable& v : variables) {
+    auto at = std::find_if(trace->variables.begin(), trace->variables.end(), [&](const Variable& other) { return other.same(v); });
+    resources.push_back(at == trace->variables.end() ? -1 : int(at - trace->variables.begin()));
+  }
+  const double microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+  auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources), std::move(traced_body.structure), microseconds);
+
+  TraceRecord record{signature.text(options), traced ? cause(signature) : "", arguments.at.line(), microseconds};
+  ConcreteFunction& inserted = insert(Signature(signature), std::move(graph), record);
+  if (auto observe = retrace_observer.load(); observe && traced) observe(options.name, int(traced) + 1, record);
+  return inserted;
+}
+
+// A Variable that only the graph holds would be made anew by every call of the function, had it not been traced.
+void Function::Data::check_created(const Trace& trace, bool first_trace) const {
+  auto only_the_graph = [&](const Trace::Created& c) {
+    long held = 0;
+    for (auto& other : trace.created) held += other.variable.same(c.variable);
+    for (const Variable& v : trace.variables) held += v.same(c.variable);
+    return c.variable.handle().use_count() <= held;
+  };
+  for (const Trace::Created& c : trace.created) {
+    if (first_trace && !only_the_graph(c)) continue;
+    if (first_trace)
+      if (auto collect = garbage_collector.load()) {
+        collect();
+        if (!only_the_graph(c)) continue;
+      }
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(options.name, ": it tried to create Variables on a non-first call: '", c.variable.name(), "' is ", first_trace ? "held by nothing but its graph" : "made although the function was traced before"),
+                 .where = text(c.line),
+                 .why = first_trace ? "a traced function makes its state once; a Variable that nobody keeps would be made anew at every call"
+                                    : "state may only be created on the first call of a traced function",
+                 .fix = "1. pass the Variable as an argument, 2. make it outside and use it in the function, or 3. keep it in an attribute made on the first call only (if self.v is None: self.v = lm.Variable(...))"});
+  }
+}
+
+std::string Function::Data::cause(const Signature& now) const {
+  if (entries.empty()) return "";
+  return now.difference(entries.back()->signature, options);
+}
+
+int Function::trace_count() const {
+  std::lock_guard lock(data_->mutex);
+  return int(data_->entries.size());
+}
+std::vector<TraceRecord> Function::traces() const {
+  std::lock_guard lock(data_->mutex);
+  return data_->records;
+}
+std::vector<std::shared_ptr<ConcreteFunction>> Function::concrete_functions() const {
+  std::lock_guard lock(data_->mutex);
+  std::vector<std::shared_ptr<ConcreteFunction>> out;
+  for (auto& e : data_->entries) out.push_back(e->graph);
+  return out;
+}
+const FunctionOptions& Function::options() const { return data_->options; }
+std::string Function::str() const {
+  const int graphs = trace_count();
+  return cat("<lm.Function ", options().name, ", ", graphs, graphs == 1 ? " graph>" : " graphs>");
+}
+
+}  // namespace lamina

@@ -1,0 +1,188 @@
+#include "graph/frontend/op_functions.h"
+
+#include <array>
+
+#include "graph/frontend/eager.h"
+#include "graph/ops/ops.h"
+
+namespace lamina {
+namespace def = ops::def;
+namespace {
+
+Tensor unary(const ir::OpDef& op, const Operand& x, ir::AttrsRef attrs = nullptr) {
+  if (x.is_tensor()) return apply_one(op, std::move(attrs), std::span(&x.tensor(), 1), x.at());
+  return apply_one(op, std::move(attrs), std::array{x.resolve()}, x.at());
+}
+Tensor binary(const ir::OpDef& op, const Operand& a, const Operand& b) {
+  auto [left, right] = resolve_pair(op.name, a, b);
+  std::array<Tensor, 2> in{std::move(left), std::move(right)};
+  return apply_one(op, nullptr, in, a.at());
+}
+Tensor reduce(const ir::OpDef& op, const Operand& x, const Axes& axes, bool keepdims) {
+  return unary(op, x, ir::make_attrs(ops::ReduceAttrs{axes, keepdims}));
+}
+int rank_of(const Operand& x) { return x.is_tensor() ? x.tensor().rank() : 0; }
+
+}  // namespace
+
+#define LAMINA_UNARY(name) \
+  Tensor name(const Operand& x) { return unary(def::name, x); }
+#define LAMINA_BINARY(name) \
+  Tensor name(const Operand& a, const Operand& b) { return binary(def::name, a, b); }
+LAMINA_FOR_UNARY(LAMINA_UNARY)
+LAMINA_FOR_BINARY(LAMINA_BINARY)
+#undef LAMINA_UNARY
+#undef LAMINA_BINARY
+
+Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
+  auto [yes, no] = resolve_pair("where", a, b);
+  return apply_one(def::where, nullptr, std::array{condition.resolve(), std::move(yes), std::move(no)}, condition.at());
+}
+
+Tensor astype(const Operand& x, DType dtype) {
+  if (x.is_tensor() && x.tensor().dtype() == dtype) return x.tensor();
+  return unary(def::astype, x, ir::make_attrs(ops::DTypeAttrs{dtype}));
+}
+
+Tensor clip(const Operand& x, const Operand& low, const Operand& high) { return Operand(minimum(maximum(x, low), high), x.at()).tensor(); }
+
+Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpose_b) {
+  static const ir::AttrsRef attrs[] = {ir::make_attrs(ops::MatmulAttrs{false, false}), ir::make_attrs(ops::MatmulAttrs{false, true}),
+                                       ir::make_attrs(ops::MatmulAttrs{true, false}), ir::make_attrs(ops::MatmulAttrs{true, true})};
+  auto [left, right] = resolve_pair("matmul", a, b);
+  if (left.rank() == 0 || right.rank() == 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("matmul: ", left.type(), " and ", right.type(), " are not matrices"), .where = text(a.at().line()), .why = "a tensor without axes has no rows and columns", .fix = "multiply by a scalar with *"});
+  const bool row = left.rank() == 1, column = right.rank() == 1;
+  if (row) left = expand_dims(Operand(left, a.at()), 0), transpose_a = false;
+  if (column) right = expand_dims(Operand(right, b.at()), 1), transpose_b = false;
+  Tensor y = apply_one(def::matmul, attrs[transpose_a * 2 + transpose_b], std::array{std::move(left), std::move(right)}, a.at());
+  if (!row && !column) return y;
+  Shape shape = y.shape();
+  if (column) shape.pop_back();
+  if (row) shape.erase(shape.end() - (column ? 1 : 2));
+  return reshape_to(Operand(y, a.at()), shape);
+}
+
+Tensor sum(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::sum, x, axes, keepdims); }
+Tensor mean(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::mean, x, axes, keepdims); }
+Tensor max(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::max, x, axes, keepdims); }
+Tensor min(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::min, x, axes, keepdims); }
+Tensor argmax(const Operand& x, int axis, bool keepdims) { return unary(def::argmax, x, ir::make_attrs(ops::ArgmaxAttrs{axis, keepdims})); }
+
+Tensor argmin(const Operand& x, int axis, bool keepdims) {
+  Tensor t = x.resolve();
+  const Operand in(t, x.at());
+  switch (t.dtype()) {  // the order turned round, without overflow
+    case DType::boolean: return argmax(Operand(logical_not(in), x.at()), axis, keepdims);
+    case DType::u8: return argmax(Operand(sub(Operand(255, x.at()), in), x.at()), axis, keepdims);
+    default: break;
+  }
+  return argmax(Operand(is_floating(t.dtype()) ? neg(in) : sub(Operand(-1, x.at()), in), x.at()), axis, keepdims);
+}
+
+Tensor gather(const Operand& x, const Operand& indices, int axis, int batch_axes) {
+  return apply_one(def::gather, ir::make_attrs(ops::GatherAttrs{axis, batch_axes}), std::array{x.resolve(), indices.resolve()}, x.at());
+}
+Tensor one_hot(const Operand& labels, int64_t classes, DType dtype) { return unary(def::one_hot, labels, ir::make_attrs(ops::OneHotAttrs{classes, dtype})); }
+
+Tensor softmax(const Operand& x, int axis) { return unary(def::softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
+Tensor log_softmax(const Operand& x, int axis) { return unary(def::log_softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
+Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels) { return apply(def::sparse_cross_entropy, nullptr, std::array{logits.resolve(), labels.resolve()}, logits.at())[0]; }
+
+Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets) {
+  const CallSite at = logits.at();
+  return neg(Operand(sum(Operand(mul(Operand(log_softmax(logits), at), targets), at), {-1}), at));
+}
+Tensor categorical_cross_entropy(const Operand& probabilities, const Operand& targets) {
+  const CallSite at = probabilities.at();
+  Tensor total = sum(probabilities, {-1}, true);
+  Tensor p = clip(Operand(div(probabilities, Operand(total, at)), at), Operand(1e-7, at), Operand(1 - 1e-7, at));
+  return neg(Operand(sum(Operand(mul(Operand(log(Operand(p, at)), at), targets), at), {-1}), at));
+}
+Tensor sigmoid_cross_entropy(const Operand& logits, const Operand& targets) {
+  const CallSite at = logits.at();
+  auto here = [&](const Tensor& t) { return Operand(t, at); };
+  Tensor softplus = log(here(add(Operand(1.0, at), here(exp(here(neg(here(abs(logits)))))))));
+  return add(here(sub(here(relu(logits)), here(mul(logits, targets)))), here(softplus));
+}
+
+// --- shapes ---
+
+Tensor reshape_to(const Operand& x, const Shape& shape) {
+  if (x.is_tensor() && x.tensor().shape() == shape) return x.tensor();
+  return unary(def::reshape, x, ir::make_attrs(ops::ShapeAttrs{shape}));
+}
+
+Tensor reshape(const Operand& x, const std::vector<int64_t>& wanted) {
+  const Tensor t = x.resolve();
+  Shape shape(wanted.begin(), wanted.end());
+  int open = -1;
+  Dim rest = 1;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    if (wanted[i] < -1 || (wanted[i] == -1 && open >= 0))
+      throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", wanted[i] < -1 ? cat("dimension ", wanted[i], " is negative") : "two dimensions are -1"), .where = text(x.at().line()),
+                                                .why = "one dimension may be -1: it is what remains", .fix = "give the other dimensions as numbers"});
+    if (wanted[i] == -1) open = int(i);
+    else rest = rest * Dim(wanted[i]);
+  }
+  if (open >= 0) {
+    const Dim total = size_of(t.shape());
+    const bool divides = rest != Dim(0) && (!total.known() || !rest.known() || total.number() % rest.number() == 0);
+    if (!divides)
+      throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", t.type(), " does not fit the shape ", ir::attr_text(wanted)), .where = text(x.at().line()), .why = cat("the input has ", total, " elements, which ", rest, " does not divide"), .fix = "pass dimensions whose product divides the number of elements"});
+    shape[size_t(open)] = total / rest;
+  }
+  return reshape_to(Operand(t, x.at()), shape);
+}
+
+Tensor flatten(const Operand& x, int first_axis) {
+  const Tensor t = x.resolve();
+  const int first = t.rank() == 0 && first_axis == 0 ? 0 : normalize_axis("flatten", first_axis, size_t(t.rank()));
+  Shape shape(t.shape().begin(), t.shape().begin() + first), rest(t.shape().begin() + first, t.shape().end());
+  shape.push_back(size_of(rest));
+  return reshape_to(Operand(t, x.at()), shape);
+}
+
+Tensor broadcast_to(const Operand& x, const Shape& shape) {
+  if (x.is_tensor() && x.tensor().shape() == shape) return x.tensor();
+  return unary(def::broadcast_to, x, ir::make_attrs(ops::ShapeAttrs{shape}));
+}
+
+Tensor transpose(const Operand& x, const Axes& axes) {
+  Axes order = axes;
+  if (order.empty())
+    for (int i = rank_of(x) - 1; i >= 0; --i) order.push_back(i);
+  return unary(def::transpose, x, ir::make_attrs(ops::TransposeAttrs{std::move(order)}));
+}
+
+Tensor expand_dims(const Operand& x, int axis) {
+  const Tensor t = x.resolve();
+  Shape shape = t.shape();
+  shape.insert(shape.begin() + normalize_axis("expand_dims", axis, shape.size() + 1), Dim(1));
+  return reshape_to(Operand(t, x.at()), shape);
+}
+
+Tensor squeeze(const Operand& x, const Axes& axes) {
+  const Tensor t = x.resolve();
+  std::vector<bool> drop(size_t(t.rank()));
+  for (int64_t axis : axes) {
+    const int a = normalize_axis("squeeze", axis, drop.size());
+    if (t.shape()[size_t(a)] != Dim(1))
+      throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: axis ", axis, " of ", t.type(), " has length ", t.shape()[size_t(a)]), .where = text(x.at().line()), .why = "only axes of length 1 can be dropped", .fix = "pass an axis of length 1, or none for all of them"});
+    drop[size_t(a)] = true;
+  }
+  Shape shape;
+  for (size_t i = 0; i < drop.size(); ++i)
+    if (!(axes.empty() ? t.shape()[i] == Dim(1) : bool(drop[i]))) shape.push_back(t.shape()[i]);
+  return reshape_to(Operand(t, x.at()), shape);
+}
+
+Tensor concat(const std::vector<Tensor>& parts, int axis, CallSite at) { return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), parts, at); }
+
+Tensor stack(const std::vector<Tensor>& parts, int axis, CallSite at) {
+  std::vector<Tensor> rows;
+  for (const Tensor& t : parts) rows.push_back(expand_dims(Operand(t, at), axis));
+  return concat(rows, axis, at);
+}
+
+}  // namespace lamina

@@ -1,0 +1,103 @@
+// The ops as functions of tensors, and C++'s operators. Binary ops broadcast as NumPy does and take two tensors of one dtype, or a tensor and
+// a weak number; anything else is an error of kind type. Integer / gives an error: use floor_divide, or astype first.
+#pragma once
+#include <optional>
+#include <vector>
+
+#include "graph/frontend/factories.h"
+#include "graph/frontend/tensor.h"
+
+namespace lamina {
+
+// --- elementwise ---
+#define LAMINA_FOR_UNARY(OP) \
+  OP(abs) OP(cos) OP(exp) OP(log) OP(logical_not) OP(neg) OP(relu) OP(rsqrt) OP(sigmoid) OP(sign) OP(sin) OP(sqrt) OP(square) OP(tanh)
+#define LAMINA_FOR_BINARY(OP)                                                                                                              \
+  OP(add) OP(div) OP(equal) OP(floor_divide) OP(greater) OP(greater_equal) OP(less) OP(less_equal) OP(logical_and) OP(logical_or) OP(maximum) \
+  OP(minimum) OP(mod) OP(mul) OP(not_equal) OP(pow) OP(sub)
+#define LAMINA_UNARY(name) LAMINA_API Tensor name(const Operand& x);
+#define LAMINA_BINARY(name) LAMINA_API Tensor name(const Operand& a, const Operand& b);
+LAMINA_FOR_UNARY(LAMINA_UNARY)
+LAMINA_FOR_BINARY(LAMINA_BINARY)
+#undef LAMINA_UNARY
+#undef LAMINA_BINARY
+// a where the condition (bool) holds, else b.
+LAMINA_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
+LAMINA_API Tensor astype(const Operand& x, DType dtype);
+LAMINA_API Tensor clip(const Operand& x, const Operand& low, const Operand& high);
+
+// --- products ---
+// Matrix product of the last two axes, the others broadcast. A vector on the left is a row, on the right a column, and its axis vanishes from
+// the result: [n] x [n] -> [], [m,k] x [k] -> [m].
+LAMINA_API Tensor matmul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
+
+// --- reductions: over `axes` (negative: from the back), over all when empty; keepdims keeps them with length 1 ---
+using Axes = std::vector<int64_t>;
+LAMINA_API Tensor sum(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+LAMINA_API Tensor mean(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+LAMINA_API Tensor max(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+LAMINA_API Tensor min(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+// i64 index of the first largest (smallest) element along one axis.
+LAMINA_API Tensor argmax(const Operand& x, int axis = -1, bool keepdims = false);
+LAMINA_API Tensor argmin(const Operand& x, int axis = -1, bool keepdims = false);
+
+// --- shapes ---
+// One dimension may be -1: it is what remains.
+LAMINA_API Tensor reshape(const Operand& x, const std::vector<int64_t>& shape);
+LAMINA_API Tensor reshape_to(const Operand& x, const Shape& shape);  // dimensions may be symbols
+LAMINA_API Tensor flatten(const Operand& x, int first_axis = 0);     // [a,b,c], first_axis 1 -> [a, b c]
+LAMINA_API Tensor broadcast_to(const Operand& x, const Shape& shape);
+LAMINA_API Tensor transpose(const Operand& x, const Axes& axes = {});  // empty: reversed
+LAMINA_API Tensor expand_dims(const Operand& x, int axis);
+LAMINA_API Tensor squeeze(const Operand& x, const Axes& axes = {});    // empty: all of length 1
+LAMINA_API Tensor concat(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
+LAMINA_API Tensor stack(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
+// x[begin : end : step] per axis, with Python's rules for negative numbers; axes that are not given are kept whole.
+LAMINA_API Tensor slice(const Operand& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& step = {});
+// Rows of x along axis, chosen by an integer tensor; x and indices share the first batch_axes axes. Out of range: an error of kind index when it runs.
+LAMINA_API Tensor gather(const Operand& x, const Operand& indices, int axis = 0, int batch_axes = 0);
+LAMINA_API Tensor one_hot(const Operand& labels, int64_t classes, DType dtype = DType::f32);
+
+// One part of x[...] in Python's sense.
+struct IndexPart {
+  enum class Kind : uint8_t { element, range, new_axis, rest, tensor };
+  Kind kind = Kind::element;
+  int64_t element = 0;
+  std::optional<int64_t> start, stop, step;  // of a range
+  Tensor indices;                            // integer: rows to gather
+  static IndexPart at(int64_t i) { return {Kind::element, i, {}, {}, {}, {}}; }
+  static IndexPart range(std::optional<int64_t> start = {}, std::optional<int64_t> stop = {}, std::optional<int64_t> step = {}) {
+    return {Kind::range, 0, start, stop, step, {}};
+  }
+};
+// x[parts...]. An element out of range is an error of kind index.
+LAMINA_API Tensor index(const Operand& x, const std::vector<IndexPart>& parts);
+inline Tensor index(const Operand& x, int64_t i) { return index(x, std::vector{IndexPart::at(i)}); }
+
+// --- probabilities and losses ---
+LAMINA_API Tensor softmax(const Operand& x, int axis = -1);
+LAMINA_API Tensor log_softmax(const Operand& x, int axis = -1);
+// logits [...,c], labels [...]: -log softmax(logits)[label]. Integer labels; a label outside 0..c-1 is an error of kind index when it runs.
+LAMINA_API Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels);
+// -sum over the last axis of targets * log softmax(logits).
+LAMINA_API Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets);
+// -sum over the last axis of targets * log probabilities; probabilities are divided by their sum and clipped to [1e-7, 1 - 1e-7].
+LAMINA_API Tensor categorical_cross_entropy(const Operand& probabilities, const Operand& targets);
+// max(x,0) - x t + log(1 + exp(-|x|)): of sigmoid(x) against targets t in 0..1.
+LAMINA_API Tensor sigmoid_cross_entropy(const Operand& logits, const Operand& targets);
+
+// --- operators ---
+inline Tensor operator+(const Operand& a, const Operand& b) { return add(a, b); }
+inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); }
+inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
+inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
+inline Tensor operator%(const Operand& a, const Operand& b) { return mod(a, b); }
+inline Tensor operator-(const Operand& a) { return neg(a); }
+inline Tensor operator==(const Operand& a, const Operand& b) { return equal(a, b); }
+inline Tensor operator!=(const Operand& a, const Operand& b) { return not_equal(a, b); }
+inline Tensor operator<(const Operand& a, const Operand& b) { return less(a, b); }
+inline Tensor operator<=(const Operand& a, const Operand& b) { return less_equal(a, b); }
+inline Tensor operator>(const Operand& a, const Operand& b) { return greater(a, b); }
+inline Tensor operator>=(const Operand& a, const Operand& b) { return greater_equal(a, b); }
+
+}  // namespace lamina

@@ -1,0 +1,20 @@
+// A ConcreteFunction's plan: one Program for one set of lengths. Internal to this folder.
+#pragma once
+#include <atomic>
+#include <vector>
+
+#include "graph/frontend/concrete_function.h"
+
+namespace lamina {
+
+struct ConcreteFunction::Plan {
+  explicit Plan(std::shared_ptr<const exec::Program> program) : executor(std::move(program)) {}
+  exec::Executor executor;
+  std::vector<TypeRef> outputs;
+  std::vector<exec::VariableState*> states;  // of the graph's Variables, which the ConcreteFunction keeps alive
+  double compile_microseconds = 0;
+  std::atomic<int64_t> runs{0};
+  std::atomic<double> microseconds{0};       // of the run measured last: the first, and then every 16th
+};
+
+}  // namespace lamina

@@ -1,0 +1,190 @@
+#include "graph/frontend/signature.h"
+
+#include <algorithm>
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/trace.h"
+
+namespace lamina {
+namespace {
+
+bool is_any(Dim d) {
+  static const Dim any = any_length();
+  return d == any;
+}
+
+// Whether a tensor of this type may be passed where the spec stands. Equal symbols must stand for equal lengths.
+bool fits(const TensorSpec& spec, const TensorType& type, DimBindings& lengths) {
+  if (spec.dtype != type.dtype || spec.shape.size() != type.rank()) return false;
+  for (size_t i = 0; i < type.rank(); ++i) {
+    const Dim want = spec.shape[i], have = type.shape[i];
+    if (is_any(want) || want == have) continue;
+    if (want.known() || (have.known() && !match(want, have.number(), lengths))) return false;
+  }
+  return true;
+}
+
+int first_alias(std::span<const Variable> variables, size_t i) {
+  for (size_t j = 0; j < i; ++j)
+    if (variables[j].same(variables[i])) return int(j);
+  return int(i);
+}
+
+std::string name_of(size_t i, const FunctionOptions& options) {
+  return i < options.argument_names.size() && !options.argument_names[i].empty() ? options.argument_names[i] : cat("argument ", i);
+}
+
+}  // namespace
+
+SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options) : arguments_(arguments) {
+  device = in_device_scope() || (arguments.tensors.empty() && arguments.variables.empty()) ? default_device()
+           : arguments.tensors.empty()                                                     ? arguments.variables[0].device()
+                                                                                           : arguments.tensors[0].device();
+  if (options.signature) {
+    by_type_ = false;
+    DimBindings lengths;
+    fits_ = arguments.tensors.size() == options.signature->size();
+    for (size_t i = 0; fits_ && i < arguments.tensors.size(); ++i) {
+      fits_ = fits((*options.signature)[i], arguments.tensors[i].type(), lengths);
+      // A caller's trace of unknown lengths needs a graph in terms of them.
+      by_type_ |= Trace::current() && !known(arguments.tensors[i].shape());
+    }
+  }
+  make_hash();
+}
+
+void SignatureView::make_hash() {
+  uint64_t h = std::hash<std::string_view>()(arguments_.statics);
+  auto mix = [&](uint64_t word) { h = (h ^ word) * 0x9e3779b97f4a7c15u, h ^= h >> 29; };
+  auto mix_type = [&](const TensorType& type) {
+    mix(uint64_t(type.dtype) << 8 | type.shape.size());
+    for (Dim d : type.shape) mix(uint64_t(d.code()));
+  };
+  mix(uint64_t(device.kind) << 24 | uint64_t(device.model) << 16 | uint16_t(device.index));
+  for (const Tensor& t : arguments_.tensors) {
+    if (by_type_) mix_type(t.type());
+    else t.type();  // an empty Tensor is an error
+  }
+  for (size_t i = 0; i < arguments_.variables.size(); ++i) {
+    mix_type(arguments_.variables[i].type());
+    mix(is_bound(i) ? reinterpret_cast<uintptr_t>(arguments_.variables[i].handle().get()) : uint64_t(first_alias(arguments_.variables, i)));
+  }
+  hash = h;
+}
+
+bool SignatureView::is_bound(size_t variable) const { return std::find(bound_.begin(), bound_.end(), int(variable)) != bound_.end(); }
+
+bool SignatureView::matches(const Signature& kept) const {
+  if (!fits_ || kept.hash != hash || kept.device != device || kept.statics != arguments_.statics) return false;
+  if (kept.by_type != by_type_) return false;
+  if (by_type_) {
+    if (kept.tensors.size() != arguments_.tensors.size()) return false;
+    for (size_t i = 0; i < kept.tensors.size(); ++i) {
+      const Tensor& t = arguments_.tensors[i];
+      if ((kept.tensors[i] != t.type_ref() && !(*kept.tensors[i] == t.type())) || kept.tensor_devices[i] != t.device()) return false;
+    }
+  }
+  if (kept.variables.size() != arguments_.variables.size() || kept.bound.size() != bound_.size()) return false;
+  for (size_t i = 0; i < kept.variables.size(); ++i) {
+    const Variable& v = arguments_.variables[i];
+    if (!(*kept.variables[i] == v.type()) || kept.variable_devices[i] != v.device() || kept.aliases[i] != first_alias(arguments_.variables, i)) return false;
+  }
+  for (size_t i = 0; i < bound_.size(); ++i) {
+    auto at = std::find(kept.bound_at.begin(), kept.bound_at.end(), bound_[i]);
+    if (at == kept.bound_at.end() || !kept.bound[size_t(at - kept.bound_at.begin())].same(arguments_.variables[size_t(bound_[i])])) return false;
+  }
+  return true;
+}
+
+bool SignatureView::bind(const ConcreteFunction& graph) {
+  bool any = false;
+  for (size_t i = 0; i < arguments_.variables.size(); ++i) {
+    if (is_bound(i)) continue;
+    const Variable& v = arguments_.variables[i];
+    if (std::none_of(graph.variables().begin(), graph.variables().end(), [&](const Variable& used) { return used.same(v); })) continue;
+    bound_.push_back(int(i));
+    any = true;
+  }
+  if (any) make_hash();
+  return any;
+}
+
+void SignatureView::check(const FunctionOptions& options) const {
+  if (fits_) return;
+  const std::vector<TensorSpec>& wanted = *options.signature;
+  const std::string where = text(arguments_.at.line());
+  if (wanted.size() != arguments_.tensors.size())
+    throw Error(ErrorKind::signature, {.what = cat(options.name, ": it was given ", arguments_.tensors.size(), " tensors"), .where = where, .why = cat("its input_signature has ", wanted.size()), .fix = "pass one tensor per TensorSpec"});
+  DimBindings lengths;
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const TensorType& type = arguments_.tensors[i].type();
+    if (fits(wanted[i], type, lengths)) continue;
+    throw Error(ErrorKind::signature, {.what = cat(options.name, ": ", name_of(i, options), " is ", TensorSpec{type.shape, type.dtype, ""}.str(), ", its input_signature wants ", wanted[i].str()), .where = where,
+                                       .why = "a function with an input_signature has one graph, for that signature only", .fix = "convert or reshape the argument, or change the input_signature"});
+  }
+  internal_error("a signature was refused and fits");
+}
+
+Signature SignatureView::keep() const {
+  Signature s;
+  s.hash = hash;
+  s.statics = arguments_.statics;
+  s.device = device;
+  s.by_type = by_type_;
+  if (by_type_)
+    for (const Tensor& t : arguments_.tensors) s.tensors.push_back(t.type_ref()), s.tensor_devices.push_back(t.device());
+  for (size_t i = 0; i < arguments_.variables.size(); ++i) {
+    const Variable& v = arguments_.variables[i];
+    s.variables.push_back(v.handle()->type);
+    s.variable_devices.push_back(v.device());
+    s.aliases.push_back(first_alias(arguments_.variables, i));
+  }
+  for (int i : bound_) s.bound_at.push_back(i), s.bound.push_back(arguments_.variables[size_t(i)]);
+  return s;
+}
+
+TensorType SignatureView::traced_type(size_t i, const FunctionOptions& options) const {
+  if (by_type_) return arguments_.tensors[i].type();
+  const TensorSpec& spec = (*options.signature)[i];
+  TensorType type{spec.dtype, spec.shape};
+  for (Dim& d : type.shape)
+    if (is_any(d)) d = Dim::fresh("n");
+  return type;
+}
+
+std::vector<Variable> SignatureView::stand_ins() const {
+  std::vector<Variable> out;
+  for (size_t i = 0; i < arguments_.variables.size(); ++i) {
+    const int alias = first_alias(arguments_.variables, i);
+    if (is_bound(i)) out.push_back(arguments_.variables[i]);
+    else if (alias < int(i)) out.push_back(Variable(out[size_t(alias)]));
+    else out.push_back(Variable::stand_in_for(arguments_.variables[i]));
+  }
+  return out;
+}
+
+std::string Signature::text(const FunctionOptions& options) const {
+  std::string s;
+  auto add = [&](const std::string& part) { s += (s.empty() ? "" : ", ") + part; };
+  if (!by_type)
+    for (const TensorSpec& spec : *options.signature) add(spec.str());
+  for (size_t i = 0; i < tensors.size(); ++i) add(cat(name_of(i, options), " ", *tensors[i]));
+  for (const TypeRef& type : variables) add(cat("Variable ", *type));
+  return s.empty() ? "no tensors" : s;
+}
+
+std::string Signature::difference(const Signature& other, const FunctionOptions& options) const {
+  if (tensors.size() != other.tensors.size()) return cat("it was given ", other.tensors.size(), " tensors before and ", tensors.size(), " now");
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (!(*tensors[i] == *other.tensors[i])) return cat(name_of(i, options), " was ", *other.tensors[i], ", now ", *tensors[i]);
+  for (size_t i = 0; i < tensors.size(); ++i)
+    if (tensor_devices[i] != other.tensor_devices[i]) return cat(name_of(i, options), " was on ", other.tensor_devices[i], ", now on ", tensor_devices[i]);
+  if (variables.size() != other.variables.size()) return cat("it was given ", other.variables.size(), " Variables before and ", variables.size(), " now");
+  for (size_t i = 0; i < variables.size(); ++i)
+    if (!(*variables[i] == *other.variables[i])) return cat("Variable ", i, " was ", *other.variables[i], ", now ", *variables[i]);
+  if (device != other.device) return cat("it ran on ", other.device, ", now on ", device);
+  if (aliases != other.aliases || bound_at != other.bound_at) return "the same Variable is used in another way";
+  return "a value that is not a tensor changed";
+}
+
+}  // namespace lamina

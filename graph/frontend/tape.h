@@ -1,0 +1,103 @@
+// GradientTape: remembers the ops that run while it is active and differentiates them.
+#pragma once
+#include <memory>
+#include <optional>
+#include <span>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "graph/frontend/tensor.h"
+#include "graph/frontend/variable.h"
+
+namespace lamina {
+
+class TapeRecord;
+
+// What to differentiate by.
+struct Source {
+  Source(const Tensor& t) : tensor(t) {}
+  Source(const Variable& v) : variable(v) {}
+  Tensor tensor;
+  std::optional<Variable> variable;
+};
+
+class LAMINA_API GradientTape {
+ public:
+  struct Options {
+    bool persistent = false;       // gradient() may be asked several times
+    bool watch_variables = true;   // trainable Variables are watched when they are read
+    bool started = true;           // active from construction
+  };
+  // Active from construction until gradient() or destruction. It belongs to the thread, and to the trace, in which it starts.
+  GradientTape() : GradientTape(Options{}) {}
+  explicit GradientTape(Options options);
+  ~GradientTape();
+  GradientTape(GradientTape&&) noexcept;
+  GradientTape(const GradientTape&) = delete;
+
+  void start();
+  void stop();
+  void watch(const Tensor& t);    // what is computed from t from now on; t must be of a floating dtype
+  void watch(const Variable& v);  // also one that is not trainable
+  void reset();                   // forgets everything
+
+  // While it lives, nothing is recorded on this tape.
+  class LAMINA_API Pause {
+   public:
+    explicit Pause(TapeRecord& record);
+    Pause(Pause&&) noexcept;
+    ~Pause();
+
+   private:
+    TapeRecord* record_;
+  };
+  Pause stop_recording() { return Pause(*record_); }
+
+  // One gradient of the sum of all targets per source, of its type; an undefined Tensor where nothing connects them. output_gradients: one
+  // per target, or none for ones. Throws state when a tape that is not persistent is asked twice.
+  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Source> sources, std::span<const Tensor> output_gradients = {},
+                               CallSite at = std::source_location::current());
+  // tape.gradient(cost, w, b), tape.gradient(cost, variables): sources are Tensors, Variables or vectors of them.
+  template <class First, class... Rest>
+  std::vector<Tensor> gradient(const Operand& target, const First& first, const Rest&... rest) {
+    std::vector<Source> sources;
+    add(sources, first);
+    (add(sources, rest), ...);
+    return gradient(std::span(&target.tensor(), 1), sources, {}, target.at());
+  }
+
+ private:
+  static void add(std::vector<Source>& out, const Tensor& t) { out.emplace_back(t); }
+  static void add(std::vector<Source>& out, const Variable& v) { out.emplace_back(v); }
+  template <class T>
+  static void add(std::vector<Source>& out, const std::vector<T>& all) {
+    for (auto& one : all) add(out, one);
+  }
+  std::shared_ptr<TapeRecord> record_;
+};
+
+// value_and_grad(f)(x, y): f's value and its gradients by every Tensor argument. f takes Tensors and returns a Tensor.
+template <class F>
+auto value_and_grad(F f) {
+  return [f](const auto&... x) {
+    GradientTape tape;
+    (tape.watch(x), ...);
+    Tensor y = f(x...);
+    auto gradients = tape.gradient(y, x...);
+    return std::pair(y, std::move(gradients));
+  };
+}
+// grad(f)(x, y): the gradients only; of a function of one argument, that gradient.
+template <class F>
+auto grad(F f) {
+  return [f](const auto&... x) {
+    auto gradients = value_and_grad(f)(x...).second;
+    if constexpr (sizeof...(x) == 1) return gradients[0];
+    else return gradients;
+  };
+}
+// x, through which no gradient flows.
+LAMINA_API Tensor stop_gradient(const Operand& x);
+
+}  // namespace lamina

@@ -1,0 +1,188 @@
+#include "graph/frontend/tape_record.h"
+
+#include <algorithm>
+
+#include "graph/autodiff/gradient.h"
+#include "graph/frontend/eager.h"
+#include "graph/ops/ops.h"
+
+namespace lamina {
+
+thread_local int listening = 0;
+std::vector<std::shared_ptr<TapeRecord>>& thread_tapes() {
+  static thread_local std::vector<std::shared_ptr<TapeRecord>> tapes;
+  return tapes;
+}
+
+void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at) {
+  for (auto& tape : thread_tapes())
+    if (!tape->trace && tape->listens()) tape->add_op(op, attrs, inputs, outputs, regions, at);
+}
+void record_nodes(Trace* trace, int first) {
+  for (auto& tape : thread_tapes())
+    if (tape->trace == trace && tape->listens()) tape->add_nodes(first);
+}
+void record_read(const Variable& v, const Tensor& value) {
+  Trace* trace = Trace::current();
+  for (auto& tape : thread_tapes())
+    if (tape->trace == trace && tape->listens() && tape->wants(v)) tape->add_read(v, value);
+}
+
+void TapeRecord::reset() {
+  own_ = {};
+  values_.clear();
+  value_of_.clear();
+  recorded_.clear();
+  tracked_.clear();
+  reads_.clear();
+  watched_.clear();
+  kept_.clear();
+  used = false || (used && !persistent);
+}
+
+ir::Value TapeRecord::tracked_value(const Tensor& t) const {
+  if (!t.defined()) return {};
+  ir::Value v;
+  if (trace) {
+    if (t.is_symbolic() && t.handle()->trace.lock().get() == trace) v = t.handle()->value;
+    else if (!t.is_symbolic()) v = trace->captured_value(t);
+  } else {
+    auto at = value_of_.find(t.handle().get());
+    if (at != value_of_.end()) v = at->second;
+  }
+  return v.valid() && size_t(v.node) < tracked_.size() && tracked_[size_t(v.node)] ? v : ir::Value{};
+}
+bool TapeRecord::tracks(const Tensor& t) const { return tracked_value(t).valid(); }
+
+// The value in own_ of a tensor: a new input when it has none.
+ir::Value TapeRecord::own_value(const Tensor& t) {
+  auto [at, inserted] = value_of_.try_emplace(t.handle().get());
+  if (inserted) {
+    at->second = own_.add_input(t.type());
+    values_.push_back({t});
+  }
+  return at->second;
+}
+
+void TapeRecord::watch(const Tensor& t) {
+  ir::Value v = trace ? trace->value_of(t) : own_value(t);
+  tracked_.resize(std::max(tracked_.size(), size_t(v.node) + 1));
+  tracked_[size_t(v.node)] = true;
+}
+
+void TapeRecord::add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at) {
+  if (std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return tracks(t); })) return;
+  std::vector<ir::Value> in;
+  for (const Tensor& t : inputs) in.push_back(own_value(t));
+  own_.place = {at.line(), "", {}};
+  ir::Value first = own_.add(op, attrs, std::move(in), {regions.begin(), regions.end()});
+  values_.emplace_back(outputs.begin(), outputs.end());
+  for (size_t i = 0; i < outputs.size(); ++i) value_of_[outputs[i].handle().get()] = {first.node, int(i)};
+  tracked_.resize(size_t(own_.size()));
+  recorded_.resize(size_t(own_.size()));
+  tracked_[size_t(first.node)] = recorded_[size_t(first.node)] = true;
+}
+
+void TapeRecord::add_nodes(int first) {
+  const ir::Graph& g = trace->graph;
+  tracked_.resize(size_t(g.size()));
+  recorded_.resize(size_t(g.size()));
+  for (int n = first; n < g.size(); ++n)
+    for (ir::Value in : g[n].inputs)
+      if (tracked_[size_t(in.node)]) tracked_[size_t(n)] = recorded_[size_t(n)] = true;
+}
+
+void TapeRecord::add_read(const Variable& v, const Tensor& value) {
+  if (trace) {
+    watch(value);
+    reads_[v.handle().get()].push_back(value.handle()->value);
+  } else {
+    watch(value);
+    reads_[v.handle().get()].push_back(own_value(value));
+  }
+  kept_.push_back(v);
+}
+
+// Gradient nodes at the end of the graph; one value per source, not valid where nothing connects.
+std::vector<ir::Value> TapeRecord::append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources, std::span<const ir::Value> cotangents) {
+  const size_t recorded_until = recorded_.size();
+  return autodiff::gradient(graph(), {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0,
+                                      .blocks = [&](int node) { return size_t(node) >= recorded_until || !recorded_[size_t(node)]; }});
+}
+
+std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors, std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at) {
+  ir::Graph& g = graph();
+  // A source is a value, or, for a Variable, all its reads.
+  std::vector<ir::Value> wanted, seeds, sources;
+  std::vector<std::vector<size_t>> parts(tensors.size());
+  for (size_t i = 0; i < tensors.size(); ++i) {
+    auto add = [&](ir::Value v) {
+      auto known = std::find(sources.begin(), sources.end(), v);
+      parts[i].push_back(size_t(known - sources.begin()));
+      if (known == sources.end()) sources.push_back(v);
+    };
+    if (variables[i]) {
+      auto reads = reads_.find(variables[i]->handle().get());
+      if (reads != reads_.end())
+        for (ir::Value v : reads->second) add(v);
+    } else if (ir::Value v = tracked_value(tensors[i]); v.valid()) {
+      add(v);
+    }
+  }
+  for (size_t i = 0; i < targets.size(); ++i) {
+    ir::Value v = tracked_value(targets[i]);
+    if (!v.valid()) continue;  // nothing watched leads to it
+    wanted.push_back(v);
+    if (!cotangents.empty()) seeds.push_back(cotangents[i].defined() ? (trace ? trace->value_of(cotangents[i]) : own_value(cotangents[i])) : ir::Value{});
+  }
+  std::vector<Tensor> out(tensors.size());
+  if (wanted.empty() || sources.empty()) return out;
+
+  const int first = g.size();
+  const ir::Graph::Place place = g.place;
+  std::vector<ir::Value> gradients = append_gradient(wanted, sources, seeds);
+  std::vector<ir::Value> sums(tensors.size());
+  g.place = {at.line(), "grad/", {}};
+  for (size_t i = 0; i < tensors.size(); ++i)
+    for (size_t part : parts[i])
+      if (gradients[part].valid()) sums[i] = sums[i].valid() ? ops::add(g, sums[i], gradients[part]) : gradients[part];
+  g.place = place;
+
+  if (trace) {
+    record_nodes(trace, first);  // for tapes around this one, which is paused
+    for (size_t i = 0; i < out.size(); ++i)
+      if (sums[i].valid()) out[i] = trace->symbol(sums[i]);
+    return out;
+  }
+  replay(first, sums);
+  for (size_t i = 0; i < out.size(); ++i)
+    if (sums[i].valid()) out[i] = values_[size_t(sums[i].node)][size_t(sums[i].result)];
+  values_.resize(size_t(first));
+  g.truncate(first);
+  return out;
+}
+
+// Runs the nodes from `first` on that the wanted values need, op by op, so that tapes around this one see them.
+void TapeRecord::replay(int first, std::span<const ir::Value> wanted) {
+  std::vector<char> needed(size_t(own_.size()));
+  for (ir::Value v : wanted)
+    if (v.valid()) needed[size_t(v.node)] = true;
+  for (int n = own_.size() - 1; n >= first; --n)
+    if (needed[size_t(n)])
+      for (ir::Value in : own_[n].inputs) needed[size_t(in.node)] = true;
+  values_.resize(size_t(own_.size()));
+  std::vector<Tensor> in;
+  for (int n = first; n < own_.size(); ++n) {
+    if (!needed[size_t(n)]) continue;
+    const ir::Node& node = own_[n];
+    if (const ir::Literal* literal = ir::constant_value(own_, {n, 0})) {
+      values_[size_t(n)] = {tensor_of(*literal)};
+      continue;
+    }
+    in.clear();
+    for (ir::Value v : node.inputs) in.push_back(values_[size_t(v.node)][size_t(v.result)]);
+    values_[size_t(n)] = apply(*node.op, node.attrs, in, node.line, node.regions);
+  }
+}
+
+}  // namespace lamina

@@ -1,0 +1,149 @@
+// Tensor: an immutable array on a device, or, while a function is traced, the name of a value that its graph will compute.
+#pragma once
+#include <cstring>
+#include <memory>
+#include <ostream>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "graph/frontend/call_site.h"
+#include "graph/ir/op.h"
+#include "runtime/core/error.h"
+#include "runtime/core/type.h"
+#include "runtime/device/buffer.h"
+
+namespace lamina {
+
+class Trace;
+class Variable;
+using TypeRef = std::shared_ptr<const TensorType>;
+
+// What a Tensor shares. Concrete: a buffer of row-major elements. Symbolic: a value of the trace it belongs to.
+struct TensorData {
+  TypeRef type;
+  Device device;
+  BufferRef buffer;            // null when symbolic
+  std::weak_ptr<Trace> trace;  // of a symbolic tensor; gone when its trace has ended
+  ir::Value value;
+  std::string function;        // of a symbolic tensor: what is being traced, for errors
+};
+
+class LAMINA_API Tensor {
+ public:
+  Tensor() = default;  // no tensor: what a gradient is where nothing connects
+  // A finished or pending array of this type; the buffer must be at least as large.
+  Tensor(BufferRef buffer, TypeRef type);
+  Tensor(BufferRef buffer, const TensorType& type);
+  explicit Tensor(std::shared_ptr<const TensorData> data) : data_(std::move(data)) {}
+
+  bool defined() const { return data_ != nullptr; }
+  bool is_symbolic() const { return data_ && !data_->buffer; }
+  const TensorType& type() const { return *checked().type; }
+  const TypeRef& type_ref() const { return checked().type; }
+  DType dtype() const { return type().dtype; }
+  const Shape& shape() const { return type().shape; }
+  int rank() const { return int(type().rank()); }
+  // The number of elements; throws when a dimension is unknown.
+  int64_t size() const;
+  Device device() const { return checked().device; }
+
+  // The only element, converted to T. Waits for the device. Throws on several elements and while tracing.
+  template <class T>
+  T item() const;
+  // All elements in row-major order, converted to T. Waits for the device.
+  template <class T>
+  std::vector<T> to_vector() const;
+  // The elements' address after waiting for them; CPU tensors only (use to(cpu) first elsewhere).
+  const void* data() const;
+  // Copies all elements to `bytes` bytes of host memory; waits for the device.
+  void copy_to_host(void* to, size_t bytes) const;
+  // The same values on another device; the tensor itself when it is there already.
+  Tensor to(Device device) const;
+
+  // lm.Tensor([[1. 2.]], shape=(1, 2), dtype=float32); symbolic: lm.Tensor("add:0", shape=(2, 2), dtype=float32).
+  std::string str() const;
+  // Only the elements, as NumPy prints them.
+  std::string values_text() const;
+
+  // For the layers above and the bindings.
+  const BufferRef& buffer() const { return concrete("its memory").buffer; }
+  const std::shared_ptr<const TensorData>& handle() const { return data_; }
+  bool same(const Tensor& other) const { return data_ == other.data_; }  // one object, not equal elements
+  // Throws the error "`what` of a symbolic tensor does not exist yet" unless this tensor is concrete.
+  const TensorData& concrete(const char* what) const;
+
+ private:
+  const TensorData& checked() const;
+  std::shared_ptr<const TensorData> data_;
+};
+
+LAMINA_API std::string shape_text(const Shape& shape);  // "(2, 3)", "(3,)", "(None, 784)", as Python users see it
+inline std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << t.str(); }
+
+// One line per tensor or Python-like number, in both roles of an op's argument. Numbers are weak: an integer takes any numeric dtype of the
+// tensor it meets, a floating-point number only a floating dtype. Alone, an integer is i32, a floating-point number f32.
+class LAMINA_API Operand {
+ public:
+  enum class Kind : uint8_t { tensor, boolean, integer, floating };
+
+  Operand(const Tensor& t, CallSite at = std::source_location::current()) : tensor_(t), at_(at) {}
+  Operand(const Variable& v, CallSite at = std::source_location::current());  // reads it, at this point of program order
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  Operand(T value, CallSite at = std::source_location::current()) : at_(at) {
+    if constexpr (std::is_same_v<T, bool>) kind_ = Kind::boolean, integer_ = value;
+    else if constexpr (std::is_integral_v<T>) kind_ = Kind::integer, integer_ = int64_t(value);
+    else kind_ = Kind::floating, floating_ = double(value);
+  }
+
+  Kind kind() const { return kind_; }
+  bool is_tensor() const { return kind_ == Kind::tensor; }
+  const Tensor& tensor() const { return tensor_; }
+  double number() const { return kind_ == Kind::floating ? floating_ : double(integer_); }
+  CallSite at() const { return at_; }
+  // As a tensor of its own dtype, or of `dtype` when it is a number that fits it; throws type with the astype to write.
+  Tensor resolve() const;
+  Tensor resolve(DType dtype, Device device, const char* op) const;
+
+ private:
+  Tensor tensor_;
+  Kind kind_ = Kind::tensor;
+  int64_t integer_ = 0;
+  double floating_ = 0;
+  CallSite at_;
+};
+// Both operands as tensors of one dtype; throws type naming `op`, both dtypes and the astype to write.
+LAMINA_API std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b);
+
+// --- inline definitions ---
+template <class T>
+std::vector<T> Tensor::to_vector() const {
+  const TensorData& d = concrete("to_vector()");
+  const int64_t count = size();
+  std::vector<T> out(count);
+  std::vector<std::byte> raw(out.size() * size_of(d.type->dtype));
+  copy_to_host(raw.data(), raw.size());
+  with_dtype(d.type->dtype, [&]<class S>() {
+    for (size_t i = 0; i < out.size(); ++i) {
+      S s;
+      std::memcpy(&s, raw.data() + i * sizeof(S), sizeof(S));
+      if constexpr (std::is_same_v<S, f16> || std::is_same_v<S, bf16>) out[i] = static_cast<T>(float(s));
+      else out[i] = static_cast<T>(s);
+    }
+  });
+  return out;
+}
+template <>
+LAMINA_API std::vector<bool> Tensor::to_vector<bool>() const;
+
+LAMINA_API void require_one_element(const Tensor& t);
+template <class T>
+T Tensor::item() const {
+  concrete("item()");
+  require_one_element(*this);
+  return to_vector<T>()[0];
+}
+
+}  // namespace lamina

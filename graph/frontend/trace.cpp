@@ -1,0 +1,196 @@
+#include "graph/frontend/trace.h"
+
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/eager.h"
+#include "graph/frontend/factories.h"
+#include "graph/frontend/tape_record.h"
+#include "graph/ops/ops.h"
+
+namespace lamina {
+namespace {
+
+constexpr int64_t kLargestConstant = 4096;  // bytes; larger tensors are captured by reference, not copied into the graph
+
+thread_local std::shared_ptr<Trace> innermost;
+thread_local std::string scope_prefix;
+
+}  // namespace
+
+TraceScope::TraceScope(std::shared_ptr<Trace> trace) : before_(std::exchange(innermost, std::move(trace))) {}
+TraceScope::~TraceScope() { innermost = std::move(before_); }
+Trace* Trace::current() { return innermost.get(); }
+bool executing_eagerly() { return !innermost; }
+
+NameScope::NameScope(const std::string& name) : before_(scope_prefix.size()) { scope_prefix += name + "/"; }
+NameScope::~NameScope() { scope_prefix.resize(before_); }
+const std::string& NameScope::current() { return scope_prefix; }
+
+Trace::Trace(std::string function, Device device) : function(std::move(function)), device(device) {}
+
+Tensor Trace::symbol(ir::Value v) const {
+  auto data = std::make_shared<TensorData>();
+  data->type = std::make_shared<const TensorType>(graph.type(v));
+  data->device = graph[v].device.value_or(device);
+  data->trace = std::const_pointer_cast<Trace>(shared_from_this());
+  data->value = v;
+  data->function = function;
+  return Tensor(std::move(data));
+}
+
+Tensor Trace::add_input(const TensorType& type, const std::string& name) {
+  graph.place = {};
+  return symbol(graph.add_input(type, name));
+}
+
+std::vector<Tensor> Trace::add_node(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at, std::span<const ir::GraphRef> regions) {
+  std::vector<ir::Value> in;
+  in.reserve(inputs.size());
+  for (const Tensor& t : inputs) in.push_back(value_of(t, at));
+  graph.place = {at.line(), scope_prefix, in_device_scope() && default_device() != device ? std::optional(default_device()) : std::nullopt};
+  ir::Value first = graph.add(op, std::move(attrs), std::move(in), {regions.begin(), regions.end()});
+  if (recording()) record_nodes(this, first.node);
+  std::vector<Tensor> out;
+  for (int i = 0; i < int(graph[first].types.size()); ++i) out.push_back(symbol({first.node, i}));
+  return out;
+}
+
+ir::Value Trace::captured_value(const Tensor& t) const {
+  auto at = captured_.find(t.handle().get());
+  return at == captured_.end() ? ir::Value{} : at->second;
+}
+
+ir::Value Trace::value_of(const Tensor& t, CallSite at) {
+  t.type();  // throws when it is empty
+  const TensorData& d = *t.handle();
+  if (t.is_symbolic()) {
+    std::shared_ptr<Trace> owner = d.trace.lock();
+    if (owner.get() == this) return d.value;
+    if (!owner)
+      throw Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", d.function, "' is used"), .where = cat(at.line().known() ? text(at.line()) + ", " : "", "while '", function, "' is traced"),
+                                     .why = "a traced value means something only inside of the call that made it", .fix = "return it from the function, or keep it in an lm.Variable"});
+  }
+  if (ir::Value known = captured_value(t); known.valid()) return known;
+  const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});
+  ir::Value v;
+  if (!t.is_symbolic() && byte_size(*d.type) <= kLargestConstant) {
+    std::vector<std::byte> bytes(size_t(byte_size(*d.type)));
+    t.copy_to_host(bytes.data(), bytes.size());
+    v = graph.add_constant(ir::Literal::from(*d.type, bytes.data()));
+    constants_.push_back(t);
+  } else {
+    v = graph.add_input(*d.type, "captured");
+    captures.push_back(t);
+    capture_inputs.push_back(v);
+  }
+  graph.place = place;
+  captured_[&d] = v;
+  return v;
+}
+
+int Trace::resource_of(const Variable& v) {
+  auto [at, inserted] = resources_.try_emplace(v.handle().get(), int(variables.size()));
+  if (inserted) {
+    variables.push_back(v);
+    graph.add_resource({v.name(), v.type()});
+  }
+  return at->second;
+}
+
+Tensor Trace::read(const Variable& v, CallSite at) {
+  int resource = resource_of(v);
+  Tensor t = add_node(ops::def::read, ir::make_attrs(ir::ResourceAttrs{resource, v.type()}), {}, at)[0];
+  if (recording()) record_read(v, t);
+  return t;
+}
+void Trace::assign(const Variable& v, const Tensor& value, CallSite at) {
+  int resource = resource_of(v);
+  add_node(ops::def::assign, ir::make_attrs(ir::ResourceAttrs{resource, v.type()}), std::span(&value, 1), at);
+}
+
+std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> inner, CallSite at) {
+  std::vector<ir::Value> moved(size_t(g.size()));
+  for (size_t i = 0; i < inputs.size(); ++i) moved[size_t(g.inputs[i].node)] = value_of(inputs[i], at);
+  for (int n = 0; n < g.size(); ++n) {
+    if (moved[size_t(n)].valid()) continue;  // an input
+    ir::Node node = g[n];
+    const int resource = ir::resource_of(node);
+    if (resource >= 0) node.attrs = ir::make_attrs(ir::ResourceAttrs{resource_of(inner[size_t(resource)]), inner[size_t(resource)].type()});
+    node.scope = scope_prefix + node.scope;
+    std::vector<ir::Value> in = node.inputs;
+    for (ir::Value& v : in) v.node = moved[size_t(v.node)].node;
+    ir::Value copied = graph.copy(node, std::move(in));
+    moved[size_t(n)] = copied;
+    if (!recording()) continue;
+    record_nodes(this, copied.node);
+    if (node.op == &ops::def::read) record_read(inner[size_t(resource)], symbol(copied));
+  }
+  std::vector<Tensor> out;
+  for (ir::Value v : g.outputs) out.push_back(symbol({moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}));
+  return out;
+}
+
+// The value of a resource at a node: what was last assigned before it in the trace, else the Variable's value now.
+Tensor Trace::evaluate_now(const Tensor& symbolic, CallSite at) {
+  const ir::Value target = value_of(symbolic, at);
+  std::vector<int> assigned_before(size_t(graph.size()), -1);  // per read: the assign that it sees
+  std::unordered_map<int, int> last;
+  for (int n = 0; n <= target.node; ++n) {
+    if (graph[n].op->effect == ir::Effect::write) last[ir::resource_of(graph[n])] = n;
+    else if (graph[n].op->effect == ir::Effect::read)
+      if (auto seen = last.find(ir::resource_of(graph[n])); seen != last.end()) assigned_before[size_t(n)] = seen->second;
+  }
+  std::vector<char> needed(size_t(target.node) + 1);
+  needed[size_t(target.node)] = true;
+  for (int n = target.node; n >= 0; --n) {
+    if (!needed[size_t(n)]) continue;
+    for (ir::Value in : graph[n].inputs) needed[size_t(in.node)] = true;
+    if (assigned_before[size_t(n)] >= 0) needed[size_t(graph[assigned_before[size_t(n)]].inputs[0].node)] = true;
+  }
+  EagerScope outside;
+  std::vector<std::vector<Tensor>> values(needed.size());
+  for (size_t n = 0; n < needed.size(); ++n) {
+    if (!needed[n]) continue;
+    const ir::Node& node = graph[int(n)];
+    auto value = [&](ir::Value v) { return values[size_t(v.node)][size_t(v.result)]; };
+    if (const ir::Literal* literal = ir::constant_value(graph, {int(n), 0})) {
+      values[n] = {tensor_of(*literal)};
+    } else if (node.op == &ops::def::input) {
+      auto capture = std::find(capture_inputs.begin(), capture_inputs.end(), ir::Value{int(n), 0});
+      if (capture == capture_inputs.end() || captures[size_t(capture - capture_inputs.begin())].is_symbolic())
+        throw Error(ErrorKind::invalid_argument,
+                    {.what = cat("Variable: its initial value depends on ", name_of({int(n), 0}), ", a traced value of '", function, "'"), .where = text(at.line()),
+                     .why = "a Variable is made once, when the function is traced; the traced value exists only when the graph runs, and differs from call to call",
+                     .fix = "start from constants or shapes and assign the traced value afterwards"});
+      values[n] = {captures[size_t(capture - capture_inputs.begin())]};
+    } else if (assigned_before[n] >= 0) {
+      values[n] = {value(graph[assigned_before[n]].inputs[0])};
+    } else if (node.op == &ops::def::read) {
+      values[n] = {variables[size_t(ir::resource_of(node))].read()};
+    } else {
+      std::vector<Tensor> in;
+      for (ir::Value v : node.inputs) in.push_back(value(v));
+      values[n] = apply(*node.op, node.attrs, in, node.line, node.regions);
+    }
+  }
+  return values[size_t(target.node)][size_t(target.result)];
+}
+
+std::string Trace::name_of(ir::Value v) const {
+  const ir::Node& node = graph[v];
+  if (node.op == &ops::def::input)
+    if (const std::string& name = ir::attrs_of<ir::InputAttrs>(*node.attrs).name; !name.empty()) return name + ":0";
+  int earlier = 0;
+  for (int n = 0; n < v.node; ++n) earlier += graph[n].op == node.op && graph[n].scope == node.scope;
+  return cat(node.scope, node.op->name, earlier ? "_" + std::to_string(earlier) : "", ":", v.result);
+}
+
+Tensor tensor_of(const ir::Literal& literal) {
+  if (literal.bytes) return constant(literal.bytes->data(), literal.type);
+  return full(literal.type.shape, 0, literal.type.dtype);
+}
+
+}  // namespace lamina

@@ -1,0 +1,134 @@
+#include "graph/frontend/variable.h"
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/eager.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape_record.h"
+#include "graph/frontend/trace.h"
+#include "graph/ops/ops.h"
+
+namespace lamina {
+namespace {
+
+std::shared_ptr<VariableData> make_data(TypeRef type, Device device, std::string name, bool trainable) {
+  auto data = std::make_shared<VariableData>();
+  data->state.type = *type;
+  data->state.device = device;
+  data->state.name = name.empty() ? "Variable" : std::move(name);
+  data->type = std::move(type);
+  data->trainable = trainable;
+  return data;
+}
+
+std::string place(CallSite at) { return text(at.line()); }
+
+}  // namespace
+
+Variable::Variable(const Operand& initial, std::string name, bool trainable) {
+  Trace* trace = Trace::current();
+  Tensor value = initial.resolve();
+  if (value.is_symbolic()) {
+    if (!trace) value.concrete("the initial value");
+    value = trace->evaluate_now(value, initial.at());
+  }
+  EagerScope outside;
+  if (in_device_scope()) value = value.to(default_device());
+  data_ = make_data(value.type_ref(), value.device(), std::move(name), trainable && is_floating(value.dtype()));
+  data_->state.buffer = value.buffer();
+  if (trace) {
+    data_->line = initial.at().line();
+    trace->created.push_back({*this, data_->line});
+  }
+}
+
+Variable Variable::uninitialized(const TensorType& type, Device device, std::string name, bool trainable) {
+  return Variable(make_data(std::make_shared<const TensorType>(type), device, std::move(name), trainable));
+}
+
+Variable Variable::stand_in_for(const Variable& v) {
+  Variable out(make_data(v.data_->type, v.device(), v.name(), v.trainable()));
+  out.data_->stand_in = true;
+  return out;
+}
+
+Tensor Variable::read(CallSite at) const {
+  if (Trace* trace = Trace::current()) return trace->read(*this, at);
+  try {
+    Tensor t(exec::read(data_->state), data_->type);
+    if (recording()) record_read(*this, t);
+    return t;
+  } catch (const Error& e) {
+    if (data_->stand_in)
+      throw Error(ErrorKind::state, {.what = cat("the variable '", name(), "' has no value here"), .where = place(at), .why = "it stands for an argument of a traced function and means nothing outside of it",
+                                     .fix = "use the Variable that was passed to the function"});
+    throw e.at(place(at));
+  }
+}
+
+namespace {
+
+Tensor checked_value(const char* what, const Variable& v, const Operand& value, bool may_broadcast) {
+  Tensor t = value.resolve(v.dtype(), v.device(), what);
+  if (!value.is_tensor() && !may_broadcast && v.rank() > 0) t = full(v.shape(), value.number(), v.dtype());
+  if (t.dtype() != v.dtype())
+    throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()), .where = place(value.at()), .why = "a Variable keeps its dtype",
+                                  .fix = cat("convert the value: lm.astype(x, lm.", numpy_name(v.dtype()), ")")});
+  if (!may_broadcast && t.shape() != v.shape() && known(t.shape()))
+    throw Error(ErrorKind::invalid_argument, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()), .where = place(value.at()), .why = "a Variable keeps its shape",
+                                              .fix = "reshape or broadcast the value first"});
+  return t;
+}
+
+// Replaces the value by update(value); repeats when somebody else has assigned it between.
+void update(const char* what, const Variable& v, const Operand& value, const ir::OpDef& op) {
+  Tensor x = checked_value(what, v, value, true);
+  if (broadcast(v.shape(), x.shape()) != v.shape())
+    throw Error(ErrorKind::invalid_argument, {.what = cat(what, ": the value is ", x.type(), ", the variable '", v.name(), "' is ", v.type()), .where = place(value.at()),
+                                              .why = "the value must broadcast to the Variable's shape", .fix = "reshape the value first"});
+  if (Trace* trace = Trace::current()) {
+    Tensor in[] = {trace->read(v, value.at()), x};
+    trace->assign(v, apply_one(op, nullptr, in, value.at()), value.at());
+    return;
+  }
+  exec::VariableState& state = v.state();
+  if (x.device() != v.device()) x = x.to(v.device());
+  for (;;) {
+    uint64_t version;
+    BufferRef before;
+    {
+      std::lock_guard lock(state.mutex);
+      version = state.version;
+      before = state.buffer;
+    }
+    if (!before) before = exec::read(state);  // throws: it has no value
+    Tensor in[] = {Tensor(std::move(before), v.handle()->type), x};
+    BufferRef after = apply_one(op, nullptr, in, value.at()).buffer();
+    std::lock_guard lock(state.mutex);
+    if (state.version != version) continue;
+    state.buffer = std::move(after);
+    ++state.version;
+    return;
+  }
+}
+
+}  // namespace
+
+void Variable::assign(const Operand& value) const {
+  Tensor t = checked_value("assign", *this, value, false);
+  if (Trace* trace = Trace::current()) return trace->assign(*this, t, value.at());
+  exec::write(data_->state, t.to(device()).buffer());
+}
+void Variable::assign_add(const Operand& value) const { update("assign_add", *this, value, ops::def::add); }
+void Variable::assign_sub(const Operand& value) const { update("assign_sub", *this, value, ops::def::sub); }
+
+std::string Variable::str() const {
+  std::string values = "(no value)";
+  if (!data_->stand_in) {
+    EagerScope outside;
+    std::lock_guard lock(data_->state.mutex);
+    if (data_->state.buffer) values = Tensor(data_->state.buffer, data_->type).values_text();
+  }
+  return cat("lm.Variable(", values.find('\n') == std::string::npos ? "" : "\n", values, ", shape=", shape_text(shape()), ", dtype=", numpy_name(dtype()), ", name=\"", name(), "\")");
+}
+
+}  // namespace lamina

@@ -1,0 +1,25 @@
+// Lamina: the one header that programs include. Everything is in namespace lamina, or lm for short.
+#pragma once
+#include "graph/frontend/concrete_function.h"
+#include "graph/frontend/device.h"
+#include "graph/frontend/eager.h"
+#include "graph/frontend/factories.h"
+#include "graph/frontend/function.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/random.h"
+#include "graph/frontend/tape.h"
+#include "graph/frontend/tensor.h"
+#include "graph/frontend/trace.h"
+#include "graph/frontend/typed_function.h"
+#include "graph/frontend/variable.h"
+#include "graph/nn/dataset.h"
+#include "graph/nn/dense.h"
+#include "graph/nn/layer.h"
+#include "graph/nn/loss.h"
+#include "graph/nn/metric.h"
+#include "graph/nn/optimizer.h"
+#include "graph/nn/sequential.h"
+#include "graph/nn/shape_layers.h"
+#include "runtime/data/idx.h"
+
+namespace lm = lamina;

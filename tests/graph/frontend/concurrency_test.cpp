@@ -1,0 +1,118 @@
+// Many threads over Functions, Variables and the eager cache. Run under the thread sanitizer as well.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/frontend/typed_function.h"
+
+namespace lamina {
+namespace {
+
+template <class F>
+void in_threads(int count, F f) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < count; ++t) threads.emplace_back([&f, t] { f(t); });
+  for (auto& t : threads) t.join();
+}
+
+TEST(Concurrency, EightThreadsCallOneFunctionWhileOthersTrace) {
+  std::atomic<int> runs{0}, wrong{0};
+  auto f = function([&](Tensor x) {
+    ++runs;
+    return sum(x * x + 1);
+  });
+  in_threads(8, [&](int t) {
+    for (int i = 0; i < 60; ++i) {
+      const int64_t n = t < 4 ? 3 : 1 + (i + t) % 10;  // half of the threads keep meeting new lengths
+      wrong += f(full({n}, 2)).item<float>() != float(5 * n);
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  EXPECT_EQ(runs, f.trace_count()) << "one trace per signature";
+  EXPECT_EQ(f.trace_count(), 10);
+}
+
+TEST(Concurrency, TheFirstCallTracesOnce) {
+  for (int round = 0; round < 10; ++round) {
+    std::atomic<int> runs{0}, ready{0};
+    auto f = function([&](Tensor x) {
+      ++runs;
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      return x + 1;
+    });
+    in_threads(4, [&](int) {
+      ++ready;
+      while (ready < 4) std::this_thread::yield();
+      EXPECT_EQ(f(scalar(1)).item<float>(), 2);
+    });
+    EXPECT_EQ(runs, 1);
+  }
+}
+
+TEST(Concurrency, FunctionsThatTraceEachOtherDoNotWaitForEver) {
+  for (int round = 0; round < 10; ++round) {
+    std::function<Tensor(Tensor, int)> call_f, call_g;
+    auto f = function([&](Tensor x, int depth) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return depth ? call_g(x + 1, depth - 1) : x;
+    });
+    auto g = function([&](Tensor x, int depth) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      return depth ? call_f(x + 1, depth - 1) : x;
+    });
+    call_f = [&](Tensor x, int n) { return f(x, n); };
+    call_g = [&](Tensor x, int n) { return g(x, n); };
+    in_threads(2, [&](int t) { EXPECT_EQ((t ? f(scalar(0), 3) : g(scalar(0), 3)).item<float>(), 3); });
+  }
+}
+
+TEST(Concurrency, WritersOfOneVariableTakeTurns) {
+  Variable v(zeros({16}));
+  auto step = function([&](Tensor x) {
+    v.assign_add(x);
+    v.assign_sub(x);
+    v.assign_add(x);
+  });
+  std::atomic<int> torn{0};
+  in_threads(8, [&](int t) {
+    for (int i = 0; i < 50; ++i) {
+      if (t < 4) {
+        step(ones({16}));
+      } else {
+        const auto seen = v.read().to_vector<float>();
+        for (float x : seen) torn += x != seen[0];
+      }
+    }
+  });
+  EXPECT_EQ(torn, 0) << "readers see whole values";
+  EXPECT_EQ(v.read().to_vector<float>(), std::vector<float>(16, 200));
+}
+
+TEST(Concurrency, TwoFunctionsThatReadEachOthersVariableDoNotWaitForEver) {
+  Variable a(scalar(0)), b(scalar(0));
+  auto first = function([&] { a.assign(b + 1); });
+  auto second = function([&] { b.assign(a + 1); });
+  in_threads(4, [&](int t) {
+    for (int i = 0; i < 500; ++i) t % 2 ? first() : second();
+  });
+  EXPECT_GT(a.read().item<float>(), 0);
+}
+
+TEST(Concurrency, EagerOpsAndTapesBelongToTheirThread) {
+  std::atomic<int> wrong{0};
+  in_threads(8, [&](int t) {
+    for (int i = 0; i < 30; ++i) {
+      Variable w(scalar(t));
+      GradientTape tape;
+      Tensor y = w * w * double(i);
+      wrong += tape.gradient(y, w)[0].item<float>() != float(2 * t * i);
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+}
+
+}  // namespace
+}  // namespace lamina
