@@ -1,0 +1,56 @@
+#include "graph/nn/dense.h"
+
+#include <utility>
+
+#include "graph/frontend/op_functions.h"
+
+namespace lamina::nn {
+namespace {
+
+struct Refusal {
+  const std::string& layer;
+  const TensorType& input;
+  CallSite at;
+  [[noreturn]] void operator()(ErrorKind kind, const std::string& why, const std::string& fix) const {
+    throw Error(kind, {.what = cat(layer, ": cannot take ", input), .where = text(at.line()), .why = why, .fix = fix});
+  }
+};
+
+}  // namespace
+
+Dense::Dense(int64_t units, DenseOptions options) : Layer(options.name), units_(units), options_(std::move(options)) {
+  if (units > 0) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat("dense: ", units, " units"), .where = "", .why = "a dense layer has at least one unit", .fix = "pass 1 or more"});
+}
+
+void Dense::build(const TensorType& input) {
+  const Refusal refuse{name(), input, call_site()};
+  if (input.rank() < 2) {
+    refuse(ErrorKind::invalid_argument, "a dense layer takes rows [..., inputs], at least two dimensions", "reshape the input to [rows, inputs]");
+  }
+  if (!input.shape.back().known()) {
+    refuse(ErrorKind::invalid_argument, "the number of inputs decides the weight's shape, and it is unknown", "give the last dimension a number");
+  }
+  if (input.dtype != options_.dtype) {
+    refuse(ErrorKind::type, cat("its weights are ", options_.dtype), cat("use astype(x, ", options_.dtype, "), or give the layer another dtype"));
+  }
+  kernel_ = add_weight("kernel", {input.shape.back(), units_}, options_.kernel_initializer, options_.dtype);
+  if (options_.use_bias) bias_ = add_weight("bias", {units_}, options_.bias_initializer, options_.dtype);
+}
+
+Tensor Dense::call(const Tensor& x, bool) {
+  const CallSite at = call_site();
+  if (x.rank() < 2 || x.shape().back() != kernel_->shape()[0]) {
+    Refusal{name(), x.type(), at}(ErrorKind::invalid_argument, cat("its weight is ", kernel_->type()), cat("pass [..., ", kernel_->shape()[0], "]"));
+  }
+  Tensor z = matmul(Operand(x, at), Operand(kernel_->read(at), at));
+  if (bias_) z = lamina::add(Operand(z, at), Operand(bias_->read(at), at));
+  return options_.activation(Operand(z, at));
+}
+
+const Variable& Dense::kernel() const {
+  if (kernel_) return *kernel_;
+  throw Error(ErrorKind::state, {.what = cat(name(), ": the kernel does not exist yet"), .where = "", .why = "weights are made at the first call", .fix = "call the layer once first"});
+}
+
+}  // namespace lamina::nn

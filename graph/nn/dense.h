@@ -1,0 +1,39 @@
+// Dense: activation(x W + b).
+#pragma once
+#include "graph/nn/activation.h"
+#include "graph/nn/layer.h"
+
+namespace lamina::nn {
+
+struct DenseOptions {
+  Activation activation = {};
+  bool use_bias = true;
+  Initializer kernel_initializer = "glorot_uniform";
+  Initializer bias_initializer = "zeros";
+  DType dtype = DType::f32;  // of the weights, and so of the inputs
+  std::string name = "dense";
+};
+
+// x [..., inputs] -> [..., units]; W [inputs, units], b [units]. Throws invalid_argument unless units is positive and x has at least two
+// dimensions of which the last is known, type when x's dtype is not that of the weights.
+class LAMINA_API Dense : public Layer {
+ public:
+  explicit Dense(int64_t units, DenseOptions options = {});
+  Dense(int64_t units, Activation activation) : Dense(units, DenseOptions{.activation = std::move(activation)}) {}
+  Dense(int64_t units, const char* activation) : Dense(units, Activation(activation)) {}
+
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+
+  int64_t units() const { return units_; }
+  const DenseOptions& options() const { return options_; }
+  const Variable& kernel() const;  // throws state before the first call
+  const std::optional<Variable>& bias() const { return bias_; }
+
+ private:
+  int64_t units_;
+  DenseOptions options_;
+  std::optional<Variable> kernel_, bias_;
+};
+
+}  // namespace lamina::nn

@@ -1,0 +1,159 @@
+#include "graph/nn/layer.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/random.h"
+#include "graph/frontend/trace.h"
+#include "graph/nn/host_tensor.h"
+
+namespace lamina::nn {
+namespace {
+
+// What the layers of this thread know of the call they are in.
+struct CallContext {
+  bool training = false;
+  CallSite at;
+};
+thread_local CallContext context;
+
+class ContextScope {
+ public:
+  explicit ContextScope(CallContext inner) : before_(std::exchange(context, inner)) {}
+  ~ContextScope() { context = before_; }
+
+ private:
+  CallContext before_;
+};
+
+}  // namespace
+
+bool in_training() { return context.training; }
+CallSite Layer::call_site() { return context.at; }
+
+Layer::Layer(std::string name) : name_(std::move(name)) {}
+Layer::~Layer() = default;
+void Layer::build(const TensorType&) {}
+
+Tensor Layer::operator()(const Operand& x, std::optional<bool> training) {
+  const Tensor input = x.resolve();
+  const ContextScope scope({training.value_or(context.training), x.at()});
+  const NameScope names(name_);
+  ensure_built(input.type());
+  return call(input, context.training);
+}
+
+void Layer::ensure_built(const TensorType& input) {
+  if (built()) return;
+  const std::lock_guard lock(building_);
+  if (built()) return;
+  const size_t before = items_.size();
+  try {
+    build(input);
+  } catch (...) {
+    items_.resize(before, std::shared_ptr<Layer>());
+    throw;
+  }
+  built_.store(true, std::memory_order_release);
+}
+
+Tensor Layer::build_for(const TensorType& input) {
+  Trace* outer = Trace::current();
+  auto trace = std::make_shared<Trace>("build " + name_, outer ? outer->device : default_device());
+  Tensor out;
+  {
+    const TraceScope scope(trace);
+    out = (*this)(Operand(trace->add_input(input, "x"), CallSite{}), false);
+  }
+  if (outer) outer->created.insert(outer->created.end(), trace->created.begin(), trace->created.end());
+  return out;
+}
+
+Variable Layer::add_weight(const std::string& name, const Shape& shape, const Initializer& initializer, DType dtype, bool trainable) {
+  const Tensor initial = host_tensor(initializer(numbers(shape), random::next_host_seed()), {dtype, shape}, default_device());
+  Variable variable(Operand(initial, call_site()), NameScope::current() + name, trainable);
+  items_.emplace_back(variable);
+  return variable;
+}
+void Layer::add_weight(const Variable& variable) { items_.emplace_back(variable); }
+
+void Layer::add(std::shared_ptr<Layer> layer) {
+  if (!layer) throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": add got no layer"), .where = "", .why = "the pointer is null", .fix = "pass a layer"});
+  if (layer.get() == this) {
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": a layer cannot be inside itself"), .where = "", .why = "", .fix = "add another layer"});
+  }
+  const std::vector<std::shared_ptr<Layer>> siblings = layers();
+  if (std::find(siblings.begin(), siblings.end(), layer) == siblings.end()) {
+    const auto taken = [&](const std::string& name) {
+      return std::any_of(siblings.begin(), siblings.end(), [&](auto& sibling) { return sibling->name() == name; });
+    };
+    std::string name = layer->name();
+    for (int number = 1; taken(name); ++number) name = cat(layer->name(), "_", number);
+    layer->rename(std::move(name));
+  }
+  items_.emplace_back(std::move(layer));
+}
+
+std::vector<std::shared_ptr<Layer>> Layer::layers() const {
+  std::vector<std::shared_ptr<Layer>> out;
+  for (auto& item : items_) {
+    if (auto* layer = std::get_if<std::shared_ptr<Layer>>(&item)) out.push_back(*layer);
+  }
+  return out;
+}
+
+void Layer::collect(std::vector<Variable>& out, std::vector<const void*>& seen, std::optional<bool> trainable) const {
+  const auto first_time = [&](const void* what) {
+    if (std::find(seen.begin(), seen.end(), what) != seen.end()) return false;
+    seen.push_back(what);
+    return true;
+  };
+  for (auto& item : items_) {
+    if (auto* variable = std::get_if<Variable>(&item)) {
+      if ((!trainable || variable->trainable() == *trainable) && first_time(variable->handle().get())) out.push_back(*variable);
+    } else if (auto& layer = std::get<std::shared_ptr<Layer>>(item); first_time(layer.get())) {
+      layer->collect(out, seen, trainable);
+    }
+  }
+}
+std::vector<Variable> Layer::collect(std::optional<bool> trainable) const {
+  std::vector<Variable> out;
+  std::vector<const void*> seen;
+  collect(out, seen, trainable);
+  return out;
+}
+std::vector<Variable> Layer::variables() const { return collect({}); }
+std::vector<Variable> Layer::trainable_variables() const { return collect(true); }
+std::vector<Variable> Layer::non_trainable_variables() const { return collect(false); }
+
+int64_t Layer::count_params() const {
+  int64_t total = 0;
+  for (auto& v : variables()) total += v.size();
+  return total;
+}
+
+std::vector<Tensor> Layer::get_weights() const {
+  std::vector<Tensor> out;
+  for (auto& v : variables()) out.push_back(v.read());
+  return out;
+}
+
+void Layer::set_weights(const std::vector<Tensor>& values, CallSite at) {
+  const std::vector<Variable> all = variables();
+  if (values.size() != all.size()) {
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(name_, ": set_weights got ", values.size(), " values for ", all.size(), " variables"), .where = text(at.line()),
+                 .why = all.empty() && !built() ? "weights are made at the first call" : "each variable needs one value, in the order of variables()",
+                 .fix = all.empty() && !built() ? "call the layer once, or build_for its input's type" : "pass one value per variable"});
+  }
+  for (size_t i = 0; i < all.size(); ++i) {
+    if (values[i].type() == all[i].type()) continue;
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": set_weights got ", values[i].type(), " for ", all[i].name(), ", which is ", all[i].type()),
+                                              .where = text(at.line()), .why = "a variable keeps its dtype and shape",
+                                              .fix = "pass values in the order of variables()"});
+  }
+  for (size_t i = 0; i < all.size(); ++i) all[i].assign(Operand(values[i], at));
+}
+
+}  // namespace lamina::nn

@@ -1,0 +1,90 @@
+// Layer: weights and what they do to a tensor. A model is a Layer that owns others.
+//
+//   struct Tower : lm::nn::Layer {
+//     lm::nn::Dense& hidden = add<lm::nn::Dense>(64, "relu");
+//     lm::nn::Dense& head = add<lm::nn::Dense>(10);
+//     lm::Tensor call(const lm::Tensor& x, bool) override { return head(hidden(x)); }
+//   };
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/frontend/tensor.h"
+#include "graph/frontend/variable.h"
+#include "graph/nn/initializer.h"
+
+namespace lamina::nn {
+
+// Whether the innermost running layer of this thread was called to train.
+LAMINA_API bool in_training();
+
+class LAMINA_API Layer {
+ public:
+  explicit Layer(std::string name = "layer");
+  virtual ~Layer();
+  Layer(const Layer&) = delete;
+  Layer& operator=(const Layer&) = delete;
+
+  // Runs call(). The first time, build() makes the weights for x's type. training: as given, else that of the layer in whose call()
+  // this one runs, else false. Errors name the caller's line.
+  Tensor operator()(const Operand& x, std::optional<bool> training = std::nullopt);
+
+  // What the layer computes. Implemented by every layer; called through operator() only.
+  virtual Tensor call(const Tensor& x, bool training) = 0;
+  // Makes this layer's own weights with add_weight; layers inside are built by their own first calls. Throws invalid_argument for inputs
+  // that the layer cannot take.
+  virtual void build(const TensorType& input);
+  // Builds this layer and those inside it without data: call() is traced once for this type, whose dimensions may be symbols.
+  Tensor build_for(const TensorType& input);
+
+  const std::string& name() const { return name_; }
+  void rename(std::string name) { name_ = std::move(name); }
+  bool built() const { return built_.load(std::memory_order_acquire); }
+
+  // This layer's weights and those of the layers inside it, each once, in the order in which they were made and added.
+  std::vector<Variable> variables() const;
+  std::vector<Variable> trainable_variables() const;
+  std::vector<Variable> non_trainable_variables() const;
+  int64_t count_params() const;  // the number of elements of all variables
+  std::vector<Tensor> get_weights() const;
+  // Throws invalid_argument unless there is one value per variable, of its type.
+  void set_weights(const std::vector<Tensor>& values, CallSite at = std::source_location::current());
+  // The layers directly inside this one, in the order in which they were added.
+  std::vector<std::shared_ptr<Layer>> layers() const;
+
+  // Puts a layer inside this one: its weights count as this one's. A name that a sibling has gets a number.
+  template <class L, class... A>
+  L& add(A&&... arguments) {
+    auto layer = std::make_shared<L>(std::forward<A>(arguments)...);
+    L& reference = *layer;
+    add(std::shared_ptr<Layer>(std::move(layer)));
+    return reference;
+  }
+  void add(std::shared_ptr<Layer> layer);
+
+ protected:
+  // A new weight, initialised on the host and placed on the current device. Without a seed of its own an initializer draws from the seed
+  // that random::set_seed set.
+  Variable add_weight(const std::string& name, const Shape& shape, const Initializer& initializer, DType dtype = DType::f32, bool trainable = true);
+  // An existing Variable as a weight of this layer.
+  void add_weight(const Variable& variable);
+  // Where the user called this layer; for the operands of the ops in call().
+  static CallSite call_site();
+
+ private:
+  void ensure_built(const TensorType& input);
+  std::vector<Variable> collect(std::optional<bool> trainable) const;
+  void collect(std::vector<Variable>& out, std::vector<const void*>& seen, std::optional<bool> trainable) const;
+
+  std::string name_;
+  std::vector<std::variant<Variable, std::shared_ptr<Layer>>> items_;
+  std::atomic<bool> built_{false};
+  std::mutex building_;
+};
+
+}  // namespace lamina::nn

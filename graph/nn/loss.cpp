@@ -1,0 +1,128 @@
+#include "graph/nn/loss.h"
+
+#include <utility>
+#include <vector>
+
+#include "graph/frontend/op_functions.h"
+
+namespace lamina::losses {
+namespace {
+
+constexpr double kClip = 1e-7;  // keeps the logarithm of a probability finite
+
+const std::vector<std::pair<std::string, Loss::PerSample>>& named_losses() {
+  static const std::vector<std::pair<std::string, Loss::PerSample>> all{
+      {"sparse_cross_entropy", [](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p); }},
+      {"categorical_cross_entropy", [](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p); }},
+      {"binary_cross_entropy", [](const Operand& t, const Operand& p) { return binary_crossentropy(t, p); }},
+      {"mean_squared_error", mean_squared_error},
+      {"mse", mean_squared_error},
+      {"mean_absolute_error", mean_absolute_error},
+      {"mae", mean_absolute_error},
+  };
+  return all;
+}
+
+Loss find_loss(const std::string& name) {
+  std::vector<std::string> names;
+  for (auto& [known, per_sample] : named_losses()) {
+    if (known == name) return {known, per_sample};
+    names.push_back(known);
+  }
+  throw unknown_name("loss", name, names);
+}
+
+[[noreturn]] void bad_shapes(const char* loss, const Tensor& y_true, const Tensor& y_pred, CallSite at, const std::string& why, const std::string& fix) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat(loss, ": y_true ", y_true.type(), " does not fit y_pred ", y_pred.type()), .where = text(at.line()),
+                                            .why = why, .fix = fix});
+}
+
+bool ends_in_one(const Tensor& t) { return t.rank() > 0 && t.shape().back() == Dim(1); }
+Tensor without_last_axis(const Tensor& t, CallSite at) {
+  return reshape_to(Operand(t, at), Shape(t.shape().begin(), t.shape().end() - 1));
+}
+
+struct Pair {
+  Tensor y_true, y_pred;
+  CallSite at;
+  Operand t() const { return {y_true, at}; }
+  Operand p() const { return {y_pred, at}; }
+};
+// Both of one shape and dtype. Broadcasting [n] against [n,1] into [n,n] would be a silent mistake.
+Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) {
+  const CallSite at = y_pred.at();
+  Tensor p = y_pred.resolve(), t = y_true.resolve();
+  if (!is_floating(p.dtype())) {
+    throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", p.type()), .where = text(at.line()), .why = "a loss is a floating-point number",
+                                  .fix = "use astype(y_pred, f32)"});
+  }
+  t = astype(Operand(t, at), p.dtype());
+  if (t.rank() == p.rank() + 1 && ends_in_one(t)) t = without_last_axis(t, at);
+  else if (p.rank() == t.rank() + 1 && ends_in_one(p)) p = without_last_axis(p, at);
+  if (t.rank() != p.rank()) bad_shapes(loss, t, p, at, "they have different numbers of dimensions", "pass targets of the predictions' shape");
+  for (size_t i = 0; i < p.shape().size(); ++i) {
+    const Dim a = t.shape()[i], b = p.shape()[i];
+    if (a.known() && b.known() && a != b) bad_shapes(loss, t, p, at, cat("dimension ", i, " differs"), "pass targets of the predictions' shape");
+  }
+  return {std::move(t), std::move(p), at};
+}
+
+Tensor mean_over_last(const Tensor& x, CallSite at) { return x.rank() == 0 ? x : mean(Operand(x, at), {-1}); }
+
+}  // namespace
+
+Loss::Loss(const char* name) : Loss(find_loss(name)) {}
+Loss::Loss(const std::string& name) : Loss(find_loss(name)) {}
+Tensor Loss::operator()(const Operand& y_true, const Operand& y_pred) const { return mean(Operand(per_sample_(y_true, y_pred), y_pred.at())); }
+
+SparseCrossEntropy::SparseCrossEntropy(bool from_logits)
+    : Loss("sparse_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p, from_logits); }) {}
+CategoricalCrossEntropy::CategoricalCrossEntropy(bool from_logits)
+    : Loss("categorical_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p, from_logits); }) {}
+BinaryCrossEntropy::BinaryCrossEntropy(bool from_logits)
+    : Loss("binary_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return binary_crossentropy(t, p, from_logits); }) {}
+MeanSquaredError::MeanSquaredError() : Loss("mean_squared_error", mean_squared_error) {}
+MeanAbsoluteError::MeanAbsoluteError() : Loss("mean_absolute_error", mean_absolute_error) {}
+
+Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits) {
+  const CallSite at = y_pred.at();
+  const char* name = "sparse_categorical_crossentropy";
+  Tensor labels = y_true.resolve(), p = y_pred.resolve();
+  if (p.rank() == 0) bad_shapes(name, labels, p, at, "y_pred has no axis of classes", "pass y_pred [n, classes]");
+  if (labels.rank() == p.rank() && ends_in_one(labels)) labels = without_last_axis(labels, at);
+  if (labels.rank() != p.rank() - 1) {
+    bad_shapes(name, labels, p, at, "labels have one axis less than predictions, which end in an axis of classes",
+               labels.rank() == p.rank() ? "for targets that are rows of probabilities use categorical_crossentropy" : "pass labels [n] and y_pred [n, classes]");
+  }
+  if (!is_integer(labels.dtype())) labels = astype(Operand(labels, at), DType::i32);
+  // Probabilities p are the softmax of log p.
+  if (!from_logits) p = log(Operand(clip(Operand(p, at), Operand(kClip, at), Operand(1 - kClip, at)), at));
+  return sparse_cross_entropy(Operand(p, at), Operand(labels, at));
+}
+
+Tensor categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits) {
+  const Pair both = same_shape("categorical_crossentropy", y_true, y_pred);
+  return from_logits ? softmax_cross_entropy(both.p(), both.t()) : categorical_cross_entropy(both.p(), both.t());
+}
+
+Tensor binary_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits) {
+  const Pair both = same_shape("binary_crossentropy", y_true, y_pred);
+  const CallSite at = both.at;
+  if (from_logits) return mean_over_last(sigmoid_cross_entropy(both.p(), both.t()), at);
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const Operand one(1.0, at);
+  const Tensor p = clip(both.p(), Operand(kClip, at), Operand(1 - kClip, at));
+  const Tensor yes = mul(both.t(), o(log(o(p)))), no = mul(o(sub(one, both.t())), o(log(o(sub(one, o(p))))));
+  return mean_over_last(neg(o(add(o(yes), o(no)))), at);
+}
+
+Tensor mean_squared_error(const Operand& y_true, const Operand& y_pred) {
+  const Pair both = same_shape("mean_squared_error", y_true, y_pred);
+  return mean_over_last(square(Operand(sub(both.p(), both.t()), both.at)), both.at);
+}
+Tensor mean_absolute_error(const Operand& y_true, const Operand& y_pred) {
+  const Pair both = same_shape("mean_absolute_error", y_true, y_pred);
+  return mean_over_last(abs(Operand(sub(both.p(), both.t()), both.at)), both.at);
+}
+
+}  // namespace lamina::losses

@@ -1,0 +1,60 @@
+// Losses: how wrong predictions are, one number per sample, or averaged by a Loss.
+#pragma once
+#include <functional>
+#include <string>
+
+#include "graph/frontend/tensor.h"
+
+namespace lamina::losses {
+
+// A mean loss by name, or your own: operator()(y_true, y_pred) is the mean of per_sample(y_true, y_pred).
+class LAMINA_API Loss {
+ public:
+  using PerSample = std::function<Tensor(const Operand& y_true, const Operand& y_pred)>;
+
+  // "sparse_cross_entropy" and "categorical_cross_entropy" and "binary_cross_entropy" (of probabilities), "mean_squared_error" or "mse",
+  // "mean_absolute_error" or "mae". Throws not_found with the nearest names.
+  Loss(const char* name);
+  Loss(const std::string& name);
+  Loss(std::string name, PerSample per_sample) : name_(std::move(name)), per_sample_(std::move(per_sample)) {}
+
+  const std::string& name() const { return name_; }
+  Tensor per_sample(const Operand& y_true, const Operand& y_pred) const { return per_sample_(y_true, y_pred); }
+  Tensor operator()(const Operand& y_true, const Operand& y_pred) const;  // [], of y_pred's dtype
+
+ private:
+  std::string name_;
+  PerSample per_sample_;
+};
+
+// Classes as numbers: labels [n] or [n, 1], of any numeric dtype (fractions are cut off), predictions [n, classes]. A label outside
+// 0..classes-1 is an error of kind index, raised by the call.
+struct LAMINA_API SparseCrossEntropy : Loss {
+  explicit SparseCrossEntropy(bool from_logits = false);
+};
+// Classes as rows of probabilities: [n, classes] both.
+struct LAMINA_API CategoricalCrossEntropy : Loss {
+  explicit CategoricalCrossEntropy(bool from_logits = false);
+};
+// Independent yes-or-no targets in 0..1, of the predictions' shape.
+struct LAMINA_API BinaryCrossEntropy : Loss {
+  explicit BinaryCrossEntropy(bool from_logits = false);
+};
+struct LAMINA_API MeanSquaredError : Loss {
+  MeanSquaredError();
+};
+struct LAMINA_API MeanAbsoluteError : Loss {
+  MeanAbsoluteError();
+};
+
+// Per sample: the last axis is summed or averaged away. y_true is converted to y_pred's dtype; when one of them has a last axis of length 1
+// more than the other, it is dropped. Throws invalid_argument for shapes that do not fit. Probabilities are clipped to [1e-7, 1 - 1e-7].
+LAMINA_API Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
+LAMINA_API Tensor categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
+LAMINA_API Tensor binary_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
+LAMINA_API Tensor mean_squared_error(const Operand& y_true, const Operand& y_pred);
+LAMINA_API Tensor mean_absolute_error(const Operand& y_true, const Operand& y_pred);
+inline Tensor mse(const Operand& y_true, const Operand& y_pred) { return mean_squared_error(y_true, y_pred); }
+inline Tensor mae(const Operand& y_true, const Operand& y_pred) { return mean_absolute_error(y_true, y_pred); }
+
+}  // namespace lamina::losses

@@ -1,0 +1,128 @@
+// Optimizers: what a gradient does to a variable. Formulas and defaults are those of Keras 3. Updates are plain elementwise ops, so that the
+// passes can fuse them with the gradients they use.
+#pragma once
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "graph/frontend/tensor.h"
+#include "graph/frontend/variable.h"
+
+namespace lamina::optim {
+
+class LAMINA_API Optimizer {
+ public:
+  using GradientAndVariable = std::pair<Tensor, Variable>;
+
+  virtual ~Optimizer() = default;
+  Optimizer(const Optimizer&) = delete;
+  Optimizer& operator=(const Optimizer&) = delete;
+
+  // Makes the slots (momenta, ...) of these variables; from then on the optimizer takes no others. apply_gradients does it at its first
+  // call, which may be traced. Throws state when it was built for other variables.
+  void build(const std::vector<Variable>& variables);
+  // One step. A pair whose gradient is undefined is left out; throws invalid_argument when all are, for a variable that the optimizer was not
+  // built for, and for a gradient of another shape than its variable.
+  void apply_gradients(const std::vector<GradientAndVariable>& pairs, CallSite at = std::source_location::current());
+  void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables, CallSite at = std::source_location::current());
+
+  // f32, no axes: assigning it changes later steps and traces nothing anew.
+  const Variable& learning_rate() const { return learning_rate_; }
+  void set_learning_rate(double rate) { learning_rate_.assign(rate); }
+  const std::string& name() const { return name_; }
+  bool built() const;
+  // The learning rate, the step counter where there is one, and the slots.
+  std::vector<Variable> variables() const;
+
+ protected:
+  Optimizer(std::string name, double learning_rate);
+
+  // What update() gets: a gradient of the variable's type, the variable's slots, and what begin_step() made, in the variable's dtype.
+  struct Step {
+    const Variable& variable;
+    const Tensor& gradient;
+    const std::vector<Variable>& slots;
+    const std::vector<Tensor>& scalars;
+    CallSite at;
+  };
+  virtual std::vector<std::string> slot_names() const = 0;
+  // Once per step, before all updates: the floating scalars that they share. By default the learning rate.
+  virtual std::vector<Tensor> begin_step(CallSite at);
+  virtual void update(const Step& step) = 0;
+  // A variable of the optimizer itself.
+  Variable add_state(const std::string& name, const Tensor& initial);
+
+ private:
+  void build_locked(const std::vector<Variable>& variables, CallSite at);
+  std::string name_;
+  Variable learning_rate_;
+  std::vector<Variable> states_;
+  struct Slots {
+    Variable variable;
+    std::vector<Variable> slots;
+  };
+  std::vector<Slots> slots_;                           // in the order of build()'s variables
+  std::unordered_map<const void*, size_t> index_;      // by variable
+  bool built_ = false;
+  mutable std::mutex building_;
+};
+
+// v -= rate g; with momentum m: s = m s - rate g, v += s; nesterov: v += m s - rate g.
+class LAMINA_API SGD : public Optimizer {
+ public:
+  explicit SGD(double learning_rate = 0.01, double momentum = 0, bool nesterov = false);
+
+ private:
+  std::vector<std::string> slot_names() const override;
+  void update(const Step& step) override;
+  double momentum_;
+  bool nesterov_;
+};
+
+// s = rho s + (1 - rho) g^2; d = rate g / sqrt(s + epsilon), centered: rate g / sqrt(s - a^2 + epsilon) with a = rho a + (1 - rho) g;
+// v -= d, with momentum m: b = m b + d, v -= b. Tieleman and Hinton 2012.
+struct RMSpropOptions {
+  double rho = 0.9, momentum = 0, epsilon = 1e-7;
+  bool centered = false;
+};
+class LAMINA_API RMSprop : public Optimizer {
+ public:
+  explicit RMSprop(double learning_rate = 0.001, RMSpropOptions options = {});
+
+ private:
+  std::vector<std::string> slot_names() const override;
+  void update(const Step& step) override;
+  RMSpropOptions options_;
+};
+
+// m += (g - m)(1 - beta_1); s += (g^2 - s)(1 - beta_2); v -= m rate sqrt(1 - beta_2^t) / (1 - beta_1^t) / (sqrt(s) + epsilon), t = 1 in the
+// first step. Kingma and Ba 2015. With weight_decay first v -= rate weight_decay v (Loshchilov and Hutter 2019).
+struct AdamOptions {
+  double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7, weight_decay = 0;
+};
+class LAMINA_API Adam : public Optimizer {
+ public:
+  explicit Adam(double learning_rate = 0.001, AdamOptions options = {}) : Adam("adam", learning_rate, options) {}
+  const Variable& iterations() const { return iterations_; }  // i64: steps done
+
+ protected:
+  Adam(std::string name, double learning_rate, AdamOptions options);
+
+ private:
+  std::vector<std::string> slot_names() const override;
+  std::vector<Tensor> begin_step(CallSite at) override;
+  void update(const Step& step) override;
+  AdamOptions options_;
+  Variable iterations_;
+};
+
+class LAMINA_API AdamW : public Adam {
+ public:
+  explicit AdamW(double learning_rate = 0.001, AdamOptions options = {.weight_decay = 0.004}) : Adam("adamw", learning_rate, options) {}
+};
+
+}  // namespace lamina::optim

@@ -1,0 +1,40 @@
+// Layers without weights: Flatten, Dropout, Input.
+#pragma once
+#include <optional>
+
+#include "graph/nn/layer.h"
+
+namespace lamina::nn {
+
+// x [n, a, b, ...] -> [n, a b ...]; [n] -> [n, 1].
+class LAMINA_API Flatten : public Layer {
+ public:
+  explicit Flatten(std::string name = "flatten") : Layer(std::move(name)) {}
+  Tensor call(const Tensor& x, bool training) override;
+};
+
+// In training each element is 0 with probability rate, else x / (1 - rate); otherwise x itself. Draws from the default generator.
+// Throws invalid_argument unless 0 <= rate < 1.
+class LAMINA_API Dropout : public Layer {
+ public:
+  explicit Dropout(double rate, std::string name = "dropout");
+  Tensor call(const Tensor& x, bool training) override;
+  double rate() const { return rate_; }
+
+ private:
+  double rate_;
+};
+
+// The shape, without the batch, and dtype of what a Sequential is fed: with it the weights are made at once, not at the first call.
+class LAMINA_API Input : public Layer {
+ public:
+  explicit Input(Shape shape, DType dtype = DType::f32, std::string name = "input");
+  Tensor call(const Tensor& x, bool training) override;  // x; throws invalid_argument for another shape
+  TensorType batch_type() const;                         // with one more dimension in front, of unknown length
+
+ private:
+  Shape shape_;
+  DType dtype_;
+};
+
+}  // namespace lamina::nn
