@@ -1,0 +1,68 @@
+"""Lamina: runs models made of many small layers as fast as the hardware allows.
+
+    import lamina as lm
+
+    @lm.function
+    def step(x, y): ...
+
+Ordinary functions of tensors become one graph each, and a graph becomes a few fused kernels.
+"""
+from __future__ import annotations
+
+import importlib
+import os
+
+from . import _core, errors
+from ._core import (
+    ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__,
+    abs, add, arange, argmax, argmin, astype, bfloat16, bool, broadcast_to, clip, concat, config, constant, cos, cuda, device, device_of, div, dropout,
+    dtype, equal, executing_eagerly, exp, expand_dims, flatten, float16, float32, float64, floor_divide, from_dlpack, full, gather, gelu, greater,
+    greater_equal, inspect, int8, int16, int32, int64, less, less_equal, log, log_softmax, logical_and, logical_not, logical_or, matmul, max, maximum,
+    mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, pow, random, range, relu, reshape, rsqrt, sigmoid, sign, silu, sin, softmax,
+    softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8, where, zeros, zeros_like,
+)
+from .errors import RetraceWarning
+
+_core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
+
+
+def function(fn=None, *, input_signature=None, relax_shapes=False):
+    """fn as a lm.Function: traced into one graph per signature at its first call with it, run as that graph afterwards.
+
+    A signature is the dtypes and shapes of tensors and Variables, and the type and value of everything else; NumPy arrays count as tensors,
+    other objects by identity. Python code in fn runs while tracing only. Variables and models that fn uses from outside are used by reference.
+
+    input_signature: a list of TensorSpecs, one per tensor argument; one graph takes all that fits, anything else raises SignatureMismatch.
+    relax_shapes: calls that differ in lengths only share a graph for all lengths from the second length on.
+
+    Use it as lm.function(fn), @lm.function or @lm.function(...). fn may be a function, method, or any callable object such as a model.
+    """
+    if fn is None:
+        return lambda fn: _core.function(fn, input_signature, relax_shapes)
+    return _core.function(fn, input_signature, relax_shapes)
+
+
+# What takes time to import, or is not needed by everyone, is imported when it is first used.
+_SUBMODULES = ("data", "losses", "metrics", "nn", "optim", "progress", "testing")
+
+
+def __getattr__(name):
+    if name in _SUBMODULES:
+        return importlib.import_module(f".{name}", __name__)
+    raise AttributeError(str(_core.unknown_name("attribute of lamina", name, [*_SUBMODULES, *(n for n in globals() if n[0] != "_")])))
+
+
+def __dir__():
+    return sorted([*globals(), *_SUBMODULES])
+
+
+__all__ = [
+    "ConcreteFunction", "DType", "Function", "GradientTape", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
+    "abs", "add", "arange", "argmax", "argmin", "astype", "bfloat16", "bool", "broadcast_to", "clip", "concat", "config", "constant", "cos", "cuda",
+    "data", "device", "device_of", "div", "dropout", "dtype", "equal", "errors", "executing_eagerly", "exp", "expand_dims", "flatten", "float16",
+    "float32", "float64", "floor_divide", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect", "int8", "int16",
+    "int32", "int64", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul", "max", "maximum",
+    "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
+    "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
+    "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
+]

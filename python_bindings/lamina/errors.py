@@ -1,0 +1,121 @@
+"""One class per kind of error. Each is a lm.errors.Error and also the built-in exception that people catch.
+
+Every error says what failed, where, why and how to fix it: as its text, and as the attributes what, where, why and fix.
+"""
+from __future__ import annotations
+
+__all__ = [
+    "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "IndexOutOfRange",
+    "InternalError", "InvalidArgument", "KernelBuildFailed", "NotFound", "OutOfMemory", "RankMismatch", "RetraceLimit", "RetraceWarning",
+    "SignatureMismatch", "StateError", "TapeUsed", "TypeMismatch", "UninitializedVariable",
+]
+
+
+class Error(Exception):
+    """What all errors of Lamina are."""
+
+    def __init__(self, what: str = "", where: str = "", why: str = "", fix: str = ""):
+        lines = [what]
+        lines += [f"  {label:<6} {text}" for label, text in (("where:", where), ("why:", why), ("fix:", fix)) if text]
+        super().__init__("\n".join(lines))
+        self.what, self.where, self.why, self.fix = what, where, why, fix
+
+    __str__ = Exception.__str__  # a KeyError would show its text quoted
+
+    def __reduce__(self):
+        return type(self), (self.what, self.where, self.why, self.fix)
+
+
+class InvalidArgument(Error, ValueError):
+    """An argument's value or shape does not fit."""
+
+
+class IndexOutOfRange(InvalidArgument, IndexError):
+    """An index or a label is outside its range."""
+
+
+class TypeMismatch(Error, TypeError):
+    """A dtype, or the type of a Python value, does not fit."""
+
+
+class SignatureMismatch(Error, TypeError):
+    """A function was called with something that its signature refuses."""
+
+
+class StateError(Error, RuntimeError):
+    """The call came at a time when it cannot work."""
+
+
+class UninitializedVariable(StateError):
+    """A Variable was read before it had a value."""
+
+
+class TapeUsed(StateError):
+    """A tape that gives gradients once was asked again."""
+
+
+class AssertionFailed(Error, AssertionError):
+    """A check inside a graph failed."""
+
+
+class NotFound(Error, KeyError):
+    """There is nothing of that name."""
+
+
+class ConversionFailed(Error, ValueError):
+    """A Python construct cannot become part of a graph."""
+
+
+class RetraceLimit(Error, RuntimeError):
+    """One function was traced too many times."""
+
+
+class OutOfMemory(Error, MemoryError):
+    """A device has not enough memory."""
+
+
+class DeviceUnavailable(Error, RuntimeError):
+    """There is no such device here."""
+
+
+class KernelBuildFailed(DeviceUnavailable):
+    """A kernel could not be compiled for a device."""
+
+
+class CollectiveTimeout(Error, TimeoutError):
+    """Another device did not take part in time."""
+
+
+class RankMismatch(Error, RuntimeError):
+    """Devices disagree about what they exchange."""
+
+
+class BadFile(Error, ValueError):
+    """A file is damaged, cut short or of another format."""
+
+
+class InternalError(Error, RuntimeError):
+    """A bug in Lamina."""
+
+
+class RetraceWarning(UserWarning):
+    """A function is traced again and again; the text says why."""
+
+
+# The names of the C++ kinds.
+_BY_KIND = {
+    "invalid_argument": InvalidArgument, "type": TypeMismatch, "signature": SignatureMismatch, "state": StateError,
+    "assertion": AssertionFailed, "index": IndexOutOfRange, "not_found": NotFound, "conversion": ConversionFailed, "retrace": RetraceLimit,
+    "out_of_memory": OutOfMemory, "device": DeviceUnavailable, "collective": CollectiveTimeout, "file": BadFile, "internal": InternalError,
+}
+
+
+def _from_core(kind: str, what: str, where: str, why: str, fix: str) -> Error:
+    """The exception for an Error of the C++ side."""
+    cls = _BY_KIND.get(kind, InternalError)
+    if cls is StateError:
+        words = what.lower()
+        cls = TapeUsed if "tape" in words else UninitializedVariable if "initial" in words else StateError
+    elif cls is DeviceUnavailable and "compile" in what.lower():
+        cls = KernelBuildFailed
+    return cls(what, where, why, fix)

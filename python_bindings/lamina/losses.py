@@ -1,0 +1,41 @@
+"""Losses: how wrong predictions are. Functions give one number per sample, classes called as loss(y_true, y_pred) the mean."""
+from __future__ import annotations
+
+from . import _core, errors
+
+Loss = _core.losses.Loss
+SparseCrossEntropy = _core.losses.SparseCrossEntropy
+CategoricalCrossEntropy = _core.losses.CategoricalCrossEntropy
+BinaryCrossEntropy = _core.losses.BinaryCrossEntropy
+MeanSquaredError = _core.losses.MeanSquaredError
+MeanAbsoluteError = _core.losses.MeanAbsoluteError
+sparse_categorical_crossentropy = _core.losses.sparse_categorical_crossentropy
+categorical_crossentropy = _core.losses.categorical_crossentropy
+binary_crossentropy = _core.losses.binary_crossentropy
+mean_squared_error = _core.losses.mean_squared_error
+mean_absolute_error = _core.losses.mean_absolute_error
+mse = _core.losses.mse
+mae = _core.losses.mae
+
+__all__ = [
+    "BinaryCrossEntropy", "CategoricalCrossEntropy", "Loss", "MeanAbsoluteError", "MeanSquaredError", "SparseCrossEntropy",
+    "binary_crossentropy", "categorical_crossentropy", "get", "mae", "mean_absolute_error", "mean_squared_error", "mse",
+    "sparse_categorical_crossentropy",
+]
+
+# The names of the functions above, where a Loss goes by another.
+_NAMES = {
+    "sparse_categorical_crossentropy": "sparse_cross_entropy", "categorical_crossentropy": "categorical_cross_entropy",
+    "binary_crossentropy": "binary_cross_entropy",
+}
+
+
+def get(loss):
+    """The loss for a name, or the Loss or function (y_true, y_pred) itself."""
+    if isinstance(loss, str):
+        return Loss(_NAMES.get(loss, loss))
+    if isinstance(loss, type):
+        loss = loss()
+    if not callable(loss):
+        raise errors.TypeMismatch(f"a {type(loss).__name__} is not a loss", fix="pass a name, one of lm.losses, or a function (y_true, y_pred)")
+    return loss

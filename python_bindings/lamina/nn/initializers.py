@@ -1,0 +1,16 @@
+"""First values of weights. Called with a shape they give a tensor; with a seed of their own they always give the same one."""
+from .. import _core
+
+Initializer = _core.nn.Initializer
+constant = _core.nn.constant_value
+get = _core.nn.get_initializer
+glorot_normal = _core.nn.glorot_normal
+glorot_uniform = _core.nn.glorot_uniform
+he_normal = _core.nn.he_normal
+he_uniform = _core.nn.he_uniform
+looks_linear = _core.nn.looks_linear
+ones = _core.nn.ones
+orthogonal = _core.nn.orthogonal
+zeros = _core.nn.zeros
+
+__all__ = ["Initializer", "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "looks_linear", "ones", "orthogonal", "zeros"]

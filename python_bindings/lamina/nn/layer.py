@@ -1,0 +1,187 @@
+"""Layer: state and a computation on tensors. What Dense, Model and a user's own layers share."""
+from __future__ import annotations
+
+import inspect
+import itertools
+import re
+
+from .. import _core, errors
+from .symbolic import Symbolic, contains_symbolic, symbolic_call
+
+_counters: dict[str, itertools.count] = {}
+
+
+def _next_name(cls) -> str:
+    stem = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", cls.__name__).lower().lstrip("_")
+    n = next(_counters.setdefault(stem, itertools.count()))
+    return stem if n == 0 else f"{stem}_{n}"
+
+
+def shape_of(value):
+    """The shape of the first tensor in an argument, as a tuple; None for an unknown dimension."""
+    while isinstance(value, (tuple, list)) and value:
+        value = value[0]
+    if isinstance(value, dict) and value:
+        return shape_of(next(iter(value.values())))
+    return tuple(value.shape) if hasattr(value, "shape") else ()
+
+
+class Layer:
+    """Base of all layers. A subclass defines call(self, inputs) and, when it has weights whose shapes depend on the input,
+    build(self, input_shape), which runs once before the first call.
+
+    Variables and layers kept in attributes are found by themselves, also inside lists, tuples and dicts. `training` is off unless a call
+    passes training=True; it reaches every layer called inside, whether or not the calls between them pass it on.
+    """
+
+    def __init__(self, name: str | None = None, trainable: bool = True):
+        self.name = _next_name(type(self)) if name is None else name
+        self.trainable = trainable
+        self.built = False
+
+    # What a subclass that forgets super().__init__() would lack.
+    name = "layer"
+    trainable = True
+    built = False
+
+    def build(self, input_shape) -> None:
+        """Makes the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
+
+    def call(self, *args, **kwargs):
+        raise NotImplementedError(f"{type(self).__name__} does not define call()")
+
+    def __call__(self, *args, training=None, **kwargs):
+        if args and (type(args[0]) is Symbolic or contains_symbolic(args)):
+            return symbolic_call(self, args, training, kwargs)
+        if not self.built:
+            self._build_once(args, kwargs)
+        if training is None:
+            training = _core.training()
+            if "training" in _parameters(self.call):
+                kwargs["training"] = training
+            return self.call(*args, **kwargs)
+        if "training" in _parameters(self.call):
+            kwargs["training"] = training
+        before = _core.set_training(bool(training))
+        try:
+            return self.call(*args, **kwargs)
+        finally:
+            _core.set_training(before)
+
+    def _build_once(self, args, kwargs) -> None:
+        first = args[0] if args else next(iter(kwargs.values()), None)
+        self.build(shape_of(first))
+        self.built = True
+
+    def add_weight(self, shape, initializer="glorot_uniform", dtype="float32", name: str = "weight", trainable: bool = True):
+        """A new Variable of this layer, with its first value from an initializer."""
+        from . import initializers
+
+        value = initializers.get(initializer)(shape, dtype=dtype)
+        return _core.Variable(value, name=f"{self.name}/{name}", trainable=trainable)
+
+    # --- what it holds ---
+
+    @property
+    def layers(self) -> list:
+        """The layers directly inside this one, each once, in the order of the attributes."""
+        return [child for child in _children(self) if isinstance(child, Layer)]
+
+    @property
+    def variables(self) -> list:
+        """Every Variable in here and in the layers inside, each once."""
+        return [variable for variable, _ in _collect(self)]
+
+    @property
+    def trainable_variables(self) -> list:
+        """The variables that training changes."""
+        return [variable for variable, trainable in _collect(self) if trainable]
+
+    @property
+    def non_trainable_variables(self) -> list:
+        return [variable for variable, trainable in _collect(self) if not trainable]
+
+    def count_params(self) -> int:
+        """How many numbers the weights are made of. Raises RuntimeError before they exist."""
+        self._require_built("count_params")
+        return sum(variable.size for variable in self.variables)
+
+    def get_weights(self) -> list:
+        """A NumPy copy of every variable, in the order of `variables`."""
+        return [variable.numpy() for variable in self.variables]
+
+    def set_weights(self, weights) -> None:
+        """Assigns arrays in the order of get_weights(). Nothing is changed when one does not fit."""
+        variables, weights = self.variables, list(weights)
+        if len(weights) != len(variables):
+            raise errors.InvalidArgument(f"set_weights: {self.name} has {len(variables)} variables, {len(weights)} arrays were given",
+                                         fix="" if variables else "call the layer once, so that its weights exist")
+        for variable, weight in zip(variables, weights):
+            shape = tuple(getattr(weight, "shape", None) or _core.constant(weight).shape)
+            if shape != tuple(variable.shape):
+                raise errors.InvalidArgument(f"set_weights: {variable.name} has shape {tuple(variable.shape)}, the array has {shape}")
+        for variable, weight in zip(variables, weights):
+            variable.assign(_core.astype(_core.constant(weight), variable.dtype))
+
+    def _require_built(self, what: str) -> None:
+        if not self.built and not self.variables:
+            raise errors.StateError(f"{what}: the weights of {self.name} do not exist yet", why="their shapes follow from the first input",
+                                    fix="call it on data once, or start it with lm.nn.Input")
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+
+def _parameters(call):
+    """The names of call's parameters, kept on the function: this runs in every call of every layer."""
+    names = getattr(call, "_lamina_parameters", None)
+    if names is None:
+        try:
+            names = frozenset(inspect.signature(call).parameters)
+        except (TypeError, ValueError):
+            names = frozenset()
+        try:
+            getattr(call, "__func__", call)._lamina_parameters = names
+        except AttributeError:
+            pass
+    return names
+
+
+def _children(layer):
+    """Layers and Variables in the attributes, in order, through lists, tuples and dicts; each once."""
+    seen = set()
+
+    def walk(value):
+        if isinstance(value, (Layer, _core.Variable)):
+            if id(value) not in seen:
+                seen.add(id(value))
+                yield value
+        elif isinstance(value, (list, tuple)):
+            for item in value:
+                yield from walk(item)
+        elif isinstance(value, dict):
+            for item in value.values():
+                yield from walk(item)
+
+    for name, value in vars(layer).items():
+        if name != "optimizer":
+            yield from walk(value)
+
+
+def _collect(layer):
+    """(variable, whether training changes it) of everything inside, each variable once."""
+    found, layers = {}, set()
+
+    def visit(node, trainable):
+        if id(node) in layers:
+            return
+        layers.add(id(node))
+        trainable = trainable and node.trainable
+        for child in _children(node):
+            if isinstance(child, Layer):
+                visit(child, trainable)
+            elif id(child) not in found:
+                found[id(child)] = (child, trainable and child.trainable)
+
+    visit(layer, True)
+    return list(found.values())

@@ -1,0 +1,69 @@
+"""Model and Sequential: layers that can be compiled and fitted."""
+from __future__ import annotations
+
+from .. import errors
+from .._structure import flatten
+from .layer import Layer
+from .symbolic import Symbolic, evaluate, layers_between
+from .training import Training
+
+
+class Model(Training, Layer):
+    """A network. Subclass it and define call(), or give the inputs and outputs of a chain of layer calls: Model(inp, head(body(inp)))."""
+
+    def __init__(self, inputs=None, outputs=None, name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        if (inputs is None) != (outputs is None):
+            raise errors.InvalidArgument("Model: inputs and outputs belong together", fix="pass both, or subclass Model and define call()")
+        self._inputs, self._outputs = inputs, outputs
+        if inputs is not None:
+            for leaf in flatten(inputs)[0] + flatten(outputs)[0]:
+                if type(leaf) is not Symbolic:
+                    raise errors.TypeMismatch(f"Model: {leaf!r} is not a symbolic tensor", fix="begin with lm.nn.Input and call layers on it")
+            self._graph_layers = layers_between(outputs)
+            self.built = True
+
+    _inputs = _outputs = None
+
+    def call(self, inputs):
+        if self._inputs is None:
+            raise NotImplementedError(f"{type(self).__name__} does not define call()")
+        leaves, wanted = flatten(inputs)[0], flatten(self._inputs)[0]
+        if len(leaves) != len(wanted):
+            raise errors.InvalidArgument(f"{self.name}: the model has {len(wanted)} inputs, {len(leaves)} were given")
+        return evaluate(self._outputs, {id(symbol): tensor for symbol, tensor in zip(wanted, leaves)})
+
+
+class Sequential(Model):
+    """Layers one after another. With lm.nn.Input as the first the weights exist at once, otherwise after the first call."""
+
+    def __init__(self, layers=(), name: str | None = None):
+        super().__init__(name=name)
+        self._stack: list[Layer] = []
+        self._input: Symbolic | None = None
+        self._output: Symbolic | None = None
+        for layer in layers:
+            self.add(layer)
+
+    def add(self, layer) -> None:
+        """Puts a layer (or, first of all, an Input) at the end."""
+        if isinstance(layer, Symbolic):
+            if self._stack or self._input is not None:
+                raise errors.InvalidArgument("Sequential: Input comes first and once")
+            self._input = self._output = layer
+            return
+        if not isinstance(layer, Layer):
+            raise errors.TypeMismatch(f"Sequential: {layer!r} is not a layer", fix="pass lm.nn layers, or your own subclass of lm.nn.Layer")
+        self._stack.append(layer)
+        if self._input is None and len(self._stack) == 1 and getattr(layer, "input_shape", None) is not None:
+            from .symbolic import Input
+
+            self._input = self._output = Input(layer.input_shape)
+        if self._input is not None:
+            self._output = layer(self._output)
+            self.built = True
+
+    def call(self, inputs):
+        for layer in self._stack:
+            inputs = layer(inputs)
+        return inputs

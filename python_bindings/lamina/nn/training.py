@@ -1,0 +1,184 @@
+"""compile, fit, evaluate and predict: what Model adds to Layer."""
+from __future__ import annotations
+
+import sys
+
+from .. import _core, errors, losses as losses_module, metrics as metrics_module, optim
+from .._structure import flatten, unflatten
+from ..data import Dataset
+from ..progress import ProgressBar
+from .callbacks import CallbackList, History
+
+
+class Training:
+    """One traced training step per shape of batch; compile() chooses what it does."""
+
+    optimizer = None
+    loss = None
+    stop_training = False
+    _train_step = _test_step = _predict_step = None
+
+    def compile(self, optimizer="rmsprop", loss=None, metrics=(), run_eagerly: bool = False) -> None:
+        """Chooses the optimizer, the loss and what to measure: names or objects. Traces nothing and leaves the weights as they are.
+
+        loss(labels, predictions) and metrics may be functions. run_eagerly runs the Python code for every batch, for debugging."""
+        self.optimizer = optim.get(optimizer)
+        self.loss = None if loss is None else losses_module.get(loss)
+        self._metrics = [metrics_module.get(metric) for metric in metrics]
+        wrap = (lambda step: step) if run_eagerly else _core.function
+        self._train_step, self._test_step = wrap(self._run_train_step), wrap(self._run_test_step)
+        self._predict_step = wrap(self._run_predict_step)
+        self.run_eagerly = run_eagerly
+
+    def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None,
+            callbacks=(), initial_epoch: int = 0) -> History:
+        """Trains, and returns the History with the loss and metrics of every epoch, each weighted by samples.
+
+        x is an array or tensor, a tuple or dict of them, or a Dataset of (inputs, labels) batches (then y, batch_size and shuffle do not
+        apply). verbose: 1 a progress bar, 2 a line per epoch, 0 nothing. validation_data is (x, y) or a Dataset."""
+        self._require_compiled("fit")
+        feed = _feed("fit", x, y, batch_size, shuffle)
+        steps = len(feed)
+        if steps == 0:
+            raise errors.InvalidArgument("fit: there is no data", fix="pass at least one row")
+        history = History()
+        hooks = CallbackList([history, *callbacks], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
+        self.stop_training = False
+        hooks.on_train_begin()
+        for epoch in range(initial_epoch, epochs):
+            hooks.on_epoch_begin(epoch)
+            if verbose:
+                print(f"Epoch {epoch + 1}/{epochs}", flush=True)
+            bar = ProgressBar(steps, verbose, sys.stdout)
+            totals = _Totals(self._metrics)
+            for step, (inputs, labels, samples) in enumerate(feed, 1):
+                totals.add(self._train_step(inputs, labels), samples)
+                if bar.wants(step) and step < steps:
+                    bar.update(step, totals.results().items())
+                hooks.on_train_batch_end(step - 1, totals)
+            bar.step = steps
+            results = totals.results()
+            if validation_data is not None:
+                results |= {f"val_{name}": value for name, value in self._evaluate(validation_data, batch_size).items()}
+            bar.finish(results.items())
+            hooks.on_epoch_end(epoch, results)
+            if self.stop_training:
+                break
+        hooks.on_train_end()
+        return history
+
+    def evaluate(self, x, y=None, *, batch_size: int = 32, verbose: int = 0, return_dict: bool = False):
+        """The loss over all samples, and the metrics: a number, a list, or a dict by name."""
+        self._require_compiled("evaluate")
+        results = self._evaluate((x, y) if y is not None else x, batch_size, verbose)
+        if return_dict:
+            return results
+        values = list(results.values())
+        return values[0] if len(values) == 1 else values
+
+    def predict(self, x, *, batch_size: int = 32):
+        """The outputs for all rows of x, as NumPy arrays."""
+        import numpy as np
+
+        step = self._predict_step or self._run_predict_step
+        data = x if isinstance(x, Dataset) else Dataset.from_tensor_slices(x).batch(batch_size)
+        parts, structure = [], None
+        for inputs in data:
+            leaves, structure = flatten(step(inputs))
+            parts.append([leaf.numpy() for leaf in leaves])
+        if structure is None:
+            raise errors.InvalidArgument("predict: there is no data", fix="pass at least one row")
+        return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
+
+    # --- the steps that are traced ---
+
+    def _run_train_step(self, inputs, labels):
+        with _core.GradientTape() as tape:
+            predictions = self(inputs, training=True)
+            loss = self._loss_of(labels, predictions)
+        variables = self.trainable_variables
+        self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        return (loss, *[metric.measure(labels, predictions) for metric in self._metrics])
+
+    def _run_test_step(self, inputs, labels):
+        predictions = self(inputs, training=False)
+        return (self._loss_of(labels, predictions), *[metric.measure(labels, predictions) for metric in self._metrics])
+
+    def _run_predict_step(self, inputs):
+        return self(inputs, training=False)
+
+    def _loss_of(self, labels, predictions):
+        if self.loss is None:
+            raise errors.InvalidArgument("fit: the model was compiled without a loss", fix='pass compile(loss=...), for example "mse"')
+        value = self.loss(labels, predictions)
+        return value if len(value.shape) == 0 else _core.mean(value)
+
+    def _evaluate(self, data, batch_size, verbose=0):
+        feed = _feed("evaluate", *(data if isinstance(data, tuple) else (data, None)), batch_size, False)
+        bar, totals = ProgressBar(len(feed), verbose, sys.stdout), _Totals(self._metrics)
+        for step, (inputs, labels, samples) in enumerate(feed, 1):
+            totals.add(self._test_step(inputs, labels), samples)
+            if bar.wants(step) or step == len(feed):
+                bar.update(step, totals.results().items())
+        bar.finish(totals.results().items())
+        return totals.results()
+
+    def _require_compiled(self, what: str) -> None:
+        if self._train_step is None:
+            raise errors.StateError(f"{what}: the model is not compiled", fix="call compile(optimizer, loss) first")
+
+
+class _Totals:
+    """Running means of the loss and the metrics, weighted by samples. Tensors are read only when somebody asks."""
+
+    def __init__(self, metrics):
+        self.metrics = metrics
+        self.loss = metrics_module.Mean("loss")
+        for metric in metrics:
+            metric.reset()
+        self.waiting = []
+
+    def add(self, values, samples):
+        self.waiting.append((values, samples))
+        if len(self.waiting) >= 256:
+            self._read()
+
+    def _read(self):
+        for values, samples in self.waiting:
+            self.loss.update(values[0], samples)
+            for metric, value in zip(self.metrics, values[1:]):
+                metric.update(value, samples)
+        self.waiting.clear()
+
+    def results(self) -> dict:
+        self._read()
+        return {"loss": self.loss.result()} | {metric.name: metric.result() for metric in self.metrics}
+
+
+class _Feed:
+    """Batches of (inputs, labels, how many samples)."""
+
+    def __init__(self, what, data):
+        self.what, self.data = what, data
+
+    def __len__(self):
+        return len(self.data)
+
+    def __iter__(self):
+        for element in self.data:
+            if not (isinstance(element, (tuple, list)) and len(element) == 2):
+                raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)",
+                                             fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
+            inputs, labels = element
+            yield inputs, labels, flatten(inputs)[0][0].shape[0]
+
+
+def _feed(what, x, y, batch_size, shuffle):
+    if isinstance(x, Dataset):
+        if y is not None:
+            raise errors.InvalidArgument(f"{what}: y is given beside a Dataset", fix="put the labels into the Dataset: from_tensor_slices((x, y))")
+        return _Feed(what, x)
+    if y is None:
+        raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
+    data = Dataset.from_tensor_slices((x, y))
+    return _Feed(what, (data.shuffle() if shuffle else data).batch(batch_size))

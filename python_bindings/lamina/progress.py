@@ -1,0 +1,114 @@
+"""The progress bar of training: moving on a terminal, few plain lines everywhere else."""
+from __future__ import annotations
+
+import sys
+import time
+
+CELLS = 30
+REDRAW_SECONDS = 0.1  # on a terminal
+LINE_SECONDS = 10.0  # elsewhere
+
+
+def format_metric(value: float) -> str:
+    """A number as training shows it: 1.6631 above 0.001 in size, 5.7225e-04 up to it."""
+    return f"{value:.4f}" if abs(value) > 1e-3 else f"{value:.4e}"
+
+
+def format_step_time(seconds: float) -> str:
+    """Time per step with the unit that leaves an integer worth reading: 2s, 13ms, 350us."""
+    if seconds >= 1:
+        return f"{seconds:.0f}s/step"
+    if seconds >= 1e-3:
+        return f"{seconds * 1e3:.0f}ms/step"
+    return f"{seconds * 1e6:.0f}us/step"
+
+
+def format_duration(seconds: float) -> str:
+    """0s, 59s, 1:05, 2:00:09."""
+    whole = int(seconds)
+    if whole < 60:
+        return f"{whole}s"
+    if whole < 3600:
+        return f"{whole // 60}:{whole % 60:02d}"
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+class ProgressBar:
+    """Shows steps 1..total of one epoch.
+
+    verbose 1: on a terminal a bar that moves; anywhere else a line at the first and at the last step and at most one every ten
+    seconds between, without control codes. verbose 2: one line at the end. verbose 0: nothing.
+    With total=None (length unknown) only the count is shown until finish() is called.
+    """
+
+    def __init__(self, total: int | None, verbose: int = 1, file=None, clock=time.perf_counter):
+        self.total = total
+        self.verbose = verbose
+        self.file = sys.stdout if file is None else file
+        self.clock = clock
+        self.start = clock()
+        self.step = 0
+        self._shown_at = None
+        self._width = 0  # characters of the line that stands on the terminal
+        self._finished = False
+        self._moving = bool(getattr(self.file, "isatty", lambda: False)())
+
+    def wants(self, step: int) -> bool:
+        """Whether update(step) would draw: lets a loop skip reading the metrics."""
+        if self.verbose != 1 or self._finished:
+            return False
+        if self._shown_at is None or step == self.total:
+            return True
+        return self.clock() - self._shown_at >= (REDRAW_SECONDS if self._moving else LINE_SECONDS)
+
+    def update(self, step: int, metrics=()) -> None:
+        """Tells that `step` steps are done; metrics are pairs of name and number."""
+        self.step = step
+        if not self.wants(step):
+            return
+        if step == self.total:
+            self.finish(metrics)
+        else:
+            self._shown_at = self.clock()
+            self._show(self._line(metrics), final=False)
+
+    def finish(self, metrics=()) -> None:
+        """Draws the last line; does nothing when it stands already."""
+        if self._finished:
+            return
+        self._finished = True
+        elapsed = self.clock() - self.start
+        per_step = format_step_time(elapsed / max(self.step, 1))
+        total = self.step if self.total is None else self.total
+        if self.verbose == 2:
+            print(f"{self.step}/{total} - {elapsed:.0f}s - {per_step}{self._metrics(metrics)}", file=self.file, flush=True)
+        elif self.verbose == 1:
+            text = f"{self.step}/{total} [{self._bar(total)}] - {format_duration(elapsed)} {per_step}{self._metrics(metrics)}"
+            self._show(text, final=True)
+
+    def _line(self, metrics) -> str:
+        elapsed = self.clock() - self.start
+        if self.total is None:
+            return f"{self.step} - {format_duration(elapsed)}{self._metrics(metrics)}"
+        remaining = elapsed / max(self.step, 1) * (self.total - self.step)
+        return f"{self.step}/{self.total} [{self._bar(self.total)}] - ETA: {format_duration(remaining)}{self._metrics(metrics)}"
+
+    def _bar(self, total: int) -> str:
+        if self.step >= total:
+            return "=" * CELLS
+        full = CELLS * self.step // max(total, 1)
+        return "=" * max(full - 1, 0) + ">" + "." * (CELLS - max(full, 1))
+
+    @staticmethod
+    def _metrics(metrics) -> str:
+        pairs = metrics.items() if hasattr(metrics, "items") else metrics
+        return "".join(f" - {name}: {format_metric(value)}" for name, value in pairs)
+
+    def _show(self, text: str, final: bool) -> None:
+        if not self._moving:
+            print(text, file=self.file, flush=True)
+            return
+        padding = " " * max(self._width - len(text), 0)
+        self._width = len(text)
+        self.file.write("\r" + text + padding + ("\n" if final else ""))
+        self.file.flush()

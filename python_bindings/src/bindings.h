@@ -1,0 +1,47 @@
+// What the files of the Python module share: one bind function per file, and how C++ errors become Python exceptions.
+#pragma once
+#include <nanobind/nanobind.h>
+
+#include "runtime/core/error.h"
+
+namespace nb = nanobind;
+
+namespace lamina::python {
+
+void bind_errors(nb::module_& m);
+void bind_dtypes(nb::module_& m);
+void bind_tensor(nb::module_& m);
+void bind_variable(nb::module_& m);
+void bind_ops(nb::module_& m);
+void bind_function(nb::module_& m);
+void bind_inspect(nb::module_& m);
+void bind_tape(nb::module_& m);
+void bind_devices(nb::module_& m);
+void bind_random(nb::module_& m);
+void bind_nn(nb::module_& m);
+void bind_data(nb::module_& m);
+
+// Sets the Python exception for an Error: its kind's class in lamina.errors.
+void set_python_error(const Error& error) noexcept;
+// The Python exception that is set now, thrown as a C++ one.
+[[noreturn]] void throw_python_error();
+[[noreturn]] void throw_type_error(const std::string& what, const std::string& why, const std::string& fix);
+
+// Runs f for a slot of a Python type: C++ exceptions become Python's, and the result is null.
+template <class R = PyObject*, class F>
+R guarded(F&& f, R failure = {}) noexcept {
+  try {
+    return f();
+  } catch (nb::python_error& e) {
+    e.restore();
+  } catch (const Error& e) {
+    set_python_error(e);
+  } catch (const std::bad_alloc&) {
+    PyErr_NoMemory();
+  } catch (const std::exception& e) {
+    PyErr_SetString(PyExc_RuntimeError, e.what());
+  }
+  return failure;
+}
+
+}  // namespace lamina::python

@@ -1,0 +1,37 @@
+// How a Python callable takes its arguments, so that f(x), f(x, 2), f(x, b=2) and f(b=2, a=x) are one call.
+#pragma once
+#include <string>
+#include <vector>
+
+#include "python_bindings/src/bindings.h"
+
+namespace lamina::python {
+
+struct BoundArgument {
+  nb::object value;
+  std::string name;     // for people
+  std::string keyword;  // when it must be passed by name
+  bool is_default = false;
+};
+
+class CallBinding {
+ public:
+  explicit CallBinding(nb::handle callable);
+  // One argument per parameter, defaults filled in, then the rest. Raises TypeError as Python does.
+  std::vector<BoundArgument> bind(const std::string& function, PyObject* const* args, Py_ssize_t count, PyObject* names) const;
+  // Whether `count` positional arguments are all that there can be.
+  bool all_positional(Py_ssize_t count) const { return known_ && !has_rest_ && !has_keywords_ && keyword_only_.empty() && size_t(count) == positional_.size(); }
+  size_t parameter_count() const { return positional_.size() + keyword_only_.size() + has_rest_ + has_keywords_; }
+
+ private:
+  struct Parameter {
+    std::string name;
+    nb::object fallback;  // not valid: required
+    bool by_name = true;  // may be given by name
+  };
+  bool known_ = false;  // false: nothing is known of the parameters; arguments are taken as they come
+  std::vector<Parameter> positional_, keyword_only_;
+  bool has_rest_ = false, has_keywords_ = false;
+};
+
+}  // namespace lamina::python

@@ -1,0 +1,385 @@
+#include "python_bindings/src/convert.h"
+
+#include <cmath>
+#include <cstring>
+
+#include <nanobind/stl/string.h>
+
+#include "graph/frontend/factories.h"
+#include "graph/frontend/op_functions.h"
+
+namespace lamina::python {
+namespace {
+
+// The dtype that a buffer's format names; false for what no tensor holds, or another byte order.
+bool dtype_of_format(const char* format, Py_ssize_t item_size, DType& out) {
+  if (!format) format = "B";
+  if (*format == '@' || *format == '=' || (*format == '<' && std::endian::native == std::endian::little)) ++format;
+  if (!format[0] || format[1]) return false;
+  switch (*format) {
+    case '?': out = DType::boolean; break;
+    case 'B': out = DType::u8; break;
+    case 'b': out = DType::i8; break;
+    case 'e': out = DType::f16; break;
+    case 'f': out = DType::f32; break;
+    case 'd': out = DType::f64; break;
+    case 'h': case 'i': case 'l': case 'q':
+      out = item_size == 2 ? DType::i16 : item_size == 4 ? DType::i32 : DType::i64;
+      break;
+    default: return false;
+  }
+  return size_of(out) == size_t(item_size);
+}
+
+const char* format_of(DType d) {
+  switch (d) {
+    case DType::boolean: return "?";
+    case DType::u8: return "B";
+    case DType::i8: return "b";
+    case DType::i16: return "h";
+    case DType::i32: return "i";
+    case DType::i64: return "q";
+    case DType::f16: return "e";
+    case DType::f32: return "f";
+    case DType::f64: return "d";
+    case DType::bf16: break;
+  }
+  return nullptr;
+}
+
+struct BufferView {
+  Py_buffer view{};
+  bool ok = false;
+  explicit BufferView(PyObject* o, int flags) : ok(PyObject_GetBuffer(o, &view, flags) == 0) {}
+  ~BufferView() {
+    if (ok) PyBuffer_Release(&view);
+  }
+  BufferView(const BufferView&) = delete;
+};
+
+nb::object numpy() { return nb::module_::import_("numpy"); }
+
+// A NumPy array, or anything NumPy can make one of. Copies.
+Tensor tensor_from_array(nb::handle value) {
+  for (int attempt = 0;; ++attempt) {
+    nb::object array = nb::borrow(value);
+    if (attempt > 0) array = numpy().attr("ascontiguousarray")(value);
+    if (attempt > 0 && nb::cast<std::string>(array.attr("dtype").attr("byteorder")) == (std::endian::native == std::endian::little ? ">" : "<")) {
+      array = array.attr("astype")(array.attr("dtype").attr("newbyteorder")("="));
+    }
+    BufferView buffer(array.ptr(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
+    if (!buffer.ok && attempt == 0) {
+      PyErr_Clear();  // strided, or no buffer at all
+      continue;
+    }
+    DType dtype;
+    if (!buffer.ok || !dtype_of_format(buffer.view.format, buffer.view.itemsize, dtype)) {
+      if (attempt == 0) continue;
+      PyErr_Clear();
+      const nb::object array_dtype = array.attr("dtype");
+      const std::string name = nb::str(array_dtype).c_str();
+      throw_type_error(name == "object" ? cat("a ", Py_TYPE(value.ptr())->tp_name, " is not a number or an array of numbers")
+                                        : cat("there are no tensors of dtype ", name),
+                       name == "object" ? "" : "the array's elements have no counterpart", "convert the array with astype first");
+    }
+    if (attempt > 0) {  // ascontiguousarray makes a scalar a vector
+      TensorType type{dtype, {}};
+      for (nb::handle d : nb::borrow<nb::tuple>(numpy().attr("shape")(value))) type.shape.emplace_back(nb::cast<int64_t>(d));
+      return constant(buffer.view.buf, type);
+    }
+    TensorType type{dtype, {}};
+    for (int i = 0; i < buffer.view.ndim; ++i) type.shape.emplace_back(int64_t(buffer.view.shape[i]));
+    return constant(buffer.view.buf, type);
+  }
+}
+
+int64_t to_int64(nb::handle value) {
+  const long long n = PyLong_AsLongLong(value.ptr());
+  if (n == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    throw Error(ErrorKind::invalid_argument, {.what = cat("the integer ", nb::str(value).c_str(), " does not fit 64 bits")});
+  }
+  return n;
+}
+
+bool fits(int64_t n, DType d) {
+  switch (d) {
+    case DType::u8: return n >= 0 && n <= 255;
+    case DType::i8: return n >= -128 && n <= 127;
+    case DType::i16: return n >= -32768 && n <= 32767;
+    case DType::i32: return n >= INT32_MIN && n <= INT32_MAX;
+    default: return true;
+  }
+}
+
+// The numbers of nested lists, in order, with their shape.
+struct NestedNumbers {
+  enum Kind { boolean, integer, floating } kind = boolean;
+  std::vector<int64_t> integers;  // while no float was met
+  std::vector<double> floats;
+  std::vector<int64_t> shape;
+  bool has_tensor = false, has_array = false;
+  bool any = false;
+
+  [[noreturn]] static void ragged(const std::string& detail) {
+    throw Error(ErrorKind::invalid_argument, {.what = "constant: the nested lists do not form a rectangle", .where = "", .why = detail,
+                                              .fix = "make all lists at one level equally long"});
+  }
+  void add(nb::handle value) {
+    PyObject* o = value.ptr();
+    Kind k;
+    int64_t n = 0;
+    if (PyBool_Check(o)) k = boolean, n = o == Py_True;
+    else if (PyLong_Check(o)) k = integer, n = to_int64(value);
+    else k = floating;
+    if (any && (k == boolean) != (kind == boolean)) {
+      throw_type_error("constant: numbers and booleans are mixed", "", "use only numbers, or only True and False");
+    }
+    any = true;
+    if (k == floating && kind != floating) floats.assign(integers.begin(), integers.end());
+    if (k > kind) kind = k;
+    if (kind == floating) floats.push_back(k == floating ? PyFloat_AS_DOUBLE(o) : double(n));
+    else integers.push_back(n);
+  }
+  void walk(nb::handle value, size_t depth) {
+    PyObject* o = value.ptr();
+    if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+      const int64_t length = PySequence_Fast_GET_SIZE(o);
+      if (depth == shape.size()) {
+        if (any) ragged(cat("there is a list at depth ", depth, " beside a number"));
+        shape.push_back(length);
+      } else if (shape[depth] != length) {
+        ragged(cat("at depth ", depth, " one list has ", shape[depth], " elements, another ", length));
+      }
+      for (int64_t i = 0; i < length && !has_tensor && !has_array; ++i) walk(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+    } else if (is_tensor(o) || is_variable(o)) {
+      has_tensor = true;
+    } else if (PyBool_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) {
+      if (depth < shape.size()) ragged(cat("there is a number at depth ", depth, " beside a list"));
+      add(value);
+    } else if (is_array(o)) {
+      has_array = true;
+    } else {
+      throw_type_error(cat("constant: a ", Py_TYPE(o)->tp_name, " is not a number"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
+    }
+  }
+};
+
+Tensor number(NestedNumbers::Kind kind, int64_t n, double x, DType dtype) {
+  if (kind == NestedNumbers::boolean) return dtype == DType::boolean ? scalar_b(n != 0) : scalar_i(n, dtype);
+  if (kind == NestedNumbers::floating || is_floating(dtype)) return scalar(kind == NestedNumbers::floating ? x : double(n), dtype);
+  return scalar_i(n, dtype);
+}
+
+void check_number(const NestedNumbers& in, DType dtype) {
+  if (in.kind == NestedNumbers::floating && !is_floating(dtype)) {
+    throw_type_error(cat("constant: a floating-point number does not become ", numpy_name(dtype), " by itself"), "the fraction would be lost",
+                     cat("write lm.astype(lm.constant(...), lm.", numpy_name(dtype), ")"));
+  }
+  if (in.kind != NestedNumbers::integer) return;
+  if (dtype == DType::boolean) throw_type_error("constant: integers do not become bool by themselves", "", "compare with 0, or use lm.astype");
+  for (const int64_t n : in.integers) {
+    if (!fits(n, dtype)) {
+      throw Error(ErrorKind::invalid_argument, {.what = cat("constant: ", n, " does not fit ", numpy_name(dtype)), .where = "", .why = "",
+                                                .fix = "pass dtype=lm.int64"});
+    }
+  }
+}
+
+Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
+  NestedNumbers in;
+  in.walk(value, 0);
+  if (in.has_tensor) {
+    std::vector<Tensor> parts;
+    for (nb::handle part : value) parts.push_back(to_tensor(part, dtype));
+    return stack(parts, 0, CallSite());
+  }
+  if (in.has_array) return tensor_from_array(numpy().attr("asarray")(value));
+  if (!in.any) in.kind = NestedNumbers::floating;  // empty lists are float32, as NumPy's are floating
+  const DType d = dtype.value_or(in.kind == NestedNumbers::boolean ? DType::boolean : in.kind == NestedNumbers::integer ? DType::i32 : DType::f32);
+  check_number(in, d);
+  if (in.shape.empty()) {
+    return number(in.kind, in.kind == NestedNumbers::floating ? 0 : in.integers[0], in.kind == NestedNumbers::floating ? in.floats[0] : 0, d);
+  }
+  const TensorType type{d, Shape(in.shape.begin(), in.shape.end())};
+  std::vector<std::byte> bytes(size_t(byte_size(type)));
+  with_dtype(d, [&]<class T>() {
+    T* out = reinterpret_cast<T*>(bytes.data());
+    if (in.kind == NestedNumbers::floating) {
+      for (size_t i = 0; i < in.floats.size(); ++i) {
+        if constexpr (std::is_same_v<T, double>) out[i] = in.floats[i];
+        else out[i] = T(float(in.floats[i]));
+      }
+    } else {
+      for (size_t i = 0; i < in.integers.size(); ++i) {
+        if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) out[i] = T(float(in.integers[i]));
+        else out[i] = T(in.integers[i]);
+      }
+    }
+  });
+  return constant(bytes.data(), type);
+}
+
+}  // namespace
+
+bool is_array(PyObject* o) {
+  if (PyLong_Check(o) || PyFloat_CheckExact(o) || PyUnicode_Check(o) || PyBytes_Check(o) || is_tensor(o)) return false;
+  PyTypeObject* type = Py_TYPE(o);
+  static PyTypeObject* last_array = nullptr;  // numpy.ndarray, once seen
+  if (type == last_array) return true;
+  if (PyObject_HasAttrString(reinterpret_cast<PyObject*>(type), "__array__") == 0 || is_variable(o)) return false;
+  if (std::strcmp(type->tp_name, "numpy.ndarray") == 0) last_array = type;
+  return true;
+}
+
+PyObject* wrap(Tensor tensor) {
+  if (!tensor.defined()) return Py_NewRef(Py_None);
+  nb::object o = nb::inst_alloc(reinterpret_cast<PyObject*>(tensor_type));
+  new (nb::inst_ptr<void>(o)) Tensor(std::move(tensor));
+  nb::inst_mark_ready(o);
+  return o.release().ptr();
+}
+TensorObject to_python(Tensor tensor) { return nb::steal<TensorObject>(wrap(std::move(tensor))); }
+nb::object to_python(Variable variable) { return nb::cast(std::move(variable)); }
+
+Shape to_shape(nb::handle value, bool open) {
+  auto dimension = [&](nb::handle d) -> Dim {
+    if (open && d.is_none()) return Dim();
+    if (PyBool_Check(d.ptr()) || !PyIndex_Check(d.ptr())) {
+      throw_type_error(cat("shape: ", nb::repr(d).c_str(), " is not a dimension"), "a dimension is an integer", "");
+    }
+    nb::object n = nb::steal(PyNumber_Index(d.ptr()));
+    if (!n.is_valid()) throw_python_error();
+    const int64_t length = to_int64(n);
+    if (length < 0) throw Error(ErrorKind::invalid_argument, {.what = cat("shape: the dimension ", length, " is negative")});
+    return Dim(length);
+  };
+  if (PyIndex_Check(value.ptr())) return {dimension(value)};
+  Shape out;
+  if (!PySequence_Check(value.ptr()) || PyUnicode_Check(value.ptr())) {
+    throw_type_error(cat("shape: ", nb::repr(value).c_str(), " is not a shape"), "", "pass a tuple or list of integers");
+  }
+  for (nb::handle d : value) out.push_back(dimension(d));
+  return out;
+}
+
+nb::tuple to_python(const Shape& shape) {
+  nb::object out = nb::steal(PyTuple_New(Py_ssize_t(shape.size())));
+  for (size_t i = 0; i < shape.size(); ++i) {
+    PyTuple_SET_ITEM(out.ptr(), Py_ssize_t(i), shape[i].known() ? PyLong_FromLongLong(shape[i].number()) : Py_NewRef(Py_None));
+  }
+  return nb::borrow<nb::tuple>(out);
+}
+
+std::vector<int64_t> to_axes(nb::handle value) {
+  if (value.is_none()) return {};
+  if (PyIndex_Check(value.ptr())) return {nb::cast<int64_t>(value)};
+  std::vector<int64_t> out;
+  for (nb::handle axis : value) out.push_back(nb::cast<int64_t>(axis));
+  return out;
+}
+
+Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
+  PyObject* o = value.ptr();
+  if (is_tensor(o)) return dtype ? astype(Operand(as_tensor(o), CallSite()), *dtype) : as_tensor(o);
+  if (is_variable(o)) {
+    Tensor read = as_variable(o).read(CallSite());
+    return dtype ? astype(Operand(read, CallSite()), *dtype) : read;
+  }
+  if (is_array(o)) {
+    Tensor t = tensor_from_array(value);
+    return dtype && *dtype != t.dtype() ? astype(Operand(t, CallSite()), *dtype) : t;
+  }
+  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype);
+  if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
+  throw_type_error(cat("a ", Py_TYPE(o)->tp_name, " does not become a tensor"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
+}
+
+bool to_operand(nb::handle value, std::optional<Operand>& out) {
+  PyObject* o = value.ptr();
+  if (is_tensor(o)) out.emplace(as_tensor(o), CallSite());
+  else if (PyFloat_Check(o)) out.emplace(PyFloat_AS_DOUBLE(o), CallSite());
+  else if (PyBool_Check(o)) out.emplace(o == Py_True, CallSite());
+  else if (PyLong_Check(o)) out.emplace(to_int64(value), CallSite());
+  else if (is_variable(o)) out.emplace(as_variable(o), CallSite());
+  else if (PyList_Check(o) || PyTuple_Check(o)) out.emplace(to_tensor(value), CallSite());
+  else if (is_array(o)) {
+    // A NumPy scalar is a number like Python's; an array keeps its dtype.
+    if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) && PyObject_HasAttrString(o, "item")) {
+      nb::object n = value.attr("item")();
+      if (PyFloat_Check(n.ptr()) || PyLong_Check(n.ptr())) return to_operand(n, out);
+    }
+    out.emplace(tensor_from_array(value), CallSite());
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Operand to_operand(nb::handle value) {
+  std::optional<Operand> out;
+  if (!to_operand(value, out)) {
+    throw_type_error(cat("a ", Py_TYPE(value.ptr())->tp_name, " is not a tensor"), "", "pass tensors, Variables, numbers, nested lists of them or NumPy arrays");
+  }
+  return *std::move(out);
+}
+
+nb::object to_numpy(const Tensor& t) {
+  t.concrete("numpy()");
+  if (t.dtype() == DType::bf16) throw_type_error("NumPy has no bfloat16", "", "write lm.astype(x, lm.float32).numpy()");
+  static PyObject* empty = nb::object(numpy().attr("empty")).release().ptr();  // kept for the life of the process
+  nb::object array = nb::handle(empty)(to_python(t.shape()), numpy_name(t.dtype()));
+  BufferView buffer(array.ptr(), PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
+  if (!buffer.ok) throw_python_error();
+  nb::gil_scoped_release release;
+  t.copy_to_host(buffer.view.buf, size_t(buffer.view.len));
+  return array;
+}
+
+namespace {
+struct BufferShape {
+  Tensor tensor;
+  std::vector<Py_ssize_t> shape, strides;
+};
+}  // namespace
+
+int get_buffer(PyObject* self, Py_buffer* view, int flags) {
+  view->obj = nullptr;
+  return guarded<int>([&] {
+    Tensor t = as_tensor(self);
+    const char* format = format_of(t.dtype());
+    if ((flags & PyBUF_WRITABLE) || !format || t.is_symbolic() || t.device().kind != DeviceKind::cpu) {
+      PyErr_SetString(PyExc_BufferError, !format             ? "Python has no format for bfloat16; use lm.astype(x, lm.float32)"
+                                         : t.is_symbolic()   ? "a symbolic tensor has no memory yet"
+                                         : t.device().kind != DeviceKind::cpu ? "the tensor is not in host memory; use .numpy()"
+                                                                              : "tensors are immutable: ask for a read-only buffer");
+      return -1;
+    }
+    const void* data = t.data();
+    auto shape = std::make_unique<BufferShape>();
+    Py_ssize_t size = Py_ssize_t(size_of(t.dtype()));
+    view->itemsize = size;
+    for (auto d : numbers(t.shape())) shape->shape.push_back(Py_ssize_t(d));
+    shape->strides.resize(shape->shape.size());
+    for (size_t i = shape->shape.size(); i-- > 0;) {
+      shape->strides[i] = size;
+      size *= shape->shape[i];
+    }
+    view->buf = const_cast<void*>(data);
+    view->len = size;
+    view->readonly = 1;
+    view->ndim = int(shape->shape.size());
+    view->format = (flags & PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
+    view->shape = (flags & PyBUF_ND) ? shape->shape.data() : nullptr;
+    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? shape->strides.data() : nullptr;
+    view->suboffsets = nullptr;
+    shape->tensor = std::move(t);
+    view->internal = shape.release();
+    view->obj = Py_NewRef(self);
+    return 0;
+  }, -1);
+}
+
+void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<BufferShape*>(view->internal); }
+
+}  // namespace lamina::python

@@ -1,0 +1,70 @@
+// Python values as C++ ones: dtypes, shapes, tensors.
+#pragma once
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "graph/frontend/tensor.h"
+#include "graph/frontend/variable.h"
+#include "python_bindings/src/bindings.h"
+
+namespace lamina::python {
+
+extern PyTypeObject* tensor_type;     // lm.Tensor
+extern PyTypeObject* variable_type;  // lm.Variable
+
+inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type; }
+inline bool is_variable(PyObject* o) { return Py_TYPE(o) == variable_type || PyObject_TypeCheck(o, variable_type); }
+inline const Tensor& as_tensor(PyObject* o) { return *nb::inst_ptr<Tensor>(nb::handle(o)); }
+inline const Variable& as_variable(PyObject* o) { return *nb::inst_ptr<Variable>(nb::handle(o)); }
+PyObject* wrap(Tensor tensor);  // a new reference; None for a tensor that is not defined
+// A Python object that signatures and stubs show as a Tensor.
+class TensorObject : public nb::object {
+ public:
+  NB_OBJECT(TensorObject, nb::object, "lamina._core.Tensor", is_tensor)
+};
+TensorObject to_python(Tensor tensor);
+nb::object to_python(Variable variable);
+
+// The dtype that a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float stands for. Throws not_found or type.
+DType to_dtype(nb::handle value);
+nb::object to_python(DType dtype);  // lm.float32, always the same object
+std::optional<DType> to_optional_dtype(nb::handle value);
+
+// A number or a sequence of numbers; None is an unknown dimension where `open` allows it.
+Shape to_shape(nb::handle value, bool open = false);
+nb::tuple to_python(const Shape& shape);  // None for unknown dimensions
+std::vector<int64_t> to_axes(nb::handle value);  // None: empty
+
+// What lm.constant does: numbers, nested lists of them, NumPy arrays and scalars, tensors. Copies.
+Tensor to_tensor(nb::handle value, std::optional<DType> dtype = {});
+// An argument of an op: Python numbers stay weak. False when it is nothing of the kind (no exception is set).
+bool to_operand(nb::handle value, std::optional<Operand>& out);
+Operand to_operand(nb::handle value);  // throws type
+// Whether constant() would take it for data rather than for a Python value: NumPy arrays and scalars.
+bool is_array(PyObject* value);
+
+// A NumPy array with a copy of the elements; waits for the device.
+nb::object to_numpy(const Tensor& tensor);
+// Fills a Python buffer request with the tensor's own memory, read only.
+int get_buffer(PyObject* self, Py_buffer* view, int flags);
+void release_buffer(PyObject* self, Py_buffer* view);
+
+// Lets other Python threads run while an op works on much data. Nothing of Python may be touched meanwhile.
+class Unlock {
+ public:
+  explicit Unlock(std::initializer_list<const Operand*> operands) {
+    for (const Operand* o : operands) {
+      if (o->is_tensor() && !o->tensor().is_symbolic() && o->tensor().size() >= kMuch) {
+        release_.emplace();
+        return;
+      }
+    }
+  }
+
+ private:
+  static constexpr int64_t kMuch = 1 << 15;  // elements: below, handing over the lock costs more than it gives
+  std::optional<nb::gil_scoped_release> release_;
+};
+
+}  // namespace lamina::python

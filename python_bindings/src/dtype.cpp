@@ -1,0 +1,98 @@
+// lm.float32 and its kind: one object per dtype, equal to its names and to NumPy's dtypes.
+#include <nanobind/stl/string.h>
+
+#include "python_bindings/src/convert.h"
+
+namespace lamina::python {
+namespace {
+
+struct DTypeObject {
+  DType dtype;
+};
+
+PyObject* dtype_objects[std::size(kDTypes)] = {};  // kept for the life of the process
+
+std::string text_of(nb::handle h) { return nb::cast<std::string>(h); }
+
+// The name of a NumPy dtype or scalar type, or of a Python number type; "" for anything else.
+std::string name_of_type(nb::handle value) {
+  PyObject* o = value.ptr();
+  if (o == reinterpret_cast<PyObject*>(&PyBool_Type)) return "bool";
+  if (o == reinterpret_cast<PyObject*>(&PyLong_Type)) return "int32";
+  if (o == reinterpret_cast<PyObject*>(&PyFloat_Type)) return "float32";
+  const nb::object name = nb::getattr(value, PyType_Check(o) ? "__name__" : "name", nb::none());
+  if (!PyUnicode_Check(name.ptr())) return "";
+  std::string s = text_of(name);
+  if (s == "bool_") return "bool";
+  return PyType_Check(o) && std::string_view(reinterpret_cast<PyTypeObject*>(o)->tp_name).substr(0, 6) != "numpy." ? "" : s;
+}
+
+bool find_dtype(nb::handle value, DType& out) {
+  if (nb::isinstance<DTypeObject>(value)) {
+    out = nb::inst_ptr<DTypeObject>(value)->dtype;
+    return true;
+  }
+  const std::string name = PyUnicode_Check(value.ptr()) ? text_of(value) : name_of_type(value);
+  for (const DType d : kDTypes) {
+    if (name == numpy_name(d) || name == lamina::name(d)) {
+      out = d;
+      return true;
+    }
+  }
+  return false;
+}
+
+}  // namespace
+
+nb::object to_python(DType dtype) { return nb::borrow(dtype_objects[size_t(dtype)]); }
+
+DType to_dtype(nb::handle value) {
+  DType d;
+  if (find_dtype(value, d)) return d;
+  if (PyUnicode_Check(value.ptr())) return parse_dtype(text_of(value));  // throws not_found with the names
+  const std::string name = name_of_type(value);
+  std::string all;
+  for (const DType one : kDTypes) all += cat(all.empty() ? "" : ", ", numpy_name(one));
+  throw_type_error(name.empty() ? cat("a ", Py_TYPE(value.ptr())->tp_name, " does not name a dtype") : cat("there are no tensors of dtype ", name),
+                   "the dtypes are " + all, "pass one of them, such as lm.float32 or \"float32\", or convert the array with astype first");
+}
+
+std::optional<DType> to_optional_dtype(nb::handle value) {
+  if (value.is_none()) return {};
+  return to_dtype(value);
+}
+
+void bind_dtypes(nb::module_& m) {
+  nb::class_<DTypeObject>(m, "DType", "The element type of a tensor: lm.float32, lm.int32, lm.bool, ... Equal to its name and to NumPy's dtype.")
+      .def("__repr__", [](const DTypeObject& d) { return cat("lm.", numpy_name(d.dtype)); })
+      .def("__str__", [](const DTypeObject& d) { return std::string(numpy_name(d.dtype)); })
+      .def("__hash__", [](const DTypeObject& d) { return nb::hash(nb::str(numpy_name(d.dtype))); })
+      .def("__eq__", [](const DTypeObject& a, nb::handle b) {
+        DType d;
+        return find_dtype(b, d) && d == a.dtype;
+      }, nb::arg("other").none())
+      .def("__ne__", [](const DTypeObject& a, nb::handle b) {
+        DType d;
+        return !find_dtype(b, d) || d != a.dtype;
+      }, nb::arg("other").none())
+      .def("__reduce__", [](const DTypeObject& d) {
+        return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("dtype"), nb::make_tuple(numpy_name(d.dtype)));
+      })
+      .def_prop_ro("name", [](const DTypeObject& d) { return std::string(numpy_name(d.dtype)); }, "NumPy's name: \"float32\".")
+      .def_prop_ro("itemsize", [](const DTypeObject& d) { return size_of(d.dtype); }, "Bytes per element.")
+      .def_prop_ro("is_floating", [](const DTypeObject& d) { return is_floating(d.dtype); })
+      .def_prop_ro("is_integer", [](const DTypeObject& d) { return is_integer(d.dtype); })
+      .def_prop_ro("dtype", [](const DTypeObject& d) {
+        return nb::module_::import_("numpy").attr("dtype")(numpy_name(d.dtype));
+      }, "NumPy's dtype, so that NumPy takes a Lamina dtype where it wants one.");
+  for (const DType d : kDTypes) {
+    nb::object object = nb::cast(DTypeObject{d});
+    m.attr(numpy_name(d)) = object;
+    dtype_objects[size_t(d)] = object.release().ptr();
+  }
+  m.def("dtype", [](nb::handle value) { return to_python(to_dtype(value)); }, nb::arg("value"),
+        "The dtype that a name, a NumPy dtype or scalar type, or bool, int or float stands for.\n\n"
+        "Raises NotFound for an unknown name, TypeMismatch for anything else.");
+}
+
+}  // namespace lamina::python

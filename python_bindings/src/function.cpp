@@ -1,0 +1,484 @@
+// lm.Function: what lm.function gives. A Python type of its own rather than nanobind's, for the speed of a cached call, for weak references and
+// for garbage collection of cycles (model.call = lm.function(model.call) is one).
+#include "python_bindings/src/function.h"
+
+#include <structmember.h>
+
+#include <cstddef>
+#include <new>
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "graph/frontend/device.h"
+#include "python_bindings/src/call_binding.h"
+#include "python_bindings/src/training_flag.h"
+
+namespace lamina::python {
+namespace {
+
+// relax_shapes: calls that differ in lengths only get one graph for all lengths, from the second length on.
+struct Relaxed {
+  std::string key;
+  std::vector<TensorType> types;  // what was met so far; lengths that differed are open
+  std::optional<Function> function;
+};
+
+// What a Function is besides a Python object.
+struct State {
+  std::optional<CallBinding> binding;             // how the Python function takes its arguments; from the first call on
+  std::optional<std::vector<TensorSpec>> signature;
+  std::optional<Function> function;               // from the first call on, when the arguments' names are known
+  bool relax_shapes = false;
+  std::vector<Relaxed> relaxed;
+  int retired_traces = 0;                         // of relaxed graphs that wider ones replaced
+  bool receives_self = false;                     // the first argument is the instance whose method this is: no part of the key
+  std::string name;
+};
+
+struct FunctionObject {
+  PyObject_HEAD
+  vectorcallfunc vectorcall;
+  PyObject* dict;
+  PyObject* weak_references;
+  PyObject* python_function;
+  PyObject* instances;  // id of an instance -> (weak reference to it, the Function of this method for it); null until needed
+  State* state;
+};
+
+PyTypeObject* function_type = nullptr;
+
+FunctionObject* self_of(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
+
+// A warning about retracing that the observer left: raised when Python may run again.
+thread_local std::string pending_warning;
+
+void observe_retrace(const std::string& name, int traces, const TraceRecord& record) {
+  if (traces != 6 && traces != 24 && traces != 96) return;
+  pending_warning = cat("lm.function ", name, " was traced ", traces, " times; tracing is slow.\n  where: ", text(record.line), "\n  why:   ", record.cause,
+                        "\n  fix:   pass tensors instead of Python numbers, give tensors of one shape or an input_signature with open dimensions, and make "
+                        "lm.function objects outside of loops");
+}
+
+void emit_warning() {
+  if (pending_warning.empty()) return;
+  const std::string text = std::move(pending_warning);
+  pending_warning.clear();
+  nb::object category = nb::module_::import_("lamina.errors").attr("RetraceWarning");
+  if (PyErr_WarnEx(category.ptr(), text.c_str(), 1) != 0) throw_python_error();
+}
+
+struct Call {
+  PyObject* const* args;
+  Py_ssize_t count;  // positional
+  PyObject* names;   // of the keyword arguments, which follow; may be null
+};
+
+const CallBinding& binding_of(FunctionObject* self) {
+  State& state = *self->state;
+  if (!state.binding) state.binding.emplace(nb::handle(self->python_function));
+  return *state.binding;
+}
+
+// With an input_signature, numbers and lists become tensors of the specs' dtypes.
+void convert_to_signature(const State& state, std::vector<BoundArgument>& bound) {
+  size_t next = 0;
+  for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
+    PyObject* o = bound[i].value.ptr();
+    if (next >= state.signature->size()) break;
+    if (is_variable(o) || is_tensor(o) || nb::isinstance<TensorSpec>(bound[i].value) || bound[i].is_default) {
+      next += is_tensor(o);
+      continue;
+    }
+    if (PyLong_Check(o) || PyFloat_Check(o) || PyList_Check(o) || is_array(o)) {
+      const DType wanted = (*state.signature)[next++].dtype;
+      Tensor t = to_tensor(bound[i].value);
+      const bool weak = !is_array(o) && !is_floating(t.dtype()) && t.dtype() != DType::boolean && wanted != DType::boolean;
+      bound[i].value = to_python(weak ? to_tensor(bound[i].value, wanted) : std::move(t));
+    }
+  }
+}
+
+// One call's arguments: bound to parameters, then taken apart.
+struct Prepared {
+  std::vector<BoundArgument> bound;
+  Flattener flat;
+  Prepared(FunctionObject* self, const Call& call, bool want_names) : flat(want_names) {
+    State& state = *self->state;
+    const CallBinding& binding = binding_of(self);
+    bound = binding.bind(state.name, call.args, call.count, call.names);
+    if (state.signature) convert_to_signature(state, bound);
+    flat.key += training_flag ? '1' : '0';
+    for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
+      if (!bound[i].keyword.empty()) flat.key += cat('k', bound[i].keyword, '=');
+      flat.add(bound[i].value, bound[i].name);
+    }
+  }
+  Arguments arguments() const { return {flat.tensors, flat.variables, flat.key, {}}; }
+};
+
+Function& function_of(FunctionObject* self, const std::vector<std::string>& names) {
+  State& state = *self->state;
+  if (!state.function) {
+    FunctionOptions options;
+    options.name = state.name;
+    options.argument_names = names;
+    options.signature = state.signature;
+    state.function.emplace(std::move(options));
+  }
+  return *state.function;
+}
+
+// Runs the Python body on symbolic arguments. Called without the GIL.
+Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors, std::span<const Variable> variables) {
+  nb::gil_scoped_acquire gil;
+  Rebuilder in{tensors, variables};
+  std::vector<nb::object> values;
+  std::vector<std::string> keywords;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    const bool is_self = i == 0 && self->state->receives_self;
+    values.push_back(is_self ? bound[i].value : in.rebuild(bound[i].value));
+    if (!bound[i].keyword.empty()) keywords.push_back(bound[i].keyword);
+  }
+  nb::object names;
+  if (!keywords.empty()) {
+    nb::list list;
+    for (const std::string& k : keywords) list.append(k);
+    names = nb::tuple(list);
+  }
+  std::vector<PyObject*> raw;
+  for (const nb::object& v : values) raw.push_back(v.ptr());
+  nb::object function = nb::borrow(self->python_function);
+  nb::object result = nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
+  if (!result.is_valid()) throw_python_error();
+  Traced out;
+  out.structure = ResultStructure::take(result, out.outputs);
+  return out;
+}
+
+// Makes `known` take `given` too. False when they differ in more than lengths; `wider` tells whether it changed.
+bool widen(std::vector<TensorType>& known, std::span<const Tensor> given, bool& wider) {
+  if (known.size() != given.size()) return false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    if (known[i].dtype != given[i].dtype() || known[i].rank() != given[i].type().rank()) return false;
+  }
+  wider = false;
+  for (size_t i = 0; i < given.size(); ++i) {
+    for (size_t axis = 0; axis < known[i].rank(); ++axis) {
+      Dim& d = known[i].shape[axis];
+      if (!d.known() || d == given[i].shape()[axis]) continue;
+      d = any_length();
+      wider = true;
+    }
+  }
+  return true;
+}
+
+// The Function to trace with: with relax_shapes one whose signature leaves lengths open, once two were met.
+Function relaxed_function(FunctionObject* self, const Prepared& prepared) {
+  State& state = *self->state;
+  for (Relaxed& r : state.relaxed) {
+    bool wider;
+    if (r.key != prepared.flat.key || !widen(r.types, prepared.flat.tensors, wider)) continue;
+    if (!wider && !r.function) return *state.function;
+    if (wider) {
+      if (r.function) state.retired_traces += r.function->trace_count();
+      FunctionOptions options = state.function->options();
+      options.signature.emplace();
+      for (const TensorType& t : r.types) options.signature->push_back({t.shape, t.dtype, ""});
+      r.function.emplace(std::move(options));
+    }
+    return *r.function;
+  }
+  std::vector<TensorType> types;
+  for (const Tensor& t : prepared.flat.tensors) types.push_back(t.type());
+  state.relaxed.push_back({prepared.flat.key, std::move(types), {}});
+  return *state.function;
+}
+
+ConcreteFunction& get_concrete(FunctionObject* self, const Prepared& prepared) {
+  Function function = function_of(self, prepared.flat.tensor_names);
+  if (ConcreteFunction* found = function.find(prepared.arguments())) return *found;
+  if (self->state->relax_shapes && !self->state->signature) function = relaxed_function(self, prepared);
+  ConcreteFunction* made = nullptr;
+  {
+    nb::gil_scoped_release release;  // another thread that traces this function holds a lock while it runs Python
+    made = &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
+      return trace_body(self, prepared.bound, tensors, variables);
+    });
+  }
+  emit_warning();
+  return *made;
+}
+
+PyObject* finish(ConcreteFunction& concrete, std::vector<Tensor> outputs) {
+  const auto& structure = *static_cast<const ResultStructure*>(concrete.structure().get());
+  if (structure.is_tensor()) return wrap(std::move(outputs[0]));
+  return structure.build([&](size_t i) { return to_python(outputs[i]); }).release().ptr();
+}
+
+PyObject* run(ConcreteFunction& concrete, std::span<const Tensor> tensors, std::span<const Variable> variables) {
+  std::vector<Tensor> outputs;
+  {
+    nb::gil_scoped_release release;
+    outputs = concrete.call_matched(tensors, variables, CallSite());
+  }
+  return finish(concrete, std::move(outputs));
+}
+
+constexpr Py_ssize_t kFewTensors = 8;
+constexpr std::string_view kTensorKeys[2] = {"0TTTTTTTT", "1TTTTTTTT"};
+
+PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject* names) {
+  FunctionObject* self = self_of(callable);
+  const Py_ssize_t count = PyVectorcall_NARGS(flags);
+  if (config::functions_run_eagerly()) return PyObject_Vectorcall(self->python_function, args, flags, names);
+  return guarded([&]() -> PyObject* {
+    State& state = *self->state;
+    nb::object keep = nb::borrow(callable);
+    // The common call: tensors for all parameters, a graph that exists. Nothing of Python is touched but the arguments.
+    const Py_ssize_t skip = state.receives_self;
+    if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors) {
+      Tensor tensors[kFewTensors];
+      Py_ssize_t i = skip;
+      for (; i < count && is_tensor(args[i]); ++i) tensors[i - skip] = as_tensor(args[i]);
+      if (i == count) {
+        const std::span<const Tensor> used(tensors, size_t(count - skip));
+        const Arguments arguments{used, {}, kTensorKeys[training_flag].substr(0, size_t(1 + count - skip)), {}};
+        if (ConcreteFunction* found = state.function->find(arguments)) return run(*found, used, {});
+      }
+    }
+    const Prepared prepared(self, {args, count, names}, !state.function);
+    ConcreteFunction& concrete = get_concrete(self, prepared);
+    return run(concrete, prepared.flat.tensors, prepared.flat.variables);
+  });
+}
+
+PyObject* make(PyObject* python_function, const State& state) {
+  PyObject* o = function_type->tp_alloc(function_type, 0);
+  if (!o) throw_python_error();
+  FunctionObject* self = self_of(o);
+  self->vectorcall = call;
+  self->python_function = Py_NewRef(python_function);
+  self->state = new State(state);
+  return o;
+}
+
+// The Function of a method for one instance: kept as long as the instance lives, and not keeping it alive.
+PyObject* function_for(FunctionObject* self, PyObject* instance) {
+  if (!self->instances) self->instances = PyDict_New();
+  nb::object id = nb::steal(PyLong_FromVoidPtr(instance));
+  if (PyObject* entry = PyDict_GetItemWithError(self->instances, id.ptr())) return Py_NewRef(PyTuple_GET_ITEM(entry, 1));
+  // The callback holds the dict, not this Function: a dead instance takes its entry out.
+  static PyMethodDef forget_def{"forget", [](PyObject* pair, PyObject*) -> PyObject* {
+                                  if (PyDict_DelItem(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)) != 0) PyErr_Clear();
+                                  return Py_NewRef(Py_None);
+                                }, METH_O, nullptr};
+  nb::object pair = nb::make_tuple(nb::handle(self->instances), id);
+  nb::object forget = nb::steal(PyCFunction_New(&forget_def, pair.ptr()));
+  nb::object reference = nb::steal(PyWeakref_NewRef(instance, forget.ptr()));
+  if (!reference.is_valid()) {
+    PyErr_Clear();
+    return nullptr;  // it takes no weak references
+  }
+  State state;
+  state.binding = self->state->binding;
+  state.signature = self->state->signature;
+  state.relax_shapes = self->state->relax_shapes;
+  state.name = self->state->name;
+  state.receives_self = true;
+  nb::object child = nb::steal(make(self->python_function, state));
+  if (self->dict) self_of(child.ptr())->dict = PyDict_Copy(self->dict);
+  nb::object entry = nb::make_tuple(reference, child);
+  if (PyDict_SetItem(self->instances, id.ptr(), entry.ptr()) != 0) throw_python_error();
+  return child.release().ptr();
+}
+
+PyObject* descriptor_get(PyObject* o, PyObject* instance, PyObject*) {
+  if (!instance || instance == Py_None) return Py_NewRef(o);
+  return guarded([&] {
+    nb::object child = nb::steal(function_for(self_of(o), instance));
+    if (child.is_valid()) binding_of(self_of(child.ptr()));
+    return PyMethod_New(child.is_valid() ? child.ptr() : o, instance);
+  });
+}
+
+int traverse(PyObject* o, visitproc visit, void* arg) {
+  FunctionObject* self = self_of(o);
+  Py_VISIT(Py_TYPE(o));
+  Py_VISIT(self->dict);
+  Py_VISIT(self->python_function);
+  Py_VISIT(self->instances);
+  return 0;
+}
+
+int clear(PyObject* o) {
+  FunctionObject* self = self_of(o);
+  Py_CLEAR(self->dict);
+  Py_CLEAR(self->python_function);
+  Py_CLEAR(self->instances);
+  return 0;
+}
+
+void deallocate(PyObject* o) {
+  FunctionObject* self = self_of(o);
+  PyTypeObject* type = Py_TYPE(o);
+  PyObject_GC_UnTrack(o);
+  if (self->weak_references) PyObject_ClearWeakRefs(o);
+  clear(o);
+  delete self->state;
+  type->tp_free(o);
+  Py_DECREF(type);
+}
+
+// --- attributes and methods ---
+
+template <class F>
+PyObject* text_object(F&& f) {
+  return guarded([&] {
+    const std::string s = f();
+    return PyUnicode_FromStringAndSize(s.data(), Py_ssize_t(s.size()));
+  });
+}
+
+PyObject* represent(PyObject* o) {
+  const State& state = *self_of(o)->state;
+  return text_object([&] { return state.function ? state.function->str() : cat("<lm.Function ", state.name, ", not traced yet>"); });
+}
+
+PyObject* get_trace_count(PyObject* o, void*) {
+  const State& state = *self_of(o)->state;
+  int traces = state.retired_traces + (state.function ? state.function->trace_count() : 0);
+  for (const Relaxed& r : state.relaxed) traces += r.function ? r.function->trace_count() : 0;
+  return PyLong_FromLong(traces);
+}
+
+PyObject* get_python_function(PyObject* o, void*) { return Py_NewRef(self_of(o)->python_function); }
+
+PyObject* get_traces(PyObject* o, void*) {
+  return guarded([&] {
+    nb::list out;
+    const State& state = *self_of(o)->state;
+    if (state.function) {
+      for (const TraceRecord& r : state.function->traces()) {
+        nb::dict one;
+        one["signature"] = r.signature;
+        one["cause"] = r.cause;
+        one["where"] = text(r.line);
+        one["microseconds"] = r.microseconds;
+        out.append(one);
+      }
+    }
+    return out.release().ptr();
+  });
+}
+
+std::shared_ptr<ConcreteFunction> concrete_for(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  FunctionObject* self = self_of(o);
+  const Prepared prepared(self, {args, count, names}, !self->state->function);
+  return get_concrete(self, prepared).shared_from_this();
+}
+
+// The arguments of methods that take what the function takes. With a method of an instance Python passes the instance itself only in calls
+// of the method, so these are for functions and bound callables.
+PyObject* get_concrete_function(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&] { return nb::cast(Concrete{concrete_for(o, args, count, names)}).release().ptr(); });
+}
+
+PyObject* inspect_call(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return guarded([&] { return nb::cast(concrete_for(o, args, count, names)->inspect()).release().ptr(); });
+}
+
+PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
+  return text_object([&]() -> std::string {
+    const State& state = *self_of(o)->state;
+    const Py_ssize_t given = count + (names ? PyTuple_GET_SIZE(names) : 0);
+    if (given > 0 || (binding_of(self_of(o)).parameter_count() == 0)) return concrete_for(o, args, count, names)->explain();
+    if (!state.function || state.function->concrete_functions().empty()) {
+      throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"), .where = "", .why = "", .fix = "call it first, or pass explain() its arguments"});
+    }
+    return state.function->concrete_functions().back()->explain();
+  });
+}
+
+PyMethodDef methods[] = {
+    {"get_concrete_function", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_concrete_function)), METH_FASTCALL | METH_KEYWORDS,
+     "The graph for arguments like these (tensors or TensorSpecs), traced when there is none yet, also while functions run eagerly."},
+    {"inspect", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(inspect_call)), METH_FASTCALL | METH_KEYWORDS,
+     "Which ops the graph for these arguments has: .traced and .optimized."},
+    {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(explain)), METH_FASTCALL | METH_KEYWORDS,
+     "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest graph."},
+    {nullptr, nullptr, 0, nullptr},
+};
+
+PyGetSetDef attributes[] = {
+    {"trace_count", get_trace_count, nullptr, "How many graphs were traced.", nullptr},
+    {"traces", get_traces, nullptr, "One dict per trace: signature, cause, where, microseconds.", nullptr},
+    {"python_function", get_python_function, nullptr, "The function that was wrapped.", nullptr},
+    {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
+    {nullptr, nullptr, nullptr, nullptr, nullptr},
+};
+
+PyMemberDef members[] = {
+    {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
+    {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
+    {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weak_references), READONLY, nullptr},
+    {nullptr, 0, 0, 0, nullptr},
+};
+
+PyType_Slot slots[] = {
+    {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
+    {Py_tp_descr_get, reinterpret_cast<void*>(descriptor_get)},
+    {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
+    {Py_tp_clear, reinterpret_cast<void*>(clear)},
+    {Py_tp_dealloc, reinterpret_cast<void*>(deallocate)},
+    {Py_tp_repr, reinterpret_cast<void*>(represent)},
+    {Py_tp_methods, methods},
+    {Py_tp_getset, attributes},
+    {Py_tp_members, members},
+    {0, nullptr},
+};
+
+PyType_Spec spec = {"lamina.Function", sizeof(FunctionObject), 0,
+                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+
+void collect_garbage() {
+  nb::gil_scoped_acquire gil;
+  PyGC_Collect();
+}
+
+nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes) {
+  if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
+  if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: a ", Py_TYPE(function.ptr())->tp_name, " cannot be called"), "", "pass a function or a callable object");
+  State state;
+  const nb::object name = nb::getattr(function, "__name__", nb::none());
+  state.name = PyUnicode_Check(name.ptr()) ? nb::cast<std::string>(name) : std::string(Py_TYPE(function.ptr())->tp_name);
+  state.relax_shapes = relax_shapes;
+  if (!input_signature.is_none()) state.signature = to_specs(input_signature);
+  nb::object made = nb::steal(make(function.ptr(), state));
+  made.attr("__wrapped__") = function;
+  made.attr("__name__") = state.name;
+  for (const char* attribute : {"__qualname__", "__doc__", "__module__"}) {
+    nb::object value = nb::getattr(function, attribute, nb::none());
+    if (PyUnicode_Check(value.ptr())) made.attr(attribute) = value;
+  }
+  return made;
+}
+
+}  // namespace
+
+bool is_function(PyObject* o) { return Py_TYPE(o) == function_type; }
+
+void bind_function(nb::module_& m) {
+  PyObject* type = PyType_FromSpec(&spec);
+  if (!type) throw_python_error();
+  function_type = reinterpret_cast<PyTypeObject*>(type);
+  m.attr("Function") = nb::handle(type);
+  set_garbage_collector(collect_garbage);
+  set_retrace_observer(observe_retrace);
+  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false);
+  m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
+  m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");
+}
+
+}  // namespace lamina::python

@@ -1,0 +1,15 @@
+// lm.function's types: Function (function.cpp) and ConcreteFunction (inspect.cpp).
+#pragma once
+#include "graph/frontend/function.h"
+#include "python_bindings/src/structure.h"
+
+namespace lamina::python {
+
+struct Concrete {
+  std::shared_ptr<ConcreteFunction> function;
+};
+
+bool is_function(PyObject* o);
+std::vector<TensorSpec> to_specs(nb::handle signature);  // nested specs, flat
+
+}  // namespace lamina::python

@@ -1,0 +1,22 @@
+// lamina._core: the Python module. What a name means in Python is in the file of its bind function.
+#include "python_bindings/src/bindings.h"
+
+NB_MODULE(_core, m) {
+  namespace nb = nanobind;
+  using namespace lamina::python;
+  nb::set_leak_warnings(false);  // dtypes and a few tables live as long as the process
+  m.doc() = "The compiled part of lamina; use `import lamina as lm`.";
+  m.attr("__version__") = LAMINA_VERSION;
+  bind_errors(m);
+  bind_dtypes(m);
+  bind_tensor(m);
+  bind_variable(m);
+  bind_ops(m);
+  bind_inspect(m);
+  bind_function(m);
+  bind_tape(m);
+  bind_devices(m);
+  bind_random(m);
+  bind_nn(m);
+  bind_data(m);
+}

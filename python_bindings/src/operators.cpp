@@ -1,0 +1,101 @@
+#include "python_bindings/src/operators.h"
+
+namespace lamina::python {
+
+Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }
+
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
+  if (modulus != Py_None) return Py_NewRef(Py_NotImplemented);
+  return binary_slot<pow>(a, b);
+}
+
+PyObject* identity_slot(PyObject* a) { return guarded([&] { return wrap(to_operand(a).resolve()); }); }
+
+PyObject* compare_slot(PyObject* a, PyObject* b, int operation) {
+  switch (operation) {
+    case Py_LT: return binary_slot<less>(a, b);
+    case Py_LE: return binary_slot<less_equal>(a, b);
+    case Py_EQ: return binary_slot<equal>(a, b);
+    case Py_NE: return binary_slot<not_equal>(a, b);
+    case Py_GT: return binary_slot<greater>(a, b);
+    default: return binary_slot<greater_equal>(a, b);
+  }
+}
+
+namespace {
+
+std::optional<int64_t> bound(PyObject* o) {
+  if (o == Py_None) return {};
+  const Py_ssize_t n = PyNumber_AsSsize_t(o, nullptr);  // cut to what fits, as Python's own slices are
+  if (n == -1 && PyErr_Occurred()) throw_python_error();
+  return n;
+}
+
+IndexPart index_part(PyObject* o) {
+  IndexPart part;
+  if (o == Py_None) {
+    part.kind = IndexPart::Kind::new_axis;
+  } else if (o == Py_Ellipsis) {
+    part.kind = IndexPart::Kind::rest;
+  } else if (PySlice_Check(o)) {
+    PySliceObject* s = reinterpret_cast<PySliceObject*>(o);
+    part = IndexPart::range(bound(s->start), bound(s->stop), bound(s->step));
+  } else if (is_tensor(o) || is_variable(o) || PyList_Check(o) || (is_array(o) && !(PyIndex_Check(o) && !PyObject_CheckBuffer(o)))) {
+    part.kind = IndexPart::Kind::tensor;
+    part.indices = to_tensor(o);
+  } else if (PyIndex_Check(o) && !PyBool_Check(o)) {
+    const Py_ssize_t n = PyNumber_AsSsize_t(o, PyExc_IndexError);
+    if (n == -1 && PyErr_Occurred()) throw_python_error();
+    part = IndexPart::at(n);
+  } else {
+    throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name, "",
+                     "use integers, slices, ..., None, or an integer tensor");
+  }
+  return part;
+}
+
+}  // namespace
+
+PyObject* index_with(const Operand& x, PyObject* key) noexcept {
+  return guarded([&] {
+    std::vector<IndexPart> parts;
+    if (PyTuple_Check(key)) {
+      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) parts.push_back(index_part(PyTuple_GET_ITEM(key, i)));
+    } else {
+      parts.push_back(index_part(key));
+    }
+    return wrap(index(x, parts));
+  });
+}
+
+int truth(const Tensor& t) noexcept {
+  return guarded<int>([&] {
+    t.concrete("bool()");
+    return int(is_floating(t.dtype()) ? t.item<double>() != 0 : t.item<int64_t>() != 0);
+  }, -1);
+}
+
+PyObject* to_int(const Tensor& t) noexcept {
+  return guarded([&] {
+    t.concrete("int()");
+    if (!is_floating(t.dtype())) return PyLong_FromLongLong(t.item<int64_t>());
+    return PyLong_FromDouble(t.item<double>());
+  });
+}
+
+PyObject* to_float(const Tensor& t) noexcept {
+  return guarded([&] {
+    t.concrete("float()");
+    return PyFloat_FromDouble(t.item<double>());
+  });
+}
+
+PyObject* to_index(const Tensor& t) noexcept {
+  return guarded([&] {
+    t.concrete("an index made");
+    if (!is_integer(t.dtype())) throw_type_error("only an integer tensor can be an index", "", "");
+    return PyLong_FromLongLong(t.item<int64_t>());
+  });
+}
+
+}  // namespace lamina::python

@@ -1,0 +1,51 @@
+// The operators that Tensors and Variables share, as slots of a Python type.
+#pragma once
+#include "graph/frontend/op_functions.h"
+#include "python_bindings/src/convert.h"
+
+namespace lamina::python {
+
+// a OP b, where one of them is a Tensor or Variable; NotImplemented for what is no number or array, so that Python asks the other side.
+template <Tensor (*op)(const Operand&, const Operand&)>
+PyObject* binary_slot(PyObject* a, PyObject* b) {
+  return guarded([&]() -> PyObject* {
+    std::optional<Operand> left, right;
+    if (!to_operand(a, left) || !to_operand(b, right)) return Py_NewRef(Py_NotImplemented);
+    Tensor result;
+    {
+      Unlock unlock({&*left, &*right});
+      result = op(*left, *right);
+    }
+    return wrap(std::move(result));
+  });
+}
+template <Tensor (*op)(const Operand&)>
+PyObject* unary_slot(PyObject* a) {
+  return guarded([&] { return wrap(op(to_operand(a))); });
+}
+Tensor matrix_product(const Operand& a, const Operand& b);
+PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus);
+PyObject* identity_slot(PyObject* a);
+PyObject* compare_slot(PyObject* a, PyObject* b, int operation);
+
+// x[key] in Python's sense.
+PyObject* index_with(const Operand& x, PyObject* key) noexcept;
+
+int truth(const Tensor& t) noexcept;  // -1 with an exception set: several elements, or symbolic
+PyObject* to_int(const Tensor& t) noexcept;
+PyObject* to_float(const Tensor& t) noexcept;
+PyObject* to_index(const Tensor& t) noexcept;
+nb::object item_of(const Tensor& t);
+nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, nb::handle copy);
+
+#define LAMINA_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
+#define LAMINA_OPERATOR_SLOTS                                                                                                   \
+  LAMINA_SLOT(Py_nb_add, &binary_slot<add>), LAMINA_SLOT(Py_nb_subtract, &binary_slot<sub>),                                    \
+      LAMINA_SLOT(Py_nb_multiply, &binary_slot<mul>), LAMINA_SLOT(Py_nb_true_divide, &binary_slot<div>),                        \
+      LAMINA_SLOT(Py_nb_floor_divide, &binary_slot<floor_divide>), LAMINA_SLOT(Py_nb_remainder, &binary_slot<mod>),             \
+      LAMINA_SLOT(Py_nb_matrix_multiply, &binary_slot<matrix_product>), LAMINA_SLOT(Py_nb_and, &binary_slot<logical_and>),      \
+      LAMINA_SLOT(Py_nb_or, &binary_slot<logical_or>), LAMINA_SLOT(Py_nb_negative, &unary_slot<neg>),                           \
+      LAMINA_SLOT(Py_nb_absolute, &unary_slot<lamina::abs>), LAMINA_SLOT(Py_nb_invert, &unary_slot<logical_not>),               \
+      LAMINA_SLOT(Py_nb_power, &power_slot), LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot)
+
+}  // namespace lamina::python

@@ -1,0 +1,181 @@
+// The ops as functions of lm: the elementwise ones from the op table, the others by hand.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include "graph/frontend/factories.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/nn/activation.h"
+#include "python_bindings/src/convert.h"
+
+namespace lamina::python {
+namespace {
+
+template <Tensor (*op)(const Operand&)>
+TensorObject call_unary(nb::handle x) {
+  const Operand operand = to_operand(x);
+  Tensor result;
+  {
+    Unlock unlock({&operand});
+    result = op(operand);
+  }
+  return to_python(std::move(result));
+}
+
+template <Tensor (*op)(const Operand&, const Operand&)>
+TensorObject call_binary(nb::handle a, nb::handle b) {
+  const Operand left = to_operand(a), right = to_operand(b);
+  Tensor result;
+  {
+    Unlock unlock({&left, &right});
+    result = op(left, right);
+  }
+  return to_python(std::move(result));
+}
+
+using Reduce = Tensor (*)(const Operand&, const Axes&, bool);
+template <Reduce op>
+TensorObject call_reduce(nb::handle x, nb::handle axis, bool keepdims) {
+  const Operand operand = to_operand(x);
+  const Axes axes = to_axes(axis);
+  Tensor result;
+  {
+    Unlock unlock({&operand});
+    result = op(operand, axes, keepdims);
+  }
+  return to_python(std::move(result));
+}
+
+std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
+  if (!PyList_Check(values.ptr()) && !PyTuple_Check(values.ptr())) {
+    throw_type_error(cat(op, ": a ", Py_TYPE(values.ptr())->tp_name, " is not a list of tensors"), "", "pass a list or tuple of tensors");
+  }
+  std::vector<Tensor> out;
+  for (nb::handle value : values) out.push_back(to_tensor(value));
+  return out;
+}
+
+DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
+
+TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {
+  nb::object first = nb::borrow(start), last = nb::borrow(stop);
+  if (stop.is_none()) last = first, first = nb::int_(0);
+  auto whole = [](nb::handle h) { return PyIndex_Check(h.ptr()) && !PyFloat_Check(h.ptr()); };
+  const bool integers = whole(first) && whole(last) && whole(step);
+  const DType d = dtype_or(dtype, integers ? DType::i32 : DType::f32);
+  auto number = [](nb::handle h) { return nb::cast<double>(nb::float_(h)); };
+  auto integer = [](nb::handle h) { return nb::cast<int64_t>(nb::int_(h)); };
+  if (integers && !is_floating(d)) return to_python(arange(integer(first), integer(last), integer(step), d));
+  return to_python(arange(number(first), number(last), number(step), d));
+}
+
+void bind_elementwise(nb::module_& m) {
+#define BIND(name) m.def(#name, &call_unary<lamina::name>, nb::arg("x"), ir::find_op(#name).doc);
+  LAMINA_FOR_UNARY(BIND)
+#undef BIND
+#define BIND(name) m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"), ir::find_op(#name).doc);
+  LAMINA_FOR_BINARY(BIND)
+#undef BIND
+  m.def("softplus", &call_unary<nn::softplus>, nb::arg("x"), "log(1 + exp(x))");
+  m.def("gelu", &call_unary<nn::gelu>, nb::arg("x"), "x times the normal distribution's share below x, in its tanh form");
+  m.def("silu", &call_unary<nn::silu>, nb::arg("x"), "x sigmoid(x)");
+  m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), "x, through which no gradient flows");
+  m.def("where", [](nb::handle condition, nb::handle a, nb::handle b) {
+    return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
+  }, nb::arg("condition"), nb::arg("a"), nb::arg("b"), "a where the condition (bool) holds, else b; all three broadcast");
+  m.def("clip", [](nb::handle x, nb::handle low, nb::handle high) { return to_python(clip(to_operand(x), to_operand(low), to_operand(high))); },
+        nb::arg("x"), nb::arg("low"), nb::arg("high"), "x, with what is below low raised to it and what is above high lowered to it");
+  m.def("astype", [](nb::handle x, nb::handle dtype) { return to_python(astype(to_operand(x), to_dtype(dtype))); }, nb::arg("x"), nb::arg("dtype"),
+        "x converted to a dtype; a fraction is cut off, bool is whether the number is not 0");
+}
+
+void bind_products_and_reductions(nb::module_& m) {
+  m.def("matmul", [](nb::handle a, nb::handle b, bool transpose_a, bool transpose_b) {
+    const Operand left = to_operand(a), right = to_operand(b);
+    Tensor result;
+    {
+      Unlock unlock({&left, &right});
+      result = matmul(left, right, transpose_a, transpose_b);
+    }
+    return to_python(std::move(result));
+  }, nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false,
+        "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the left is a row, on\n"
+        "the right a column, and its axis vanishes. Raises InvalidArgument for shapes that do not fit, TypeMismatch for different dtypes.");
+#define BIND(name, doc)                                                                                                             \
+  m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,                 \
+        doc " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1")
+  BIND(sum, "The sum");
+  BIND(mean, "The mean");
+  BIND(max, "The largest element");
+  BIND(min, "The smallest element");
+#undef BIND
+  m.def("argmax", [](nb::handle x, int axis, bool keepdims) { return to_python(argmax(to_operand(x), axis, keepdims)); }, nb::arg("x"),
+        nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first largest element along an axis");
+  m.def("argmin", [](nb::handle x, int axis, bool keepdims) { return to_python(argmin(to_operand(x), axis, keepdims)); }, nb::arg("x"),
+        nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first smallest element along an axis");
+  m.def("softmax", [](nb::handle x, int axis) { return to_python(softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
+        ir::find_op("softmax").doc);
+  m.def("log_softmax", [](nb::handle x, int axis) { return to_python(log_softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
+        ir::find_op("log_softmax").doc);
+}
+
+void bind_shapes(nb::module_& m) {
+  m.def("reshape", [](nb::handle x, nb::handle shape) { return to_python(reshape(to_operand(x), to_axes(shape))); }, nb::arg("x"), nb::arg("shape"),
+        "The same elements in another shape; one dimension may be -1: it is what remains");
+  m.def("flatten", [](nb::handle x, int first_axis) { return to_python(flatten(to_operand(x), first_axis)); }, nb::arg("x"), nb::arg("first_axis") = 0,
+        "The axes from first_axis on as one");
+  m.def("broadcast_to", [](nb::handle x, nb::handle shape) { return to_python(broadcast_to(to_operand(x), to_shape(shape))); }, nb::arg("x"),
+        nb::arg("shape"), "x repeated along new axes and axes of length 1");
+  m.def("transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes(axes))); }, nb::arg("x"),
+        nb::arg("axes") = nb::none(), "The axes in another order; reversed without one");
+  m.def("expand_dims", [](nb::handle x, int axis) { return to_python(expand_dims(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis"),
+        "x with a new axis of length 1");
+  m.def("squeeze", [](nb::handle x, nb::handle axis) { return to_python(squeeze(to_operand(x), to_axes(axis))); }, nb::arg("x"),
+        nb::arg("axis") = nb::none(), "x without these axes of length 1; without all of them when none is given");
+  m.def("concat", [](nb::handle parts, int axis) { return to_python(concat(to_tensors(parts, "concat"), axis, CallSite())); }, nb::arg("parts"),
+        nb::arg("axis") = 0, "The parts one after another along an axis");
+  m.def("stack", [](nb::handle parts, int axis) { return to_python(stack(to_tensors(parts, "stack"), axis, CallSite())); }, nb::arg("parts"),
+        nb::arg("axis") = 0, "The parts, all of one shape, along a new axis");
+  m.def("gather", [](nb::handle x, nb::handle indices, int axis) { return to_python(gather(to_operand(x), to_operand(indices), axis)); }, nb::arg("x"),
+        nb::arg("indices"), nb::arg("axis") = 0, "The parts of x along an axis that an integer tensor names. Raises IndexOutOfRange.");
+  m.def("one_hot", [](nb::handle labels, int64_t classes, nb::handle dtype) {
+    return to_python(one_hot(to_operand(labels), classes, dtype_or(dtype, DType::f32)));
+  }, nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(), "1 where the class is the label, else 0, along a new last axis");
+}
+
+void bind_factories(nb::module_& m) {
+  m.def("constant", [](nb::handle value, nb::handle dtype) { return to_python(to_tensor(value, to_optional_dtype(dtype))); }, nb::arg("value").none(),
+        nb::arg("dtype") = nb::none(),
+        "A tensor with a copy of a number, nested lists of numbers or a NumPy array. Python integers become int32, floats float32, lists with\n"
+        "both float32; arrays keep their dtype. Raises TypeMismatch and InvalidArgument for what is no rectangle of numbers.");
+  m.def("zeros", [](nb::handle shape, nb::handle dtype) { return to_python(zeros(to_shape(shape), dtype_or(dtype, DType::f32))); }, nb::arg("shape"),
+        nb::arg("dtype") = nb::none(), "Zeros; float32 unless a dtype is given");
+  m.def("ones", [](nb::handle shape, nb::handle dtype) { return to_python(ones(to_shape(shape), dtype_or(dtype, DType::f32))); }, nb::arg("shape"),
+        nb::arg("dtype") = nb::none(), "Ones; float32 unless a dtype is given");
+  m.def("full", [](nb::handle shape, nb::handle value, nb::handle dtype) {
+    const Tensor one = to_tensor(value, to_optional_dtype(dtype));
+    return to_python(broadcast_to(Operand(one, CallSite()), to_shape(shape)));
+  }, nb::arg("shape"), nb::arg("value"), nb::arg("dtype") = nb::none(), "One number everywhere");
+  m.def("zeros_like", [](nb::handle x, nb::handle dtype) {
+    return to_python(dtype.is_none() ? zeros_like(to_operand(x)) : zeros_like(to_operand(x), to_dtype(dtype)));
+  }, nb::arg("x"), nb::arg("dtype") = nb::none(), "Zeros of x's shape, and of its dtype unless one is given");
+  m.def("ones_like", [](nb::handle x, nb::handle dtype) {
+    return to_python(dtype.is_none() ? ones_like(to_operand(x)) : ones_like(to_operand(x), to_dtype(dtype)));
+  }, nb::arg("x"), nb::arg("dtype") = nb::none(), "Ones of x's shape, and of its dtype unless one is given");
+  for (const char* name : {"arange", "range"}) {
+    m.def(name, make_range, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::arg("dtype") = nb::none(),
+          "start, start + step, ... before stop; with one argument 0, 1, ... before it. int32 for integers, otherwise float32.");
+  }
+}
+
+}  // namespace
+
+void bind_ops(nb::module_& m) {
+  bind_elementwise(m);
+  bind_products_and_reductions(m);
+  bind_shapes(m);
+  bind_factories(m);
+}
+
+}  // namespace lamina::python

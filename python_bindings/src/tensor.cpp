@@ -1,0 +1,157 @@
+// lm.Tensor: operators, indexing, conversion to Python's and NumPy's values.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/op_functions.h"
+#include "python_bindings/src/dlpack.h"
+#include "python_bindings/src/operators.h"
+
+namespace lamina::python {
+
+PyTypeObject* tensor_type = nullptr;
+
+namespace {
+
+Py_ssize_t length(PyObject* self) {
+  return guarded<Py_ssize_t>([&] {
+    const Shape& shape = as_tensor(self).shape();
+    if (shape.empty()) throw_type_error("len(): a tensor without axes has no length", "", "use .size or .item()");
+    if (!shape[0].known()) throw Error(ErrorKind::invalid_argument, {.what = "len(): the first dimension is not known while tracing"});
+    return Py_ssize_t(shape[0].number());
+  }, -1);
+}
+
+PyObject* iterate(PyObject* self) {
+  return guarded([&] {
+    const Tensor& t = as_tensor(self);
+    if (t.rank() == 0) throw_type_error("a tensor without axes cannot be looped over", "", "use .item(), or lm.reshape(x, (1,))");
+    const Py_ssize_t n = length(self);
+    if (n < 0) throw_python_error();
+    nb::list rows;
+    for (Py_ssize_t i = 0; i < n; ++i) rows.append(to_python(index(Operand(t, CallSite()), {IndexPart::at(i)})));
+    return PyObject_GetIter(rows.ptr());
+  });
+}
+
+PyObject* subscript(PyObject* self, PyObject* key) { return index_with(Operand(as_tensor(self), CallSite()), key); }
+
+Py_hash_t identity_hash(PyObject* self) {
+  const auto n = reinterpret_cast<uintptr_t>(self);
+  return Py_hash_t((n >> 4) | (n << 60));
+}
+
+PyObject* to_text(PyObject* self) {
+  return guarded([&] {
+    const std::string s = as_tensor(self).str();
+    return PyUnicode_FromStringAndSize(s.data(), Py_ssize_t(s.size()));
+  });
+}
+
+PyType_Slot slots[] = {
+    LAMINA_OPERATOR_SLOTS,
+    {Py_nb_bool, reinterpret_cast<void*>(static_cast<int (*)(PyObject*)>([](PyObject* o) { return truth(as_tensor(o)); }))},
+    {Py_nb_int, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return to_int(as_tensor(o)); }))},
+    {Py_nb_float, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return to_float(as_tensor(o)); }))},
+    {Py_nb_index, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return to_index(as_tensor(o)); }))},
+    {Py_mp_length, reinterpret_cast<void*>(length)},
+    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
+    {Py_tp_iter, reinterpret_cast<void*>(iterate)},
+    {Py_tp_hash, reinterpret_cast<void*>(identity_hash)},
+    {Py_tp_str, reinterpret_cast<void*>(to_text)},
+    {Py_tp_repr, reinterpret_cast<void*>(to_text)},
+    {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
+    {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
+    {0, nullptr},
+};
+
+Operand self_operand(const Tensor& t) { return Operand(t, CallSite()); }
+
+}  // namespace
+
+nb::object item_of(const Tensor& t) {
+  if (is_floating(t.dtype())) return nb::float_(t.item<double>());
+  if (t.dtype() == DType::boolean) return nb::bool_(t.item<int64_t>() != 0);
+  return nb::int_(t.item<int64_t>());
+}
+
+// x.__array__(dtype, copy): without copy=True an array that looks at the tensor's own memory, read only, where that is possible.
+nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, nb::handle copy) {
+  nb::object array;
+  const bool must_copy = !copy.is_none() && nb::cast<bool>(copy);
+  const bool never_copy = !copy.is_none() && !must_copy;
+  if (must_copy || t.is_symbolic() || t.dtype() == DType::bf16 || t.device().kind != DeviceKind::cpu) {
+    if (never_copy) {
+      PyErr_SetString(PyExc_ValueError, "the tensor's memory cannot be used in place; leave out copy=False");
+      throw_python_error();
+    }
+    array = to_numpy(t);
+  } else {
+    nb::object view = nb::steal(PyMemoryView_FromObject(self.ptr()));
+    if (!view.is_valid()) throw_python_error();
+    array = nb::module_::import_("numpy").attr("asarray")(view);
+  }
+  if (dtype.is_none()) return array;
+  if (never_copy && !nb::cast<bool>(array.attr("dtype").attr("__eq__")(dtype))) {
+    PyErr_SetString(PyExc_ValueError, "another dtype needs a copy; leave out copy=False");
+    throw_python_error();
+  }
+  return array.attr("astype")(dtype, nb::arg("copy") = false);
+}
+
+void bind_tensor(nb::module_& m) {
+  nb::class_<Tensor> c(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
+                       "An immutable array on a device; while a function is traced, the name of a value that its graph will compute.\n\n"
+                       "Made by lm.constant and every op. Operators broadcast as NumPy's do and take a tensor of the same dtype or a Python number.");
+  tensor_type = reinterpret_cast<PyTypeObject*>(c.ptr());
+  c.def_prop_ro("shape", [](const Tensor& t) { return to_python(t.shape()); }, "The lengths of the axes; None for one that is not known while tracing.")
+      .def_prop_ro("dtype", [](const Tensor& t) { return to_python(t.dtype()); })
+      .def_prop_ro("ndim", [](const Tensor& t) { return t.rank(); }, "The number of axes.")
+      .def_prop_ro("size", [](const Tensor& t) { return t.size(); }, "The number of elements.")
+      .def_prop_ro("device", [](const Tensor& t) { return device_of(t); }, "Where it lies: \"cpu:0\".")
+      .def_prop_ro("T", [](const Tensor& t) { return to_python(transpose(self_operand(t))); }, "The tensor with its axes in reverse order.")
+      .def("numpy", [](const Tensor& t) { return to_numpy(t); }, "A NumPy array with a copy of the elements; waits for the device.")
+      .def("__array__", [](nb::object self, nb::handle dtype, nb::handle copy) { return as_array(self, as_tensor(self.ptr()), dtype, copy); },
+           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("item", [](const Tensor& t) { return item_of(t); }, "The only element as a Python number. Raises InvalidArgument when there are several.")
+      .def("tolist", [](const Tensor& t) { return to_numpy(t).attr("tolist")(); }, "The elements as nested lists of Python numbers.")
+      .def("__format__", [](const nb::object& self, const std::string& spec) {
+        const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(as_tensor(self.ptr()));
+        return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));
+      })
+      .def("__reduce__", [](const Tensor& t) {
+        const bool half = t.dtype() == DType::bf16;
+        nb::object array = to_numpy(half ? astype(self_operand(t), DType::f32) : t);
+        return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("tensor"), nb::make_tuple(array, numpy_name(t.dtype())));
+      })
+      .def("__dlpack__", [](const Tensor& t, nb::handle, nb::handle version, nb::handle device, nb::handle copy) {
+        return dlpack_capsule(t, version, device, copy);
+      }, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__dlpack_device__", [](const Tensor& t) { return nb::make_tuple(t.device().kind == DeviceKind::gpu ? 2 : 1, int(t.device().index)); })
+      .def("to", [](const Tensor& t, const std::string& device) { return to_python(t.to(parse_device(device))); }, nb::arg("device"),
+           "The same values on another device.")
+      .def("astype", [](const Tensor& t, nb::handle dtype) { return to_python(astype(self_operand(t), to_dtype(dtype))); }, nb::arg("dtype"))
+      .def("reshape", [](const Tensor& t, nb::args shape) {
+        return to_python(reshape(self_operand(t), to_axes(nb::len(shape) == 1 ? nb::object(shape[0]) : nb::object(shape))));
+      }, "The same elements in another shape; one dimension may be -1.")
+      .def("transpose", [](const Tensor& t, nb::args axes) {
+        return to_python(transpose(self_operand(t), to_axes(nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes))));
+      }, "The axes in this order; without any, reversed.")
+      .def("squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes(axis))); }, nb::arg("axis") = nb::none())
+      .def("sum", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(sum(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("mean", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(mean(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("max", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(max(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("min", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("argmax", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmax(self_operand(t), axis, keepdims)); },
+           nb::arg("axis") = -1, nb::arg("keepdims") = false);
+  c.attr("__array_priority__") = 1000;  // an ndarray leaves its operators with a tensor to the tensor
+  m.def("from_dlpack", [](nb::object array) { return to_python(tensor_from_dlpack(array)); }, nb::arg("array"),
+        "The tensor that looks at another library's memory, without a copy when its elements lie in row-major order. The memory must not be\n"
+        "changed while the tensor is used. Takes anything with __dlpack__.");
+}
+
+}  // namespace lamina::python

@@ -1,0 +1,104 @@
+// lm.Variable.
+#include <nanobind/stl/string.h>
+
+#include "graph/frontend/device.h"
+#include "python_bindings/src/operators.h"
+
+namespace lamina::python {
+
+PyTypeObject* variable_type = nullptr;
+
+namespace {
+
+Tensor value_of(PyObject* o) { return as_variable(o).read(CallSite()); }
+
+Py_ssize_t length(PyObject* self) {
+  return guarded<Py_ssize_t>([&] {
+    const Shape& shape = as_variable(self).shape();
+    if (shape.empty()) throw_type_error("len(): a Variable without axes has no length", "", "use .size");
+    return Py_ssize_t(shape[0].number());
+  }, -1);
+}
+
+PyObject* iterate(PyObject* self) {
+  return guarded([&] { return PyObject_GetIter(to_python(value_of(self)).ptr()); });
+}
+
+PyObject* subscript(PyObject* self, PyObject* key) {
+  return guarded([&] { return index_with(Operand(value_of(self), CallSite()), key); });
+}
+
+Py_hash_t identity_hash(PyObject* self) {
+  const auto n = reinterpret_cast<uintptr_t>(as_variable(self).handle().get());
+  return Py_hash_t((n >> 4) | (n << 60));
+}
+
+PyObject* to_text(PyObject* self) {
+  return guarded([&] {
+    const std::string s = as_variable(self).str();
+    return PyUnicode_FromStringAndSize(s.data(), Py_ssize_t(s.size()));
+  });
+}
+
+template <PyObject* (*convert)(const Tensor&) noexcept>
+PyObject* converted(PyObject* self) {
+  return guarded([&] { return convert(value_of(self)); });
+}
+
+int is_true(PyObject* self) {
+  return guarded<int>([&] { return truth(value_of(self)); }, -1);
+}
+
+PyType_Slot slots[] = {
+    LAMINA_OPERATOR_SLOTS,
+    LAMINA_SLOT(Py_nb_bool, is_true),
+    LAMINA_SLOT(Py_nb_int, &converted<to_int>),
+    LAMINA_SLOT(Py_nb_float, &converted<to_float>),
+    LAMINA_SLOT(Py_nb_index, &converted<to_index>),
+    LAMINA_SLOT(Py_mp_length, length),
+    LAMINA_SLOT(Py_mp_subscript, subscript),
+    LAMINA_SLOT(Py_tp_iter, iterate),
+    LAMINA_SLOT(Py_tp_hash, identity_hash),
+    LAMINA_SLOT(Py_tp_str, to_text),
+    LAMINA_SLOT(Py_tp_repr, to_text),
+    {0, nullptr},
+};
+
+}  // namespace
+
+void bind_variable(nb::module_& m) {
+  nb::class_<Variable> c(m, "Variable", nb::type_slots(slots), nb::is_weak_referenceable(),
+                         "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
+                         "reference. dtype and shape never change.");
+  variable_type = reinterpret_cast<PyTypeObject*>(c.ptr());
+  c.def("__init__", [](Variable* self, nb::handle initial, const std::string& name, bool trainable, nb::handle dtype) {
+     new (self) Variable(Operand(to_tensor(initial, to_optional_dtype(dtype)), CallSite()), name, trainable);
+   }, nb::arg("initial"), nb::arg("name") = "", nb::arg("trainable") = true, nb::arg("dtype") = nb::none())
+      .def_prop_ro("shape", [](const Variable& v) { return to_python(v.shape()); })
+      .def_prop_ro("dtype", [](const Variable& v) { return to_python(v.dtype()); })
+      .def_prop_ro("ndim", [](const Variable& v) { return v.rank(); })
+      .def_prop_ro("size", [](const Variable& v) { return v.size(); }, "The number of elements.")
+      .def_prop_ro("name", [](const Variable& v) { return v.name(); })
+      .def_prop_ro("trainable", [](const Variable& v) { return v.trainable(); }, "Whether tapes watch it by themselves.")
+      .def_prop_ro("device", [](const Variable& v) { return device_of(v); })
+      .def_prop_ro("T", [](const Variable& v) { return to_python(transpose(Operand(v, CallSite()))); })
+      .def("read", [](const Variable& v) { return to_python(v.read(CallSite())); }, "The value now, as a tensor that later assignments do not change.")
+      .def("assign", [](const Variable& v, nb::handle value) { v.assign(to_operand(value)); }, nb::arg("value"),
+           "Sets the value, which must have this Variable's dtype and shape. Raises TypeMismatch or InvalidArgument.")
+      .def("assign_add", [](const Variable& v, nb::handle value) { v.assign_add(to_operand(value)); }, nb::arg("value"))
+      .def("assign_sub", [](const Variable& v, nb::handle value) { v.assign_sub(to_operand(value)); }, nb::arg("value"))
+      .def("numpy", [](const Variable& v) { return to_numpy(v.read(CallSite())); }, "A NumPy array with a copy of the value.")
+      .def("item", [](const Variable& v) { return item_of(v.read(CallSite())); })
+      .def("tolist", [](const Variable& v) { return to_numpy(v.read(CallSite())).attr("tolist")(); })
+      .def("__array__", [](const Variable& v, nb::handle dtype, nb::handle copy) {
+        nb::object value = to_python(v.read(CallSite()));
+        return as_array(value, as_tensor(value.ptr()), dtype, copy);
+      }, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__format__", [](const nb::object& self, const std::string& spec) {
+        const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(value_of(self.ptr()));
+        return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));
+      });
+  c.attr("__array_priority__") = 1000;  // an ndarray leaves its operators with a Variable to the Variable
+}
+
+}  // namespace lamina::python

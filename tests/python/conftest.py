@@ -1,0 +1,13 @@
+import numpy as np
+import pytest
+
+import lamina as lm
+
+
+@pytest.fixture(autouse=True)
+def same_start():
+    """Every test draws the same numbers, whatever ran before it."""
+    lm.random.set_seed(0)
+    np.random.seed(0)
+    yield
+    lm.config.run_functions_eagerly(False)

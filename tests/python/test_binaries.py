@@ -1,0 +1,48 @@
+"""What the built files need, export and contain."""
+import glob, os, re
+
+import pytest
+from built import BUILD, LIBRARY, module_path, output_of
+
+SYSTEM = {"libstdc++.so.6", "libgcc_s.so.1", "libc.so.6", "libm.so.6", "libz.so.1", "libdl.so.2", "librt.so.1", "libpthread.so.0",
+          "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+
+def needed(path):
+    return set(re.findall(r"\(NEEDED\).*\[(.*)\]", output_of("readelf", "-d", path)))
+
+
+def test_the_library_needs_only_the_system():
+    assert "libc.so.6" in needed(LIBRARY)
+    assert needed(LIBRARY) - SYSTEM == set()
+
+
+def test_the_module_needs_only_the_library_beside_it():
+    assert needed(module_path()) - SYSTEM == {"liblamina.so"}
+    assert re.search(r"R(UN)?PATH.*\[\$ORIGIN\]", output_of("readelf", "-d", module_path()))
+
+
+def test_only_lamina_is_exported():
+    """Static cudart inside the library must not take the place of another library's."""
+    names = [line.split(maxsplit=2)[-1] for line in output_of("nm", "-D", "--defined-only", "-C", LIBRARY).splitlines()]
+    assert any("lamina::Error" in name for name in names)
+    foreign = [n for n in names if re.match(r"_*(cuda|cu|nv)[A-Z_]", n) or n.startswith(("nlohmann::", "deflate", "inflate"))]
+    assert foreign == []
+
+
+def symbols(objects, kinds):
+    return {fields[-1] for fields in (line.split() for o in objects for line in output_of("nm", "--defined-only", o).splitlines())
+            if len(fields) == 3 and fields[1] in kinds}
+
+
+def test_no_function_that_others_share_is_compiled_for_a_larger_machine():
+    """The linker keeps one copy of an inline function. If that copy comes from a file compiled with AVX-512, a machine without it crashes."""
+    objects = {name: glob.glob(os.path.join(BUILD, "CMakeFiles", name + ".dir", "**", "*.o"), recursive=True)
+               for name in ("lamina_objects", "lamina_isa_scalar", "lamina_isa_avx2", "lamina_isa_avx512")}
+    if not objects["lamina_isa_avx512"]:
+        pytest.skip("this build has no files for AVX-512")
+    # Linked in this order: what an earlier one defines is taken from there.
+    safe = symbols(objects["lamina_objects"] + objects["lamina_isa_scalar"], "WVuT")
+    for isa in ("avx2", "avx512"):
+        shared = symbols(objects["lamina_isa_" + isa], "WVu")
+        assert {s for s in shared if isa not in s} - safe == set(), f"put these into a namespace named by LAMINA_ISA, or make them static ({isa})"

@@ -1,0 +1,63 @@
+"""A C++ user's view: the installed tree alone, through find_package."""
+import os, re, subprocess
+
+import pytest
+from built import BUILD, ROOT, output_of
+
+PROJECT = """
+cmake_minimum_required(VERSION 3.25)
+project(user CXX)
+find_package(Lamina REQUIRED)
+add_executable(user {source})
+target_link_libraries(user PRIVATE Lamina::Runtime)
+"""
+
+
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("installed")
+    output_of("cmake", "--install", BUILD, "--prefix", str(folder), "--component", "cpp")
+    return folder
+
+
+def build(prefix, folder, source):
+    (folder / "CMakeLists.txt").write_text(PROJECT.format(source=source))
+    output_of("cmake", "-S", str(folder), "-B", str(folder / "b"), "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+    output_of("cmake", "--build", str(folder / "b"))
+    return str(folder / "b" / "user")
+
+
+def test_the_installed_headers_compile(prefix, tmp_path):
+    """All together; each by itself, which takes minutes, with --long."""
+    base = prefix / "include" / "lamina"
+    headers = sorted(str(p.relative_to(base)) for p in base.rglob("*.h"))
+    assert "runtime/core/error.h" in headers
+    groups = [[h] for h in headers] if os.environ.get("LAMINA_TEST_LONG") else [headers]
+    for i, group in enumerate(groups):
+        source = tmp_path / f"{i}.cpp"
+        source.write_text("".join(f'#include "{h}"\n' for h in group))
+        output_of("g++", "-std=c++20", "-fsyntax-only", "-I", str(base), "-I", str(base.parent), str(source))
+
+
+def test_a_program_builds_and_catches_an_error(prefix, tmp_path):
+    (tmp_path / "main.cpp").write_text("""
+#include <cstdio>
+#include <runtime/data/idx.h>
+#include <runtime/core/error.h>
+int main() {
+  try { lamina::data::read_idx("absent"); } catch (const lamina::Error& e) { std::puts(e.parts.why.c_str()); }
+}
+""")
+    assert output_of(build(prefix, tmp_path, "main.cpp")) == "No such file or directory\n"
+
+
+def test_the_examples_build_from_the_installed_tree_and_run(prefix, tmp_path):
+    output_of("cmake", "-S", os.path.join(ROOT, "examples", "cpp"), "-B", str(tmp_path), "-G", "Ninja", f"-DCMAKE_PREFIX_PATH={prefix}", "-DCMAKE_BUILD_TYPE=Release")
+    output_of("cmake", "--build", str(tmp_path))
+    *values, graphs = output_of(str(tmp_path / "first_program")).splitlines()
+    assert [float(re.match(r"lm\.Tensor\(([^,]+), shape=\(\), dtype=float32\)$", line)[1]) for line in values] == pytest.approx([3, 1], abs=1e-4)
+    assert graphs == "graphs: 1"
+    output = output_of(str(tmp_path / "train_hundred_layers"), os.path.join(ROOT, "examples", "data"), "2")
+    assert float(re.search(r"^test accuracy ([0-9.]+)$", output, re.M)[1]) > 0.5, output
+    refused = subprocess.run([str(tmp_path / "train_hundred_layers"), "absent"], capture_output=True, text=True)
+    assert refused.returncode == 1 and "absent" in refused.stderr

@@ -1,0 +1,73 @@
+"""The shape of the tree, and that the checks see what they are for."""
+import os, subprocess, sys
+
+import pytest
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+LINT = os.path.join(ROOT, "tests", "lint", "structure.py")
+
+
+def broken_rules(root):
+    run = subprocess.run([sys.executable, LINT, str(root)], capture_output=True, text=True)
+    assert run.stderr == "" and run.returncode == (1 if run.stdout else 0)
+    return run.stdout.splitlines()
+
+
+def write(root, files):
+    for path, text in files.items():
+        path = root / path
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+def test_the_tree_keeps_its_rules():
+    found = broken_rules(ROOT)
+    assert not found, "\n".join(["the tree breaks its rules:", *found])
+
+
+SOUND = {
+    "runtime/core/README.md": "core\n", "runtime/core/a.h": "#include <vector>\n",
+    "graph/README.md": "graph\n", "graph/ir/README.md": "ir\n", "graph/ir/b.h": '#include "runtime/core/a.h"\n',
+}
+
+
+def test_a_sound_tree_has_no_findings(tmp_path):
+    write(tmp_path, SOUND)
+    write(tmp_path, {"build/graph/ir/c.cpp": "#include <cuda.h>\n", ".venv/x.py": "\n" * 700, "build-asan/y.cpp": "#include <nccl.h>\n"})
+    assert broken_rules(tmp_path) == []
+
+
+@pytest.mark.parametrize("planted, finding", [
+    ({"runtime/core/a.h": '#include "graph/ir/b.h"\n', "graph/ir/b.h": ""}, "upward include of graph/ir/b.h"),
+    ({"graph/passes/README.md": "", "graph/passes/p.h": "", "graph/autodiff/README.md": "", "graph/autodiff/q.cpp": '#include "graph/passes/p.h"\n'},
+     "sideways include of graph/passes/p.h"),
+    ({"graph/ir/b.h": '#include "graph/ir/c.h"\n', "graph/ir/c.h": '#include "graph/ir/b.h"\n'}, "include cycle through graph/ir/c.h"),
+    ({"graph/ir/d.cpp": "#include <cuda_runtime.h>\n"}, "includes <cuda_runtime.h>"),
+    ({"graph/ir/d.cpp": '#include "runtime/cuda/cuda_api.h"\n'}, 'includes <runtime/cuda/cuda_api.h>'),
+    ({"graph/ir/d.cpp": "#  include <nanobind/nanobind.h>\n"}, "includes <nanobind/nanobind.h>"),
+    ({"graph/ir/d.cpp": "#include <nccl.h>\n"}, "includes <nccl.h>"),
+    ({"graph/ir/d.cpp": "#include <mpi.h>\n"}, "includes <mpi.h>"),
+    ({"graph/ir/d.h": "\n" * 301}, "301 lines, the limit is 300"),
+    ({"graph/ir/d.cpp": "\n" * 601}, "601 lines, the limit is 600"),
+    ({"elsewhere/d.cpp": ""}, "under no listed folder"),
+    ({"kernels/x.h": ""}, "kernels/README.md: missing"),
+    ({"runtime/core/README.md": "\n" * 41}, "41 lines, the limit is 40"),
+    ({"docs/a.md": "see /wo" "rk/main\n"}, "docs/a.md:1: names '/wo" "rk/m'"),
+    ({"docs/a.md": "\nsee ../sh" "ared/x\n"}, "docs/a.md:2: names '../sh" "ared'"),
+    ({"docs/a.md": "built in /ro" "ot/x\n"}, "names '/ro" "ot/x'"),
+])
+def test_a_planted_violation_is_found(tmp_path, planted, finding):
+    write(tmp_path, SOUND | {"docs/README.md": ""} | planted)
+    found = broken_rules(tmp_path)
+    assert len(found) == 1 and finding in found[0], found
+
+
+def test_python_is_tidy():
+    run = subprocess.run([sys.executable, "-m", "ruff", "check", "--quiet", "--no-cache", ROOT], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+
+
+def test_what_people_run_is_executable():
+    for path in ("dev", ".ci/run"):
+        assert os.access(os.path.join(ROOT, path), os.X_OK), path
+        assert subprocess.run(["bash", "-n", os.path.join(ROOT, path)]).returncode == 0

@@ -1,0 +1,119 @@
+"""lm.GradientTape, eager and traced."""
+import numpy as np
+import pytest
+
+import lamina as lm
+
+
+def both(f):
+    return pytest.mark.parametrize("wrap", [lambda g: g, lm.function], ids=["eager", "traced"])(f)
+
+
+@both
+def test_gradients_of_a_formula(wrap):
+    x, w = lm.constant([1.0, 2.0, 3.0]), lm.Variable([0.5, -1.0, 2.0])
+
+    def run(x):
+        with lm.GradientTape() as tape:
+            tape.watch(x)
+            y = lm.sum(lm.square(x) * w + lm.exp(x))
+        return tape.gradient(y, {"x": x, "w": w, "both": [x, (w,)]})
+    g = wrap(run)(x)
+    want = 2 * x.numpy() * w.numpy() + np.exp(x.numpy())
+    np.testing.assert_allclose(g["x"].numpy(), want, rtol=1e-6)
+    np.testing.assert_allclose(g["w"].numpy(), x.numpy() ** 2, rtol=1e-6)
+    assert isinstance(g["both"], list) and isinstance(g["both"][1], tuple) and np.array_equal(g["both"][0].numpy(), g["x"].numpy())
+
+
+@both
+def test_no_path_gives_none(wrap):
+    v, w = lm.Variable(1.0), lm.Variable(2.0)
+
+    def run():
+        with lm.GradientTape() as tape:
+            y = v * 3
+        return tape.gradient(y, [v, w])
+    g = wrap(run)()
+    assert g[0].item() == 3 and g[1] is None
+
+
+def test_a_tape_gives_gradients_once_unless_persistent():
+    v = lm.Variable(3.0)
+    with lm.GradientTape() as once:
+        y = v * v
+    assert once.gradient(y, v).item() == 6
+    with pytest.raises(lm.errors.TapeUsed, match="persistent") as e:
+        once.gradient(y, v)
+    assert isinstance(e.value, RuntimeError)
+    with lm.GradientTape(persistent=True) as often:
+        y, z = v * v, v * 5
+    assert often.gradient(y, v).item() == 6 and often.gradient(z, v).item() == 5
+
+
+def test_watching():
+    x, v, frozen = lm.constant(2.0), lm.Variable(2.0), lm.Variable(2.0, trainable=False)
+    with lm.GradientTape(persistent=True) as tape:
+        y = x * v * frozen
+    assert tape.gradient(y, x) is None and tape.gradient(y, v).item() == 4 and tape.gradient(y, frozen) is None
+    with lm.GradientTape(watch_accessed_variables=False, persistent=True) as tape:
+        tape.watch([x, frozen])
+        y = x * v * frozen
+    assert tape.gradient(y, x).item() == 4 and tape.gradient(y, v) is None and tape.gradient(y, frozen).item() == 4
+    with pytest.raises(TypeError):
+        lm.GradientTape().watch(3)
+
+
+def test_stopping():
+    v = lm.Variable(3.0)
+    with lm.GradientTape() as tape:
+        with tape.stop_recording():
+            a = v * v
+        y = v * 2 + a
+    assert tape.gradient(y, v).item() == 2
+    with lm.GradientTape() as tape:
+        y = lm.stop_gradient(v * v) + v
+    assert tape.gradient(y, v).item() == 1
+
+
+def test_nested_tapes_give_second_derivatives():
+    x = lm.constant(2.0)
+    with lm.GradientTape() as outer:
+        outer.watch(x)
+        with lm.GradientTape() as inner:
+            inner.watch(x)
+            y = x * x * x
+        first = inner.gradient(y, x)
+    assert first.item() == 12 and outer.gradient(first, x).item() == 12
+
+
+def test_output_gradients_and_several_targets():
+    v = lm.Variable([1.0, 2.0])
+    with lm.GradientTape(persistent=True) as tape:
+        y, z = v * v, v * 3
+    assert tape.gradient(y, v, output_gradients=lm.constant([1.0, 10.0])).tolist() == [2, 40]
+    assert tape.gradient([y, z], v).tolist() == [5, 7]
+
+
+def test_integer_targets_are_refused():
+    v = lm.Variable(2)
+    with lm.GradientTape() as tape:
+        y = v * 2
+    with pytest.raises(TypeError):
+        tape.gradient(y, v)
+    with pytest.raises(TypeError):
+        lm.GradientTape().gradient("y", v)
+
+
+def test_gradient_through_a_traced_call_equals_the_eager_one():
+    w = lm.Variable(np.random.default_rng(0).normal(size=(3, 2)).astype("float32"))
+    x = lm.random.normal([4, 3])
+
+    def f(x):
+        return lm.tanh(lm.matmul(x, w))
+    g = lm.function(f)
+    grads = []
+    for fn in (f, g):
+        with lm.GradientTape() as tape:
+            y = lm.sum(fn(x))
+        grads.append(tape.gradient(y, w).numpy())
+    np.testing.assert_allclose(grads[0], grads[1], rtol=1e-6)

@@ -1,0 +1,200 @@
+"""compile, fit, evaluate, predict, and the progress bar."""
+import io, re
+
+import numpy as np
+import pytest
+
+import lamina as lm
+from lamina.progress import ProgressBar, format_duration, format_metric, format_step_time
+
+
+def constant_net():
+    return lm.nn.Sequential([lm.nn.Dense(1, use_bias=False, kernel_initializer="zeros")])
+
+
+def blobs(n=200, seed=0):
+    r = np.random.default_rng(seed)
+    y = r.integers(0, 3, n)
+    return (r.normal(size=(n, 4)) + 3 * np.eye(4)[y]).astype("float32"), y
+
+
+def classifier():
+    return lm.nn.Sequential([lm.nn.Dense(16, activation="relu"), lm.nn.Dense(3)])
+
+
+def test_fit_learns_and_returns_a_history(capsys):
+    x, y = blobs()
+    net = classifier()
+    net.compile(optimizer="adam", loss=lm.losses.SparseCrossEntropy(from_logits=True), metrics=["accuracy"])
+    net.optimizer.learning_rate.assign(0.02)
+    history = net.fit(x, y, epochs=8, verbose=0, validation_data=blobs(100, 1))
+    assert capsys.readouterr().out == "" and history.epoch == list(range(8)) and set(history.history) == {"loss", "accuracy", "val_loss", "val_accuracy"}
+    assert history.history["loss"][-1] < 0.3 * history.history["loss"][0] and history.history["val_accuracy"][-1] > 0.9 and history.params["steps"] == 7
+    loss, accuracy = net.evaluate(*blobs(100, 1))
+    assert loss == pytest.approx(history.history["val_loss"][-1], rel=1e-5) and accuracy == pytest.approx(history.history["val_accuracy"][-1])
+    p = net.predict(blobs(70, 2)[0])
+    assert isinstance(p, np.ndarray) and p.shape == (70, 3) and (p.argmax(1) == blobs(70, 2)[1]).mean() > 0.9
+    assert net.evaluate(*blobs(10), return_dict=True).keys() == {"loss", "accuracy"}
+
+
+def test_the_epoch_loss_is_weighted_by_samples():
+    net = constant_net()
+    net.compile(loss="mse", optimizer=lm.optim.SGD(0.0))
+    target = np.concatenate([np.ones((32, 1)), 3 * np.ones((28, 1))]).astype("float32")
+    assert net.fit(np.ones((60, 1), "float32"), target, shuffle=False, verbose=0).history["loss"][0] == pytest.approx((32 + 28 * 9) / 60)
+
+
+class Probe(lm.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.runs = 0
+
+    def call(self, x):
+        self.runs += 1
+        return x
+
+
+def test_compiled_fit_traces_and_eager_fit_runs_every_batch():
+    probe = Probe()
+    net = lm.nn.Sequential([lm.nn.Dense(2), probe])
+    net.compile(loss="mse")
+    assert probe.runs == 0 and type(net.optimizer).__name__ == "RMSprop" and net.optimizer.learning_rate.item() == pytest.approx(1e-3)
+    x, y = np.ones((60, 3), "float32"), np.ones((60, 2), "float32")
+    net.fit(x, y, epochs=3, verbose=0)
+    assert probe.runs == 2  # one per size of batch
+    net.fit(x, y, epochs=2, verbose=0)
+    assert probe.runs == 2
+    before = net.get_weights()
+    net.compile(loss="mse", run_eagerly=True)
+    assert all(np.array_equal(a, b) for a, b in zip(before, net.get_weights()))
+    net.fit(x, y, epochs=3, verbose=0)
+    assert probe.runs == 8
+
+
+def test_eager_and_compiled_fit_agree():
+    x, y = blobs(96)
+    results = []
+    for eagerly in (False, True):
+        lm.random.set_seed(3)
+        net = classifier()
+        net.compile("sgd", lm.losses.SparseCrossEntropy(from_logits=True), run_eagerly=eagerly)
+        results.append(net.fit(x, y, epochs=2, verbose=0).history["loss"] + [w for w in net.get_weights()])
+    for a, b in zip(*results):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_fit_takes_datasets_dicts_and_functions():
+    x, y = blobs(64)
+    net = classifier()
+    net.compile(lm.optim.SGD(0.1), loss=lambda t, p: lm.losses.sparse_categorical_crossentropy(t, p, from_logits=True), metrics=[lambda t, p: p * 0 + 2])
+    history = net.fit(lm.data.Dataset.from_tensor_slices((x, y)).batch(16), epochs=2, verbose=0)
+    assert history.params["steps"] == 4 and list(history.history)[1] in ("<lambda>",) and history.history["<lambda>"] == [2, 2]
+
+    class Sum(lm.nn.Model):
+        def __init__(self):
+            super().__init__()
+            self.d = lm.nn.Dense(1)
+
+        def call(self, parts):
+            return self.d(parts["a"] + parts["b"])
+    both = Sum()
+    both.compile("sgd", "mse")
+    assert len(both.fit({"a": x, "b": x}, y.reshape(-1, 1).astype("float32"), verbose=0).history["loss"]) == 1
+
+
+def test_callbacks_see_every_epoch_and_can_stop():
+    class Stop(lm.nn.Callback):
+        seen = []
+
+        def on_train_batch_end(self, batch, logs):
+            self.seen.append((batch, "loss" in logs))
+
+        def on_epoch_end(self, epoch, logs):
+            self.model.stop_training = epoch == 1
+    net = constant_net()
+    net.compile("sgd", "mse")
+    history = net.fit(np.ones((40, 1), "float32"), np.ones((40, 1), "float32"), epochs=9, verbose=0, callbacks=[Stop()])
+    assert history.epoch == [0, 1] and Stop.seen == [(0, True), (1, True)] * 2
+
+
+def test_misuse_is_explained():
+    x, y = np.ones((4, 1), "float32"), np.ones((4, 1), "float32")
+    net = constant_net()
+    with pytest.raises(RuntimeError, match="compile"):
+        net.fit(x, y)
+    net.compile("sgd")
+    with pytest.raises(ValueError, match="without a loss"):
+        net.fit(x, y, verbose=0)
+    net.compile("sgd", "mse")
+    for call, words in ((lambda: net.fit(x), "no labels"), (lambda: net.fit(x, y[:2]), "component 1"), (lambda: net.fit(x[:0], y[:0]), "no data"),
+                        (lambda: net.fit(lm.data.Dataset.from_tensor_slices(x).batch(2)), "inputs, labels"),
+                        (lambda: net.fit(lm.data.Dataset.from_tensor_slices((x, y)).batch(2), y), "beside a Dataset"), (lambda: net.predict(x[:0]), "no data")):
+        with pytest.raises(ValueError, match=words):
+            call()
+
+
+def test_a_label_out_of_range_stops_fit():
+    net = classifier()
+    net.compile("sgd", lm.losses.SparseCrossEntropy(from_logits=True))
+    x, y = blobs(64)
+    y[40] = 5
+    with pytest.raises(lm.errors.IndexOutOfRange, match="5"):
+        net.fit(x, y, verbose=0)
+
+
+# --- the bar ---
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+class Clock:
+    def __init__(self):
+        self.now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+def draw(file, steps, seconds_per_step, verbose=1, metrics=(("loss", 1.0),)):
+    clock = Clock()
+    bar = ProgressBar(steps, verbose, file, clock)
+    for step in range(1, steps + 1):
+        clock.now += seconds_per_step
+        bar.update(step, metrics)
+    bar.finish(metrics)
+    return file.getvalue()
+
+
+def test_metric_text():
+    assert [format_metric(v) for v in (1.6631, 0.0011, 5.7225e-4, 1e-3, 0.0, -2.0, -1e-5, float("nan"))] == [
+        "1.6631", "0.0011", "5.7225e-04", "1.0000e-03", "0.0000e+00", "-2.0000", "-1.0000e-05", "nan"]
+    assert [format_step_time(t) for t in (2.0, 0.0131, 35e-6)] == ["2s/step", "13ms/step", "35us/step"]
+    assert [format_duration(t) for t in (0.2, 59, 65, 3725)] == ["0s", "59s", "1:05", "1:02:05"]
+
+
+def test_a_pipe_gets_plain_lines_at_the_ends_and_every_ten_seconds():
+    text = draw(io.StringIO(), 300, 0.1)
+    lines = text.splitlines()
+    assert not re.search(r"[\x1b\x08\r]", text) and lines[0].startswith("1/300 [>....") and "ETA: 29s" in lines[0] and len(lines) == 4
+    assert lines[-1] == "300/300 [" + "=" * 30 + "] - 30s 100ms/step - loss: 1.0000"
+
+
+def test_a_terminal_gets_one_moving_line():
+    text = draw(Terminal(), 2, 0.2)
+    first, last = text.split("\r")[1:]
+    assert first == "1/2 [==============>...............] - ETA: 0s - loss: 1.0000" and last.startswith("2/2 [" + "=" * 30 + "] - 0s 200ms/step") and text.endswith("\n")
+    assert len(draw(Terminal(), 1000, 0.001).split("\r")) < 14  # at most ten a second
+
+
+def test_verbose_two_and_zero():
+    assert re.fullmatch(r"2/2 - 1s - 500ms/step - loss: 1\.0000\n", draw(io.StringIO(), 2, 0.5, verbose=2)) and draw(io.StringIO(), 2, 0.5, verbose=0) == ""
+
+
+def test_fit_shows_epochs_steps_and_times(capsys):
+    net = constant_net()
+    net.compile("sgd", "mse")
+    net.fit(np.ones((60, 1), "float32"), np.ones((60, 1), "float32"), epochs=2)
+    text = capsys.readouterr().out
+    assert re.findall(r"Epoch \d/\d", text) == ["Epoch 1/2", "Epoch 2/2"] and text.count("1/2 [") == text.count("2/2 [") == 2 and re.search(r"\d+[mu]?s/step - loss: \d", text)
