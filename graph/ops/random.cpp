@@ -3,6 +3,7 @@
 #include "kernels/random.h"
 
 #include <cmath>
+#include <limits>
 
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
@@ -14,13 +15,16 @@ namespace {
 
 const RandomAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<RandomAttrs>(attrs); }
 
+double largest(DType dtype) { return dtype == DType::f16 ? 65504 : dtype == DType::f64 ? std::numeric_limits<double>::max() : double(std::numeric_limits<float>::max()) / 2; }
+
 void require_draw(const char* op, const ir::InferCall& call, const char* first, const char* second, bool in_order, const char* rule) {
   const RandomAttrs& a = attrs_of(call.attrs);
   require_floating(op, a.type);
   require_rank(op, a.type.shape);
-  if (!std::isfinite(a.a) || !std::isfinite(a.b) || !in_order)
+  const double most = largest(a.type.dtype);
+  if (!(std::abs(a.a) <= most && std::abs(a.b) <= most && std::abs(a.b - a.a) <= most) || !in_order)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", first, " ", a.a, " and ", second, " ", a.b, " do not fit"), .where = cat("arguments '", first, "' and '", second, "'"),
-                                              .why = rule, .fix = cat("pass finite numbers, ", rule)});
+                                              .why = rule, .fix = cat("pass numbers that ", name(a.type.dtype), " holds, their difference too")});
   require_state(op, call.in[0], a.type.shape);
 }
 

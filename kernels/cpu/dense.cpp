@@ -5,7 +5,8 @@
 #include <cstring>
 #include <memory>
 #include <new>
-#include <numeric>
+
+#include "kernels/reduce.h"
 
 namespace lamina::kernels::cpu {
 namespace {
@@ -13,10 +14,19 @@ namespace {
 constexpr int64_t kInnerBlock = 256;  // of k: a packed panel is at most 16 KB (64 KB where vectors are wide)
 constexpr int64_t kBatchBlock = 64;   // of a weight gradient's rows: x's and dz's blocks stay in the first cache
 
+constexpr int64_t kFirstCache = 4096;     // floats: half of the smallest first cache
+constexpr int64_t kSecondCache = 16384;   // floats: a part of the second that others leave free
+
+// How many rows of so many floats stay in the first cache while the columns' panels pass by.
+int64_t rows_in_cache(int64_t rows, int64_t floats) {
+  constexpr int64_t least = 24;
+  return rows <= least || floats == 0 ? rows : std::max(least, kFirstCache / floats / 6 * 6);
+}
+
 // Rows of a panel that are `stride` bytes apart share few cache sets when the stride has many factors of two: then it is copied.
 bool crowds_cache(int64_t rows, int64_t stride, int64_t bytes) {
   constexpr int64_t way = 4096, ways = 8, line = 64;
-  int64_t places = std::min(way / line, way / std::gcd(way, stride));
+  int64_t places = std::min(way / line, way / std::min(way, stride & -stride));
   return rows * ((bytes + line - 1) / line) > places * ways * 3 / 4;
 }
 
@@ -43,50 +53,70 @@ float* thread_scratch(Scratch use, int64_t count) {
 
 void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
-  Product<float> p{.m = rows.size(), .n = columns.size(), .k = k, .a = x + rows.begin * k, .lda = k, .transpose_a = false, .b = w + columns.begin, .ldb = n,
-                   .c = y + rows.begin * n + columns.begin, .ldc = n, .accumulate = false, .epilogue = Epilogue::activation, .activation = activation,
-                   .bias = b ? b + columns.begin : nullptr};
   const int64_t panel = tiles.panel_f32, block = std::min(k, kInnerBlock);
   const bool pack = rows.size() > 12 && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
-  if (!pack && k <= 2 * kInnerBlock) return tiles.multiply_f32(p);
-  float* packed = pack ? thread_scratch(Scratch::panel, panel * block) : nullptr;
   const int64_t width = pack ? panel : columns.size();
-  for (int64_t j = 0; j < columns.size(); j += width) {
-    Product<float> q = p;
-    q.n = std::min(width, columns.size() - j);
-    q.c += j;
-    if (b) q.bias += j;
-    for (int64_t begin = 0; begin < k; begin += block) {
-      q.k = std::min(block, k - begin);
-      q.a = p.a + begin;
-      q.b = p.b + begin * n + j;
-      q.accumulate = begin > 0;
-      q.epilogue = begin + q.k == k ? Epilogue::activation : Epilogue::none;
-      if (pack) {
-        for (int64_t i = 0; i < q.k; ++i) std::memcpy(packed + i * panel, q.b + i * n, size_t(q.n) * sizeof(float));
-        q.b = packed;
-        q.ldb = panel;
+  const int64_t most = pack ? rows.size() : rows_in_cache(rows.size(), k);  // a packed panel is used for all rows
+  float* packed = pack ? thread_scratch(Scratch::panel, panel * block) : nullptr;
+  for (int64_t i = rows.begin; i < rows.end; i += most) {
+    Product<float> p{.m = std::min(most, rows.end - i), .n = columns.size(), .k = k, .a = x + i * k, .lda = k, .transpose_a = false, .b = w + columns.begin, .ldb = n,
+                     .c = y + i * n + columns.begin, .ldc = n, .accumulate = false, .epilogue = Epilogue::activation, .activation = activation,
+                     .bias = b ? b + columns.begin : nullptr};
+    if (!pack && k <= 2 * kInnerBlock) {
+      tiles.multiply_f32(p);
+      continue;
+    }
+    for (int64_t j = 0; j < columns.size(); j += width) {
+      Product<float> q = p;
+      q.n = std::min(width, columns.size() - j);
+      q.c += j;
+      if (b) q.bias += j;
+      for (int64_t begin = 0; begin < k; begin += block) {
+        q.k = std::min(block, k - begin);
+        q.a = p.a + begin;
+        q.b = p.b + begin * n + j;
+        q.accumulate = begin > 0;
+        q.epilogue = begin + q.k == k ? Epilogue::activation : Epilogue::none;
+        if (pack) {
+          for (int64_t r = 0; r < q.k; ++r) std::memcpy(packed + r * panel, q.b + r * n, size_t(q.n) * sizeof(float));
+          q.b = packed;
+          q.ldb = panel;
+        }
+        tiles.multiply_f32(q);
       }
-      tiles.multiply_f32(q);
     }
   }
 }
 
 void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
-  const int64_t width = std::max<int64_t>(tiles.panel_f32, rows.size() == 1 ? 64 : 0), block = std::min(n, kInnerBlock);
-  float* transposed = thread_scratch(Scratch::panel, width * block);
   const bool mask = y && activation != section::Activation::none;
+  // Many rows go through in groups that stay in the first cache, when the transposed matrix of all columns stays in the second.
+  const int64_t most = rows_in_cache(rows.size(), n);
+  const bool grouped = rows.size() > most && columns.size() * n <= kSecondCache && n <= kInnerBlock;
+  const int64_t panel = tiles.panel_f32, width = std::max<int64_t>(panel, rows.size() == 1 ? 64 : 0), block = std::min(n, kInnerBlock);
+  float* transposed = thread_scratch(Scratch::panel, grouped ? (columns.size() + panel) * block : width * block);
+  auto multiply = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) {
+    const bool last = begin + inner == n;
+    tiles.multiply_f32({.m = part.size(), .n = count, .k = inner, .a = dz + part.begin * n + begin, .lda = n, .transpose_a = false, .b = b, .ldb = width,
+                        .c = dx + part.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
+                        .activation = activation, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr});
+  };
+  if (grouped) {
+    for (int64_t j = columns.begin; j < columns.end; j += width)
+      tiles.transpose_f32(w + j * n, n, std::min(width, columns.end - j), n, transposed + (j - columns.begin) * n, width);
+    for (int64_t i = rows.begin; i < rows.end; i += most)
+      for (int64_t j = columns.begin; j < columns.end; j += width)
+        multiply({i, std::min(rows.end, i + most)}, j, std::min(width, columns.end - j), 0, n, transposed + (j - columns.begin) * n);
+    return;
+  }
   for (int64_t j = columns.begin; j < columns.end; j += width) {
     const int64_t count = std::min(width, columns.end - j);
     int64_t begin = 0;
     do {  // once even when n is 0: then dx is 0
       const int64_t inner = std::min(block, n - begin);
       tiles.transpose_f32(w + j * n + begin, n, count, inner, transposed, width);
-      const bool last = begin + inner == n;
-      tiles.multiply_f32({.m = rows.size(), .n = count, .k = inner, .a = dz + rows.begin * n + begin, .lda = n, .transpose_a = false, .b = transposed, .ldb = width,
-                          .c = dx + rows.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
-                          .activation = activation, .bias = nullptr, .other = mask ? y + rows.begin * k + j : nullptr});
+      multiply(rows, j, count, begin, inner, transposed);
       begin += inner;
     } while (begin < n);
   }
@@ -97,14 +127,13 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
   Product<float> p{.m = weight_rows.size(), .n = n, .k = rows, .a = x + weight_rows.begin, .lda = k, .transpose_a = true, .b = dz, .ldb = n, .c = to, .ldc = n,
                    .accumulate = false, .epilogue = w ? Epilogue::descent : Epilogue::none, .activation = section::Activation::none, .bias = nullptr, .other = w, .rate = rate};
   if (rows <= kBatchBlock * 3 / 2) return tiles.multiply_f32(p);
-  // Sums go on in a scratch strip from block to block, since w must not change before they are complete.
-  constexpr int64_t strip = 24;
-  float* sums = thread_scratch(Scratch::panel, strip * n);
+  // Sums go on in scratch from block to block, since w must not change before they are complete.
+  const int64_t strip = std::max<int64_t>(24, kSecondCache / 2 / std::max<int64_t>(1, n) / 6 * 6);
+  float* sums = thread_scratch(Scratch::panel, std::min(strip, weight_rows.size()) * n);
   for (int64_t i = 0; i < weight_rows.size(); i += strip) {
     Product<float> q = p;
     q.m = std::min(strip, weight_rows.size() - i);
     q.c = sums;
-    q.ldc = n;
     q.epilogue = Epilogue::none;
     for (int64_t begin = 0; begin < rows; begin += kBatchBlock) {
       q.k = std::min(kBatchBlock, rows - begin);
@@ -119,6 +148,32 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
       std::memcpy(to + i * n, sums, size_t(q.m * n) * sizeof(float));
     }
   }
+}
+
+void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n) {
+  constexpr int64_t block = 32;
+  if (rows == 0 || n == 1) return reduce_matrix(section::Reduction::sum, section::Broadcast::row, dz, db, rows, n);  // one column is a row
+  if (rows <= block) return tiles.add_rows(dz, rows, n, db);
+  // Blocks are added pairwise: after block b, as many levels are joined as b has trailing ones.
+  constexpr int most_levels = 40;
+  float* levels = thread_scratch(Scratch::block, (most_levels + 1) * n);
+  float* sum = levels + most_levels * n;
+  uint64_t held = 0;
+  auto join = [&](int level) {
+    for (int64_t j = 0; j < n; ++j) sum[j] = levels[level * n + j] + sum[j];
+  };
+  for (int64_t begin = 0; begin < rows; begin += block) {
+    tiles.add_rows(dz + begin * n, std::min(block, rows - begin), n, sum);
+    int level = 0;
+    for (uint64_t b = held++; b & 1; b >>= 1) join(level++);
+    std::memcpy(levels + level * n, sum, size_t(n) * sizeof(float));
+  }
+  int level = 0;
+  while (!(held >> level & 1)) ++level;
+  std::memcpy(sum, levels + level * n, size_t(n) * sizeof(float));
+  for (++level; held >> level; ++level)
+    if (held >> level & 1) join(level);
+  std::memcpy(db, sum, size_t(n) * sizeof(float));
 }
 
 }  // namespace lamina::kernels::cpu

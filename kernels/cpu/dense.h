@@ -18,6 +18,9 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
 // dw[weight_rows, :] = x^T dz over all `rows`; to[0] is row weight_rows.begin. With `w` (row weight_rows.begin of it): to = w - rate * dw.
 void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k, int64_t n, const float* w, float rate);
 
+// db = the sum of dz's rows, with the bits of reduce (kernels/reduce.h).
+void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n);
+
 // Memory of the calling thread for `count` floats, 64-byte aligned; the next call with the same use may move it.
 enum class Scratch { panel, strip, block };
 float* thread_scratch(Scratch use, int64_t count);

@@ -145,11 +145,22 @@ template <class T, int C, bool Ragged>
 void outer(const Product<T>& p, int64_t, int64_t j, int last) {
   using S = Simd<T>;
   using V = typename S::V;
-  typename S::Part part = S::part(last);
+  const typename S::Part part = S::part(last);
   V row[C];
 #pragma GCC unroll 8
   for (int c = 0; c < C; ++c) row[c] = Ragged && c == C - 1 ? S::load(p.b + j + c * S::lanes, part) : S::load(p.b + j + c * S::lanes);
-  const int64_t step = p.transpose_a ? 1 : p.lda;
+  const int64_t step = p.transpose_a ? 1 : p.lda, ldc = p.ldc;
+  if (p.epilogue == Epilogue::descent && sizeof(T) == 4 && !Ragged) {
+    const V rate = S::all(p.rate);
+    const T *w = p.other + j, *a = p.a;
+    T* to = p.c + j;
+    for (int64_t i = 0; i < p.m; ++i, a += step, w += ldc, to += ldc) {
+      const V x = S::all(*a);
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) S::store(to + c * S::lanes, S::load(w + c * S::lanes) - rate * S::fma(x, row[c], S::zero()));
+    }
+    return;
+  }
   for (int64_t i = 0; i < p.m; ++i) {
     V x = S::all(p.a[i * step]), acc[1][C];
 #pragma GCC unroll 8
@@ -197,7 +208,11 @@ void multiply(const Product<T>& p) {
   if (p.m == 0 || p.n == 0) return;
   const bool is_outer = p.k == 1 && !p.accumulate && p.m > 1;
   // Rows are shared out evenly: 20 rows are 4 tiles of 5, not 3 of 6 and one of 2.
-  const int64_t tiles = (p.m + kMostRows - 1) / kMostRows, rows = p.m / tiles, more = p.m % tiles;
+  int64_t rows = p.m, more = 0;
+  if (p.m > kMostRows) {
+    const uint64_t tiles = uint64_t(p.m + kMostRows - 1) / kMostRows;
+    rows = int64_t(uint64_t(p.m) / tiles), more = int64_t(uint64_t(p.m) % tiles);
+  }
   const int64_t width = (is_outer ? 8 : columns_of(p.m < kMostRows ? int(p.m) : kMostRows)) * lanes;
   for (int64_t j = 0; j < p.n; j += width) {
     const int64_t columns = p.n - j < width ? p.n - j : width;
@@ -258,24 +273,18 @@ template <class S = Simd<float>>
 LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
   using V = typename S::V;
   constexpr int lanes = S::lanes;
-  if constexpr (lanes == 8) {  // loading by halves does the last stage's work; neighbours in memory together, lest loads meet in one bank
-    V t[2][4];
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
+  if constexpr (lanes == 8) {  // loading by halves does the last stage's work; few different offsets, so that addresses stay in registers
+    const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from, line = ld_to, lines2 = 2 * ld_to, lines3 = 3 * ld_to;
 #pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h) t[h][i] = S::load_low_half(from + i * ld_from + 4 * h);
-#pragma GCC unroll 4
-    for (int i = 0; i < 4; ++i)
-#pragma GCC unroll 2
-      for (int h = 0; h < 2; ++h) t[h][i] = S::load_high_half(t[h][i], from + (i + 4) * ld_from + 4 * h);
-#pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h) {
-      V a = low_pairs<lanes>(t[h][0], t[h][1]), b = high_pairs<lanes>(t[h][0], t[h][1]);
-      V c = low_pairs<lanes>(t[h][2], t[h][3]), d = high_pairs<lanes>(t[h][2], t[h][3]);
-      S::store(to + (4 * h) * ld_to, low_halves<lanes>(a, c));
-      S::store(to + (4 * h + 1) * ld_to, high_halves<lanes>(a, c));
-      S::store(to + (4 * h + 2) * ld_to, low_halves<lanes>(b, d));
-      S::store(to + (4 * h + 3) * ld_to, high_halves<lanes>(b, d));
+    for (int h = 0; h < 2; ++h, from += 4, to += 4 * ld_to) {
+      const float* below = from + 4 * row;
+      V t0 = S::load_halves(from, below), t1 = S::load_halves(from + row, below + row);
+      V t2 = S::load_halves(from + rows2, below + rows2), t3 = S::load_halves(from + rows3, below + rows3);
+      V a = low_pairs<lanes>(t0, t1), b = high_pairs<lanes>(t0, t1), c = low_pairs<lanes>(t2, t3), d = high_pairs<lanes>(t2, t3);
+      S::store(to, low_halves<lanes>(a, c));
+      S::store(to + line, high_halves<lanes>(a, c));
+      S::store(to + lines2, low_halves<lanes>(b, d));
+      S::store(to + lines3, high_halves<lanes>(b, d));
     }
     return;
   }
@@ -314,7 +323,7 @@ void transpose_plain(const T* from, int64_t ld_from, int64_t rows, int64_t colum
     for (int64_t i = 0; i < rows; ++i) to[j * ld_to + i] = from[i * ld_from + j];
 }
 
-void transpose_squares(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to) {
+LAMINA_INLINE void transpose_to(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to) {
   constexpr int64_t lanes = Simd<float>::lanes;
   const int64_t whole_rows = rows / lanes * lanes, whole_columns = columns / lanes * lanes;
   for (int64_t i = 0; i < whole_rows; i += lanes) {
@@ -324,6 +333,39 @@ void transpose_squares(const float* from, int64_t ld_from, int64_t rows, int64_t
   if (whole_rows < rows) transpose_plain(from + whole_rows * ld_from, ld_from, rows - whole_rows, columns, to + whole_rows, ld_to);
 }
 
+void transpose_squares(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to) {
+  constexpr int64_t panel = kColumns * Simd<float>::lanes;
+  if (ld_to == panel) transpose_to(from, ld_from, rows, columns, to, panel);  // the stores' addresses are constants then
+  else transpose_to(from, ld_from, rows, columns, to, ld_to);
+}
+
+template <int C>
+LAMINA_INLINE void add_rows_of(const float* x, int64_t rows, int64_t n, float* to) {
+  using S = Simd<float>;
+  S::V sum[C];
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) sum[c] = S::load(x + c * S::lanes);
+  for (int64_t i = 1; i < rows; ++i) {
+    x += n;
+#pragma GCC unroll 4
+    for (int c = 0; c < C; ++c) sum[c] = sum[c] + S::load(x + c * S::lanes);
+  }
+#pragma GCC unroll 4
+  for (int c = 0; c < C; ++c) S::store(to + c * S::lanes, sum[c]);
+}
+
+void add_rows(const float* x, int64_t rows, int64_t n, float* to) {
+  constexpr int64_t lanes = Simd<float>::lanes;
+  int64_t j = 0;
+  for (; j + 4 * lanes <= n; j += 4 * lanes) add_rows_of<4>(x + j, rows, n, to + j);
+  for (; j + lanes <= n; j += lanes) add_rows_of<1>(x + j, rows, n, to + j);
+  for (; j < n; ++j) {
+    float sum = x[j];
+    for (int64_t i = 1; i < rows; ++i) sum += x[i * n + j];
+    to[j] = sum;
+  }
+}
+
 }  // namespace
 
 constinit const Tiles kTiles{
@@ -331,6 +373,7 @@ constinit const Tiles kTiles{
     .multiply_f64 = multiply<double>,
     .transpose_f32 = transpose_squares,
     .transpose_f64 = transpose_plain<double>,
+    .add_rows = add_rows,
     .panel_f32 = kColumns * Simd<float>::lanes,
     .panel_f64 = kColumns * Simd<double>::lanes,
 };

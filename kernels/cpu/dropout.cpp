@@ -17,8 +17,7 @@ void run(const T* x, const int64_t* state, float rate, T* y, int64_t first, int6
   for (int64_t i = first, end = first + count; i < end;) {
     int64_t block = i / 4, blocks = std::min<int64_t>(64, (end + 3) / 4 - block), stop = std::min(end, 4 * (block + blocks));
     random_words(state, block, blocks, words);
-    const uint32_t* w = words - 4 * block;
-    for (; i < stop; ++i) y[i] = w[i] < drop ? T(C(0)) : T(C(x[i]) * scale);
+    for (; i < stop; ++i) y[i] = words[i - 4 * block] < drop ? T(C(0)) : T(C(x[i]) * scale);
   }
 }
 

@@ -151,7 +151,7 @@ class Section {
     if (s.has_bias && thread == threads - 1) {  // the last one's share of rows is never the largest
       gather(s.first_in + 2 + s.extras, s.ins - 2 - s.extras, ins);
       gather(s.first_out + results, s.outs - results, outs);
-      update_bias(u, table_.codes[size_t(s.code2)], ins, outs);
+      update_bias(tiles_, u, table_.codes[size_t(s.code2)], ins, outs);
     }
   }
 

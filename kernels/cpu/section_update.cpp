@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <optional>
 
-#include "kernels/reduce.h"
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cpu {
@@ -78,10 +77,10 @@ void update_weights(const Tiles& tiles, const UpdateOperands& u, const Elementwi
   }
 }
 
-void update_bias(const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out) {
+void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out) {
   if (u.n == 0 || code.outputs.empty()) return;
   float* db = thread_scratch(Scratch::strip, u.n);
-  reduce_matrix(section::Reduction::sum, Broadcast::row, u.dz, db, u.rows, u.n);
+  dense_grad_bias(tiles, u.dz, db, u.rows, u.n);
   if (auto descent = descent_of(code, extras)) {
     const float* b = reinterpret_cast<const float*>(extras[descent->w].data);
     float* to = reinterpret_cast<float*>(out[0].data);

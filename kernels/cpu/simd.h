@@ -79,8 +79,9 @@ struct Simd<float> {
   static LAMINA_INLINE void store(float* p, V x) { _mm256_storeu_ps(p, x); }
   static LAMINA_INLINE Part part(int n) { return {_mm256_loadu_si256(reinterpret_cast<const __m256i*>(kPartMask + 8 - n)), n}; }
   static LAMINA_INLINE V load(const float* p, Part part) { return _mm256_maskload_ps(p, part.mask); }
-  static LAMINA_INLINE V load_low_half(const float* p) { return _mm256_castps128_ps256(_mm_loadu_ps(p)); }
-  static LAMINA_INLINE V load_high_half(V x, const float* p) { return _mm256_insertf128_ps(x, _mm_loadu_ps(p), 1); }
+  static LAMINA_INLINE V load_halves(const float* low, const float* high) {
+    return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
+  }
   // By halves: masked stores take tens of cycles on some processors.
   static LAMINA_INLINE void store(float* p, V x, Part part) {
     __m128 v = _mm256_castps256_ps128(x);

@@ -42,6 +42,8 @@ struct Tiles {
   // to[j * ld_to + i] = from[i * ld_from + j] for i < rows, j < columns
   void (*transpose_f32)(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to);
   void (*transpose_f64)(const double* from, int64_t ld_from, int64_t rows, int64_t columns, double* to, int64_t ld_to);
+  // to[j] = (x[0][j] + x[1][j]) + ..., of at least one row that is n wide
+  void (*add_rows)(const float* x, int64_t rows, int64_t n, float* to);
   int panel_f32, panel_f64;  // columns of the widest tile of many rows: packed panels are this wide
 
   template <class T>

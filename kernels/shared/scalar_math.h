@@ -64,7 +64,7 @@ LAMINA_SCALAR float exp(float x) {
   float c = x < -104.0f ? -104.0f : x;
   c = c > 89.0f ? 89.0f : c;
   float shifted = c * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: the sum's last bits are the nearest whole number
-  int n = bits_of(shifted) - 0x4b400000;
+  int n = int(unsigned(bits_of(shifted)) - 0x4b400000u);
   float whole = shifted - 12582912.0f;
   // r = high + low: ln 2 is taken in two parts, of which the first has few bits, so that its product is exact.
   float rest = c - whole * 0.693359375f, second = whole * 2.12194440e-4f;
@@ -84,8 +84,9 @@ LAMINA_SCALAR double exp(double x) { return LAMINA_MATH(exp)(x); }
 // x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) = 2 atanh(f / (2 + f)).
 LAMINA_SCALAR float log(float x) {
   float up = x < 1.17549435e-38f ? x * 8388608.0f : x;  // subnormal
-  int bits = bits_of(up), shift = (bits - 0x3f3504f3) >> 23;
-  float f = float_of(bits - int(unsigned(shift) << 23)) - 1.0f;
+  unsigned bits = unsigned(bits_of(up));
+  int shift = int(bits - 0x3f3504f3u) >> 23;
+  float f = float_of(int(bits - (unsigned(shift) << 23))) - 1.0f;
   float e = float(shift) - (x < 1.17549435e-38f ? 23.0f : 0.0f);
   float s = f / (2.0f + f), z = s * s;
   float p = 2.359633148e-01f;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <random>
 
+#include "kernels/reduce.h"
 #include "tests/kernels/cpu/all_tiles.h"
 
 namespace lamina::kernels::cpu {
@@ -59,6 +60,8 @@ std::vector<Sizes> sizes() {
   all.push_back({20, 64, 10});
   all.push_back({130, 700, 33});
   all.push_back({3, 600, 700});
+  all.push_back({200, 64, 64});
+  all.push_back({100, 300, 40});
   return all;
 }
 
@@ -127,6 +130,19 @@ TEST(DenseTiles, GiveWeightGradientsAndDescentThatAgreeWithDouble) {
       for (int64_t e = k * n; e < k * n + 16; ++e) ASSERT_EQ(to[size_t(e)], kUntouched);
     }
   }
+}
+
+TEST(DenseTiles, SumTheBiasGradientAsReduceDoes) {
+  for (const auto& [name, tiles] : all_tiles())
+    for (int64_t rows : {0, 1, 2, 20, 31, 32, 33, 64, 65, 96, 97, 130, 224, 1024, 1100})
+      for (int64_t n : {1, 2, 7, 8, 16, 40, 64, 70}) {
+        auto dz = random_numbers(rows * n, 4);
+        std::vector<float> db(size_t(n + 1), kUntouched), want(static_cast<size_t>(n));
+        dense_grad_bias(tiles, dz.data(), db.data(), rows, n);
+        reduce_matrix(section::Reduction::sum, section::Broadcast::row, dz.data(), want.data(), rows, n);
+        ASSERT_TRUE(std::equal(want.begin(), want.end(), db.begin())) << name << " " << rows << "x" << n;
+        ASSERT_EQ(db[size_t(n)], kUntouched);
+      }
 }
 
 TEST(DenseTiles, TransposeAnyShape) {

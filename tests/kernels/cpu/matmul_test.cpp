@@ -10,7 +10,7 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-class Matmul : public testing::Test {
+class MatmulKernel : public testing::Test {
  protected:
   void TearDown() override {
     config::set_threads(threads_);
@@ -58,7 +58,7 @@ void check(const Sizes& s, bool ta, bool tb, double epsilon) {
   }
 }
 
-TEST_F(Matmul, AgreesWithDoubleForAllTypesAndTranspositions) {
+TEST_F(MatmulKernel, AgreesWithDoubleForAllTypesAndTranspositions) {
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);
     for (const Sizes& s : kSizes)
@@ -75,7 +75,7 @@ TEST_F(Matmul, AgreesWithDoubleForAllTypesAndTranspositions) {
   }
 }
 
-TEST_F(Matmul, GivesTheSameBitsForAnyNumberOfThreads) {
+TEST_F(MatmulKernel, GivesTheSameBitsForAnyNumberOfThreads) {
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);
     for (auto [m, n, k] : {Sizes{257, 130, 300}, {60, 500, 200}, {1, 3000, 900}, {3000, 4, 500}})
@@ -94,7 +94,7 @@ TEST_F(Matmul, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 // Rows of a large, blocked product are those of a small, unblocked one.
-TEST_F(Matmul, GivesARowTheSameBitsInEveryShape) {
+TEST_F(MatmulKernel, GivesARowTheSameBitsInEveryShape) {
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);
     constexpr int64_t m = 300, n = 70, k = 600;
