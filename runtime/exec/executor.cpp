@@ -73,6 +73,16 @@ void Executor::give_back(Frame* frame) {
   delete frame;
 }
 
+namespace {
+// Whether nobody else holds the buffer, so that it may be written in place.
+bool owned_alone(const BufferRef& buffer) {
+  if (buffer.use_count() > 1 || buffer->foreign()) return false;
+  // use_count() orders nothing. Dropping one more reference does: what the last reader read, it has read before it dropped its own.
+  BufferRef(buffer).reset();
+  return true;
+}
+}  // namespace
+
 class Executor::Call {
  public:
   Call(Executor& executor, std::span<VariableState* const> variables) : executor_(executor), frame_(executor.take_frame()) {
@@ -139,7 +149,7 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
             if (!p.variables[size_t(storage.index)].written_first)
               throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
             variable.buffer = std::make_shared<Buffer>(variable.device, size_t(storage.bytes));
-          } else if (variable.buffer.use_count() > 1 || variable.buffer->foreign()) {
+          } else if (!owned_alone(variable.buffer)) {
             variable.buffer = copy_to(variable.device, variable.buffer, size_t(storage.bytes));  // somebody still reads the old value
           }
           data = variable.buffer->data();
