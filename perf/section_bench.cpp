@@ -8,9 +8,9 @@
 #include <random>
 
 #include "kernels/section/table.h"
-#include "perf/fma_floor.h"
 #include "runtime/core/config.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/peak_flops.h"
 
 namespace lamina::perf {
 namespace {
