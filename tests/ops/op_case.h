@@ -51,6 +51,7 @@ struct OpCase {
   // Allowed: `ulps` of the result's dtype, relative to the element, or to `of_largest` times the largest one if that is more.
   double ulps = 4, of_largest = 0;
   const char* no_differences = nullptr;  // why its gradient is not the limit of differences; printed
+  const char* isas_differ = nullptr;     // why instruction sets may round differently; they are held to `ulps` then. Threads never differ.
   const char* no_loop = nullptr;         // why models are not those of a loop; printed
 };
 

@@ -14,6 +14,7 @@ const OpCases reshape_cases{"reshape", [] {
     out.push_back({.name = cat("[", text(from), "] to [", text(to), "]"), .in = {{f32(from)}}, .attrs = ir::make_attrs(ops::ShapeAttrs{to})});
     out.back().reference = [](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{in[0].values()}; };
     out.back().dtypes = kAnyDType;
+    if (size_of(from).number() > 100) out.back().no_differences = "the smaller cases show it";
     out.back().ulps = 0;
   };
   add({2, 3}, {3, 2});
@@ -42,6 +43,7 @@ const OpCases transpose_cases{"transpose", [] {
       });
     };
     out.back().dtypes = kAnyDType;
+    if (size_of(from).number() > 100) out.back().no_differences = "the smaller cases show it";
     out.back().ulps = 0;
   };
   add({2, 3}, {1, 0});
@@ -70,6 +72,7 @@ const OpCases broadcast_to_cases{"broadcast_to", [] {
       });
     };
     out.back().dtypes = kAnyDType;
+    if (size_of(from).number() > 100) out.back().no_differences = "the smaller cases show it";
     out.back().ulps = 0;
   };
   add({}, {2, 3});

@@ -33,6 +33,7 @@ std::vector<OpCase> cases_of(bool log) {
     c.dtypes = kFloating;
     c.of_largest = log ? 1 : 0;  // near 0 log_softmax is a difference
     c.ulps = 8;
+    if (size_of(shape).number() > 300) c.no_differences = "the smaller cases show it";
     out.push_back(std::move(c));
   };
   for (int axis : {0, 1, -1}) add({3, 5}, axis);
