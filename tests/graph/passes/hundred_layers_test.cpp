@@ -37,8 +37,9 @@ TEST(HundredLayers, BecomeDenseNodesAndTheirGradients) {
       for (const ir::Node& node : g->nodes())
         for (const TensorType& type : node.types)
           for (int weight : model.weights)
-            if (type == model.graph.resources[size_t(weight)].type)
+            if (type == model.graph.resources[size_t(weight)].type) {
               EXPECT_TRUE(node.op == &ops::def::read || node.op == &ops::def::dense_update) << node.op->name << " " << type;
+            }
       for (const ir::Node& node : g->nodes())
         if (node.op == &ops::def::dense_update) {
           EXPECT_EQ(node.types.size(), 2u) << "the new weight and the new bias, nothing else";
