@@ -1,4 +1,5 @@
 // TensorSpec, ConcreteFunction and lm.inspect.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -67,9 +68,9 @@ void bind_inspect(nb::module_& m) {
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),
                          "A dtype and a shape: what an argument must be. None in the shape takes any length; a name such as \"n\" takes any length that is the\n"
                          "same wherever the name stands.")
-      .def("__init__", [](TensorSpec* self, nb::handle shape, nb::handle dtype, const std::string& name) {
-        new (self) TensorSpec{open_shape(shape), dtype.is_none() ? DType::f32 : to_dtype(dtype), name};
-      }, nb::arg("shape"), nb::arg("dtype") = nb::none(), nb::arg("name") = "")
+      .def("__init__", [](TensorSpec* self, nb::handle shape, nb::handle dtype, const std::optional<std::string>& name) {
+        new (self) TensorSpec{open_shape(shape), dtype.is_none() ? DType::f32 : to_dtype(dtype), name.value_or("")};
+      }, nb::arg("shape"), nb::arg("dtype") = nb::none(), nb::arg("name") = nb::none())
       .def_prop_ro("shape", [](const TensorSpec& s) { return to_python(s.shape); })
       .def_prop_ro("dtype", [](const TensorSpec& s) { return to_python(s.dtype); })
       .def_prop_ro("name", [](const TensorSpec& s) { return s.name; })

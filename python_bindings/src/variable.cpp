@@ -1,4 +1,5 @@
 // lm.Variable.
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
 #include "graph/frontend/device.h"
@@ -71,9 +72,9 @@ void bind_variable(nb::module_& m) {
                          "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
                          "reference. dtype and shape never change.");
   variable_type = reinterpret_cast<PyTypeObject*>(c.ptr());
-  c.def("__init__", [](Variable* self, nb::handle initial, const std::string& name, bool trainable, nb::handle dtype) {
-     new (self) Variable(Operand(to_tensor(initial, to_optional_dtype(dtype)), CallSite()), name, trainable);
-   }, nb::arg("initial"), nb::arg("name") = "", nb::arg("trainable") = true, nb::arg("dtype") = nb::none())
+  c.def("__init__", [](Variable* self, nb::handle initial, const std::optional<std::string>& name, bool trainable, nb::handle dtype) {
+     new (self) Variable(Operand(to_tensor(initial, to_optional_dtype(dtype)), CallSite()), name.value_or(""), trainable);
+   }, nb::arg("initial"), nb::arg("name") = nb::none(), nb::arg("trainable") = true, nb::arg("dtype") = nb::none())
       .def_prop_ro("shape", [](const Variable& v) { return to_python(v.shape()); })
       .def_prop_ro("dtype", [](const Variable& v) { return to_python(v.dtype()); })
       .def_prop_ro("ndim", [](const Variable& v) { return v.rank(); })
