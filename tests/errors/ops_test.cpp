@@ -1,6 +1,9 @@
 // What users read when an op refuses its input: whole texts, compared exactly.
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "graph/ops/ops.h"
 #include "runtime/core/error.h"
 #include "tests/ops/evaluate.h"
@@ -159,8 +162,18 @@ TEST(OpErrors, DrawsCheckTheirParameters) {
                  "random_normal: mean 0 and deviation -1 do not fit\n"
                  "  where: arguments 'mean' and 'deviation'\n"
                  "  why:   the deviation is not negative\n"
-                 "  fix:   pass finite numbers, the deviation is not negative",
+                 "  fix:   pass numbers that f32 holds, their difference too",
                  {"i64[2]"}, [](Graph& g, auto& in) { ops::random_normal(g, in[0], {DType::f32, {5}}, 0, -1); });
+}
+
+TEST(OpErrors, DrawsRefuseWhatTheirDtypeDoesNotHold) {
+  const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
+  for (auto [dtype, low, high] : std::vector<std::tuple<DType, double, double>>{
+           {DType::f32, nan, 1}, {DType::f32, 0, inf}, {DType::f32, 2, 1}, {DType::f16, 0, 1e6}, {DType::f16, -60000, 60000}, {DType::f64, -1.5e308, 1.5e308}, {DType::i32, 0, 1}}) {
+    Graph g;
+    const Value state = g.add_input(parse_type("i64[2]"));
+    EXPECT_THROW(ops::random_uniform(g, state, {dtype, {3}}, low, high), Error) << dtype << " " << low << " " << high;
+  }
 }
 
 TEST(OpErrors, AssignKeepsDtypeAndShape) {
