@@ -20,7 +20,7 @@ GradientTape::GradientTape(GradientTape&&) noexcept = default;
 void GradientTape::start() {
   if (record_->active) return;
   Trace* trace = Trace::current();
-  if (record_->trace != trace) {
+  if (!record_->belongs_to(trace)) {
     record_->reset();
     record_->trace = trace;
     record_->trace_alive = trace ? trace->weak_from_this() : std::weak_ptr<Trace>();
@@ -51,6 +51,9 @@ void require_floating(const char* what, const TensorType& type) {
 
 void GradientTape::watch(const Tensor& t) {
   require_floating("watched tensor", t.type());
+  if (!record_->belongs_to(Trace::current()))
+    throw Error(ErrorKind::state, {.what = "GradientTape: watch() was called outside of the function in which the tape was started", .where = "", .why = "what is recorded while a function is traced belongs to its graph",
+                                   .fix = "start the tape and watch on the same side of the function"});
   record_->watch(t);
 }
 void GradientTape::watch(const Variable& v) {
@@ -71,7 +74,7 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
                                    .fix = "make it persistent: lm.GradientTape(persistent=True)"});
   if (!output_gradients.empty() && output_gradients.size() != targets.size())
     throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"), .where = text(at.line()), .why = "there is one per target", .fix = "pass one per target, or none for ones"});
-  if (r.trace != Trace::current())
+  if (!r.belongs_to(Trace::current()))
     throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked outside of the function in which the tape was started", .where = text(at.line()),
                                    .why = "what is recorded while a function is traced belongs to its graph", .fix = "start the tape and ask for gradients on the same side of the function"});
   for (const Tensor& t : targets) require_floating("target", t.type());

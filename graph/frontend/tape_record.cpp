@@ -16,16 +16,16 @@ std::vector<std::shared_ptr<TapeRecord>>& thread_tapes() {
 
 void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at) {
   for (auto& tape : thread_tapes())
-    if (!tape->trace && tape->listens()) tape->add_op(op, attrs, inputs, outputs, regions, at);
+    if (tape->listens() && tape->belongs_to(nullptr)) tape->add_op(op, attrs, inputs, outputs, regions, at);
 }
 void record_nodes(Trace* trace, int first) {
   for (auto& tape : thread_tapes())
-    if (tape->trace == trace && tape->listens()) tape->add_nodes(first);
+    if (tape->listens() && tape->belongs_to(trace)) tape->add_nodes(first);
 }
 void record_read(const Variable& v, const Tensor& value) {
   Trace* trace = Trace::current();
   for (auto& tape : thread_tapes())
-    if (tape->trace == trace && tape->listens() && tape->wants(v)) tape->add_read(v, value);
+    if (tape->listens() && tape->belongs_to(trace) && tape->wants(v)) tape->add_read(v, value);
 }
 
 void TapeRecord::reset() {

@@ -18,6 +18,8 @@ class TapeRecord {
   TapeRecord(bool persistent, bool watch_variables) : persistent(persistent), watch_variables(watch_variables) {}
 
   bool listens() const { return active && paused == 0; }
+  // Whether it was started in this trace (null: eagerly); another trace may have the address of one that has ended.
+  bool belongs_to(const Trace* t) const { return trace == t && (!t || !trace_alive.expired()); }
   bool tracks(const Tensor& t) const;
   bool wants(const Variable& v) const { return (watch_variables && v.trainable()) || watched_.contains(v.handle().get()); }
   void watch(const Tensor& t);

@@ -235,6 +235,7 @@ TEST(GradientTape, AFunctionsStateChangesOnceUnderATape) {
 TEST(GradientTape, GradientsAreTakenWhereTheTapeWasStarted) {
   GradientTape tape;
   auto f = function([&](Tensor x) {
+    EXPECT_THROW(tape.watch(x), Error);
     EXPECT_THROW(tape.gradient(x, x), Error);
     return x;
   });
