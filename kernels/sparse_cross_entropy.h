@@ -13,6 +13,7 @@ void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const
 // Throws for the first bad one among labels[first .. first + count).
 void check_labels(const View& labels, int64_t first, int64_t count, int64_t classes);
 // Rows first .. first + rows of the whole; the pointers are those of row 0. The labels have been checked.
-void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t first, int64_t rows, int64_t n, float* losses, float* probabilities);
+void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t first, int64_t rows, int64_t n, float* losses,
+                               float* probabilities);
 
 }  // namespace lamina::kernels::cpu

@@ -13,9 +13,11 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   size_t added = fits ? shape.size() - in.rank() : 0;
   for (size_t i = 0; fits && i < in.rank(); ++i) fits = in.shape[i] == shape[added + i] || in.shape[i] == Dim(1);
   if (!fits)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("broadcast_to: ", in, " does not broadcast to [", text(shape), "]"), .where = "argument 'shape'",
-                                              .why = "counted from the last, each dimension of the input must be 1 or equal that of the shape",
-                                              .fix = "reshape the input so that the dimensions to repeat are 1"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("broadcast_to: ", in, " does not broadcast to [", text(shape), "]"),
+                 .where = "argument 'shape'",
+                 .why = "counted from the last, each dimension of the input must be 1 or equal that of the shape",
+                 .fix = "reshape the input so that the dimensions to repeat are 1"});
   require_rank("broadcast_to", shape);
   return {{in.dtype, shape}};
 }
@@ -42,8 +44,16 @@ bool alias(const ir::AttrsBase&, const View& in, const TensorType& out, View& vi
 }  // namespace
 
 constinit const ir::OpDef def::broadcast_to{
-    .name = "broadcast_to", .inputs = 1, .parse_attrs = ir::Attrs<ShapeAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch,
-    .alias = alias, .no_cpu = "its result is its input seen differently", .no_cuda = "its result is its input seen differently", .doc = "x repeated along new leading axes and along axes of length 1",
+    .name = "broadcast_to",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<ShapeAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .alias = alias,
+    .no_cpu = "its result is its input seen differently",
+    .no_cuda = "its result is its input seen differently",
+    .doc = "x repeated along new leading axes and along axes of length 1",
 };
 
 }  // namespace lamina::ops

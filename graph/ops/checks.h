@@ -10,7 +10,7 @@ void require_floating(const char* op, const TensorType& in);
 void require_integer(const char* op, const char* argument, const TensorType& in);
 void require_numeric(const char* op, const TensorType& in);  // not bool
 void require_same_dtype(const char* op, const TensorType& a, const TensorType& b);
-void require_rank(const char* op, const Shape& result);      // what kernels can address
+void require_rank(const char* op, const Shape& result);  // what kernels can address
 // The state of a draw of this shape: i64 {seed, counter}, with leading axes equal to the draw's when each model has a state of its own.
 void require_state(const char* op, const TensorType& state, const Shape& draw);
 Error does_not_fit(const char* op, const TensorType& a, const TensorType& b, const std::string& why, const std::string& fix);

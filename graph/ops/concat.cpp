@@ -11,14 +11,19 @@ namespace {
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
   if (call.in.empty())
-    throw Error(ErrorKind::invalid_argument, {.what = "concat: there are no tensors to join", .where = "", .why = "the result's dtype and shape follow from them", .fix = "pass at least one"});
+    throw Error(ErrorKind::invalid_argument, {.what = "concat: there are no tensors to join",
+                                              .where = "",
+                                              .why = "the result's dtype and shape follow from them",
+                                              .fix = "pass at least one"});
   TensorType out = call.in[0];
   size_t axis = size_t(axis_of("concat", ir::attrs_of<AxisAttrs>(call.attrs).axis, out));
   for (const TensorType& part : call.in.subspan(1)) {
     require_same_dtype("concat", call.in[0], part);
     bool fits = part.rank() == out.rank();
     for (size_t i = 0; fits && i < out.rank(); ++i) fits = i == axis || part.shape[i] == out.shape[i];
-    if (!fits) throw does_not_fit("concat", call.in[0], part, cat("all dimensions but axis ", axis, " must be equal"), "reshape or slice one of them");
+    if (!fits)
+      throw does_not_fit("concat", call.in[0], part, cat("all dimensions but axis ", axis, " must be equal"),
+                         "reshape or slice one of them");
     out.shape[axis] = out.shape[axis] + part.shape[axis];
   }
   return {out};
@@ -53,9 +58,19 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }  // namespace
 
 constinit const ir::OpDef def::concat{
-    .name = "concat", .inputs = -1, .parse_attrs = ir::Attrs<AxisAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch,
-    .cpu = [](const ir::KernelRequest& request) { return bind<kernels::cpu::concat>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0])); },
-    .strided = true, .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "the tensors one after the other along an axis",
+    .name = "concat",
+    .inputs = -1,
+    .parse_attrs = ir::Attrs<AxisAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu =
+        [](const ir::KernelRequest& request) {
+          return bind<kernels::cpu::concat>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]));
+        },
+    .strided = true,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "the tensors one after the other along an axis",
 };
 
 }  // namespace lamina::ops

@@ -14,9 +14,14 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }  // namespace
 
 constinit const ir::OpDef def::constant{
-    .name = "constant", .inputs = 0, .parse_attrs = ir::Attrs<ir::ConstantAttrs>::parse, .infer = infer,
+    .name = "constant",
+    .inputs = 0,
+    .parse_attrs = ir::Attrs<ir::ConstantAttrs>::parse,
+    .infer = infer,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{}; },
-    .no_batch = "it has no inputs, so it is the same for every model", .no_cpu = "the planner binds it", .no_cuda = "the planner binds it",
+    .no_batch = "it has no inputs, so it is the same for every model",
+    .no_cpu = "the planner binds it",
+    .no_cuda = "the planner binds it",
     .doc = "a value known when the graph is built",
 };
 

@@ -36,14 +36,18 @@ Activation activation_of(const ir::AttrsBase& attrs) { return ir::attrs_of<Activ
 
 void require_count(const char* op, size_t given, size_t least, size_t most) {
   if (given < least || given > most)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, " was given ", given, given == 1 ? " input" : " inputs"), .where = "",
-                                              .why = least == most ? cat("it takes ", least) : cat("it takes ", least, " to ", most), .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, " was given ", given, given == 1 ? " input" : " inputs"),
+                                              .where = "",
+                                              .why = least == most ? cat("it takes ", least) : cat("it takes ", least, " to ", most),
+                                              .fix = ""});
 }
 
 void require_matrix(const char* op, const char* argument, const TensorType& t) {
   require_floating(op, t);
   if (t.rank() != 2)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", t, " is not a matrix"), .where = cat("argument '", argument, "'"), .why = "it has rows and columns: 2 dimensions",
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", t, " is not a matrix"),
+                                              .where = cat("argument '", argument, "'"),
+                                              .why = "it has rows and columns: 2 dimensions",
                                               .fix = "reshape it"});
 }
 
@@ -53,10 +57,13 @@ std::vector<TensorType> infer_dense(const ir::InferCall& call) {
   require_matrix("dense", "x", x);
   require_matrix("dense", "w", w);
   require_same_dtype("dense", x, w);
-  if (x.shape[1] != w.shape[0]) throw does_not_fit("dense", x, w, cat("x has ", x.shape[1], " columns and w ", w.shape[0], " rows"), "pass weights with a row for each column of x");
+  if (x.shape[1] != w.shape[0])
+    throw does_not_fit("dense", x, w, cat("x has ", x.shape[1], " columns and w ", w.shape[0], " rows"),
+                       "pass weights with a row for each column of x");
   if (call.in.size() == 3) {
     require_same_dtype("dense", x, call.in[2]);
-    if (call.in[2].shape != Shape{w.shape[1]}) throw does_not_fit("dense", w, call.in[2], cat("the bias has one number for each of the ", w.shape[1], " columns of w"), "");
+    if (call.in[2].shape != Shape{w.shape[1]})
+      throw does_not_fit("dense", w, call.in[2], cat("the bias has one number for each of the ", w.shape[1], " columns of w"), "");
   }
   return {{x.dtype, {x.shape[0], w.shape[1]}}};
 }
@@ -71,8 +78,11 @@ std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
   if (dz.shape[1] != w.shape[1]) throw does_not_fit(op, dz, w, cat("dz has ", dz.shape[1], " columns and w ", w.shape[1]), "");
   TensorType out{dz.dtype, {dz.shape[0], w.shape[0]}};
   if ((call.in.size() == 3) != (activation_of(call.attrs) != Activation::none))
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs)), " with ", call.in.size(), " inputs"), .where = "",
-                                              .why = "an activation needs what it gave, y, and nothing else does", .fix = ""});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs)), " with ", call.in.size(), " inputs"),
+                 .where = "",
+                 .why = "an activation needs what it gave, y, and nothing else does",
+                 .fix = ""});
   if (call.in.size() == 3 && !(call.in[2] == out)) throw does_not_fit(op, out, call.in[2], "y has the type of the result", "");
   return {out};
 }
@@ -87,26 +97,35 @@ struct Half {
 std::vector<TensorType> infer_update(const ir::InferCall& call) {
   const char* op = "dense_update";
   int64_t weight_extras = ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras;
-  auto bad = [&](const std::string& what, const std::string& why) { return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = ""}); };
-  if (call.in.size() < 2 || weight_extras < 0 || weight_extras > int64_t(call.in.size()) - 2 || call.regions.size() != 2 || !call.regions[0] || !call.regions[1])
-    throw bad(cat(call.in.size(), " inputs, ", weight_extras, " weight extras and ", call.regions.size(), " regions"), "it takes x, dz, the weights' extras, the bias's extras and two regions");
+  auto bad = [&](const std::string& what, const std::string& why) {
+    return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = ""});
+  };
+  if (call.in.size() < 2 || weight_extras < 0 || weight_extras > int64_t(call.in.size()) - 2 || call.regions.size() != 2 ||
+      !call.regions[0] || !call.regions[1])
+    throw bad(cat(call.in.size(), " inputs, ", weight_extras, " weight extras and ", call.regions.size(), " regions"),
+              "it takes x, dz, the weights' extras, the bias's extras and two regions");
   const TensorType &x = call.in[0], &dz = call.in[1];
   require_matrix(op, "x", x);
   require_matrix(op, "dz", dz);
   require_same_dtype(op, x, dz);
   if (x.shape[0] != dz.shape[0]) throw does_not_fit(op, x, dz, cat("x has ", x.shape[0], " rows and dz ", dz.shape[0]), "");
   std::vector<TensorType> out;
-  const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, {x.shape[1], dz.shape[1]}}},
-                         {*call.regions[1], 2 + size_t(weight_extras), call.in.size() - 2 - size_t(weight_extras), {x.dtype, {dz.shape[1]}}}};
+  const Half halves[] = {
+      {*call.regions[0], 2, size_t(weight_extras), {x.dtype, {x.shape[1], dz.shape[1]}}},
+      {*call.regions[1], 2 + size_t(weight_extras), call.in.size() - 2 - size_t(weight_extras), {x.dtype, {dz.shape[1]}}}};
   for (const Half& half : halves) {
     const ir::Graph& region = half.region;
-    if (region.inputs.size() != 1 + half.extras) throw bad(cat("a region with ", region.inputs.size(), " inputs for ", half.extras, " extras"), "a region takes the gradient, then the extras");
+    if (region.inputs.size() != 1 + half.extras)
+      throw bad(cat("a region with ", region.inputs.size(), " inputs for ", half.extras, " extras"),
+                "a region takes the gradient, then the extras");
     for (size_t i = 0; i < region.inputs.size(); ++i) {
       const TensorType& given = i == 0 ? half.gradient : call.in[half.first_extra + i - 1];
-      if (!(region.type(region.inputs[i]) == given)) throw bad(cat("a region's input ", i, " is ", region.type(region.inputs[i]), ", it was given ", given), "they must be equal");
+      if (!(region.type(region.inputs[i]) == given))
+        throw bad(cat("a region's input ", i, " is ", region.type(region.inputs[i]), ", it was given ", given), "they must be equal");
     }
     for (Value v : region.outputs) {
-      if (region.type(v).shape != half.gradient.shape) throw bad(cat("a region gives ", region.type(v)), cat("what it gives has the gradient's shape [", text(half.gradient.shape), "]"));
+      if (region.type(v).shape != half.gradient.shape)
+        throw bad(cat("a region gives ", region.type(v)), cat("what it gives has the gradient's shape [", text(half.gradient.shape), "]"));
       out.push_back(region.type(v));
     }
   }
@@ -159,7 +178,8 @@ Value plain_grad_input(Graph& g, std::span<const Value> in, Activation activatio
   Value dx = matmul(g, in[0], in[1], false, true);
   return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
 }
-std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weight_extras, const ir::Graph& weight_region, const ir::Graph& bias_region, bool batched) {
+std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weight_extras, const ir::Graph& weight_region,
+                                const ir::Graph& bias_region, bool batched) {
   std::vector<Value> weight_in, bias_in, out;
   if (!weight_region.outputs.empty()) {
     weight_in.push_back(matmul(g, in[0], in[1], true, false));
@@ -175,11 +195,14 @@ std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weig
   return out;
 }
 
-std::vector<Value> decompose_dense(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) { return {plain_dense(g, in, activation_of(attrs))}; }
+std::vector<Value> decompose_dense(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  return {plain_dense(g, in, activation_of(attrs))};
+}
 std::vector<Value> decompose_grad_input(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
   return {plain_grad_input(g, in, activation_of(attrs))};
 }
-std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef> regions) {
+std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in,
+                                    std::span<const ir::GraphRef> regions) {
   return plain_update(g, in, size_t(ir::attrs_of<DenseUpdateAttrs>(attrs).weight_extras), *regions[0], *regions[1], false);
 }
 
@@ -191,7 +214,8 @@ std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
   for (const ir::Batched& in : call.inputs.subspan(1)) shared = shared && !in.batched;
   if (shared) {
     const Shape x = g.type(call.inputs[0].value).shape;
-    Value y = dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value, call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation);
+    Value y = dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value,
+                    call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation);
     return {{reshape(g, y, {x[0], x[1], g.type(y).shape[1]}), true}};
   }
   std::vector<Value> in;
@@ -214,8 +238,9 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   for (const ir::GraphRef& region : call.regions) r += region->outputs.size();
   for (Value v : plain_update(g, in, weight_extras, *call.regions[0], *call.regions[1], true)) {
     // A result that is an extra itself may lack the axis, or have it with 1s between.
-    const Shape& want = out.size() < call.regions[0]->outputs.size() ? call.regions[0]->type(call.regions[0]->outputs[out.size()]).shape
-                                                                     : call.regions[1]->type(call.regions[1]->outputs[out.size() - call.regions[0]->outputs.size()]).shape;
+    const Shape& want = out.size() < call.regions[0]->outputs.size()
+                            ? call.regions[0]->type(call.regions[0]->outputs[out.size()]).shape
+                            : call.regions[1]->type(call.regions[1]->outputs[out.size() - call.regions[0]->outputs.size()]).shape;
     out.push_back({broadcast_to(g, v, with_model_axis(call.size, want)), true});
   }
   return out;
@@ -225,8 +250,12 @@ bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
   const TensorType& x = request.in[0];
   if (!is_section_matrix(x) || !is_section_matrix(request.in[1])) return false;
   const bool bias = request.in.size() == 3;
-  if (bias) set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full, Broadcast::row}, {Broadcast::full});
-  else set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full}, {Broadcast::full});
+  if (bias)
+    set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full, Broadcast::row},
+             {Broadcast::full});
+  else
+    set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full},
+             {Broadcast::full});
   out.step.activation = activation_of(request.attrs);
   out.step.has_bias = bias;
   out.step.k = int32_t(x.shape[1].number());
@@ -238,8 +267,11 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
   const TensorType& dz = request.in[0];
   if (!is_section_matrix(dz) || !is_section_matrix(request.in[1])) return false;
   const bool mask = request.in.size() == 3;
-  if (mask) set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full, Broadcast::full}, {Broadcast::full});
-  else set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full}, {Broadcast::full});
+  if (mask)
+    set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full, Broadcast::full},
+             {Broadcast::full});
+  else
+    set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full}, {Broadcast::full});
   out.step.activation = activation_of(request.attrs);
   out.step.has_mask = mask;
   out.step.k = int32_t(request.out[0].shape[1].number());
@@ -249,7 +281,8 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
 
 // How an extra meets the gradient: [k,n] full, [n] or [1,n] row, one element scalar. Against the bias's gradient everything else is a row.
 bool set_broadcast(const Shape& extra, const Shape& gradient, Broadcast& out) {
-  if (std::all_of(extra.begin(), extra.end(), [](Dim d) { return d == Dim(1); })) return out = Broadcast::scalar, extra.size() <= gradient.size();
+  if (std::all_of(extra.begin(), extra.end(), [](Dim d) { return d == Dim(1); }))
+    return out = Broadcast::scalar, extra.size() <= gradient.size();
   if (gradient.size() == 1) return out = Broadcast::row, extra == gradient;
   if (extra == gradient) return out = Broadcast::full, true;
   return out = Broadcast::row, extra.back() == gradient[1] && (extra.size() == 1 || (extra.size() == 2 && extra[0] == Dim(1)));
@@ -291,20 +324,50 @@ constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
 }  // namespace
 
 constinit const ir::OpDef def::dense{
-    .name = "dense", .inputs = -1, .parse_attrs = ir::Attrs<ActivationAttrs>::parse, .infer = infer_dense, .batch = batch_dense, .cpu = cpu<section_dense>, .section = section_dense,
-    .decompose = decompose_dense, .partition = section::Partition::rows, .no_vjp = kAfterGradients, .no_cuda = kNoCuda, .doc = "a layer: activation(x w + b)",
+    .name = "dense",
+    .inputs = -1,
+    .parse_attrs = ir::Attrs<ActivationAttrs>::parse,
+    .infer = infer_dense,
+    .batch = batch_dense,
+    .cpu = cpu<section_dense>,
+    .section = section_dense,
+    .decompose = decompose_dense,
+    .partition = section::Partition::rows,
+    .no_vjp = kAfterGradients,
+    .no_cuda = kNoCuda,
+    .doc = "a layer: activation(x w + b)",
 };
 
 constinit const ir::OpDef def::dense_grad_input{
-    .name = "dense_grad_input", .inputs = -1, .parse_attrs = ir::Attrs<ActivationAttrs>::parse, .infer = infer_grad_input, .batch = batch_grad_input, .cpu = cpu<section_grad_input>,
-    .section = section_grad_input, .decompose = decompose_grad_input, .partition = section::Partition::rows, .no_vjp = kAfterGradients, .no_cuda = kNoCuda,
+    .name = "dense_grad_input",
+    .inputs = -1,
+    .parse_attrs = ir::Attrs<ActivationAttrs>::parse,
+    .infer = infer_grad_input,
+    .batch = batch_grad_input,
+    .cpu = cpu<section_grad_input>,
+    .section = section_grad_input,
+    .decompose = decompose_grad_input,
+    .partition = section::Partition::rows,
+    .no_vjp = kAfterGradients,
+    .no_cuda = kNoCuda,
     .doc = "a layer's gradient by its input, through the activation that gave the input: (dz w^T) * act'(y)",
 };
 
 constinit const ir::OpDef def::dense_update{
-    .name = "dense_update", .inputs = -1, .parse_attrs = ir::Attrs<DenseUpdateAttrs>::parse, .infer = infer_update, .batch = batch_update, .cpu = cpu<section_update>,
-    .section = section_update, .decompose = decompose_update, .in_place = true, .first_in_place = 2, .partition = section::Partition::tiles, .no_vjp = kAfterGradients,
-    .no_cuda = kNoCuda, .doc = "a layer's weight and bias gradients, each used by a region of elementwise ops and not stored",
+    .name = "dense_update",
+    .inputs = -1,
+    .parse_attrs = ir::Attrs<DenseUpdateAttrs>::parse,
+    .infer = infer_update,
+    .batch = batch_update,
+    .cpu = cpu<section_update>,
+    .section = section_update,
+    .decompose = decompose_update,
+    .in_place = true,
+    .first_in_place = 2,
+    .partition = section::Partition::tiles,
+    .no_vjp = kAfterGradients,
+    .no_cuda = kNoCuda,
+    .doc = "a layer's weight and bias gradients, each used by a region of elementwise ops and not stored",
 };
 
 }  // namespace lamina::ops

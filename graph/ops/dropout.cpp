@@ -16,14 +16,18 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   float rate = rate_of(call.attrs);
   require_floating("dropout", call.in[0]);
   if (!(rate >= 0 && rate < 1))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("dropout: rate ", rate, " is out of range"), .where = "argument 'rate'",
-                                              .why = "it is the part of the elements that is dropped: at least 0 and less than 1", .fix = "pass a rate such as 0.2"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("dropout: rate ", rate, " is out of range"),
+                                              .where = "argument 'rate'",
+                                              .why = "it is the part of the elements that is dropped: at least 0 and less than 1",
+                                              .fix = "pass a rate such as 0.2"});
   require_state("dropout", call.in[1], call.in[0].shape);
   return {call.in[0]};
 }
 
 // What was kept is kept again: the same draw.
-std::vector<Value> vjp(const ir::VjpCall& call) { return {dropout(call.graph, call.cotangents[0], call.inputs[1], rate_of(call.attrs)), Value{}}; }
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  return {dropout(call.graph, call.cotangents[0], call.inputs[1], rate_of(call.attrs)), Value{}};
+}
 
 // One state for all models: the model index is folded in as the first axis of x, of which the element index counts all. A state per model:
 // each model draws from its own, as it would alone.
@@ -53,8 +57,16 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
 }  // namespace
 
 constinit const ir::OpDef def::dropout{
-    .name = "dropout", .inputs = 2, .parse_attrs = ir::Attrs<DropoutAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu, .section = section_step,
-    .partition = section::Partition::rows, .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .name = "dropout",
+    .inputs = 2,
+    .parse_attrs = ir::Attrs<DropoutAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
+    .section = section_step,
+    .partition = section::Partition::rows,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "x / (1 - rate) with probability 1 - rate, else 0; drawn from a generator's state",
 };
 

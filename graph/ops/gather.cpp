@@ -23,8 +23,11 @@ Plan plan(const char* op, int64_t axis, int64_t batch_axes, const TensorType& x,
   p.axis = size_t(axis_of(op, axis, x));
   require_integer(op, "indices", indices);
   if (batch_axes < 0 || batch_axes > int64_t(p.axis) || batch_axes > int64_t(indices.rank()))
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": batch_axes ", batch_axes, " is out of range for ", x, " and indices ", indices), .where = "argument 'batch_axes'",
-                                              .why = "the shared axes come before the axis, and the indices have them", .fix = cat("pass 0 to ", std::min(p.axis, indices.rank()))});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(op, ": batch_axes ", batch_axes, " is out of range for ", x, " and indices ", indices),
+                 .where = "argument 'batch_axes'",
+                 .why = "the shared axes come before the axis, and the indices have them",
+                 .fix = cat("pass 0 to ", std::min(p.axis, indices.rank()))});
   p.batch = size_t(batch_axes);
   if (!std::equal(x.shape.begin(), x.shape.begin() + batch_axes, indices.shape.begin()))
     throw does_not_fit(op, x, indices, cat("the first ", batch_axes, " dimensions are shared, so they must be equal"), "");
@@ -36,9 +39,14 @@ Plan plan(const char* op, int64_t axis, int64_t batch_axes, const TensorType& x,
 }
 
 kernels::cpu::GatherSizes sizes(const Plan& p, const TensorType& x, const TensorType& indices) {
-  auto product = [](const Shape& shape, size_t from, size_t to) { return size_of(Shape(shape.begin() + int64_t(from), shape.begin() + int64_t(to))).number(); };
-  return {.batch = product(x.shape, 0, p.batch), .outer = product(x.shape, p.batch, p.axis), .length = x.shape[p.axis].number(),
-          .inner = product(x.shape, p.axis + 1, x.rank()), .count = product(indices.shape, p.batch, indices.rank())};
+  auto product = [](const Shape& shape, size_t from, size_t to) {
+    return size_of(Shape(shape.begin() + int64_t(from), shape.begin() + int64_t(to))).number();
+  };
+  return {.batch = product(x.shape, 0, p.batch),
+          .outer = product(x.shape, p.batch, p.axis),
+          .length = x.shape[p.axis].number(),
+          .inner = product(x.shape, p.axis + 1, x.rank()),
+          .count = product(indices.shape, p.batch, indices.rank())};
 }
 
 Plan plan_gather(const ir::AttrsBase& attrs, const TensorType& x, const TensorType& indices) {
@@ -50,7 +58,9 @@ Plan plan_scatter(const ir::AttrsBase& attrs, const TensorType& updates, const T
   return plan("scatter_add", a.axis, a.batch_axes, {updates.dtype, a.shape}, indices);
 }
 
-std::vector<TensorType> infer_gather(const ir::InferCall& call) { return {{call.in[0].dtype, plan_gather(call.attrs, call.in[0], call.in[1]).picked}}; }
+std::vector<TensorType> infer_gather(const ir::InferCall& call) {
+  return {{call.in[0].dtype, plan_gather(call.attrs, call.in[0], call.in[1]).picked}};
+}
 
 std::vector<TensorType> infer_scatter(const ir::InferCall& call) {
   const TensorType& updates = call.in[0];
@@ -59,13 +69,15 @@ std::vector<TensorType> infer_scatter(const ir::InferCall& call) {
   require_rank("scatter_add", shape);
   Plan p = plan_scatter(call.attrs, updates, call.in[1]);
   if (updates.shape != p.picked)
-    throw does_not_fit("scatter_add", updates, call.in[1], cat("updates for the shape [", text(shape), "] must have the shape [", text(p.picked), "]"), "");
+    throw does_not_fit("scatter_add", updates, call.in[1],
+                       cat("updates for the shape [", text(shape), "] must have the shape [", text(p.picked), "]"), "");
   return {{updates.dtype, shape}};
 }
 
 std::vector<Value> vjp_gather(const ir::VjpCall& call) {
   const auto& a = ir::attrs_of<GatherAttrs>(call.attrs);
-  return {scatter_add(call.graph, call.cotangents[0], call.inputs[1], call.graph.type(call.inputs[0]).shape, a.axis, a.batch_axes), Value{}};
+  return {scatter_add(call.graph, call.cotangents[0], call.inputs[1], call.graph.type(call.inputs[0]).shape, a.axis, a.batch_axes),
+          Value{}};
 }
 std::vector<Value> vjp_scatter(const ir::VjpCall& call) {
   const auto& a = ir::attrs_of<ScatterAttrs>(call.attrs);
@@ -90,7 +102,9 @@ std::vector<ir::Batched> batch_scatter(const ir::BatchCall& call) {
   int axis = a.axis < 0 ? a.axis + int(a.shape.size()) : a.axis;
   Shape shape = with_model_axis(call.size, a.shape);
   if (!indices.batched && a.batch_axes == 0) return {{scatter_add(g, updates.value, indices.value, std::move(shape), axis + 1), true}};
-  return {{scatter_add(g, with_model_axis(g, updates, call.size), with_model_axis(g, indices, call.size), std::move(shape), axis + 1, a.batch_axes + 1), true}};
+  return {{scatter_add(g, with_model_axis(g, updates, call.size), with_model_axis(g, indices, call.size), std::move(shape), axis + 1,
+                       a.batch_axes + 1),
+           true}};
 }
 
 Kernel cpu_gather(const ir::KernelRequest& request) {
@@ -105,13 +119,27 @@ Kernel cpu_scatter(const ir::KernelRequest& request) {
 }  // namespace
 
 constinit const ir::OpDef def::gather{
-    .name = "gather", .inputs = 2, .parse_attrs = ir::Attrs<GatherAttrs>::parse, .infer = infer_gather, .vjp = vjp_gather, .batch = batch_gather, .cpu = cpu_gather,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "slices of x along an axis, chosen by integer indices",
+    .name = "gather",
+    .inputs = 2,
+    .parse_attrs = ir::Attrs<GatherAttrs>::parse,
+    .infer = infer_gather,
+    .vjp = vjp_gather,
+    .batch = batch_gather,
+    .cpu = cpu_gather,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "slices of x along an axis, chosen by integer indices",
 };
 
 constinit const ir::OpDef def::scatter_add{
-    .name = "scatter_add", .inputs = 2, .parse_attrs = ir::Attrs<ScatterAttrs>::parse, .infer = infer_scatter, .vjp = vjp_scatter, .batch = batch_scatter, .cpu = cpu_scatter,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "zeros of a shape with updates added along an axis at integer indices, in their order",
+    .name = "scatter_add",
+    .inputs = 2,
+    .parse_attrs = ir::Attrs<ScatterAttrs>::parse,
+    .infer = infer_scatter,
+    .vjp = vjp_scatter,
+    .batch = batch_scatter,
+    .cpu = cpu_scatter,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "zeros of a shape with updates added along an axis at integer indices, in their order",
 };
 
 }  // namespace lamina::ops

@@ -14,9 +14,14 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }  // namespace
 
 constinit const ir::OpDef def::input{
-    .name = "input", .inputs = 0, .parse_attrs = ir::Attrs<ir::InputAttrs>::parse, .infer = infer,
+    .name = "input",
+    .inputs = 0,
+    .parse_attrs = ir::Attrs<ir::InputAttrs>::parse,
+    .infer = infer,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{}; },
-    .no_batch = "vmap gives the mapped graph inputs of its own", .no_cpu = "the planner binds it", .no_cuda = "the planner binds it",
+    .no_batch = "vmap gives the mapped graph inputs of its own",
+    .no_cpu = "the planner binds it",
+    .no_cuda = "the planner binds it",
     .doc = "a parameter of the graph",
 };
 

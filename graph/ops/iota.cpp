@@ -24,9 +24,14 @@ Kernel cpu(const ir::KernelRequest& request) {
 }  // namespace
 
 constinit const ir::OpDef def::iota{
-    .name = "iota", .inputs = 0, .parse_attrs = ir::Attrs<IotaAttrs>::parse, .infer = infer,
+    .name = "iota",
+    .inputs = 0,
+    .parse_attrs = ir::Attrs<IotaAttrs>::parse,
+    .infer = infer,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{}; },
-    .cpu = cpu, .no_batch = "it has no inputs, so it is the same for every model", .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = cpu,
+    .no_batch = "it has no inputs, so it is the same for every model",
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "each element is its own index along an axis",
 };
 

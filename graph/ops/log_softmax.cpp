@@ -9,7 +9,9 @@
 namespace lamina::ops {
 namespace {
 
-int axis_of(const ir::AttrsBase& attrs, const TensorType& in) { return ops::axis_of("log_softmax", ir::attrs_of<AxisAttrs>(attrs).axis, in); }
+int axis_of(const ir::AttrsBase& attrs, const TensorType& in) {
+  return ops::axis_of("log_softmax", ir::attrs_of<AxisAttrs>(attrs).axis, in);
+}
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
   require_floating("log_softmax", call.in[0]);
@@ -42,15 +44,26 @@ Kernel cpu(const ir::KernelRequest& request) {
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
   if (!is_section_matrix(request.in[0]) || axis_of(request.attrs, request.in[0]) != 1) return false;
-  set_step(out, section::StepKind::log_softmax, section::Partition::rows, request.in[0], {section::Broadcast::full}, {section::Broadcast::full});
+  set_step(out, section::StepKind::log_softmax, section::Partition::rows, request.in[0], {section::Broadcast::full},
+           {section::Broadcast::full});
   return true;
 }
 
 }  // namespace
 
 constinit const ir::OpDef def::log_softmax{
-    .name = "log_softmax", .inputs = 1, .parse_attrs = ir::Attrs<AxisAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu, .section = section_step,
-    .decompose = decompose, .partition = section::Partition::rows, .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "x - log(sum(exp(x))) along one axis",
+    .name = "log_softmax",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<AxisAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
+    .section = section_step,
+    .decompose = decompose,
+    .partition = section::Partition::rows,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "x - log(sum(exp(x))) along one axis",
 };
 
 }  // namespace lamina::ops

@@ -21,8 +21,10 @@ struct Matrix {
 
 void require_matrix(const TensorType& t, const char* argument) {
   if (t.rank() < 2)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", t, " is not a matrix"), .where = cat("argument '", argument, "'"),
-                                              .why = "both operands have at least 2 dimensions", .fix = "reshape a vector to one row or one column"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", t, " is not a matrix"),
+                                              .where = cat("argument '", argument, "'"),
+                                              .why = "both operands have at least 2 dimensions",
+                                              .fix = "reshape a vector to one row or one column"});
 }
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
@@ -32,12 +34,15 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   require_matrix(b, "b");
   require_same_dtype(kName, a, b);
   if (!is_floating(a.dtype) && a.dtype != DType::i32 && a.dtype != DType::i64)
-    throw Error(ErrorKind::type, {.what = cat(kName, ": ", a, " cannot be multiplied"), .where = "", .why = "matmul is defined for floating point, i32 and i64",
+    throw Error(ErrorKind::type, {.what = cat(kName, ": ", a, " cannot be multiplied"),
+                                  .where = "",
+                                  .why = "matmul is defined for floating point, i32 and i64",
                                   .fix = "convert both: .astype('int32')"});
   Matrix left(a, flags.transpose_a), right(b, flags.transpose_b);
   if (left.columns != right.rows)
-    throw does_not_fit(kName, a, b, cat("the inner dimensions are ", left.columns, " (columns of a", flags.transpose_a ? ", transposed" : "", ") and ", right.rows,
-                                        " (rows of b", flags.transpose_b ? ", transposed" : "", "); they must be equal"),
+    throw does_not_fit(kName, a, b,
+                       cat("the inner dimensions are ", left.columns, " (columns of a", flags.transpose_a ? ", transposed" : "", ") and ",
+                           right.rows, " (rows of b", flags.transpose_b ? ", transposed" : "", "); they must be equal"),
                        "transpose or reshape one of them");
   Shape shape;
   try {
@@ -95,7 +100,13 @@ Kernel cpu(const ir::KernelRequest& request) {
 }  // namespace
 
 constinit const ir::OpDef def::matmul{
-    .name = kName, .inputs = 2, .parse_attrs = ir::Attrs<MatmulAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu,
+    .name = kName,
+    .inputs = 2,
+    .parse_attrs = ir::Attrs<MatmulAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
     .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the product of matrices (the last two axes), each transposed when asked; the leading axes broadcast",
 };

@@ -12,7 +12,9 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<OneHotAttrs>(call.attrs);
   require_integer("one_hot", "labels", call.in[0]);
   if (a.classes < 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("one_hot: there cannot be ", a.classes, " classes"), .where = "argument 'classes'", .why = "it is the length of the new axis",
+    throw Error(ErrorKind::invalid_argument, {.what = cat("one_hot: there cannot be ", a.classes, " classes"),
+                                              .where = "argument 'classes'",
+                                              .why = "it is the length of the new axis",
                                               .fix = "pass how many classes there are"});
   TensorType out{a.dtype, call.in[0].shape};
   out.shape.push_back(Dim(a.classes));
@@ -42,9 +44,15 @@ Kernel cpu(const ir::KernelRequest& request) {
 }  // namespace
 
 constinit const ir::OpDef def::one_hot{
-    .name = "one_hot", .inputs = 1, .parse_attrs = ir::Attrs<OneHotAttrs>::parse, .infer = infer,
+    .name = "one_hot",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<OneHotAttrs>::parse,
+    .infer = infer,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{Value{}}; },  // labels are integers: nothing flows there
-    .batch = batch, .cpu = cpu, .decompose = decompose, .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .batch = batch,
+    .cpu = cpu,
+    .decompose = decompose,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "1 where the class is the label, else 0; one more last axis",
 };
 

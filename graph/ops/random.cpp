@@ -15,7 +15,11 @@ namespace {
 
 const RandomAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<RandomAttrs>(attrs); }
 
-double largest(DType dtype) { return dtype == DType::f16 ? 65504 : dtype == DType::f64 ? std::numeric_limits<double>::max() : double(std::numeric_limits<float>::max()) / 2; }
+double largest(DType dtype) {
+  return dtype == DType::f16   ? 65504
+         : dtype == DType::f64 ? std::numeric_limits<double>::max()
+                               : double(std::numeric_limits<float>::max()) / 2;
+}
 
 void require_draw(const char* op, const ir::InferCall& call, const char* first, const char* second, bool in_order, const char* rule) {
   const RandomAttrs& a = attrs_of(call.attrs);
@@ -23,8 +27,10 @@ void require_draw(const char* op, const ir::InferCall& call, const char* first, 
   require_rank(op, a.type.shape);
   const double most = largest(a.type.dtype);
   if (!(std::abs(a.a) <= most && std::abs(a.b) <= most && std::abs(a.b - a.a) <= most) || !in_order)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", first, " ", a.a, " and ", second, " ", a.b, " do not fit"), .where = cat("arguments '", first, "' and '", second, "'"),
-                                              .why = rule, .fix = cat("pass numbers that ", name(a.type.dtype), " holds, their difference too")});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", first, " ", a.a, " and ", second, " ", a.b, " do not fit"),
+                                              .where = cat("arguments '", first, "' and '", second, "'"),
+                                              .why = rule,
+                                              .fix = cat("pass numbers that ", name(a.type.dtype), " holds, their difference too")});
   require_state(op, call.in[0], a.type.shape);
 }
 
@@ -59,13 +65,27 @@ Kernel cpu_normal(const ir::KernelRequest& request) {
 }  // namespace
 
 constinit const ir::OpDef def::random_uniform{
-    .name = "random_uniform", .inputs = 1, .parse_attrs = ir::Attrs<RandomAttrs>::parse, .infer = infer_uniform, .vjp = vjp, .batch = batch<def::random_uniform>, .cpu = cpu_uniform,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "numbers drawn evenly from [a, b)",
+    .name = "random_uniform",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<RandomAttrs>::parse,
+    .infer = infer_uniform,
+    .vjp = vjp,
+    .batch = batch<def::random_uniform>,
+    .cpu = cpu_uniform,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "numbers drawn evenly from [a, b)",
 };
 
 constinit const ir::OpDef def::random_normal{
-    .name = "random_normal", .inputs = 1, .parse_attrs = ir::Attrs<RandomAttrs>::parse, .infer = infer_normal, .vjp = vjp, .batch = batch<def::random_normal>, .cpu = cpu_normal,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "numbers drawn from the normal distribution of mean a and deviation b",
+    .name = "random_normal",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<RandomAttrs>::parse,
+    .infer = infer_normal,
+    .vjp = vjp,
+    .batch = batch<def::random_normal>,
+    .cpu = cpu_normal,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "numbers drawn from the normal distribution of mean a and deviation b",
 };
 
 }  // namespace lamina::ops

@@ -14,8 +14,10 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   const TensorType& in = call.in[0];
   Dim have = size_of(in.shape), want = size_of(shape);
   if (have != want)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", in, " does not fit the shape [", text(shape), "]"), .where = "argument 'shape'",
-                                              .why = cat("the input has ", have, " elements, the shape ", want), .fix = "pass a shape with as many elements, or -1 for one dimension"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", in, " does not fit the shape [", text(shape), "]"),
+                                              .where = "argument 'shape'",
+                                              .why = cat("the input has ", have, " elements, the shape ", want),
+                                              .fix = "pass a shape with as many elements, or -1 for one dimension"});
   require_rank("reshape", shape);
   return {{in.dtype, shape}};
 }
@@ -43,9 +45,17 @@ void copy_rows(Stream&, const View& x, const View& y) {
 }  // namespace
 
 constinit const ir::OpDef def::reshape{
-    .name = "reshape", .inputs = 1, .parse_attrs = ir::Attrs<ShapeAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch,
-    .cpu = [](const ir::KernelRequest&) { return bind<copy_rows>(); }, .alias = alias, .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "the same elements in row-major order with another shape",
+    .name = "reshape",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<ShapeAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = [](const ir::KernelRequest&) { return bind<copy_rows>(); },
+    .alias = alias,
+    .strided = true,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "the same elements in row-major order with another shape",
 };
 
 }  // namespace lamina::ops

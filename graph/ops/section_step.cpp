@@ -11,8 +11,8 @@ bool is_section_matrix(const TensorType& type) {
   return type.dtype == DType::f32 && type.rank() == 2 && type.shape[0].number() <= most && type.shape[1].number() <= most;
 }
 
-void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition partition, const TensorType& matrix, std::initializer_list<section::Broadcast> ins,
-              std::initializer_list<section::Broadcast> outs) {
+void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition partition, const TensorType& matrix,
+              std::initializer_list<section::Broadcast> ins, std::initializer_list<section::Broadcast> outs) {
   section::Step& s = out.step;
   s.kind = kind;
   s.partition = partition;

@@ -25,12 +25,15 @@ Error bad_slice(const char* op, const std::string& what, const std::string& why,
 void require_lists(const char* op, const TensorType& full, std::initializer_list<const std::vector<int64_t>*> lists) {
   for (const auto* list : lists)
     if (list->size() != full.rank())
-      throw bad_slice(op, cat(full, " was given ", list->size(), " places"), cat("each axis has one, and there are ", full.rank()), "pass begin, end and step for each axis");
+      throw bad_slice(op, cat(full, " was given ", list->size(), " places"), cat("each axis has one, and there are ", full.rank()),
+                      "pass begin, end and step for each axis");
 }
 
 void require_step(const char* op, int64_t step) {
-  if (step == 0) throw bad_slice(op, "a step of 0 goes nowhere", "each step is the distance from one element to the next", "pass a step other than 0");
-  if (step > kLongest || step < -kLongest) throw bad_slice(op, cat("a step of ", step, " is too large"), "no axis is that long", "pass a smaller step");
+  if (step == 0)
+    throw bad_slice(op, "a step of 0 goes nowhere", "each step is the distance from one element to the next", "pass a step other than 0");
+  if (step > kLongest || step < -kLongest)
+    throw bad_slice(op, cat("a step of ", step, " is too large"), "no axis is that long", "pass a smaller step");
 }
 
 // The first element's place on an axis of this length.
@@ -49,7 +52,10 @@ int64_t sliced_length(int64_t begin, int64_t end, int64_t step, int64_t length) 
 // axis is long enough for it.
 Dim sliced_length(int64_t begin, int64_t end, int64_t step, Dim length) {
   if (length.known()) return Dim(sliced_length(begin, end, step, length.number()));
-  auto unknown = [&](const char* why) { return bad_slice("slice", cat("the length of ", begin, ":", end, ":", step, " of ", length, " elements is not known"), why, "slice an axis of known length, or with step 1 or -1"); };
+  auto unknown = [&](const char* why) {
+    return bad_slice("slice", cat("the length of ", begin, ":", end, ":", step, " of ", length, " elements is not known"), why,
+                     "slice an axis of known length, or with step 1 or -1");
+  };
   if (step == -1 && begin == kEnd) return end < 0 ? length : length - Dim(end) - Dim(1);
   if (step != 1) {
     if (step > 0 && begin >= 0 && end >= 0 && end != kEnd) return Dim(std::max<int64_t>(0, (end - begin + step - 1) / step));
@@ -67,7 +73,8 @@ Dim sliced_length(int64_t begin, int64_t end, int64_t step, Dim length) {
 int64_t offset_of(const Shape& offset, size_t axis) { return offset.empty() ? 0 : offset[axis].number(); }
 
 void require_place(const char* op, int64_t place) {
-  if (place != kEnd && (place > kLongest * kLongest / 2 || place < -kLongest * kLongest / 2)) throw bad_slice(op, cat("the place ", place, " is too large"), "no axis is that long", "");
+  if (place != kEnd && (place > kLongest * kLongest / 2 || place < -kLongest * kLongest / 2))
+    throw bad_slice(op, cat("the place ", place, " is too large"), "no axis is that long", "");
 }
 
 void require_inside(const char* op, const TensorType& full, int64_t begin, int64_t step, const Shape& offset, size_t axis, Dim count) {
@@ -75,7 +82,8 @@ void require_inside(const char* op, const TensorType& full, int64_t begin, int64
   if (!length.known() || !count.known() || (!offset.empty() && !offset[axis].known()) || count == Dim(0)) return;
   int64_t first = first_place(begin, step, length.number()) + offset_of(offset, axis), last = first + (count.number() - 1) * step;
   if (count.number() > length.number() || first < 0 || first >= length.number() || last < 0 || last >= length.number())
-    throw bad_slice(op, cat(count, " elements from ", first, " with step ", step, " do not fit ", full), cat("axis ", axis, " has ", length, " elements"), "");
+    throw bad_slice(op, cat(count, " elements from ", first, " with step ", step, " do not fit ", full),
+                    cat("axis ", axis, " has ", length, " elements"), "");
 }
 
 std::vector<TensorType> infer_slice(const ir::InferCall& call) {
@@ -84,7 +92,8 @@ std::vector<TensorType> infer_slice(const ir::InferCall& call) {
   require_lists("slice", in, {&a.begin, &a.step});
   if (a.size.empty()) require_lists("slice", in, {&a.end});
   if ((!a.size.empty() && a.size.size() != in.rank()) || (!a.offset.empty() && a.offset.size() != in.rank()))
-    throw bad_slice("slice", cat(in, " does not fit the size [", text(a.size), "] and offset [", text(a.offset), "]"), "each axis has one", "");
+    throw bad_slice("slice", cat(in, " does not fit the size [", text(a.size), "] and offset [", text(a.offset), "]"), "each axis has one",
+                    "");
   TensorType out{in.dtype, {}};
   for (size_t i = 0; i < in.rank(); ++i) {
     require_step("slice", a.step[i]);
@@ -170,13 +179,29 @@ Kernel cpu_pad(const ir::KernelRequest& request) {
 }  // namespace
 
 constinit const ir::OpDef def::slice{
-    .name = "slice", .inputs = 1, .parse_attrs = ir::Attrs<SliceAttrs>::parse, .infer = infer_slice, .vjp = vjp_slice, .batch = batch_slice, .alias = alias_slice,
-    .no_cpu = "its result is its input seen differently", .no_cuda = "its result is its input seen differently", .doc = "x[begin : end : step] per axis",
+    .name = "slice",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<SliceAttrs>::parse,
+    .infer = infer_slice,
+    .vjp = vjp_slice,
+    .batch = batch_slice,
+    .alias = alias_slice,
+    .no_cpu = "its result is its input seen differently",
+    .no_cuda = "its result is its input seen differently",
+    .doc = "x[begin : end : step] per axis",
 };
 
 constinit const ir::OpDef def::pad_slice{
-    .name = "pad_slice", .inputs = 1, .parse_attrs = ir::Attrs<PadSliceAttrs>::parse, .infer = infer_pad, .vjp = vjp_pad, .batch = batch_pad, .cpu = cpu_pad,
-    .strided = true, .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "zeros of a shape with x at begin, begin + step, ... of each axis",
+    .name = "pad_slice",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<PadSliceAttrs>::parse,
+    .infer = infer_pad,
+    .vjp = vjp_pad,
+    .batch = batch_pad,
+    .cpu = cpu_pad,
+    .strided = true,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "zeros of a shape with x at begin, begin + step, ... of each axis",
 };
 
 }  // namespace lamina::ops

@@ -43,15 +43,26 @@ Kernel cpu(const ir::KernelRequest& request) {
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
   if (!is_section_matrix(request.in[0]) || axis_of(request.attrs, request.in[0]) != 1) return false;
-  set_step(out, section::StepKind::softmax, section::Partition::rows, request.in[0], {section::Broadcast::full}, {section::Broadcast::full});
+  set_step(out, section::StepKind::softmax, section::Partition::rows, request.in[0], {section::Broadcast::full},
+           {section::Broadcast::full});
   return true;
 }
 
 }  // namespace
 
 constinit const ir::OpDef def::softmax{
-    .name = "softmax", .inputs = 1, .parse_attrs = ir::Attrs<AxisAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu, .section = section_step,
-    .decompose = decompose, .partition = section::Partition::rows, .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "exp(x) / sum(exp(x)) along one axis",
+    .name = "softmax",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<AxisAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
+    .section = section_step,
+    .decompose = decompose,
+    .partition = section::Partition::rows,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "exp(x) / sum(exp(x)) along one axis",
 };
 
 }  // namespace lamina::ops

@@ -17,11 +17,15 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   require_floating(kName, logits);
   require_integer(kName, "labels", labels);
   if (logits.rank() == 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", logits, " has no axis of classes"), .where = "argument 'logits'", .why = "the last axis of the logits is the classes",
+    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", logits, " has no axis of classes"),
+                                              .where = "argument 'logits'",
+                                              .why = "the last axis of the logits is the classes",
                                               .fix = "pass logits of at least one dimension"});
   if (labels.shape != Shape(logits.shape.begin(), logits.shape.end() - 1))
-    throw does_not_fit(kName, logits, labels, cat("labels have the logits' shape without the last axis, [", text(Shape(logits.shape.begin(), logits.shape.end() - 1)), "]"),
-                       "reshape the labels; one-hot labels are for cross entropy with probabilities");
+    throw does_not_fit(
+        kName, logits, labels,
+        cat("labels have the logits' shape without the last axis, [", text(Shape(logits.shape.begin(), logits.shape.end() - 1)), "]"),
+        "reshape the labels; one-hot labels are for cross entropy with probabilities");
   return {{logits.dtype, labels.shape}, logits};
 }
 
@@ -76,8 +80,16 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
 }  // namespace
 
 constinit const ir::OpDef def::sparse_cross_entropy{
-    .name = kName, .inputs = 2, .infer = infer, .vjp = vjp, .batch = batch, .cpu = cpu, .section = section_step, .partition = section::Partition::rows,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "losses log(sum(exp(logits))) - logits[label], and the probabilities softmax(logits)",
+    .name = kName,
+    .inputs = 2,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
+    .section = section_step,
+    .partition = section::Partition::rows,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "losses log(sum(exp(logits))) - logits[label], and the probabilities softmax(logits)",
 };
 
 }  // namespace lamina::ops

@@ -18,9 +18,11 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
     if (permutation) seen[size_t(axes[i])] = true;
   }
   if (!permutation)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("transpose: axes ", ir::attr_text(axes), " do not fit ", in), .where = "argument 'axes'",
-                                              .why = "each axis of the input must be named once, counted from 0",
-                                              .fix = in.rank() ? cat("pass a permutation of 0 to ", in.rank() - 1) : "a scalar has no axes"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("transpose: axes ", ir::attr_text(axes), " do not fit ", in),
+                 .where = "argument 'axes'",
+                 .why = "each axis of the input must be named once, counted from 0",
+                 .fix = in.rank() ? cat("pass a permutation of 0 to ", in.rank() - 1) : "a scalar has no axes"});
   TensorType out{in.dtype, {}};
   for (int64_t axis : axes) out.shape.push_back(in.shape[size_t(axis)]);
   return {out};
@@ -50,8 +52,16 @@ bool alias(const ir::AttrsBase& attrs, const View& in, const TensorType&, View& 
 }  // namespace
 
 constinit const ir::OpDef def::transpose{
-    .name = "transpose", .inputs = 1, .parse_attrs = ir::Attrs<TransposeAttrs>::parse, .infer = infer, .vjp = vjp, .batch = batch,
-    .alias = alias, .no_cpu = "its result is its input seen differently", .no_cuda = "its result is its input seen differently", .doc = "the axes in another order: axis i of the result is axis axes[i] of x",
+    .name = "transpose",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<TransposeAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .alias = alias,
+    .no_cpu = "its result is its input seen differently",
+    .no_cuda = "its result is its input seen differently",
+    .doc = "the axes in another order: axis i of the result is axis axes[i] of x",
 };
 
 }  // namespace lamina::ops

@@ -33,7 +33,8 @@ template <class T>
 void copy_axes(const T* x, T* y, const Axes& a, int axis) {
   int64_t n = a.shape[axis], from = a.from[axis], to = a.to[axis];
   if (axis == a.rank - 1) {
-    if (from == 1 && to == 1) std::memcpy(y, x, size_t(n) * sizeof(T));
+    if (from == 1 && to == 1)
+      std::memcpy(y, x, size_t(n) * sizeof(T));
     else
       for (int64_t i = 0; i < n; ++i) y[i * to] = x[i * from];
     return;
@@ -57,8 +58,10 @@ template <class T>
 void copy(Stream&, const View& x, const View& y) {
   if (x.size() == 0) return;
   Axes a = merge(x, y);
-  if (a.rank == 0) *y.as<T>() = *x.as<const T>();
-  else copy_axes(x.as<const T>(), y.as<T>(), a, 0);
+  if (a.rank == 0)
+    *y.as<T>() = *x.as<const T>();
+  else
+    copy_axes(x.as<const T>(), y.as<T>(), a, 0);
 }
 
 void copy_elements(const View& x, const View& y) {

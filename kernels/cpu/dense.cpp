@@ -142,11 +142,8 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
       q.accumulate = begin > 0;
       tiles.multiply_f32(q);
     }
-    if (w) {
-      for (int64_t e = 0; e < q.m * n; ++e) to[i * n + e] = w[i * n + e] - rate * sums[e];
-    } else {
-      std::memcpy(to + i * n, sums, size_t(q.m * n) * sizeof(float));
-    }
+    if (w) tiles.descend(w + i * n, sums, rate, to + i * n, q.m * n);
+    else std::memcpy(to + i * n, sums, size_t(q.m * n) * sizeof(float));
   }
 }
 

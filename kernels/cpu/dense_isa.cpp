@@ -366,6 +366,17 @@ void add_rows(const float* x, int64_t rows, int64_t n, float* to) {
   }
 }
 
+void descend(const float* w, const float* g, float rate, float* to, int64_t n) {
+  using S = Simd<float>;
+  const S::V r = S::all(rate);
+  int64_t i = 0;
+  for (; i + S::lanes <= n; i += S::lanes) S::store(to + i, S::load(w + i) - r * S::load(g + i));
+  if (i < n) {
+    const S::Part part = S::part(int(n - i));
+    S::store(to + i, S::load(w + i, part) - r * S::load(g + i, part), part);
+  }
+}
+
 }  // namespace
 
 constinit const Tiles kTiles{
@@ -374,6 +385,7 @@ constinit const Tiles kTiles{
     .transpose_f32 = transpose_squares,
     .transpose_f64 = transpose_plain<double>,
     .add_rows = add_rows,
+    .descend = descend,
     .panel_f32 = kColumns * Simd<float>::lanes,
     .panel_f64 = kColumns * Simd<double>::lanes,
 };

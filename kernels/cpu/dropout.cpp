@@ -29,8 +29,10 @@ void dropout(Stream&, const View& x, const View& state, const View& y, float rat
   for (int64_t m = 0; m < models; ++m) {
     const T* from = x.as<const T>() + m * n;
     T* to = y.as<T>() + m * n;
-    if constexpr (std::is_same_v<T, float>) dropout_run(from, state.as<const int64_t>() + 2 * m, rate, to, 0, n);
-    else run(from, state.as<const int64_t>() + 2 * m, rate, to, 0, n);
+    if constexpr (std::is_same_v<T, float>)
+      dropout_run(from, state.as<const int64_t>() + 2 * m, rate, to, 0, n);
+    else
+      run(from, state.as<const int64_t>() + 2 * m, rate, to, 0, n);
   }
 }
 

@@ -15,7 +15,8 @@ void check(const char* op, const View& indices, int64_t length) {
   for (int64_t i = 0, n = indices.size(); i < n; ++i) {
     int64_t index = index_at(indices, i);
     if (index < -length || index >= length)
-      throw Error(ErrorKind::index, {.what = cat(op, ": index ", index, " is out of range for an axis of length ", length), .where = cat("indices[", i, "]"),
+      throw Error(ErrorKind::index, {.what = cat(op, ": index ", index, " is out of range for an axis of length ", length),
+                                     .where = cat("indices[", i, "]"),
                                      .why = length ? cat("indices are from ", -length, " to ", length - 1) : "the axis has no elements",
                                      .fix = "correct the indices"});
   }
@@ -50,8 +51,10 @@ void scatter_add(Stream&, const View& updates, const View& indices, const View& 
   std::fill_n(to, y.size(), T(compute_t<T>(0)));
   each_row(indices, s, [&](int64_t picked, int64_t whole) {
     for (int64_t i = 0; i < s.inner; ++i) {
-      if constexpr (std::is_integral_v<T>) to[whole + i] = T(std::make_unsigned_t<T>(to[whole + i]) + std::make_unsigned_t<T>(from[picked + i]));
-      else to[whole + i] = T(compute_t<T>(to[whole + i]) + compute_t<T>(from[picked + i]));
+      if constexpr (std::is_integral_v<T>)
+        to[whole + i] = T(std::make_unsigned_t<T>(to[whole + i]) + std::make_unsigned_t<T>(from[picked + i]));
+      else
+        to[whole + i] = T(compute_t<T>(to[whole + i]) + compute_t<T>(from[picked + i]));
     }
   });
 }

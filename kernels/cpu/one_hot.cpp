@@ -25,8 +25,8 @@ void iota(Stream&, const View& y, int axis) {
     for (int64_t j = 0; j < length; ++j, i += inner) std::fill_n(out + i, inner, T(compute_t<T>(j)));
 }
 
-#define LAMINA_INSTANTIATE(T)                                      \
-  template void one_hot<T>(Stream&, const View&, const View&);     \
+#define LAMINA_INSTANTIATE(T)                                  \
+  template void one_hot<T>(Stream&, const View&, const View&); \
   template void iota<T>(Stream&, const View&, int);
 LAMINA_INSTANTIATE(uint8_t)
 LAMINA_INSTANTIATE(int8_t)

@@ -42,7 +42,8 @@ LAMINA_AVX2 void round(FourBlocks& c, __m256i key0, __m256i key1, __m256i multip
 
 // The 16 words in order, in two registers.
 LAMINA_AVX2 void in_order(const FourBlocks& c, __m256i& low, __m256i& high) {
-  __m256i a = _mm256_blend_epi32(c.word[0], _mm256_slli_epi64(c.word[1], 32), 0xaa), b = _mm256_blend_epi32(c.word[2], _mm256_slli_epi64(c.word[3], 32), 0xaa);
+  __m256i a = _mm256_blend_epi32(c.word[0], _mm256_slli_epi64(c.word[1], 32), 0xaa),
+          b = _mm256_blend_epi32(c.word[2], _mm256_slli_epi64(c.word[3], 32), 0xaa);
   __m256i even = _mm256_unpacklo_epi64(a, b), odd = _mm256_unpackhi_epi64(a, b);
   low = _mm256_permute2x128_si256(even, odd, 0x20);
   high = _mm256_permute2x128_si256(even, odd, 0x31);
@@ -89,7 +90,8 @@ bool philox_uses_avx2() {
   return isa == "avx2" || isa == "avx512";
 }
 
-__attribute__((target("avx2"))) void dropout_avx2(const float* x, const int64_t* state, uint32_t drop, float scale, float* y, int64_t first, int64_t count) {
+__attribute__((target("avx2"))) void dropout_avx2(const float* x, const int64_t* state, uint32_t drop, float scale, float* y, int64_t first,
+                                                  int64_t count) {
   const __m256i limit = _mm256_set1_epi32(int32_t(drop));
   const __m256 factor = _mm256_set1_ps(scale);
   const Keys keys = keys_of(state);

@@ -82,9 +82,7 @@ void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseC
   float* db = thread_scratch(Scratch::strip, u.n);
   dense_grad_bias(tiles, u.dz, db, u.rows, u.n);
   if (auto descent = descent_of(code, extras)) {
-    const float* b = reinterpret_cast<const float*>(extras[descent->w].data);
-    float* to = reinterpret_cast<float*>(out[0].data);
-    for (int64_t i = 0; i < u.n; ++i) to[i] = b[i] - descent->rate * db[i];
+    tiles.descend(reinterpret_cast<const float*>(extras[descent->w].data), db, descent->rate, reinterpret_cast<float*>(out[0].data), u.n);
     return;
   }
   CodeOperand in[kMostOperands];

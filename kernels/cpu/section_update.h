@@ -7,9 +7,9 @@ namespace lamina::kernels::cpu {
 
 inline constexpr int kMostOperands = 128;
 
-struct CodeOperand {
-  char* data = nullptr;
-  section::Broadcast broadcast = section::Broadcast::full;
+struct CodeOperand {  // not initialised: steps have arrays of them
+  char* data;
+  section::Broadcast broadcast;
 };
 
 // Every operand is [r,n] or one number: the matrix may be taken as one long row.

@@ -48,9 +48,13 @@ void each_row(const View& x, const View& y, int axis, Row row) {
 }  // namespace
 
 template <class T>
-void softmax(Stream&, const View& x, const View& y, int axis) { each_row<T>(x, y, axis, softmax_row<T>); }
+void softmax(Stream&, const View& x, const View& y, int axis) {
+  each_row<T>(x, y, axis, softmax_row<T>);
+}
 template <class T>
-void log_softmax(Stream&, const View& x, const View& y, int axis) { each_row<T>(x, y, axis, log_softmax_row<T>); }
+void log_softmax(Stream&, const View& x, const View& y, int axis) {
+  each_row<T>(x, y, axis, log_softmax_row<T>);
+}
 
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
   for (int64_t r = 0; r < rows; ++r) softmax_row(x + r * n, y + r * n, n, 1);

@@ -50,7 +50,8 @@ void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const
   rows_of(logits.as<const T>(), labels, 0, rows, n, losses.as<T>(), probabilities.as<T>());
 }
 
-void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t first, int64_t rows, int64_t n, float* losses, float* probabilities) {
+void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t first, int64_t rows, int64_t n, float* losses,
+                               float* probabilities) {
   rows_of(logits, labels, first, rows, n, losses, probabilities);
 }
 

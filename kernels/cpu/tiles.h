@@ -44,6 +44,8 @@ struct Tiles {
   void (*transpose_f64)(const double* from, int64_t ld_from, int64_t rows, int64_t columns, double* to, int64_t ld_to);
   // to[j] = (x[0][j] + x[1][j]) + ..., of at least one row that is n wide
   void (*add_rows)(const float* x, int64_t rows, int64_t n, float* to);
+  // to[i] = w[i] - rate * g[i]; to may be w
+  void (*descend)(const float* w, const float* g, float rate, float* to, int64_t n);
   int panel_f32, panel_f64;  // columns of the widest tile of many rows: packed panels are this wide
 
   template <class T>

@@ -23,7 +23,8 @@ struct Block {
 
 LAMINA_PHILOX_FUNCTION Block philox(Block c, unsigned int key0, unsigned int key1) {
   for (int round = 0; round < kRounds; ++round) {
-    unsigned long long p0 = static_cast<unsigned long long>(kMultiplier0) * c.word[0], p1 = static_cast<unsigned long long>(kMultiplier1) * c.word[2];
+    unsigned long long p0 = static_cast<unsigned long long>(kMultiplier0) * c.word[0],
+                       p1 = static_cast<unsigned long long>(kMultiplier1) * c.word[2];
     c = Block{{static_cast<unsigned int>(p1 >> 32) ^ c.word[1] ^ key0, static_cast<unsigned int>(p1),
                static_cast<unsigned int>(p0 >> 32) ^ c.word[3] ^ key1, static_cast<unsigned int>(p0)}};
     key0 += kWeyl0;
@@ -34,8 +35,10 @@ LAMINA_PHILOX_FUNCTION Block philox(Block c, unsigned int key0, unsigned int key
 
 // Block `block` of draw `counter` of generator `seed`.
 LAMINA_PHILOX_FUNCTION Block draw(long long seed, long long counter, long long block) {
-  unsigned long long s = static_cast<unsigned long long>(seed), c = static_cast<unsigned long long>(counter), b = static_cast<unsigned long long>(block);
-  return philox(Block{{static_cast<unsigned int>(b), static_cast<unsigned int>(b >> 32), static_cast<unsigned int>(c), static_cast<unsigned int>(c >> 32)}},
+  unsigned long long s = static_cast<unsigned long long>(seed), c = static_cast<unsigned long long>(counter),
+                     b = static_cast<unsigned long long>(block);
+  return philox(Block{{static_cast<unsigned int>(b), static_cast<unsigned int>(b >> 32), static_cast<unsigned int>(c),
+                       static_cast<unsigned int>(c >> 32)}},
                 static_cast<unsigned int>(s), static_cast<unsigned int>(s >> 32));
 }
 

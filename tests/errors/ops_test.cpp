@@ -16,7 +16,8 @@ using ir::Value;
 using tests::Tensor;
 
 // Builds with values of these types as inputs; the kind and text of what it throws.
-std::pair<ErrorKind, std::string> refused(const std::vector<std::string>& types, const std::function<void(Graph&, const std::vector<Value>&)>& build) {
+std::pair<ErrorKind, std::string> refused(const std::vector<std::string>& types,
+                                          const std::function<void(Graph&, const std::vector<Value>&)>& build) {
   Graph g;
   std::vector<Value> in;
   for (const std::string& t : types) in.push_back(g.add_input(parse_type(t)));
@@ -98,7 +99,9 @@ TEST(OpErrors, ReshapeCountsElements) {
                  "  where: argument 'shape'\n"
                  "  why:   the input has 6 elements, the shape 8\n"
                  "  fix:   pass a shape with as many elements, or -1 for one dimension",
-                 {"f32[2,3]"}, [](Graph& g, auto& in) { ops::reshape(g, in[0], {4, 2}); });
+                 {"f32[2,3]"}, [](Graph& g, auto& in) {
+                   ops::reshape(g, in[0], {4, 2});
+                 });
 }
 
 TEST(OpErrors, ShapeOpsSayWhatDoesNotFit) {
@@ -107,18 +110,24 @@ TEST(OpErrors, ShapeOpsSayWhatDoesNotFit) {
                  "  where: argument 'axes'\n"
                  "  why:   each axis of the input must be named once, counted from 0\n"
                  "  fix:   pass a permutation of 0 to 1",
-                 {"f32[2,3]"}, [](Graph& g, auto& in) { ops::transpose(g, in[0], {0, 0}); });
+                 {"f32[2,3]"}, [](Graph& g, auto& in) {
+                   ops::transpose(g, in[0], {0, 0});
+                 });
   EXPECT_REFUSED(invalid_argument,
                  "broadcast_to: f32[2,3] does not broadcast to [3,3]\n"
                  "  where: argument 'shape'\n"
                  "  why:   counted from the last, each dimension of the input must be 1 or equal that of the shape\n"
                  "  fix:   reshape the input so that the dimensions to repeat are 1",
-                 {"f32[2,3]"}, [](Graph& g, auto& in) { ops::broadcast_to(g, in[0], {3, 3}); });
+                 {"f32[2,3]"}, [](Graph& g, auto& in) {
+                   ops::broadcast_to(g, in[0], {3, 3});
+                 });
   EXPECT_REFUSED(invalid_argument,
                  "concat: f32[2,3] and f32[2,4] do not fit\n"
                  "  why:   all dimensions but axis 0 must be equal\n"
                  "  fix:   reshape or slice one of them",
-                 {"f32[2,3]", "f32[2,4]"}, [](Graph& g, auto& in) { ops::concat(g, {in[0], in[1]}, 0); });
+                 {"f32[2,3]", "f32[2,4]"}, [](Graph& g, auto& in) {
+                   ops::concat(g, {in[0], in[1]}, 0);
+                 });
   EXPECT_REFUSED(invalid_argument,
                  "slice: a step of 0 goes nowhere\n"
                  "  why:   each step is the distance from one element to the next\n"
@@ -157,19 +166,28 @@ TEST(OpErrors, DrawsCheckTheirParameters) {
                  "  where: argument 'state'\n"
                  "  why:   a state is i64[2], or i64[...,2] with the leading dimensions of the draw [5]\n"
                  "  fix:   pass {seed, counter} as int64",
-                 {"i32[2]"}, [](Graph& g, auto& in) { ops::random_uniform(g, in[0], {DType::f32, {5}}, 0, 1); });
+                 {"i32[2]"}, [](Graph& g, auto& in) {
+                   ops::random_uniform(g, in[0], {DType::f32, {5}}, 0, 1);
+                 });
   EXPECT_REFUSED(invalid_argument,
                  "random_normal: mean 0 and deviation -1 do not fit\n"
                  "  where: arguments 'mean' and 'deviation'\n"
                  "  why:   the deviation is not negative\n"
                  "  fix:   pass numbers that f32 holds, their difference too",
-                 {"i64[2]"}, [](Graph& g, auto& in) { ops::random_normal(g, in[0], {DType::f32, {5}}, 0, -1); });
+                 {"i64[2]"}, [](Graph& g, auto& in) {
+                   ops::random_normal(g, in[0], {DType::f32, {5}}, 0, -1);
+                 });
 }
 
 TEST(OpErrors, DrawsRefuseWhatTheirDtypeDoesNotHold) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
-  for (auto [dtype, low, high] : std::vector<std::tuple<DType, double, double>>{
-           {DType::f32, nan, 1}, {DType::f32, 0, inf}, {DType::f32, 2, 1}, {DType::f16, 0, 1e6}, {DType::f16, -60000, 60000}, {DType::f64, -1.5e308, 1.5e308}, {DType::i32, 0, 1}}) {
+  for (auto [dtype, low, high] : std::vector<std::tuple<DType, double, double>>{{DType::f32, nan, 1},
+                                                                                {DType::f32, 0, inf},
+                                                                                {DType::f32, 2, 1},
+                                                                                {DType::f16, 0, 1e6},
+                                                                                {DType::f16, -60000, 60000},
+                                                                                {DType::f64, -1.5e308, 1.5e308},
+                                                                                {DType::i32, 0, 1}}) {
     Graph g;
     const Value state = g.add_input(parse_type("i64[2]"));
     EXPECT_THROW(ops::random_uniform(g, state, {dtype, {3}}, low, high), Error) << dtype << " " << low << " " << high;
@@ -181,12 +199,16 @@ TEST(OpErrors, AssignKeepsDtypeAndShape) {
                  "assign: f32[3] cannot be the value of a variable of f32[2]\n"
                  "  why:   a variable keeps its shape\n"
                  "  fix:   reshape or broadcast the value to [2]",
-                 {"f32[3]"}, [](Graph& g, auto& in) { ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]); });
+                 {"f32[3]"}, [](Graph& g, auto& in) {
+                   ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]);
+                 });
   EXPECT_REFUSED(type,
                  "assign: f64[2] cannot be the value of a variable of f32[2]\n"
                  "  why:   a variable keeps its dtype\n"
                  "  fix:   convert the value: .astype('float32')",
-                 {"f64[2]"}, [](Graph& g, auto& in) { ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]); });
+                 {"f64[2]"}, [](Graph& g, auto& in) {
+                   ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]);
+                 });
 }
 
 TEST(OpErrors, AnUnknownOpNamesTheNearest) {
@@ -206,7 +228,8 @@ TEST(OpErrors, AnUnknownActivationNamesTheKnown) {
     section::parse_attr("rely", a);
     FAIL() << "nothing was thrown";
   } catch (const Error& e) {
-    EXPECT_EQ(std::string(e.what()), "there is no activation named 'rely'\n  why:   there are: relu, none, tanh, sigmoid\n  fix:   did you mean 'relu'?");
+    EXPECT_EQ(std::string(e.what()),
+              "there is no activation named 'rely'\n  why:   there are: relu, none, tanh, sigmoid\n  fix:   did you mean 'relu'?");
   }
 }
 
@@ -228,7 +251,8 @@ TEST(OpErrors, ALabelOutOfRangeIsAnIndexError) {
     g.outputs = {ops::sparse_cross_entropy(g, logits, labels)};
     const auto [kind, text] = refused_running(g, {Tensor(parse_type("f32[3,5]")), Tensor::of<int64_t>({3}, {0, label, 9})});
     EXPECT_EQ(kind, ErrorKind::index);
-    EXPECT_EQ(text, cat("label ", label, " is out of range for 5 classes\n"
+    EXPECT_EQ(text, cat("label ", label,
+                        " is out of range for 5 classes\n"
                         "  where: sparse_cross_entropy, labels[1]\n"
                         "  why:   labels are from 0 to 4\n"
                         "  fix:   correct the labels, or give the model as many outputs as there are classes"));
@@ -242,7 +266,8 @@ TEST(OpErrors, AnIndexOutOfRangeIsAnIndexError) {
     g.outputs = {ops::gather(g, x, indices, 0)};
     const auto [kind, text] = refused_running(g, {Tensor(parse_type("f32[5,2]")), Tensor::of<int32_t>({2}, {-5, index})});
     EXPECT_EQ(kind, ErrorKind::index);
-    EXPECT_EQ(text, cat("gather: index ", index, " is out of range for an axis of length 5\n"
+    EXPECT_EQ(text, cat("gather: index ", index,
+                        " is out of range for an axis of length 5\n"
                         "  where: indices[1]\n"
                         "  why:   indices are from -5 to 4\n"
                         "  fix:   correct the indices"));
@@ -252,7 +277,9 @@ TEST(OpErrors, AnIndexOutOfRangeIsAnIndexError) {
   g.outputs = {ops::scatter_add(g, updates, indices, {0}, 0)};
   const auto [kind, text] = refused_running(g, {Tensor(parse_type("f32[1]")), Tensor::of<int32_t>({1}, {0})});
   EXPECT_EQ(kind, ErrorKind::index);
-  EXPECT_EQ(text, "scatter_add: index 0 is out of range for an axis of length 0\n  where: indices[0]\n  why:   the axis has no elements\n  fix:   correct the indices");
+  EXPECT_EQ(text,
+            "scatter_add: index 0 is out of range for an axis of length 0\n  where: indices[0]\n  why:   the axis has no elements\n  fix:  "
+            " correct the indices");
 }
 
 }  // namespace

@@ -31,7 +31,8 @@ void on_each_isa(F f) {
 TEST(Philox, GivesThePublishedKnownAnswers) {
   EXPECT_EQ(words(philox::philox({{0, 0, 0, 0}}, 0, 0)), (std::vector<uint32_t>{0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}));
   const uint32_t ones = 0xffffffff;
-  EXPECT_EQ(words(philox::philox({{ones, ones, ones, ones}}, ones, ones)), (std::vector<uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
+  EXPECT_EQ(words(philox::philox({{ones, ones, ones, ones}}, ones, ones)),
+            (std::vector<uint32_t>{0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}));
   EXPECT_EQ(words(philox::philox({{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}}, 0xa4093822, 0x299f31d0)),
             (std::vector<uint32_t>{0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}));
 }

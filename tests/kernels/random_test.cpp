@@ -73,7 +73,9 @@ TYPED_TEST(RandomUniform, FillsItsIntervalEvenly) {
       ++buckets[size_t(double(v) * 128)];
     }
     EXPECT_LT(chi_square(buckets), chi_square_limit(buckets.size()));
-    const double half_step = std::is_same_v<TypeParam, bf16> ? 0x1p-9 : std::is_same_v<TypeParam, f16> ? 0x1p-12 : 0;  // few bits leave the mean below a half
+    const double half_step = std::is_same_v<TypeParam, bf16>  ? 0x1p-9
+                             : std::is_same_v<TypeParam, f16> ? 0x1p-12
+                                                              : 0;  // few bits leave the mean below a half
     EXPECT_NEAR(moments(x).mean, 0.5 - half_step, 5 * std::sqrt(1.0 / 12 / kCount));
     EXPECT_NEAR(moments(x).variance, 1.0 / 12, 5 * std::sqrt(1.0 / 180 / kCount) + half_step * half_step);
   }
@@ -102,7 +104,8 @@ TYPED_TEST(RandomNormal, HasTheMomentsOfTheNormalDistribution) {
 }
 
 TYPED_TEST(RandomNormal, FollowsTheNormalDistributionFunction) {
-  if (std::is_same_v<TypeParam, f16> || std::is_same_v<TypeParam, bf16>) return;  // rounding moves numbers between buckets; moments cover them
+  if (std::is_same_v<TypeParam, f16> || std::is_same_v<TypeParam, bf16>)
+    return;  // rounding moves numbers between buckets; moments cover them
   std::vector<int64_t> buckets(200);
   for (TypeParam v : draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {4, 4}, kCount, 2, 3)) {
     const double p = 0.5 * std::erfc(-(double(v) - 2) / 3 / std::sqrt(2.0));  // uniform in [0, 1]
@@ -113,7 +116,8 @@ TYPED_TEST(RandomNormal, FollowsTheNormalDistributionFunction) {
 
 TYPED_TEST(RandomNormal, NeighboursAndDrawsAreNotCorrelated) {
   const auto x = draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {8, 0}, kCount, 0, 1);
-  const auto next = draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {8, 1}, kCount, 0, 1), other = draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {9, 0}, kCount, 0, 1);
+  const auto next = draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {8, 1}, kCount, 0, 1),
+             other = draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {9, 0}, kCount, 0, 1);
   double lag1 = 0, lag2 = 0, with_next = 0, with_other = 0;
   for (size_t i = 2; i < x.size(); ++i) {
     lag1 += double(x[i]) * double(x[i - 1]) / kCount;
@@ -149,7 +153,9 @@ TEST(DropoutDraw, DropsItsRateAndIsIndependentAmongNeighbours) {
     for (size_t i = 0; i < y.size(); ++i) {
       dropped += y[i] == 0;
       both += i > 0 && y[i] == 0 && y[i - 1] == 0;
-      if (y[i] != 0) { ASSERT_FLOAT_EQ(y[i], 1 / (1 - rate)); }
+      if (y[i] != 0) {
+        ASSERT_FLOAT_EQ(y[i], 1 / (1 - rate));
+      }
     }
     const double p = rate, deviation = std::sqrt(p * (1 - p) / kCount);
     EXPECT_NEAR(dropped / kCount, p, 5 * deviation);

@@ -25,7 +25,8 @@ struct Size {
   int64_t rows, k, n;
 };
 // Tiles whole and cut, the benchmark's layers, one row, one column, and nothing.
-const std::vector<Size> kSizes{{3, 4, 5}, {20, 64, 64}, {20, 64, 10}, {20, 784, 64}, {1, 7, 9}, {5, 1, 1}, {33, 17, 130}, {0, 4, 5}, {4, 0, 5}, {4, 5, 0}};
+const std::vector<Size> kSizes{{3, 4, 5}, {20, 64, 64},  {20, 64, 10}, {20, 784, 64}, {1, 7, 9},
+                               {5, 1, 1}, {33, 17, 130}, {0, 4, 5},    {4, 0, 5},     {4, 5, 0}};
 
 bool is_small(const Size& s) { return s.rows * s.k * s.n < 500; }
 
@@ -43,34 +44,37 @@ void allow_sums(OpCase& c, const Size& s) {
 }
 
 const OpCases dense_cases{"dense", [] {
-  std::vector<OpCase> out;
-  for (const Size& s : kSizes)
-    for (Activation activation : kActivations)
-      for (bool bias : {true, false}) {
-        if (!is_small(s) && activation != Activation::relu && !bias) continue;
-        OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation), bias ? " with bias" : ""), .in = {{f32({s.rows, s.k})}, weights(s, s.k)},
-                 .attrs = ir::make_attrs(ops::ActivationAttrs{activation})};
-        if (bias) c.in.push_back({f32({s.n})});
-        allow_sums(c, s);
-        out.push_back(std::move(c));
-      }
-  return out;
-}};
+                            std::vector<OpCase> out;
+                            for (const Size& s : kSizes)
+                              for (Activation activation : kActivations)
+                                for (bool bias : {true, false}) {
+                                  if (!is_small(s) && activation != Activation::relu && !bias) continue;
+                                  OpCase c{
+                                      .name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation), bias ? " with bias" : ""),
+                                      .in = {{f32({s.rows, s.k})}, weights(s, s.k)},
+                                      .attrs = ir::make_attrs(ops::ActivationAttrs{activation})};
+                                  if (bias) c.in.push_back({f32({s.n})});
+                                  allow_sums(c, s);
+                                  out.push_back(std::move(c));
+                                }
+                            return out;
+                          }};
 
 const OpCases grad_input_cases{"dense_grad_input", [] {
-  std::vector<OpCase> out;
-  for (const Size& s : kSizes)
-    for (Activation activation : kActivations) {
-      OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation)), .in = {{f32({s.rows, s.n})}, weights(s, s.n)},
-               .attrs = ir::make_attrs(ops::ActivationAttrs{activation})};
-      if (activation == Activation::relu) c.in.push_back({f32({s.rows, s.k}), 0, 0, {0, 0.5, 2, 0, 0, 1}});
-      if (activation == Activation::tanh) c.in.push_back({f32({s.rows, s.k}), -0.9, 0.9});
-      if (activation == Activation::sigmoid) c.in.push_back({f32({s.rows, s.k}), 0.1, 0.9});
-      allow_sums(c, s);
-      out.push_back(std::move(c));
-    }
-  return out;
-}};
+                                 std::vector<OpCase> out;
+                                 for (const Size& s : kSizes)
+                                   for (Activation activation : kActivations) {
+                                     OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation)),
+                                              .in = {{f32({s.rows, s.n})}, weights(s, s.n)},
+                                              .attrs = ir::make_attrs(ops::ActivationAttrs{activation})};
+                                     if (activation == Activation::relu) c.in.push_back({f32({s.rows, s.k}), 0, 0, {0, 0.5, 2, 0, 0, 1}});
+                                     if (activation == Activation::tanh) c.in.push_back({f32({s.rows, s.k}), -0.9, 0.9});
+                                     if (activation == Activation::sigmoid) c.in.push_back({f32({s.rows, s.k}), 0.1, 0.9});
+                                     allow_sums(c, s);
+                                     out.push_back(std::move(c));
+                                   }
+                                 return out;
+                               }};
 
 // A region: the gradient's type, then extras.
 template <class Build>
@@ -92,38 +96,51 @@ std::vector<Update> updates() {
   auto none = [](const Shape&) { return std::vector<TensorType>{}; };
   return {
       {"the gradient itself", none, [](Graph&, auto& in) { return std::vector{in[0]}; }},
-      {"sgd", [](const Shape& s) { return std::vector{f32(s), f32({})}; }, [](Graph& g, auto& in) { return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))}; }},
-      {"momentum and the gradient", [](const Shape& s) { return std::vector{f32(s), f32(s), f32({})}; },
+      {"sgd",
+       [](const Shape& s) {
+         return std::vector{f32(s), f32({})};
+       },
+       [](Graph& g, auto& in) { return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))}; }},
+      {"momentum and the gradient",
+       [](const Shape& s) {
+         return std::vector{f32(s), f32(s), f32({})};
+       },
        [](Graph& g, auto& in) {
          const Value v = ops::add(g, ops::mul(g, in[2], ops::scalar(g, DType::f32, 0.9)), in[0]);
          return std::vector{ops::sub(g, in[1], ops::mul(g, in[3], v)), v, in[0]};
        }},
-      {"scaled by columns", [](const Shape& s) { return std::vector{f32({s.back()}), f32({1})}; }, [](Graph& g, auto& in) { return std::vector{ops::mul(g, ops::mul(g, in[0], in[1]), in[2])}; }},
+      {"scaled by columns",
+       [](const Shape& s) {
+         return std::vector{f32({s.back()}), f32({1})};
+       },
+       [](Graph& g, auto& in) { return std::vector{ops::mul(g, ops::mul(g, in[0], in[1]), in[2])}; }},
       {"nothing", none, [](Graph&, auto&) { return std::vector<Value>{}; }},
   };
 }
 
 const OpCases update_cases{"dense_update", [] {
-  std::vector<OpCase> out;
-  for (const Size& s : kSizes)
-    for (const Update& weight : updates())
-      for (const Update& bias : updates()) {
-        const bool same = std::string(weight.name) == bias.name, nothing = std::string(bias.name) == "nothing" && std::string(weight.name) == "sgd";
-        if (is_small(s) ? !s.rows && !same && !nothing : !same && !nothing) continue;
-        if (same && std::string(weight.name) == "nothing") continue;
-        OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " weight: ", weight.name, ", bias: ", bias.name), .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
-        const Shape weight_shape{s.k, s.n}, bias_shape{s.n};
-        std::vector<TensorType> weight_types{f32(weight_shape)}, bias_types{f32(bias_shape)};
-        for (const TensorType& t : weight.extras(weight_shape)) weight_types.push_back(t), c.in.push_back({t});
-        for (const TensorType& t : bias.extras(bias_shape)) bias_types.push_back(t), c.in.push_back({t});
-        c.attrs = ir::make_attrs(ops::DenseUpdateAttrs{int64_t(weight_types.size()) - 1});
-        c.regions = {region(weight_types, weight.build), region(bias_types, bias.build)};
-        allow_sums(c, s);
-        c.dtypes = {DType::f32};  // the regions' inputs are f32
-        out.push_back(std::move(c));
-      }
-  return out;
-}};
+                             std::vector<OpCase> out;
+                             for (const Size& s : kSizes)
+                               for (const Update& weight : updates())
+                                 for (const Update& bias : updates()) {
+                                   const bool same = std::string(weight.name) == bias.name,
+                                              nothing = std::string(bias.name) == "nothing" && std::string(weight.name) == "sgd";
+                                   if (is_small(s) ? !s.rows && !same && !nothing : !same && !nothing) continue;
+                                   if (same && std::string(weight.name) == "nothing") continue;
+                                   OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " weight: ", weight.name, ", bias: ", bias.name),
+                                            .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
+                                   const Shape weight_shape{s.k, s.n}, bias_shape{s.n};
+                                   std::vector<TensorType> weight_types{f32(weight_shape)}, bias_types{f32(bias_shape)};
+                                   for (const TensorType& t : weight.extras(weight_shape)) weight_types.push_back(t), c.in.push_back({t});
+                                   for (const TensorType& t : bias.extras(bias_shape)) bias_types.push_back(t), c.in.push_back({t});
+                                   c.attrs = ir::make_attrs(ops::DenseUpdateAttrs{int64_t(weight_types.size()) - 1});
+                                   c.regions = {region(weight_types, weight.build), region(bias_types, bias.build)};
+                                   allow_sums(c, s);
+                                   c.dtypes = {DType::f32};  // the regions' inputs are f32
+                                   out.push_back(std::move(c));
+                                 }
+                             return out;
+                           }};
 
 // f64 has no section step: the decomposition runs.
 TEST(DenseUpdate, OfDoublesIsItsDecomposition) {
@@ -164,8 +181,8 @@ TEST(DenseUpdate, ScaledByRowsIsNoStepButRuns) {
 
 TEST(DenseOps, RefuseOperandsThatDoNotFit) {
   Graph g;
-  const Value x = g.add_input(f32({4, 3})), w = g.add_input(f32({3, 5})), b = g.add_input(f32({5})), dz = g.add_input(f32({4, 5})), wide = g.add_input({DType::f64, {3, 5}}),
-              n = g.add_input(i32({4, 3})), vector = g.add_input(f32({3}));
+  const Value x = g.add_input(f32({4, 3})), w = g.add_input(f32({3, 5})), b = g.add_input(f32({5})), dz = g.add_input(f32({4, 5})),
+              wide = g.add_input({DType::f64, {3, 5}}), n = g.add_input(i32({4, 3})), vector = g.add_input(f32({3}));
   auto good = region({f32({3, 5})}, [](Graph&, auto& in) { return std::vector{in[0]}; });
   auto good_bias = region({f32({5})}, [](Graph&, auto& in) { return std::vector{in[0]}; });
   auto other_shape = region({f32({3, 5})}, [](Graph& r, auto& in) { return std::vector{ops::sum(r, in[0])}; });

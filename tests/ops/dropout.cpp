@@ -25,26 +25,28 @@ Reference dropout_of(float rate) {
 }
 
 const OpCases cases{"dropout", [] {
-  std::vector<OpCase> out;
-  auto add = [&](Shape x, Shape state, float rate, const std::vector<DType>& dtypes) {
-    out.push_back({.name = cat("[", text(x), "] state [", text(state), "] rate ", rate), .in = {{f32(x)}, {i64(state), 0, 0, {17, 3, -5, 8}}}, .attrs = ir::make_attrs(ops::DropoutAttrs{rate})});
-    out.back().reference = dropout_of(rate);
-    out.back().dtypes = dtypes;
-    out.back().ulps = 1.01;
-    out.back().no_loop = "with one state for all, models see different draws; DropoutOfModels has its cases";
-  };
-  for (float rate : {0.0f, 0.2f, 0.9f}) add({20, 64}, {2}, rate, kFloating);
-  add({7}, {2}, 0.5f, kFloating);
-  add({2, 3, 5}, {2}, 0.5f, kFloating);
-  add({4, 3, 5}, {4, 2}, 0.5f, kFloating);
-  add({2, 3, 5}, {2, 3, 2}, 0.5f, {DType::f32});
-  add({}, {2}, 0.5f, {DType::f32});
-  add({0, 5}, {2}, 0.5f, {DType::f32});
-  add({0, 5}, {0, 2}, 0.5f, {DType::f32});
-  for (OpCase& c : out)
-    if (size_of(c.in[0].type.shape).number() > 1000) c.no_differences = "the smaller cases show it";
-  return out;
-}};
+                      std::vector<OpCase> out;
+                      auto add = [&](Shape x, Shape state, float rate, const std::vector<DType>& dtypes) {
+                        out.push_back({.name = cat("[", text(x), "] state [", text(state), "] rate ", rate),
+                                       .in = {{f32(x)}, {i64(state), 0, 0, {17, 3, -5, 8}}},
+                                       .attrs = ir::make_attrs(ops::DropoutAttrs{rate})});
+                        out.back().reference = dropout_of(rate);
+                        out.back().dtypes = dtypes;
+                        out.back().ulps = 1.01;
+                        out.back().no_loop = "with one state for all, models see different draws; DropoutOfModels has its cases";
+                      };
+                      for (float rate : {0.0f, 0.2f, 0.9f}) add({20, 64}, {2}, rate, kFloating);
+                      add({7}, {2}, 0.5f, kFloating);
+                      add({2, 3, 5}, {2}, 0.5f, kFloating);
+                      add({4, 3, 5}, {4, 2}, 0.5f, kFloating);
+                      add({2, 3, 5}, {2, 3, 2}, 0.5f, {DType::f32});
+                      add({}, {2}, 0.5f, {DType::f32});
+                      add({0, 5}, {2}, 0.5f, {DType::f32});
+                      add({0, 5}, {0, 2}, 0.5f, {DType::f32});
+                      for (OpCase& c : out)
+                        if (size_of(c.in[0].type.shape).number() > 1000) c.no_differences = "the smaller cases show it";
+                      return out;
+                    }};
 
 Tensor run(const ir::Graph& g, const std::vector<Tensor>& in) { return evaluate(g, in)[0]; }
 

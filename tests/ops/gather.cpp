@@ -36,7 +36,9 @@ struct Layout {
     out.insert(out.end(), whole.begin() + int64_t(front()) + 1, whole.end());
     return out;
   }
-  std::string name() const { return cat("[", text(whole), "] at ", index_dtype, "[", text(indices), "] axis ", axis, " batch axes ", batch_axes); }
+  std::string name() const {
+    return cat("[", text(whole), "] at ", index_dtype, "[", text(indices), "] axis ", axis, " batch axes ", batch_axes);
+  }
 };
 
 const std::vector<Layout> kLayouts{
@@ -55,34 +57,40 @@ const std::vector<Layout> kLayouts{
 };
 
 const OpCases gather_cases{"gather", [] {
-  std::vector<OpCase> out;
-  for (const Layout& l : kLayouts) {
-    out.push_back({.name = l.name(), .in = {{f32(l.whole)}, {{l.index_dtype, l.indices}, 0, 0, l.values}}, .attrs = ir::make_attrs(ops::GatherAttrs{l.axis, l.batch_axes})});
-    out.back().reference = [l](const std::vector<Tensor>& in) {
-      std::vector<double> y(size_t(size_of(l.picked()).number()));
-      each_pick(l.whole, in[1], l.picked(), l.front(), size_t(l.batch_axes), [&](int64_t picked, int64_t whole) { y[size_t(picked)] = in[0].at(whole); });
-      return std::vector<std::vector<double>>{y};
-    };
-    out.back().dtypes = kAnyDType;
-    out.back().ulps = 0;
-  }
-  return out;
-}};
+                             std::vector<OpCase> out;
+                             for (const Layout& l : kLayouts) {
+                               out.push_back({.name = l.name(),
+                                              .in = {{f32(l.whole)}, {{l.index_dtype, l.indices}, 0, 0, l.values}},
+                                              .attrs = ir::make_attrs(ops::GatherAttrs{l.axis, l.batch_axes})});
+                               out.back().reference = [l](const std::vector<Tensor>& in) {
+                                 std::vector<double> y(size_t(size_of(l.picked()).number()));
+                                 each_pick(l.whole, in[1], l.picked(), l.front(), size_t(l.batch_axes),
+                                           [&](int64_t picked, int64_t whole) { y[size_t(picked)] = in[0].at(whole); });
+                                 return std::vector<std::vector<double>>{y};
+                               };
+                               out.back().dtypes = kAnyDType;
+                               out.back().ulps = 0;
+                             }
+                             return out;
+                           }};
 
 const OpCases scatter_add_cases{"scatter_add", [] {
-  std::vector<OpCase> out;
-  for (const Layout& l : kLayouts) {
-    out.push_back({.name = l.name(), .in = {{f32(l.picked())}, {{l.index_dtype, l.indices}, 0, 0, l.values}}, .attrs = ir::make_attrs(ops::ScatterAttrs{l.whole, l.axis, l.batch_axes})});
-    out.back().reference = [l](const std::vector<Tensor>& in) {
-      std::vector<double> y(size_t(size_of(l.whole).number()));
-      each_pick(l.whole, in[1], l.picked(), l.front(), size_t(l.batch_axes), [&](int64_t picked, int64_t whole) { y[size_t(whole)] += in[0].at(picked); });
-      return std::vector<std::vector<double>>{y};
-    };
-    out.back().dtypes = kNumeric;
-    out.back().ulps = 3, out.back().of_largest = 1;
-  }
-  return out;
-}};
+                                  std::vector<OpCase> out;
+                                  for (const Layout& l : kLayouts) {
+                                    out.push_back({.name = l.name(),
+                                                   .in = {{f32(l.picked())}, {{l.index_dtype, l.indices}, 0, 0, l.values}},
+                                                   .attrs = ir::make_attrs(ops::ScatterAttrs{l.whole, l.axis, l.batch_axes})});
+                                    out.back().reference = [l](const std::vector<Tensor>& in) {
+                                      std::vector<double> y(size_t(size_of(l.whole).number()));
+                                      each_pick(l.whole, in[1], l.picked(), l.front(), size_t(l.batch_axes),
+                                                [&](int64_t picked, int64_t whole) { y[size_t(whole)] += in[0].at(picked); });
+                                      return std::vector<std::vector<double>>{y};
+                                    };
+                                    out.back().dtypes = kNumeric;
+                                    out.back().ulps = 3, out.back().of_largest = 1;
+                                  }
+                                  return out;
+                                }};
 
 }  // namespace
 }  // namespace lamina::tests

@@ -36,6 +36,7 @@ std::vector<std::vector<double>> made(const Shape& shape, F f) {
   return {out};
 }
 
-inline const std::vector<DType> kAnyDType{DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::boolean};
+inline const std::vector<DType> kAnyDType{DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8,
+                                          DType::i8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
 
 }  // namespace lamina::tests

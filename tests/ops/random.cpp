@@ -25,13 +25,16 @@ Reference drawn(const ops::RandomAttrs& a, bool normal) {
         const int64_t at = i % per_block;
         if (normal) {
           double u1, u2;
-          if (dtype == DType::f64) u1 = 1 - philox::unit53(b.word[0], b.word[1]), u2 = philox::unit53(b.word[2], b.word[3]);
-          else u1 = (double(b.word[at / 2 * 2]) + 1) * 0x1p-32, u2 = double(philox::unit24(b.word[at / 2 * 2 + 1]));
+          if (dtype == DType::f64)
+            u1 = 1 - philox::unit53(b.word[0], b.word[1]), u2 = philox::unit53(b.word[2], b.word[3]);
+          else
+            u1 = (double(b.word[at / 2 * 2]) + 1) * 0x1p-32, u2 = double(philox::unit24(b.word[at / 2 * 2 + 1]));
           const double radius = std::sqrt(-2 * std::log(u1)), angle = 2 * std::numbers::pi * u2;
           y.push_back(a.a + a.b * radius * (at % 2 ? std::sin(angle) : std::cos(angle)));
         } else {
           const int bits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
-          const double u = dtype == DType::f64 ? philox::unit53(b.word[2 * at], b.word[2 * at + 1]) : double(b.word[at] >> (32 - bits)) * std::ldexp(1.0, -bits);
+          const double u = dtype == DType::f64 ? philox::unit53(b.word[2 * at], b.word[2 * at + 1])
+                                               : double(b.word[at] >> (32 - bits)) * std::ldexp(1.0, -bits);
           y.push_back(a.a + u * (a.b - a.a));
         }
       }
@@ -43,7 +46,9 @@ std::vector<OpCase> cases_of(bool normal) {
   std::vector<OpCase> out;
   auto add = [&](TensorType type, Shape state, double a, double b) {
     const ops::RandomAttrs attrs{type, a, b};
-    out.push_back({.name = cat(type, " state [", text(state), "] ", a, " ", b), .in = {{i64(state), 0, 0, {17, 3, -5, 8}}}, .attrs = ir::make_attrs(attrs)});
+    out.push_back({.name = cat(type, " state [", text(state), "] ", a, " ", b),
+                   .in = {{i64(state), 0, 0, {17, 3, -5, 8}}},
+                   .attrs = ir::make_attrs(attrs)});
     out.back().reference = drawn(attrs, normal);
     out.back().ulps = normal ? 8 : 4, out.back().of_largest = 1;  // the angle of a normal pair is rounded
   };

@@ -28,7 +28,8 @@ Reference softmax_of(int axis, bool log) {
 std::vector<OpCase> cases_of(bool log) {
   std::vector<OpCase> out;
   auto add = [&](Shape shape, int axis, std::vector<double> values = {}) {
-    OpCase c{.name = cat("[", text(shape), "] axis ", axis), .in = {{f32(shape), -4, 4, values}}, .attrs = ir::make_attrs(ops::AxisAttrs{axis})};
+    OpCase c{
+        .name = cat("[", text(shape), "] axis ", axis), .in = {{f32(shape), -4, 4, values}}, .attrs = ir::make_attrs(ops::AxisAttrs{axis})};
     c.reference = softmax_of(axis, log);
     c.dtypes = kFloating;
     c.of_largest = log ? 1 : 0;  // near 0 log_softmax is a difference
