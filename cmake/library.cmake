@@ -15,23 +15,21 @@ list(FILTER LAMINA_CUDA_SOURCES EXCLUDE REGEX "/runtime/cuda/no_cuda\\.cpp$")
 if(LAMINA_ISA_SOURCES)
   list(REMOVE_ITEM LAMINA_SOURCES ${LAMINA_ISA_SOURCES})
 endif()
-if(LAMINA_HAS_CUDA)
-  list(APPEND LAMINA_SOURCES ${LAMINA_CUDA_SOURCES})
-elseif(EXISTS "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
+if(NOT LAMINA_HAS_CUDA)
   list(APPEND LAMINA_SOURCES "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
 endif()
 
 function(lamina_library_settings target)
-  target_compile_definitions(${target} PRIVATE LAMINA_BUILDING=1 LAMINA_HAS_CUDA=$<BOOL:${LAMINA_HAS_CUDA}> LAMINA_VERSION="${PROJECT_VERSION}")
+  target_compile_definitions(${target} PRIVATE LAMINA_BUILDING=1)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")
   target_link_libraries(${target} PRIVATE Threads::Threads ZLIB::ZLIB nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
-  if(LAMINA_HAS_CUDA)
-    target_link_libraries(${target} PRIVATE lamina_cudart)
-  endif()
 endfunction()
 
 add_library(lamina_objects OBJECT ${LAMINA_SOURCES})
 lamina_library_settings(lamina_objects)
+# What nearly every source includes: parsing it once halves the time of a build.
+target_precompile_headers(lamina_objects PRIVATE <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <optional>
+                          <span> <string> <string_view> <tuple> <unordered_map> <utility> <variant> <vector>)
 
 # kernels/cpu/X_isa.cpp is compiled once per instruction set with LAMINA_ISA naming it. Scalar comes first: should an inline function
 # be emitted in several of them, the linker keeps the first, which every machine can run.
@@ -43,6 +41,15 @@ set(LAMINA_FLAGS_scalar "")
 set(LAMINA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(LAMINA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${LAMINA_FLAGS_avx2})
 set(LAMINA_OBJECT_LIBRARIES lamina_objects)
+
+# Only these see the toolkit's headers, so that builds with and without CUDA share every other object.
+if(LAMINA_HAS_CUDA)
+  add_library(lamina_cuda_objects OBJECT ${LAMINA_CUDA_SOURCES})
+  lamina_library_settings(lamina_cuda_objects)
+  target_link_libraries(lamina_cuda_objects PRIVATE lamina_cudart)
+  list(APPEND LAMINA_OBJECT_LIBRARIES lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
+endif()
+
 if(LAMINA_ISA_SOURCES)
   foreach(isa IN LISTS LAMINA_ISAS)
     add_library(lamina_isa_${isa} OBJECT ${LAMINA_ISA_SOURCES})

@@ -8,6 +8,7 @@
 #include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/hundred_layers.h"
+#include "tests/source_file.h"
 
 namespace lamina::tests {
 namespace {
@@ -43,7 +44,7 @@ TEST(HundredLayersProgram, IsOneSectionOnACpu) {
 TEST(HundredLayersProgram, HasThisText) {
   HundredLayers model = hundred_layers({.layers = 4});
   std::string text = program_text(passes::optimize(model.graph).graph, on("null:h100"));
-  std::string path = std::string(LAMINA_SOURCE_DIR) + "/tests/graph/compile/four_layers_h100.txt";
+  std::string path = tests::source_file("tests/graph/compile/four_layers_h100.txt");
   if (std::getenv("LAMINA_UPDATE_TEXTS")) std::ofstream(path) << text;
   std::ifstream file(path);
   ASSERT_TRUE(file) << path;

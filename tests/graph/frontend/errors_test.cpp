@@ -7,6 +7,7 @@
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "tests/source_file.h"
 
 namespace lamina {
 namespace {
@@ -82,7 +83,7 @@ TEST(Errors, OfTheFrontendAreTheDocumentedTexts) {
   };
   std::string all;
   for (auto& [name, f] : cases) all += std::string("== ") + name + "\n" + text_of(f) + "\n";
-  const std::string path = std::string(LAMINA_SOURCE_DIR) + "/tests/errors/frontend.txt";
+  const std::string path = tests::source_file("tests/errors/frontend.txt");
   if (std::getenv("LAMINA_WRITE_ERRORS")) std::ofstream(path) << all;
   std::ifstream file(path);
   const std::string wanted((std::istreambuf_iterator<char>(file)), {});

@@ -8,6 +8,7 @@
 
 #include "graph/passes/pipeline.h"
 #include "runtime/core/error.h"
+#include "tests/source_file.h"
 
 namespace lamina::passes {
 namespace {
@@ -18,7 +19,7 @@ struct Case {
 };
 
 std::vector<Case> read_cases(const std::string& pass) {
-  std::ifstream file(std::filesystem::path(LAMINA_SOURCE_DIR) / "tests/graph/passes" / (pass + ".txt"));
+  std::ifstream file(tests::source_file("tests/graph/passes/" + pass + ".txt"));
   std::vector<Case> cases;
   std::string* into = nullptr;
   for (std::string line; std::getline(file, line);) {

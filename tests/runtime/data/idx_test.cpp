@@ -13,6 +13,7 @@
 #include <random>
 
 #include "runtime/core/error.h"
+#include "tests/source_file.h"
 
 namespace lamina::data {
 namespace {
@@ -116,7 +117,7 @@ TEST_F(Idx, ReadsScalarsAndEmptyArrays) {
 }
 
 TEST_F(Idx, ReadsTheDigitsOfTheExamples) {
-  const std::string folder = LAMINA_SOURCE_DIR "/examples/data/";
+  const std::string folder = tests::source_file("examples/data/");
   const IdxArray images = read_idx(folder + "digits-images-idx3-ubyte.gz"), labels = read_idx(folder + "digits-labels-idx1-ubyte.gz");
   EXPECT_EQ(images.shape, (std::vector<int64_t>{5000, 28, 28}));
   EXPECT_EQ(labels.shape, (std::vector<int64_t>{5000}));
