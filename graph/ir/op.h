@@ -36,6 +36,15 @@ struct InferCall {
   std::span<const GraphRef> regions;
 };
 
+// Transforms of whole graphs that ops with regions need. They lie above the ops, so whoever calls vjp or batch brings them.
+struct RegionTransforms {
+  // From a region's inputs, then one cotangent per output of floating dtype, to one gradient per input marked as wanted (zeros where none flows).
+  GraphRef (*gradient)(const Graph& region, std::span<const uint8_t> wanted) = nullptr;
+  // The region for a stack of `size` models: inputs marked have the model axis in front. batched_outputs says which outputs must have it when
+  // it is called, and which have it afterwards.
+  GraphRef (*batch)(const Graph& region, std::span<const uint8_t> batched_inputs, Dim size, std::vector<uint8_t>& batched_outputs) = nullptr;
+};
+
 struct VjpCall {
   Graph& graph;
   const AttrsBase& attrs;
@@ -43,6 +52,7 @@ struct VjpCall {
   std::span<const Value> results;
   std::span<const Value> cotangents;  // one per result; not valid: zero
   std::span<const GraphRef> regions;
+  const RegionTransforms* transforms = nullptr;
 };
 
 // A value under vmap: when `batched`, its axis 0 is the model axis.
@@ -56,6 +66,7 @@ struct BatchCall {
   std::span<const Batched> inputs;  // at least one is batched
   Dim size;                         // of the model axis
   std::span<const GraphRef> regions;
+  const RegionTransforms* transforms = nullptr;
 };
 
 struct KernelRequest {
