@@ -1,9 +1,10 @@
-"""Measures Lamina beside JAX and TensorFlow in one run: ./dev bench [--check] [--name NAME] [--batch N] [--rounds N] [--no-peers] [--kernels]
+"""Measures Lamina beside its peers in one run: ./dev bench [--check] [--network NAME] [--batch N] [--name NAME] [--all-peers] [--no-peers] [--kernels]
 
 Each program is a process of its own that prepares itself and then measures when its turn comes, round after round, so that a change of the
 machine's speed meets all of them alike. Times are microseconds per call: the smallest block of calls, and the median block. The arithmetic
 floor is measured in Lamina's C++ process: the operations of the step or forward pass at the rate of one core that does nothing but multiply and add.
-Writes perf/results/NAME.json. --check fails when a figure in promises.json is missed; --kernels runs Google Benchmark's list instead.
+Writes perf/results/NAME.json. --check measures every row of promises.json, prints what was reached beside what is promised, draws the README's
+plots beside the results, and fails when a row is missed; --kernels runs Google Benchmark's list instead.
 """
 import argparse
 import datetime
@@ -13,13 +14,21 @@ import platform
 import statistics
 import subprocess
 import sys
+import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PEERS = os.path.join(HERE, "peers")
 BENCH = os.path.join(ROOT, "build", "lamina_bench")
 VENV = os.path.join(ROOT, ".venv-peers")
-WHAT = ["step", "forward", "cached_call", "eager_op"]
+RESULTS = os.path.join(HERE, "results")
+sys.path.insert(0, PEERS)
+from worker import NETWORKS  # noqa: E402
+
+FASTEST = [("jax_worker.py", "list"), ("jax_worker.py", "stacked"), ("jax_worker.py", "steps"), ("tensorflow_worker.py", "graph"),
+           ("onnxruntime_worker.py", "forward")]
+# Slower than those in every network that was measured; part of the benchmark's own row, and of all with --all-peers.
+OTHERS = [("tensorflow_worker.py", "xla"), ("pytorch_worker.py", "eager"), ("pytorch_worker.py", "compile")]
 
 
 def peers_python():
@@ -28,7 +37,7 @@ def peers_python():
         wanted = f.read()
     stamp, python = os.path.join(VENV, "requirements.txt"), os.path.join(VENV, "bin", "python")
     if not (os.path.exists(stamp) and open(stamp).read() == wanted):
-        print("making .venv-peers with JAX and TensorFlow", file=sys.stderr)
+        print("making .venv-peers with JAX, TensorFlow, PyTorch and ONNX Runtime; this downloads some gigabytes", file=sys.stderr)
         subprocess.run(["/usr/bin/python3", "-m", "venv", "--clear", VENV], check=True)
         subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", os.path.join(PEERS, "requirements.txt")], check=True)
         with open(stamp, "w") as f:
@@ -36,27 +45,18 @@ def peers_python():
     return python
 
 
-def commands(batch, cores, with_peers):
-    """(command, environment) of each program to measure: every one with 1 thread and with 2."""
-    for threads in (1, 2)[:cores]:
-        environment = {"LAMINA_THREADS": str(threads)}
-        cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
-        yield ["taskset", "-c", cpus, BENCH, "--serve", str(batch)], environment
-        yield [sys.executable, os.path.join(PEERS, "lamina_worker.py"), str(threads), str(batch)], environment
-    if with_peers:
-        python = peers_python()
-        for script, forms in (("jax_worker.py", ("list", "stacked")), ("tensorflow_worker.py", ("graph", "xla"))):
-            for form in forms:
-                for threads in (1, 2)[:cores]:
-                    yield [python, os.path.join(PEERS, script), str(threads), str(batch), form], {"PYTHONPATH": ""}
-
-
 class Program:
-    def __init__(self, command, environment):
+    """One measured process. A peer that cannot start is reported and left out; Lamina's own must start."""
+
+    def __init__(self, command, environment, must):
+        self.command, self.must, self.means = command, must, {}
         self.process = subprocess.Popen(command, env={**os.environ, **environment}, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ready(self):
         self.about = self.read()
-        self.means = {}
-        print(f"  ready: {self.name}", file=sys.stderr)
+        if self.about:
+            print(f"  ready: {self.name}", file=sys.stderr)
+        return self.about is not None
 
     @property
     def name(self):
@@ -64,14 +64,23 @@ class Program:
 
     def read(self):
         line = self.process.stdout.readline()
-        if not line:
-            sys.exit(f"bench: {' '.join(map(str, self.process.args))} ended with status {self.process.wait()}; see its message above")
-        return json.loads(line)
+        if line:
+            return json.loads(line)
+        message = f"bench: {' '.join(map(str, self.command))} ended with status {self.process.wait()}; see its message above"
+        if self.must:
+            sys.exit(message)
+        print(message, file=sys.stderr)
+
+    def ask(self, request):
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def can(self, what):
+        return f"first_{what}_s" in self.about
 
     def measure(self, what, seconds):
-        self.process.stdin.write(json.dumps({"what": what, "seconds": seconds}) + "\n")
-        self.process.stdin.flush()
-        self.means.setdefault(what, []).extend(self.read()["microseconds"])
+        self.means.setdefault(what, []).extend(self.ask({"what": what, "seconds": seconds})["microseconds"])
 
     def close(self):
         self.process.stdin.close()
@@ -82,8 +91,7 @@ class Program:
 
 
 def machine():
-    model = platform.processor() or platform.machine()
-    flags = set()
+    model, flags = platform.machine(), set()
     with open("/proc/cpuinfo") as f:
         for line in f:
             key, _, value = line.partition(":")
@@ -92,98 +100,180 @@ def machine():
             if key.strip() == "flags":
                 flags = set(value.split())
     vectors = [name for name, flag in (("AVX-512", "avx512f"), ("AVX2", "avx2")) if flag in flags][:1]
-    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "vectors": vectors[0] if vectors else "none", "system": platform.platform(),
-            "load": os.getloadavg()[0]}
+    return {"cpu": model, "cores": len(os.sched_getaffinity(0)), "vectors": vectors[0] if vectors else "none", "system": platform.system(),
+            "python": platform.python_version(), "load": round(os.getloadavg()[0], 2)}
 
 
-def best(programs, start, what, which="min"):
-    """The best configuration of one framework."""
-    return min((p["microseconds"][what][which] for p in programs if p["name"].startswith(start) and what in p["microseconds"]), default=None)
+def commands(network, batch, cores, peers):
+    """(command, environment, must it start) of each program to measure: every one with 1 thread and with 2."""
+    for threads in (1, 2)[:cores]:
+        cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
+        here = [str(threads), network, str(batch)]
+        if network == "hundred":
+            yield ["taskset", "-c", cpus, BENCH, "--serve", str(batch)], {"LAMINA_THREADS": str(threads)}, True
+        for form in ("call", "steps"):
+            yield [sys.executable, os.path.join(PEERS, "lamina_worker.py"), *here, form], {}, form == "call"
+        for script, form in peers:
+            yield [peers_python(), os.path.join(PEERS, script), *here, form], {"PYTHONPATH": ""}, False
+
+
+def measure_network(network, batch, peers, cores, rounds, seconds):
+    """Every program's times for one network and batch, taken turn by turn."""
+    print(f"{network}, batch {batch}", file=sys.stderr)
+    programs = []
+    for command in commands(network, batch, cores, peers):  # one after the other: compiling beside another would not be its own time
+        program = Program(*command)
+        if program.ready():
+            programs.append(program)
+    floors = [p for p in programs if p.about["name"] == "Lamina C++"]
+    for _ in range(rounds):
+        for what in ("step", "forward", "cached_call", "eager_op", "trace_and_compile", "loop_numbers", "loop_dense"):
+            for p in programs:
+                if p.can(what):
+                    p.measure(what, seconds)
+        for p in floors:
+            for what in ("step_floor", "forward_floor"):
+                p.measure(what, seconds / 2)
+    for p in programs:
+        p.close()
+    return [p.results() for p in programs]
+
+
+def best(programs, start, what, threads=None):
+    """(microseconds, name) of the fastest configuration whose name starts so."""
+    found = [(p["microseconds"][what]["min"], f"{p['name']}, {p['threads']} thread{'s' * (p['threads'] > 1)}") for p in programs
+             if p["name"].startswith(start) and what in p["microseconds"] and threads in (None, p["threads"])]
+    return min(found, default=(None, None))
 
 
 def figures(programs):
-    """What promises.json may name."""
+    """What promises.json may name: Lamina's best against each peer's best, and one thread against the floor."""
     out = {}
-    for what in WHAT:
-        for lamina in ("Lamina C++", "Lamina Python"):
-            key = f"{what}_{'cpp' if lamina.endswith('C++') else 'python'}"
-            out[f"{key}_us"] = ours = best(programs, lamina, what)
-            for peer in ("JAX", "TensorFlow"):
-                theirs = best(programs, peer, what)
-                if ours and theirs:
-                    out[f"{key}_times_{peer.lower()}"] = round(theirs / ours, 3)
-    for what in ("step", "forward"):
-        floor = best(programs, "Lamina C++", f"{what}_floor")
-        one = [p for p in programs if p["threads"] == 1]
+    peers = sorted({p["name"].split()[0] for p in programs} - {"Lamina"})
+    for what in ("step", "forward", "cached_call", "eager_op", "loop_numbers", "loop_dense"):
+        ours, how = best(programs, "Lamina", what)
+        if what in ("cached_call", "eager_op"):
+            ours, how = best([p for p in programs if p["name"] != "Lamina C++"], "Lamina", what)  # the promise is made to Python
+        if ours is None:
+            continue
+        out[f"{what}_us"], out[f"{what}_by"] = ours, how
+        theirs = {peer: best(programs, peer, what)[0] for peer in peers}
+        theirs = {peer: t for peer, t in theirs.items() if t}
+        for peer, t in theirs.items():
+            out[f"{what}_times_{peer.lower()}"] = round(t / ours, 2)
+        if theirs:
+            out[f"{what}_fastest_peer_us"], out[f"{what}_fastest_peer"] = min(best(programs, peer, what) for peer in theirs)
+            out[f"{what}_times_fastest"] = round(min(theirs.values()) / ours, 2)
+        floor = best(programs, "Lamina C++", f"{what}_floor")[0]
         if floor:
             out[f"{what}_floor_us"] = floor
-            out[f"{what}_over_floor_1_thread"] = round(best(one, "Lamina C++", what) / floor, 3)
-            out[f"{what}_over_floor_best"] = round(best(programs, "Lamina C++", what) / floor, 3)
-    return {k: v for k, v in out.items() if v is not None}
+            out[f"{what}_over_floor"] = round(best(programs, "Lamina", what, threads=1)[0] / floor, 3)
+    if "loop_dense_us" in out:
+        out["loop_dense_ms"] = round(out["loop_dense_us"] / 1000, 3)
+    compiled = best(programs, "Lamina", "trace_and_compile")[0]
+    if compiled:
+        out["trace_and_compile_ms"] = round(compiled / 1000, 2)
+    return out
+
+
+def process_figures(quick):
+    """Import time over bare Python, and the memory of a process that trains the benchmark for 100,000 steps (10,000 when quick)."""
+    def seconds(code):
+        times = []
+        for _ in range(15):
+            start = time.perf_counter()
+            printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True).stdout
+            times.append(time.perf_counter() - start)
+        if printed:
+            sys.exit(f"bench: {code} printed {printed!r}")
+        return min(times)
+
+    out = {"import_s": round(seconds("import lamina") - seconds("pass"), 4)}
+    cores = len(os.sched_getaffinity(0))
+    trainer = Program([sys.executable, os.path.join(PEERS, "lamina_worker.py"), str(min(2, cores)), "hundred", "20", "call"], {}, True)
+    trainer.ready()
+    trainer.measure("step", 1.0)
+    before, steps = trainer.ask({"what": "resident_mb"})["value"], 0
+    while steps < (10_000 if quick else 100_000):
+        means = trainer.ask({"what": "step", "seconds": 5})["microseconds"]
+        steps += int(5e6 / statistics.mean(means))
+    after = trainer.ask({"what": "resident_mb"})["value"]
+    trainer.close()
+    return {**out, "resident_mb": after, "resident_growth_mb": round(after - before, 2), "resident_steps": steps}
 
 
 def table(programs):
-    rows = [["microseconds per call: min (median)", *WHAT, "import s", "first step s"]]
+    whats = [w for w in ("step", "forward", "cached_call", "eager_op", "loop_numbers", "loop_dense") if any(w in p["microseconds"] for p in programs)]
+    rows = [["microseconds per call: min (median)", *whats, "import s", "first step s"]]
     for p in programs:
-        name = f"{p['name']}, {p['threads']} thread{'s' * (p['threads'] > 1)}"
-        cells = [f"{m['min']:.1f} ({m['median']:.1f})" if (m := p["microseconds"].get(what)) else "-" for what in WHAT]
-        rows.append([name, *cells, p.get("import_s", "-"), f"{p['first_step_s']:.2f}"])
+        cells = [f"{m['min']:.1f} ({m['median']:.1f})" if (m := p["microseconds"].get(what)) else "-" for what in whats]
+        first = p.get("first_step_s")
+        rows.append([f"{p['name']}, {p['threads']} thread{'s' * (p['threads'] > 1)}", *cells, p.get("import_s", "-"), "-" if first is None else f"{first:.2f}"])
     widths = [max(len(str(r[i])) for r in rows) for i in range(len(rows[0]))]
     return "\n".join("  ".join(str(c).ljust(w) if i == 0 else str(c).rjust(w) for i, (c, w) in enumerate(zip(r, widths))) for r in rows)
 
 
-def check(found):
-    with open(os.path.join(HERE, "promises.json")) as f:
-        promises = json.load(f)
+def check(promises, found):
+    """Prints every row with what was reached; how many were missed."""
     missed = 0
-    for name, (relation, bound) in promises.items():
-        value = found.get(name)
+    print(f"{'what':66} {'promised':>14} {'reached':>9}")
+    for row in promises:
+        relation = "at least" if "at least" in row else "at most"
+        bound, value = row[relation], found.get(row["run"], {}).get(row["figure"])
         kept = value is not None and (value >= bound if relation == "at least" else value <= bound)
-        print(f"{'kept  ' if kept else 'MISSED'} {name}: {value}, promised {relation} {bound}")
+        print(f"{row['what']:66} {relation:>9} {bound:>4} {'-' if value is None else value:>9}  {'kept' if kept else 'MISSED'}")
         missed += not kept
     return missed
 
 
 def main():
-    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    options.add_argument("--check", action="store_true", help="fail when a figure in promises.json is missed")
-    options.add_argument("--name", default=None, help="of the file in perf/results; default: latest, which git ignores")
-    options.add_argument("--batch", type=int, default=20)
-    options.add_argument("--rounds", type=int, default=6)
-    options.add_argument("--seconds", type=float, default=0.25, help="per turn")
-    options.add_argument("--no-peers", action="store_true", help="Lamina alone")
-    options.add_argument("--kernels", action="store_true", help="run Google Benchmark's list of single things instead")
-    options = options.parse_args()
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true", help="measure every row of promises.json; fail when one is missed")
+    parser.add_argument("--network", choices=NETWORKS, default="hundred")
+    parser.add_argument("--batch", type=int, default=20)
+    parser.add_argument("--name", default="latest", help="of the file in perf/results; default: latest, which git ignores")
+    parser.add_argument("--rounds", type=int, default=6)
+    parser.add_argument("--seconds", type=float, default=0.25, help="per turn")
+    parser.add_argument("--no-peers", action="store_true", help="Lamina alone")
+    parser.add_argument("--all-peers", action="store_true", help="the slower forms of the peers too, in every row")
+    parser.add_argument("--quick", action="store_true", help="with --check: 10,000 steps instead of 100,000 where memory is measured")
+    parser.add_argument("--kernels", action="store_true", help="run Google Benchmark's list of single things instead")
+    options = parser.parse_args()
     if options.kernels:
         sys.exit(subprocess.run([BENCH]).returncode)
 
     here = machine()
-    print(f"{here['cpu']}, {here['cores']} cores, {here['vectors']}, load {here['load']:.1f} at the start; batch {options.batch}", file=sys.stderr)
-    programs = [Program(*c) for c in commands(options.batch, here["cores"], not options.no_peers)]
-    for _ in range(options.rounds):
-        for what in WHAT:
-            for p in programs:
-                p.measure(what, options.seconds)
-        for p in programs:
-            if p.about["name"] == "Lamina C++":
-                for what in ("step_floor", "forward_floor"):
-                    p.measure(what, options.seconds / 2)
-    for p in programs:
-        p.close()
-    results = [p.results() for p in programs]
-    found = figures(results)
-    print(table(results))
-    print()
-    for name, value in found.items():
-        print(f"{name:40} {value}")
-    folder = os.path.join(HERE, "results")
-    os.makedirs(folder, exist_ok=True)
-    with open(os.path.join(folder, f"{options.name or 'latest'}.json"), "w") as f:
+    print(f"{here['cpu']}, {here['cores']} cores, {here['vectors']}, load {here['load']} at the start", file=sys.stderr)
+    with open(os.path.join(HERE, "promises.json")) as f:
+        promises = json.load(f)["rows"]
+    if options.check:
+        wanted = list(dict.fromkeys(row["run"] for row in promises if row["run"] != "process"))
+    else:
+        wanted = [f"{options.network}/{options.batch}"]
+    found, runs = {}, {}
+    for run in wanted:
+        network, batch = run.split("/")
+        peers = [] if options.no_peers else FASTEST + OTHERS * (options.all_peers or run == "hundred/20")
+        runs[run] = measure_network(network, int(batch), peers, here["cores"], options.rounds, options.seconds)
+        found[run] = figures(runs[run])
+        print(table(runs[run]), "\n", flush=True)
+    if options.check:
+        found["process"] = process_figures(options.quick)
+
+    os.makedirs(RESULTS, exist_ok=True)
+    with open(os.path.join(RESULTS, f"{options.name}.json"), "w") as f:
         date = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d")
-        json.dump({"machine": here, "date": date, "batch": options.batch, "rounds": options.rounds, "figures": found, "programs": results}, f, indent=1)
+        json.dump({"machine": here, "date": date, "rounds": options.rounds, "figures": found, "programs": runs}, f, indent=1)
         f.write("\n")
-    if options.check and check(found):
-        sys.exit(1)
+    for run, values in found.items():
+        for name, value in values.items():
+            print(f"{run:14} {name:36} {value}")
+    if options.check:
+        import plots
+        print("plots:", *plots.draw(os.path.join(RESULTS, f"{options.name}.json")))
+        print()
+        if check(promises, found):
+            sys.exit(1)
 
 
 if __name__ == "__main__":

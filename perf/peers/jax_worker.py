@@ -1,35 +1,41 @@
-"""JAX: jit of one training step with the parameters donated, and of the forward pass. usage: jax_worker.py THREADS BATCH FORM
+"""JAX: jit of one training step with the parameters donated, and of the forward pass. usage: jax_worker.py THREADS NETWORK BATCH FORM
 
-FORM "list": 202 arrays, one jitted expression. "stacked": the hidden layers' weights in one array, walked with lax.scan.
+FORM "list": an array per parameter, one jitted expression. "stacked": the equal hidden layers' weights in one array, walked with lax.scan.
+"steps": as "list", and 16 steps on 16 batches in one call with lax.scan. Copies of a network are mapped with vmap.
 """
-import sys
 import worker
 
-threads, size, form = int(sys.argv[1]), int(sys.argv[2]), sys.argv[3]
-worker.pin(threads)
+options = worker.arguments(["list", "stacked", "steps"])
+network = worker.NETWORKS[options.network]
+worker.pin(options.threads)
 with worker.importing() as imported:
     import jax
     import jax.numpy as jnp
 
-layers = [(jnp.asarray(w), jnp.asarray(b)) for w, b in worker.looks_linear_weights()]
-if form == "stacked":
+STEPS = 16
+activation = {"relu": jax.nn.relu, "tanh": jnp.tanh, "gelu": lambda x: jax.nn.gelu(x, approximate=False)}[network.activation]
+pairs = worker.start_weights(network)
+layers = [(jnp.asarray(w), jnp.asarray(b)) for w, b in pairs]
+if options.form == "stacked":
     hidden = (jnp.stack([w for w, _ in layers[1:-1]]), jnp.stack([b for _, b in layers[1:-1]]))
     layers = [layers[0], hidden, layers[-1]]
+if network.copies > 1:
+    layers = jax.tree.map(lambda p: jnp.stack([p] * network.copies), layers)
 
 
 def logits_of(layers, x, key=None):
     h = x.reshape(x.shape[0], -1)
-    if form == "stacked":
+    if options.form == "stacked":
         first, hidden, last = layers
-        h = jax.nn.relu(h @ first[0] + first[1])
-        h, _ = jax.lax.scan(lambda h, layer: (jax.nn.relu(h @ layer[0] + layer[1]), None), h, hidden)
+        h = activation(h @ first[0] + first[1])
+        h, _ = jax.lax.scan(lambda h, layer: (activation(h @ layer[0] + layer[1]), None), h, hidden)
     else:
         *others, last = layers
         for w, b in others:
-            h = jax.nn.relu(h @ w + b)
-    if key is not None:
-        kept = jax.random.bernoulli(key, 1 - worker.RATE, h.shape)
-        h = jnp.where(kept, h / (1 - worker.RATE), 0)
+            h = activation(h @ w + b)
+    if key is not None and network.rate:
+        kept = jax.random.bernoulli(key, 1 - network.rate, h.shape)
+        h = jnp.where(kept, h / (1 - network.rate), 0)
     return h @ last[0] + last[1]
 
 
@@ -38,42 +44,65 @@ def loss_of(layers, x, y, key):
     return -jnp.mean(jnp.take_along_axis(log_p, y[:, None], axis=1))
 
 
-def step(layers, key, x, y):
+def update(p, g, m, v, t):
+    if network.optimizer == "sgd":
+        return p - network.learning_rate * g, m, v
+    m, v = worker.BETA1 * m + (1 - worker.BETA1) * g, worker.BETA2 * v + (1 - worker.BETA2) * g * g
+    rate = network.learning_rate * jnp.sqrt(1 - worker.BETA2 ** t) / (1 - worker.BETA1 ** t)
+    return p - rate * m / (jnp.sqrt(v) + worker.EPSILON), m, v
+
+
+def one_step(state, x, y):
+    layers, m, v, t, key = state
     key, draw = jax.random.split(key)
-    loss, gradients = jax.value_and_grad(loss_of)(layers, x, y, draw)
-    return jax.tree.map(lambda p, g: p - worker.LEARNING_RATE * g, layers, gradients), key, loss
+    of = jax.value_and_grad(loss_of)
+    if network.copies > 1:
+        of = jax.vmap(of, (0, None, None, None))
+    loss, gradients = of(layers, x, y, draw)
+    leaves, tree = jax.tree.flatten(layers)
+    new = [update(p, g, a, b, t) for p, g, a, b in zip(leaves, *(jax.tree.flatten(s)[0] for s in (gradients, m, v)))]
+    return tuple(jax.tree.unflatten(tree, list(part)) for part in zip(*new)) + (t + 1, key), loss
 
 
-step = jax.jit(step, donate_argnums=(0, 1))
-forward = jax.jit(lambda x: logits_of(weights, x))  # the weights become constants, which is the fastest way to run it
+step = jax.jit(one_step, donate_argnums=(0,))
+many = jax.jit(lambda state, xs, ys: jax.lax.scan(lambda s, xy: one_step(s, *xy), state, (xs, ys)), donate_argnums=(0,))
 weights = jax.tree.map(jnp.array, layers)
-x, y = (jnp.asarray(a) for a in worker.batch(size))
-state = [layers, jax.random.key(0, impl="unsafe_rbg")]
+predict = logits_of if network.copies == 1 else jax.vmap(logits_of, (0, None))
+forward = jax.jit(lambda x: predict(weights, x))  # the weights become constants, which is the fastest way to run it
+x, y = (jnp.asarray(a) for a in worker.batch(network, options.batch))
+xs, ys = (jnp.stack([a] * STEPS) for a in (x, y))
+zeros = lambda: jax.tree.map(jnp.zeros_like, layers) if network.optimizer == "adam" else jax.tree.map(lambda _: jnp.zeros(()), layers)
+state = [(layers, zeros(), zeros(), jnp.float32(1), jax.random.key(0, impl="unsafe_rbg"))]
 
 
 def steps(n):
+    if options.form == "steps":
+        calls = -(-n // STEPS)
+        for _ in range(calls):
+            state[0], loss = many(state[0], xs, ys)
+        loss.block_until_ready()
+        return calls * STEPS
     for _ in range(n):
-        state[0], state[1], loss = step(state[0], state[1], x, y)
+        state[0], loss = step(state[0], x, y)
     loss.block_until_ready()
 
 
-def forwards(n):
-    for _ in range(n):
-        forward(x).block_until_ready()
+def repeat(call):
+    def run(n):
+        for _ in range(n):
+            call().block_until_ready()
+    return run
 
 
 plus_one, small = jax.jit(lambda v: v + 1), jnp.ones(4)
-
-
-def cached_calls(n):
-    for _ in range(n):
-        plus_one(small).block_until_ready()
-
-
-def eager_ops(n):
-    for _ in range(n):
-        (small + small).block_until_ready()
-
-
-worker.serve({"name": f"JAX {jax.__version__} jit, {form}", "threads": threads, "batch": size, "donation": True, **imported},
-             {"step": steps, "forward": forwards, "cached_call": cached_calls, "eager_op": eager_ops})
+numbers, (rows, matrix) = jnp.ones(64), worker.loop_weights()
+rows, matrix = jnp.asarray(rows), jnp.asarray(matrix)
+loop_numbers = jax.jit(lambda v: jax.lax.fori_loop(0, worker.LOOP, lambda _, u: u * 0.999 + 1, v))
+loop_dense = jax.jit(lambda v: jax.lax.fori_loop(0, worker.LOOP, lambda _, u: jax.nn.relu(u @ matrix), v))
+works = {"step": steps, "forward": repeat(lambda: forward(x))}
+if options.form == "list" and options.network == "hundred":
+    works |= {"cached_call": repeat(lambda: plus_one(small)), "eager_op": repeat(lambda: small + small),
+              "loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_dense": repeat(lambda: loop_dense(rows))}
+if options.form == "steps":
+    del works["forward"]  # the same as with "list"
+worker.serve({"name": f"JAX {jax.__version__} jit, {options.form}", "threads": options.threads, "batch": options.batch, "donation": True, **imported}, works)

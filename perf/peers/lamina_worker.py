@@ -1,47 +1,60 @@
-"""Lamina from Python: lm.function of one training step and of the forward pass. usage: lamina_worker.py THREADS BATCH"""
+"""Lamina from Python: lm.function of one training step and of the forward pass. usage: lamina_worker.py THREADS NETWORK BATCH FORM
+
+FORM "call": one call a step. "steps": 16 steps on 16 batches in one call, with lm.scan. Copies of a network are mapped with lm.vmap.
+"""
 import os
-import sys
+import time
 import worker
 
-threads, size = int(sys.argv[1]), int(sys.argv[2])
-worker.pin(threads)
-os.environ["LAMINA_THREADS"] = str(threads)
+options = worker.arguments(["call", "steps"])
+network = worker.NETWORKS[options.network]
+worker.pin(options.threads)
+os.environ["LAMINA_THREADS"] = str(options.threads)
+start = time.perf_counter()
 with worker.importing() as imported:
     import lamina as lm
 
+STEPS = 16
+x, y = (lm.constant(a) for a in worker.batch(network, options.batch))
+loss = lm.losses.SparseCrossEntropy(from_logits=True)
 
-class HundredLayers(lm.nn.Model):
+
+class Layers(lm.nn.Model):
     def __init__(self):
         super().__init__()
         self.flat = lm.nn.Flatten()
-        self.hidden = [lm.nn.Dense(worker.WIDTH, activation="relu") for _ in range(worker.LAYERS)]
-        self.drop = lm.nn.Dropout(worker.RATE)
+        self.hidden = [lm.nn.Dense(n, activation=network.activation) for n in network.widths]
+        self.drop = lm.nn.Dropout(network.rate)
         self.head = lm.nn.Dense(worker.CLASSES)
 
     def call(self, x):
         h = self.flat(x)
         for layer in self.hidden:
             h = layer(h)
-        return self.head(self.drop(h))
+        return self.head(self.drop(h) if network.rate else h)
 
 
-x, y = (lm.constant(a) for a in worker.batch(size))
-net, sgd = HundredLayers(), lm.optim.SGD(worker.LEARNING_RATE)
-net(x)
-net.set_weights([a for layer in worker.looks_linear_weights() for a in layer])
-loss = lm.losses.SparseCrossEntropy(from_logits=True)
+def training(net):
+    optimizer = lm.optim.SGD(network.learning_rate) if network.optimizer == "sgd" else lm.optim.Adam(network.learning_rate)
+
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            cost = loss(y, net(x, training=True))
+        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return cost
+    return step
 
 
-@lm.function
-def step(x, y):
-    with lm.GradientTape() as tape:
-        cost = loss(y, net(x, training=True))
-    sgd.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-    return cost
+if network.copies > 1:
+    net = lm.nn.stack(Layers, network.copies, seeds=range(network.copies), input_shape=network.inputs)
+    one_step, predict = lm.vmap(training(net), in_axes=None), lm.vmap(net, in_axes=None)
+else:
+    net = Layers()
+    net(x)
+    net.set_weights([a for layer in worker.start_weights(network) for a in layer])
+    one_step, predict = training(net), lambda x: net(x)
 
-
-forward = lm.function(lambda x: net(x))
-plus_one, small = lm.function(lambda v: v + 1), lm.ones([4])
+step, forward = lm.function(one_step), lm.function(predict)
 
 
 def repeat(call):
@@ -52,6 +65,27 @@ def repeat(call):
     return run
 
 
-worker.serve({"name": "Lamina Python", "threads": threads, "batch": size, **imported},
-             {"step": repeat(lambda: step(x, y)), "forward": repeat(lambda: forward(x)), "cached_call": repeat(lambda: plus_one(small)),
-              "eager_op": repeat(lambda: small + small)})
+if options.form == "steps":
+    xs, ys = (lm.stack([a] * STEPS) for a in (x, y))
+    many = lm.function(lambda xs, ys: lm.scan(lambda carry, xy: (carry, one_step(*xy)), (), (xs, ys))[1])
+
+    def steps(n):
+        calls = -(-n // STEPS)
+        for _ in range(calls):
+            many(xs, ys)
+        lm.synchronize()
+        return calls * STEPS
+
+    works = {"step": steps}
+else:
+    works = {"step": repeat(lambda: step(x, y)), "forward": repeat(lambda: forward(x))}
+if options.form == "call" and options.network == "hundred":
+    plus_one, small = lm.function(lambda v: v + 1), lm.ones([4])
+    works |= {"cached_call": repeat(lambda: plus_one(small)), "eager_op": repeat(lambda: small + small)}
+    works["trace_and_compile"] = repeat(lambda: lm.function(one_step)(x, y))
+    if hasattr(lm, "fori_loop"):
+        numbers, (rows, matrix) = lm.ones([64]), (lm.constant(a) for a in worker.loop_weights())
+        loop_numbers = lm.function(lambda v: lm.fori_loop(0, worker.LOOP, lambda _, u: u * 0.999 + 1, v))
+        loop_dense = lm.function(lambda v: lm.fori_loop(0, worker.LOOP, lambda _, u: lm.relu(u @ matrix), v))
+        works |= {"loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_dense": repeat(lambda: loop_dense(rows))}
+worker.serve({"name": f"Lamina {lm.__version__} {options.form}", "threads": options.threads, "batch": options.batch, **imported}, works)

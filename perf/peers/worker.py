@@ -1,15 +1,65 @@
-"""What every measured program has in common: it prepares itself, says so, and then measures on request.
+"""What every measured program has in common: the networks, and how it prepares itself, says so, and measures on request.
 
 One line of JSON in ({"what": "step", "seconds": 0.3}), one line out ({"what": "step", "microseconds": [...]}, one mean per block of calls).
 Requests come in turns from ../bench.py, so that a change of the machine's speed meets all programs alike.
 """
+import argparse
 import contextlib
+import dataclasses
 import json
 import os
 import sys
 import time
 
-LAYERS, WIDTH, CLASSES, PIXELS, RATE, LEARNING_RATE = 100, 64, 10, 784, 0.2, 0.003
+CLASSES = 10
+LOOP = 1000  # iterations of a measured loop
+BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7  # of Adam
+
+
+@dataclasses.dataclass(frozen=True)
+class Network:
+    """Dense layers: inputs -> widths[0] -> ... -> CLASSES, with dropout before the last when rate > 0."""
+    inputs: tuple
+    widths: tuple
+    activation: str = "relu"
+    rate: float = 0.0
+    optimizer: str = "sgd"
+    learning_rate: float = 0.003
+    copies: int = 1  # trained side by side on one batch: vmap
+
+    @property
+    def layers(self):
+        """(inputs, outputs) of every dense layer."""
+        first = 1
+        for n in self.inputs:
+            first *= n
+        sizes = (first, *self.widths, CLASSES)
+        return list(zip(sizes, sizes[1:]))
+
+    def flops(self, batch):
+        """Multiplications and additions of a forward pass and of a step, which has no gradient of the first layer's input; the update is left out."""
+        products = [2.0 * batch * k * n * self.copies for k, n in self.layers]
+        return {"forward": sum(products), "step": 3 * sum(products) - products[0]}
+
+
+NETWORKS = {
+    "hundred": Network((28, 28), (64,) * 100, rate=0.2),
+    "tanh60": Network((48,), (48,) * 60, "tanh"),
+    "gelu30": Network((128,), (128,) * 30, "gelu"),
+    "adam200": Network((32,), (32,) * 200, optimizer="adam", learning_rate=1e-4),
+    "uneven": Network((50,), tuple(20 + 37 * i % 181 for i in range(40))),
+    "ensemble": Network((64,), (64,) * 5, copies=16),
+}
+
+
+def arguments(forms):
+    """What a worker is called with: THREADS NETWORK BATCH [FORM]."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("threads", type=int)
+    parser.add_argument("network", choices=NETWORKS)
+    parser.add_argument("batch", type=int)
+    parser.add_argument("form", nargs="?", choices=forms, default=forms[0])
+    return parser.parse_args()
 
 
 def pin(threads):
@@ -26,8 +76,8 @@ def importing():
     took["import_s"] = round(time.perf_counter() - start, 3)
 
 
-def looks_linear_weights(seed=0):
-    """(weight, bias) pairs of the benchmark network: mirrored orthogonal, so that activations neither vanish nor grow."""
+def start_weights(network, seed=0):
+    """(weight, bias) pairs. Relu networks: mirrored orthogonal ("looks linear"), so that activations neither vanish nor grow; else orthogonal."""
     import numpy as np
     draw = np.random.default_rng(seed)
 
@@ -36,39 +86,62 @@ def looks_linear_weights(seed=0):
         q = q * np.sign(np.diag(r))
         return q if rows >= columns else q.T
 
-    weights = []
-    for layer in range(LAYERS):
-        q = orthogonal(PIXELS if layer == 0 else WIDTH // 2, WIDTH // 2)
-        weights.append(np.hstack([q, -q]) if layer == 0 else np.block([[q, -q], [-q, q]]))
-    weights.append(orthogonal(WIDTH, CLASSES))
+    weights, sizes = [], network.layers
+    for layer, (rows, columns) in enumerate(sizes):
+        mirrored = network.activation == "relu" and columns % 2 == 0 and (layer == 0 or rows % 2 == 0) and layer < len(sizes) - 1
+        if not mirrored:
+            weights.append(orthogonal(rows, columns))
+        elif layer == 0:
+            q = orthogonal(rows, columns // 2)
+            weights.append(np.hstack([q, -q]))
+        else:
+            q = orthogonal(rows // 2, columns // 2)
+            weights.append(np.block([[q, -q], [-q, q]]))
     return [(w.astype("float32"), np.zeros(w.shape[1], "float32")) for w in weights]
 
 
-def batch(size, seed=1):
-    """Images [size, 28, 28] in 0..1 and labels [size]."""
+def batch(network, size, seed=1):
+    """Inputs [size, ...] in 0..1 and labels [size]."""
     import numpy as np
     draw = np.random.default_rng(seed)
-    return draw.random((size, 28, 28), "float32"), draw.integers(0, CLASSES, size).astype("int32")
+    return draw.random((size, *network.inputs), "float32"), draw.integers(0, CLASSES, size).astype("int32")
+
+
+def loop_weights():
+    """x [20, 64] and w [64, 64] of the loop `x = relu(x @ w)`, which keeps its size."""
+    import numpy as np
+    draw = np.random.default_rng(2)
+    q, _ = np.linalg.qr(draw.standard_normal((32, 32)))
+    return draw.random((20, 64), "float32"), np.block([[q, -q], [-q, q]]).astype("float32")
+
+
+def resident_mb():
+    """Memory of this process in RAM now, in megabytes."""
+    with open("/proc/self/statm") as f:
+        return round(int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
 
 
 def serve(about, work):
-    """`work` maps a name to a function of n that makes n calls and returns when their results are there."""
+    """`work` maps a name to a function of n that makes n calls, or more and returns how many, and comes back when their results are there."""
     calls = {}
     for name, run in work.items():
         start = time.perf_counter()
         run(1)
         about[f"first_{name}_s"] = round(time.perf_counter() - start, 3)
-        run(10)
+        run(2)
         start = time.perf_counter()
-        run(10)
-        calls[name] = max(1, int(0.005 * 10 / (time.perf_counter() - start)))
+        done = run(10) or 10
+        calls[name] = max(1, int(0.005 * done / (time.perf_counter() - start)))
     print(json.dumps(about), flush=True)
     for line in sys.stdin:
         request = json.loads(line)
+        if request["what"] == "resident_mb":
+            print(json.dumps({"what": "resident_mb", "value": resident_mb()}), flush=True)
+            continue
         run, n, means = work[request["what"]], calls[request["what"]], []
         end = time.perf_counter() + request["seconds"]
         while time.perf_counter() < end:
             start = time.perf_counter()
-            run(n)
-            means.append((time.perf_counter() - start) / n * 1e6)
+            done = run(n) or n
+            means.append((time.perf_counter() - start) / done * 1e6)
         print(json.dumps({"what": request["what"], "microseconds": means}), flush=True)

@@ -1,0 +1,81 @@
+"""PyTorch: a training step and a forward pass, eager or compiled. usage: pytorch_worker.py THREADS NETWORK BATCH FORM
+
+FORM "eager", with the optimizer's foreach form, or "compile": torch.compile of the whole forward pass with its loss; the optimizer's step is
+compiled too. Copies of a network are batched products, as torch.func.vmap makes them.
+"""
+import worker
+
+options = worker.arguments(["eager", "compile"])
+network = worker.NETWORKS[options.network]
+worker.pin(options.threads)
+with worker.importing() as imported:
+    import torch
+
+torch.set_num_threads(options.threads)
+torch.manual_seed(0)
+functions = torch.nn.functional
+activation = {"relu": torch.relu, "tanh": torch.tanh, "gelu": functions.gelu}[network.activation]
+many = network.copies > 1
+layers = [(torch.from_numpy(w), torch.from_numpy(b)) for w, b in worker.start_weights(network)]
+if many:
+    layers = [(torch.stack([w] * network.copies), torch.stack([b[None, :]] * network.copies)) for w, b in layers]
+layers = [(w.clone().requires_grad_(), b.clone().requires_grad_()) for w, b in layers]
+parameters = [p for layer in layers for p in layer]
+x, y = (torch.from_numpy(a) for a in worker.batch(network, options.batch))
+y = y.long()
+if network.optimizer == "sgd":
+    optimizer = torch.optim.SGD(parameters, lr=network.learning_rate, foreach=True)
+else:
+    optimizer = torch.optim.Adam(parameters, lr=network.learning_rate, betas=(worker.BETA1, worker.BETA2), eps=worker.EPSILON, foreach=True)
+
+
+def logits_of(x, training):
+    h = x.reshape(x.shape[0], -1)
+    if many:
+        h = h.expand(network.copies, *h.shape)
+    for w, b in layers[:-1]:
+        h = activation(h @ w + b) if many else activation(torch.addmm(b, h, w))
+    if training and network.rate:
+        h = functions.dropout(h, network.rate)
+    w, b = layers[-1]
+    return h @ w + b
+
+
+def loss_of(x, y):
+    logits = logits_of(x, True)
+    if many:
+        return functions.cross_entropy(logits.flatten(0, 1), y.repeat(network.copies)) * network.copies
+    return functions.cross_entropy(logits, y)
+
+
+forward = lambda x: logits_of(x, False)
+update = optimizer.step
+if options.form == "compile":
+    loss_of, forward, update = torch.compile(loss_of), torch.compile(forward), torch.compile(optimizer.step)
+
+
+def steps(n):
+    for _ in range(n):
+        optimizer.zero_grad(set_to_none=True)
+        loss = loss_of(x, y)
+        loss.backward()
+        update()
+    loss.item()
+
+
+def forwards(n):
+    with torch.inference_mode(options.form == "eager"), torch.no_grad():
+        for _ in range(n):
+            forward(x)
+
+
+works = {"step": steps, "forward": forwards}
+if options.network == "hundred" and options.form == "eager":
+    small = torch.ones(4)
+
+    def eager_ops(n):
+        for _ in range(n):
+            small + small
+
+    works["eager_op"] = eager_ops
+worker.serve({"name": f"PyTorch {torch.__version__} {options.form}", "threads": options.threads, "batch": options.batch, **imported}, works)
