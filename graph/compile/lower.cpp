@@ -154,6 +154,7 @@ class Lowering {
       places_[index(v)] = place;
       work.outputs.push_back(place);
     }
+    if (selected.scratch_bytes) work.outputs.push_back(new_place({DType::u8, {selected.scratch_bytes}}, selected.device));
     emit(std::move(work));
   }
 
@@ -310,7 +311,7 @@ class Lowering {
       if (whole && storage.kind == StorageKind::arena) {
         storage.kind = StorageKind::output;
         storage.index = int(o);
-      } else if (!whole || written) {
+      } else if (!whole || written || (options_.own_outputs && (storage.kind != StorageKind::output || storage.index != int(o)))) {
         Device device = out_.storage_devices[size_t(place.storage)];
         Place to{new_storage(StorageKind::output, int(o), byte_size(type), device), 0, contiguous_view(nullptr, type)};
         emit_copy(place, to, type, device, {});

@@ -1,5 +1,6 @@
 #include "graph/compile/select.h"
 
+#include "graph/compile/region.h"
 #include "runtime/core/config.h"
 
 namespace lamina::compile {
@@ -67,6 +68,11 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
       ir::SectionStep step;
       if (node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      if (ops::owns_programs(node)) {
+        RegionKernel programs = compile_regions(node, types, device, options);
+        selected.kernel = std::move(programs.kernel);
+        selected.scratch_bytes = programs.scratch_bytes;
+      }
       switch (device.kind) {
         case DeviceKind::cpu:
           if (node.op->cpu) selected.kernel = node.op->cpu(request);

@@ -11,6 +11,7 @@ struct Selected {
   Device device;
   Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing
   std::optional<ir::SectionStep> step;
+  int64_t scratch_bytes = 0;           // temporary memory that the kernel is given as one more result
 };
 struct Selection {
   ir::Graph graph;              // nodes that have no kernel replaced by their decompositions

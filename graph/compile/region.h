@@ -1,0 +1,15 @@
+// The regions of cond, while_loop, scan and with_length as Programs, and the kernel that runs them (runtime/exec/region.h).
+#pragma once
+#include "graph/compile/compile.h"
+#include "graph/ops/regions.h"
+
+namespace lamina::compile {
+
+struct RegionKernel {
+  Kernel kernel;
+  int64_t scratch_bytes = 0;  // what it needs as one more result
+};
+// `in` are concrete. The regions run where the node does.
+RegionKernel compile_regions(const ir::Node& node, std::span<const TensorType> in, Device device, const Options& options);
+
+}  // namespace lamina::compile
