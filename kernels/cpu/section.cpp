@@ -1,10 +1,12 @@
 // The interpreter of sections. Every thread walks the whole table and does its share of each step; barriers are where the plan put them.
-#include "kernels/section/table.h"
+#include "kernels/section/nested.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/dense.h"
@@ -133,7 +135,7 @@ class Section {
         break;
       case StepKind::copy: run_copy(s, thread, threads); break;
       case StepKind::loop:
-      case StepKind::branch:
+      case StepKind::branch: run_nested(s); break;
       case StepKind::print:
       case StepKind::check: internal_error(cat("a section step of the kind ", section::name(s.kind), " was run"));
     }
@@ -194,6 +196,9 @@ class Section {
     }
   }
 
+  struct Inner;
+  void run_nested(const Step& s);
+
   const KernelCall& call_;
   const Table& table_;
   const Tiles& tiles_;
@@ -204,6 +209,83 @@ class Section {
   size_t failed_step_ = 0;
 };
 
+struct NoBarrier final : ThreadPool::Barrier {
+  void wait() override {}
+};
+
+// The table of a loop's body, or of a branch, with addresses for its buffers.
+struct Section::Inner {
+  Inner(Stream& stream, const section::InnerProgram& program) : program(program), views(program.buffers.size()), operands(views.size()), call{stream, program.table.get(), {}, {}} {
+    for (size_t i = 0; i < views.size(); ++i) views[i] = program.buffers[i].view, operands[i] = &views[i];
+    call.in = operands;
+    section.emplace(call, *program.table);
+  }
+  void bind(char* const* addresses, int64_t slice) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      const section::InnerBuffer& b = program.buffers[i];
+      if (b.operand >= 0) move(i, addresses[b.operand] + b.offset + slice * b.slice);
+      if (b.slice) moving.push_back(i);
+    }
+  }
+  void advance(int64_t slices) {
+    for (size_t i : moving) move(i, section->data_[i] + slices * program.buffers[i].slice);
+  }
+  void move(size_t buffer, char* to) { views[buffer].data = section->data_[buffer] = to; }
+  void run() {
+    NoBarrier barrier;
+    section->run_all(0, 1, barrier);
+    section->rethrow();
+  }
+
+  const section::InnerProgram& program;
+  std::vector<View> views;
+  std::vector<const View*> operands;
+  KernelCall call;
+  std::optional<Section> section;
+  std::vector<size_t> moving;
+};
+
+// One thread runs all of it.
+void Section::run_nested(const Step& s) {
+  const section::Nested& nested = *static_cast<const section::TableWithLoops&>(table_).nested[size_t(s.code)];
+  std::vector<char*> at(size_t(s.ins + s.outs));
+  for (int i = 0; i < s.ins + s.outs; ++i) at[size_t(i)] = data_[size_t(table_.operands[size_t(i < s.ins ? s.first_in + i : s.first_out + i - s.ins)].buffer)];
+  char* const* results = at.data() + s.ins;
+  if (nested.kind == section::Nested::Kind::branch) {
+    Inner branch(call_.stream, nested.programs[*at[0] ? 0 : 1]);
+    branch.bind(at.data(), 0);
+    return branch.run();
+  }
+  const size_t carried = nested.carried_bytes.size();
+  for (size_t i = 0; i < carried; ++i) std::memcpy(results[i], at[i], size_t(nested.carried_bytes[i]));
+  if (nested.kind == section::Nested::Kind::while_loop) {
+    Inner condition(call_.stream, nested.programs[0]), body(call_.stream, nested.programs[1]);
+    condition.bind(at.data(), 0);
+    body.bind(at.data(), 0);
+    const char* go_on = at.back();
+    int64_t done = 0;
+    for (; done != nested.limit; ++done) {
+      condition.run();
+      if (!*go_on) break;
+      body.run();
+    }
+    *reinterpret_cast<int64_t*>(results[carried]) = done;
+    return;
+  }
+  int64_t count = nested.limit;
+  if (nested.count >= 0) count = std::clamp<int64_t>(*reinterpret_cast<const int64_t*>(at[size_t(nested.count)]), 0, nested.limit);
+  for (size_t i = 0; i < nested.stacked_bytes.size() && count < nested.limit; ++i)
+    std::memset(results[carried + i] + count * nested.stacked_bytes[i], 0, size_t((nested.limit - count) * nested.stacked_bytes[i]));
+  if (count == 0) return;
+  Inner body(call_.stream, nested.programs[0]);
+  body.bind(at.data(), nested.reverse ? count - 1 : 0);
+  for (int64_t done = 0;;) {
+    body.run();
+    if (++done == count) return;
+    body.advance(nested.reverse ? -1 : 1);
+  }
+}
+
 }  // namespace
 
 // An error of a step is thrown when all threads have come to the end: no step behind a barrier after it has run, so a label out of range
@@ -213,9 +295,7 @@ void run_section(const KernelCall& call) {
   Section section(call, table);
   const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kFlopsPerThread, 1024.0)));
   if (threads == 1) {
-    struct NoBarrier final : ThreadPool::Barrier {
-      void wait() override {}
-    } barrier;
+    NoBarrier barrier;
     section.run_all(0, 1, barrier);
   } else {
     ThreadPool::of(call.stream.device).run(threads, [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); }, &section);
