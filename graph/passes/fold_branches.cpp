@@ -59,7 +59,7 @@ void unroll(const Graph& g, int node, const Loop& loop, Rewriter& to) {
   }
   to.stand_at(node);
   for (size_t y = 0; y < ys.size(); ++y) {
-    const TensorType type = g[node].types[carried.size() + y];
+    const TensorType type = g[node].types[loop.carried.size() + y];
     Shape one = type.shape;
     if (length) one[0] = 1;
     for (Value& slice : ys[y]) slice = ops::reshape(to.to, slice, one);
