@@ -33,7 +33,7 @@ class Emitter {
     stream_on(options_.device);  // the first stream: it runs on the caller's thread
     for (size_t i = 0; i < in_.work.size();) {
       size_t end = section_end(i);
-      if (end > i + !options_.lone_sections) emit_section(i, end);
+      if (end > i + 1 || (end > i && (options_.lone_sections || in_.work[i].nested))) emit_section(i, end);
       else emit_single(in_.work[i]), end = i + 1;
       i = end;
     }

@@ -10,6 +10,7 @@
 
 #include "kernels/copy.h"
 #include "kernels/cpu/dense.h"
+#include "kernels/cpu/elementwise_calls.h"
 #include "kernels/cpu/section_update.h"
 #include "kernels/dropout.h"
 #include "kernels/reduce.h"
@@ -229,12 +230,48 @@ struct Section::Inner {
   }
   void advance(int64_t slices) {
     for (size_t i : moving) move(i, section->data_[i] + slices * program.buffers[i].slice);
+    for (ElementwiseCalls& calls : prepared) calls.advance(slices);
   }
   void move(size_t buffer, char* to) { views[buffer].data = section->data_[buffer] = to; }
   void run() {
-    NoBarrier barrier;
-    section->run_all(0, 1, barrier);
-    section->rethrow();
+    const std::vector<Step>& steps = program.table->steps;
+    size_t i = 0;
+    try {
+      for (; i < steps.size(); ++i) {
+        if (!calls_of.empty() && calls_of[i] >= 0) prepared[size_t(calls_of[i])].run();
+        else section->run_step(steps[i], 0, 1);
+      }
+    } catch (...) {
+      section->fail(i);
+      section->rethrow();
+    }
+  }
+  // Once it is clear that there are many iterations: what they have in common is found out now. Operands of the step from first to last - 1
+  // keep their values.
+  void prepare(int first, int last) {
+    const section::TableWithLoops& table = *program.table;
+    calls_of.assign(table.steps.size(), -1);
+    for (size_t i = 0; i < table.steps.size(); ++i) {
+      const Step& s = table.steps[i];
+      const int64_t n = int64_t(s.rows) * s.n;
+      if (s.kind != StepKind::elementwise || !ElementwiseCalls::fits(table.codes[size_t(s.code)], n)) continue;
+      bool flat = true;
+      auto take = [&](int from, int count) {
+        std::vector<CallOperand> out;
+        for (int k = from; k < from + count; ++k) {
+          const Operand& o = table.operands[size_t(k)];
+          const section::InnerBuffer& b = program.buffers[size_t(o.buffer)];
+          const bool full = o.broadcast == Broadcast::full || (o.broadcast == Broadcast::row && s.rows == 1) || (o.broadcast == Broadcast::column && s.n == 1);
+          flat = flat && (full || o.broadcast == Broadcast::scalar);
+          out.push_back({section->data_[size_t(o.buffer)], !full, b.operand < 0 || (b.operand >= first && b.operand < last && b.slice == 0), b.slice});
+        }
+        return out;
+      };
+      const std::vector<CallOperand> in = take(s.first_in, s.ins), out = take(s.first_out, s.outs);
+      if (!flat) continue;
+      calls_of[i] = int(prepared.size());
+      prepared.emplace_back(table.codes[size_t(s.code)], in, out, n);
+    }
   }
 
   const section::InnerProgram& program;
@@ -243,7 +280,10 @@ struct Section::Inner {
   KernelCall call;
   std::optional<Section> section;
   std::vector<size_t> moving;
+  std::vector<ElementwiseCalls> prepared;
+  std::vector<int> calls_of;  // per step: which of them, or -1
 };
+constexpr int64_t kManyIterations = 8;
 
 // One thread runs all of it.
 void Section::run_nested(const Step& s) {
@@ -265,6 +305,7 @@ void Section::run_nested(const Step& s) {
     const char* go_on = at.back();
     int64_t done = 0;
     for (; done != nested.limit; ++done) {
+      if (done == kManyIterations) condition.prepare(int(carried), s.ins), body.prepare(int(carried), s.ins);
       condition.run();
       if (!*go_on) break;
       body.run();
@@ -279,6 +320,7 @@ void Section::run_nested(const Step& s) {
   if (count == 0) return;
   Inner body(call_.stream, nested.programs[0]);
   body.bind(at.data(), nested.reverse ? count - 1 : 0);
+  if (count > kManyIterations) body.prepare(int(carried), s.ins);
   for (int64_t done = 0;;) {
     body.run();
     if (++done == count) return;
