@@ -128,7 +128,8 @@ class Differentiation {
     for (size_t i = 0; i < end - begin; ++i) results.push_back({number, int(i)});
     const std::vector<Value> cotangents(cotangents_.begin() + int64_t(begin), cotangents_.begin() + int64_t(end));
     static const ir::Attrs<ir::NoAttrs> none;
-    const std::vector<Value> flow = op.vjp({g_, attrs ? *attrs : none, inputs, results, cotangents, regions});
+    static const ir::RegionTransforms transforms{.gradient = region_gradient, .batch = nullptr};
+    const std::vector<Value> flow = op.vjp({g_, attrs ? *attrs : none, inputs, results, cotangents, regions, &transforms});
     if (flow.size() != inputs.size())
       internal_error(cat(op.name, ": its gradient gives ", flow.size(), " values for ", inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -150,5 +151,18 @@ class Differentiation {
 }  // namespace
 
 std::vector<Value> gradient(Graph& g, const GradientRequest& request) { return Differentiation(g, request).run(); }
+
+ir::GraphRef region_gradient(const Graph& region, std::span<const uint8_t> wanted) {
+  auto g = std::make_shared<Graph>(region);
+  std::vector<Value> targets, cotangents, sources;
+  for (Value v : region.outputs)
+    if (carries_gradient(region, v)) targets.push_back(v), cotangents.push_back(g->add_input(region.type(v)));
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i]) sources.push_back(region.inputs[i]);
+  g->outputs = targets.empty() ? std::vector<Value>(sources.size()) : gradient(*g, {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = {}});
+  for (size_t i = 0; i < sources.size(); ++i)
+    if (!g->outputs[i].valid()) g->outputs[i] = ops::full(*g, region.type(sources[i]), 0);
+  return g;
+}
 
 }  // namespace lamina::autodiff

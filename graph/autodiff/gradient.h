@@ -19,5 +19,7 @@ struct GradientRequest {
 // Appends nodes to g and returns one gradient per source; not valid where no path connects them. Throws type for targets that are not
 // floating point, invalid_argument naming the op and the user's line for an op on the path that has no gradient.
 LAMINA_API std::vector<ir::Value> gradient(ir::Graph& g, const GradientRequest& request);
+// What RegionTransforms::gradient promises (graph/ir/op.h).
+LAMINA_API ir::GraphRef region_gradient(const ir::Graph& region, std::span<const uint8_t> wanted);
 
 }  // namespace lamina::autodiff

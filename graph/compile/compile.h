@@ -14,6 +14,8 @@ struct Options {
   std::vector<Device> variable_devices;  // where variables live; empty: `device`
   bool sections = true;                  // group small nodes into sections
   int threads = 0;                       // of a CPU device; 0: config::threads()
+  bool lone_sections = false;            // also of one step
+  bool own_outputs = false;              // every output gets a storage of its own, also one that is an input or a variable
 };
 // g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op that has no kernel there.
 LAMINA_API std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options);

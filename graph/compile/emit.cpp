@@ -33,7 +33,7 @@ class Emitter {
     stream_on(options_.device);  // the first stream: it runs on the caller's thread
     for (size_t i = 0; i < in_.work.size();) {
       size_t end = section_end(i);
-      if (end > i + 1) emit_section(i, end);
+      if (end > i + 1 || (end > i && (options_.lone_sections || in_.work[i].nested))) emit_section(i, end);
       else emit_single(in_.work[i]), end = i + 1;
       i = end;
     }
@@ -84,7 +84,7 @@ class Emitter {
   }
 
   void emit_section(size_t begin, size_t end) {
-    auto table = std::make_shared<section::Table>();
+    auto table = std::make_shared<section::TableWithLoops>();
     table->threads = threads_;
     // The instruction's operands: slots that are only read, then slots that are written.
     std::map<int, bool> written;
@@ -111,7 +111,12 @@ class Emitter {
         table->operands.push_back(operand);
       }
       int32_t codes = int32_t(table->codes.size());
-      if (step.code >= 0) step.code += codes;
+      if (work.nested) {
+        step.code = int32_t(table->nested.size());
+        table->nested.push_back(work.nested);
+      } else if (step.code >= 0) {
+        step.code += codes;
+      }
       if (step.code2 >= 0) step.code2 += codes;
       table->codes.insert(table->codes.end(), work.step->codes.begin(), work.step->codes.end());
       table->flops += work.step->flops;
@@ -127,6 +132,8 @@ class Emitter {
     Device device = in_.work[begin].device;
     out.name = cat("section of ", end - begin, " steps");
     out.detail = section::print(*table);
+    for (size_t n = 0; n < table->nested.size(); ++n)
+      for (const section::InnerProgram& inner : table->nested[n]->programs) out.detail += cat("inside of code ", n, ":\n", section::print(*inner.table));
     out.stream = stream_on(device);
     out.section_steps = int(end - begin);
     out.kernel = {.run = device.kind == DeviceKind::cpu ? kernels::cpu::run_section : in_.work[begin].kernel.run, .args = std::move(table)};

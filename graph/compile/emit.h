@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "graph/compile/compile.h"
+#include "kernels/section/nested.h"
 
 namespace lamina::compile {
 
@@ -22,6 +23,7 @@ struct Work {
   Device device;
   Kernel kernel;                         // empty: a copy from another device
   const ir::SectionStep* step = nullptr;  // null: cannot be a step of a section
+  std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
   std::vector<Place> inputs, outputs;
   SourceLine line;
 };

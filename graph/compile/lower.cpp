@@ -145,7 +145,7 @@ class Lowering {
       else places_[index(self)] = input(self);
       return;
     }
-    Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .inputs = {}, .outputs = {}, .line = n.line};
+    Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .nested = selected.nested, .inputs = {}, .outputs = {}, .line = n.line};
     for (Value v : n.inputs) work.inputs.push_back(ready(v, selected.device, n.op->strided && !work.step));
     for (size_t r = 0; r < n.types.size(); ++r) {
       Value v{node, int(r)};
@@ -154,6 +154,7 @@ class Lowering {
       places_[index(v)] = place;
       work.outputs.push_back(place);
     }
+    if (selected.scratch_bytes) work.outputs.push_back(new_place({DType::u8, {selected.scratch_bytes}}, selected.device));
     emit(std::move(work));
   }
 
@@ -280,7 +281,7 @@ class Lowering {
     copies_.push_back(std::make_unique<ir::SectionStep>(copy_step(type)));
     bool crosses = out_.storage_devices[size_t(from.storage)] != device;
     if (crosses && !is_contiguous(from.view)) return emit_copy(copied(from, type, out_.storage_devices[size_t(from.storage)]), to, type, device, line);
-    emit({.name = "copy", .node = -1, .device = device, .kernel = crosses ? Kernel{} : copy_kernel(device, type), .step = crosses ? nullptr : copies_.back().get(), .inputs = {from}, .outputs = {to}, .line = line});
+    emit({.name = "copy", .node = -1, .device = device, .kernel = crosses ? Kernel{} : copy_kernel(device, type), .step = crosses ? nullptr : copies_.back().get(), .nested = {}, .inputs = {from}, .outputs = {to}, .line = line});
   }
 
   void note_value(Value v) { values_in_[places_[index(v)].storage].push_back(index(v)); }
@@ -310,7 +311,7 @@ class Lowering {
       if (whole && storage.kind == StorageKind::arena) {
         storage.kind = StorageKind::output;
         storage.index = int(o);
-      } else if (!whole || written) {
+      } else if (!whole || written || (options_.own_outputs && (storage.kind != StorageKind::output || storage.index != int(o)))) {
         Device device = out_.storage_devices[size_t(place.storage)];
         Place to{new_storage(StorageKind::output, int(o), byte_size(type), device), 0, contiguous_view(nullptr, type)};
         emit_copy(place, to, type, device, {});

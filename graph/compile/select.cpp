@@ -1,5 +1,6 @@
 #include "graph/compile/select.h"
 
+#include "graph/compile/region.h"
 #include "runtime/core/config.h"
 
 namespace lamina::compile {
@@ -62,11 +63,18 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     Device device = device_of(node);
     std::vector<TensorType> types;
     for (Value v : in) types.push_back(out.graph.type(v));
-    Selected selected{.device = device, .kernel = {}, .step = {}};
+    Selected selected{.device = device, .kernel = {}, .step = {}, .nested = {}, .scratch_bytes = 0};
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
       ir::SectionStep step;
       if (node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      if (ops::owns_programs(node)) {
+        RegionKernel programs = compile_regions(node, types, device, options);
+        selected.kernel = std::move(programs.kernel);
+        selected.scratch_bytes = programs.scratch_bytes;
+        selected.nested = programs.nested;
+        if (selected.nested) selected.step = nested_step(*selected.nested, node);
+      }
       switch (device.kind) {
         case DeviceKind::cpu:
           if (node.op->cpu) selected.kernel = node.op->cpu(request);

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/compile/compile.h"
+#include "kernels/section/nested.h"
 
 namespace lamina::compile {
 
@@ -11,6 +12,8 @@ struct Selected {
   Device device;
   Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing
   std::optional<ir::SectionStep> step;
+  std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
+  int64_t scratch_bytes = 0;           // temporary memory that the kernel is given as one more result
 };
 struct Selection {
   ir::Graph graph;              // nodes that have no kernel replaced by their decompositions

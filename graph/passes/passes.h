@@ -16,6 +16,14 @@ LAMINA_API Graph fold_constants(const Graph& g);
 LAMINA_API Graph simplify_algebra(const Graph& g);
 // Identities that may round otherwise or lose the sign of zero: x+0, (x*a)*b = x*(a*b), x^2, sums over axes of length 1.
 LAMINA_API Graph simplify_arithmetic(const Graph& g);
+// Of two scans over the same values with the same nodes, where one stacks more (what its gradient reads), only that one stays.
+LAMINA_API Graph merge_loops(const Graph& g);
+// A cond on a constant is the branch that it takes; a loop that never runs is its first values; a short, small scan is its iterations.
+LAMINA_API Graph fold_branches(const Graph& g);
+// Results of loops and branches that nobody uses, and what only they need inside; a value that a loop carries without changing it is a capture.
+LAMINA_API Graph drop_unused_loop_values(const Graph& g);
+// What is the same in every iteration of a loop is computed once, before it: not where it could be an error, nor what only takes memory.
+LAMINA_API Graph hoist_invariants(const Graph& g);
 // Pure nodes with the same op, attributes and inputs become one.
 LAMINA_API Graph merge_equal_nodes(const Graph& g);
 // matmul(transpose(a), b) reads a transposed.

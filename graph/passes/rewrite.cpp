@@ -114,6 +114,29 @@ Graph without_dead_nodes(const Graph& g) {
   return rewriter.finish();
 }
 
+Graph with_changed_regions(const Graph& g, const std::function<Graph(const Graph&)>& change) {
+  Rewriter rewriter(g);
+  for (int i = 0; i < g.size(); ++i) {
+    if (!ops::owns_programs(g[i])) {
+      rewriter.copy(i);
+      continue;
+    }
+    Node node = g[i];
+    for (ir::GraphRef& region : node.regions) {
+      Graph changed = change(*region);
+      if (!ir::equal(changed, *region)) region = std::make_shared<const Graph>(std::move(changed));
+    }
+    const Value first = rewriter.to.copy(node, rewriter[node.inputs]);
+    for (size_t r = 0; r < node.types.size(); ++r) rewriter.map({i, int(r)}, {first.node, int(r)});
+  }
+  return rewriter.finish();
+}
+
+Graph run_everywhere(Graph (*pass)(const Graph&), const Graph& g) {
+  if (std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return pass(g);
+  return pass(with_changed_regions(g, [pass](const Graph& region) { return run_everywhere(pass, region); }));
+}
+
 std::vector<std::vector<int>> effect_order(const Graph& g) {
   std::vector<std::vector<int>> before(size_t(g.size()));
   std::vector<int> last_write(g.resources.size(), -1);

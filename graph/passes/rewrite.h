@@ -1,5 +1,6 @@
 // Helpers that passes share: rebuilding a graph with a map from old values to new ones, and questions about nodes.
 #pragma once
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -60,6 +61,11 @@ const ir::Literal* uniform_constant(const Graph& g, Value v);
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape);
 // g without nodes that nothing needs.
 Graph without_dead_nodes(const Graph& g);
+
+// g with each region of its loops and branches replaced by change(region), where that is another graph. Regions of fused nodes stay.
+Graph with_changed_regions(const Graph& g, const std::function<Graph(const Graph&)>& change);
+// The pass on all regions of loops and branches, the innermost first, then on g.
+LAMINA_API Graph run_everywhere(Graph (*pass)(const Graph&), const Graph& g);
 
 // For each node, the nodes that must run before it although it uses none of their results: effects in program order per resource,
 // host effects among themselves, and nodes with regions that have effects against everything that has.

@@ -9,6 +9,7 @@
 #include <sstream>
 
 #include "graph/passes/pipeline.h"
+#include "graph/passes/rewrite.h"
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
 
@@ -99,7 +100,7 @@ Optimized optimize(const ir::Graph& g) {
     }
     if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
     const auto start = std::chrono::steady_clock::now();
-    ir::Graph after = pass.run(out.graph);
+    ir::Graph after = run_everywhere(pass.run, out.graph);
     PassReport report{.name = pass.name, .nodes_before = out.graph.size(), .nodes_after = after.size()};
     report.changed = !ir::equal(out.graph, after);
     if (report.changed) {

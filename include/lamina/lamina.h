@@ -1,6 +1,7 @@
 // Lamina: the one header that programs include. Everything is in namespace lamina, or lm for short.
 #pragma once
 #include "graph/frontend/concrete_function.h"
+#include "graph/frontend/control_flow.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"

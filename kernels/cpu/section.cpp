@@ -1,13 +1,16 @@
 // The interpreter of sections. Every thread walks the whole table and does its share of each step; barriers are where the plan put them.
-#include "kernels/section/table.h"
+#include "kernels/section/nested.h"
 
 #include <algorithm>
 #include <atomic>
+#include <cstring>
 #include <exception>
 #include <mutex>
+#include <optional>
 
 #include "kernels/copy.h"
 #include "kernels/cpu/dense.h"
+#include "kernels/cpu/elementwise_calls.h"
 #include "kernels/cpu/section_update.h"
 #include "kernels/dropout.h"
 #include "kernels/reduce.h"
@@ -133,7 +136,7 @@ class Section {
         break;
       case StepKind::copy: run_copy(s, thread, threads); break;
       case StepKind::loop:
-      case StepKind::branch:
+      case StepKind::branch: run_nested(s); break;
       case StepKind::print:
       case StepKind::check: internal_error(cat("a section step of the kind ", section::name(s.kind), " was run"));
     }
@@ -194,6 +197,9 @@ class Section {
     }
   }
 
+  struct Inner;
+  void run_nested(const Step& s);
+
   const KernelCall& call_;
   const Table& table_;
   const Tiles& tiles_;
@@ -204,6 +210,124 @@ class Section {
   size_t failed_step_ = 0;
 };
 
+struct NoBarrier final : ThreadPool::Barrier {
+  void wait() override {}
+};
+
+// The table of a loop's body, or of a branch, with addresses for its buffers.
+struct Section::Inner {
+  Inner(Stream& stream, const section::InnerProgram& program) : program(program), views(program.buffers.size()), operands(views.size()), call{stream, program.table.get(), {}, {}} {
+    for (size_t i = 0; i < views.size(); ++i) views[i] = program.buffers[i].view, operands[i] = &views[i];
+    call.in = operands;
+    section.emplace(call, *program.table);
+  }
+  void bind(char* const* addresses, int64_t slice) {
+    for (size_t i = 0; i < views.size(); ++i) {
+      const section::InnerBuffer& b = program.buffers[i];
+      if (b.operand >= 0) move(i, addresses[b.operand] + b.offset + slice * b.slice);
+      if (b.slice) moving.push_back(i);
+    }
+  }
+  void advance(int64_t slices) {
+    for (size_t i : moving) move(i, section->data_[i] + slices * program.buffers[i].slice);
+    for (ElementwiseCalls& calls : prepared) calls.advance(slices);
+  }
+  void move(size_t buffer, char* to) { views[buffer].data = section->data_[buffer] = to; }
+  void run() {
+    const std::vector<Step>& steps = program.table->steps;
+    size_t i = 0;
+    try {
+      for (; i < steps.size(); ++i) {
+        if (!calls_of.empty() && calls_of[i] >= 0) prepared[size_t(calls_of[i])].run();
+        else section->run_step(steps[i], 0, 1);
+      }
+    } catch (...) {
+      section->fail(i);
+      section->rethrow();
+    }
+  }
+  // Once it is clear that there are many iterations: what they have in common is found out now. Operands of the step from first to last - 1
+  // keep their values.
+  void prepare(int first, int last) {
+    const section::TableWithLoops& table = *program.table;
+    calls_of.assign(table.steps.size(), -1);
+    for (size_t i = 0; i < table.steps.size(); ++i) {
+      const Step& s = table.steps[i];
+      const int64_t n = int64_t(s.rows) * s.n;
+      if (s.kind != StepKind::elementwise || !ElementwiseCalls::fits(table.codes[size_t(s.code)], n)) continue;
+      bool flat = true;
+      auto take = [&](int from, int count) {
+        std::vector<CallOperand> out;
+        for (int k = from; k < from + count; ++k) {
+          const Operand& o = table.operands[size_t(k)];
+          const section::InnerBuffer& b = program.buffers[size_t(o.buffer)];
+          const bool full = o.broadcast == Broadcast::full || (o.broadcast == Broadcast::row && s.rows == 1) || (o.broadcast == Broadcast::column && s.n == 1);
+          flat = flat && (full || o.broadcast == Broadcast::scalar);
+          out.push_back({section->data_[size_t(o.buffer)], !full, b.operand < 0 || (b.operand >= first && b.operand < last && b.slice == 0), b.slice});
+        }
+        return out;
+      };
+      const std::vector<CallOperand> in = take(s.first_in, s.ins), out = take(s.first_out, s.outs);
+      if (!flat) continue;
+      calls_of[i] = int(prepared.size());
+      prepared.emplace_back(table.codes[size_t(s.code)], in, out, n);
+    }
+  }
+
+  const section::InnerProgram& program;
+  std::vector<View> views;
+  std::vector<const View*> operands;
+  KernelCall call;
+  std::optional<Section> section;
+  std::vector<size_t> moving;
+  std::vector<ElementwiseCalls> prepared;
+  std::vector<int> calls_of;  // per step: which of them, or -1
+};
+constexpr int64_t kManyIterations = 8;
+
+// One thread runs all of it.
+void Section::run_nested(const Step& s) {
+  const section::Nested& nested = *static_cast<const section::TableWithLoops&>(table_).nested[size_t(s.code)];
+  std::vector<char*> at(size_t(s.ins + s.outs));
+  for (int i = 0; i < s.ins + s.outs; ++i) at[size_t(i)] = data_[size_t(table_.operands[size_t(i < s.ins ? s.first_in + i : s.first_out + i - s.ins)].buffer)];
+  char* const* results = at.data() + s.ins;
+  if (nested.kind == section::Nested::Kind::branch) {
+    Inner branch(call_.stream, nested.programs[*at[0] ? 0 : 1]);
+    branch.bind(at.data(), 0);
+    return branch.run();
+  }
+  const size_t carried = nested.carried_bytes.size();
+  for (size_t i = 0; i < carried; ++i) std::memcpy(results[i], at[i], size_t(nested.carried_bytes[i]));
+  if (nested.kind == section::Nested::Kind::while_loop) {
+    Inner condition(call_.stream, nested.programs[0]), body(call_.stream, nested.programs[1]);
+    condition.bind(at.data(), 0);
+    body.bind(at.data(), 0);
+    const char* go_on = at.back();
+    int64_t done = 0;
+    for (; done != nested.limit; ++done) {
+      if (done == kManyIterations) condition.prepare(int(carried), s.ins), body.prepare(int(carried), s.ins);
+      condition.run();
+      if (!*go_on) break;
+      body.run();
+    }
+    *reinterpret_cast<int64_t*>(results[carried]) = done;
+    return;
+  }
+  int64_t count = nested.limit;
+  if (nested.count >= 0) count = std::clamp<int64_t>(*reinterpret_cast<const int64_t*>(at[size_t(nested.count)]), 0, nested.limit);
+  for (size_t i = 0; i < nested.stacked_bytes.size() && count < nested.limit; ++i)
+    std::memset(results[carried + i] + count * nested.stacked_bytes[i], 0, size_t((nested.limit - count) * nested.stacked_bytes[i]));
+  if (count == 0) return;
+  Inner body(call_.stream, nested.programs[0]);
+  body.bind(at.data(), nested.reverse ? count - 1 : 0);
+  if (count > kManyIterations) body.prepare(int(carried), s.ins);
+  for (int64_t done = 0;;) {
+    body.run();
+    if (++done == count) return;
+    body.advance(nested.reverse ? -1 : 1);
+  }
+}
+
 }  // namespace
 
 // An error of a step is thrown when all threads have come to the end: no step behind a barrier after it has run, so a label out of range
@@ -213,9 +337,7 @@ void run_section(const KernelCall& call) {
   Section section(call, table);
   const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kFlopsPerThread, 1024.0)));
   if (threads == 1) {
-    struct NoBarrier final : ThreadPool::Barrier {
-      void wait() override {}
-    } barrier;
+    NoBarrier barrier;
     section.run_all(0, 1, barrier);
   } else {
     ThreadPool::of(call.stream.device).run(threads, [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); }, &section);

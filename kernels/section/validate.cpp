@@ -86,6 +86,9 @@ class Validator {
         break;
       case StepKind::loop:
       case StepKind::branch:
+        require(s.code >= 0, "has no body");
+        require(s.partition == Partition::one, "cannot be shared");
+        break;
       case StepKind::print:
       case StepKind::check: fail("is of a kind that no interpreter runs yet");
     }

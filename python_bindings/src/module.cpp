@@ -19,4 +19,5 @@ NB_MODULE(_core, m) {
   bind_random(m);
   bind_nn(m);
   bind_data(m);
+  bind_control_flow(m);
 }

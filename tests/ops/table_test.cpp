@@ -15,6 +15,10 @@ bool said(const char* reason) { return reason && *reason; }
 TEST(OpTable, EveryOpHasCases) {
   const std::map<std::string, std::string> elsewhere{
       {"assign", "writes a variable: tests/graph/ir and the executor's tests"},
+      {"cond", "has regions: tests/graph/frontend/control_flow_test.cpp"},
+      {"scan", "has regions: tests/graph/frontend/control_flow_test.cpp"},
+      {"while_loop", "has regions: tests/graph/frontend/control_flow_test.cpp"},
+      {"with_length", "has regions: tests/graph/frontend/control_flow_test.cpp"},
       {"constant", "is computed by nobody: tests/graph/ir"},
       {"input", "is computed by nobody: tests/graph/ir"},
       {"read", "reads a variable: tests/graph/ir and the executor's tests"},

@@ -1,0 +1,197 @@
+#include "graph/compile/region.h"
+
+#include <algorithm>
+
+#include "runtime/exec/region.h"
+
+namespace lamina::compile {
+namespace {
+
+using exec::SubProgram;
+using ir::Graph;
+using ir::Value;
+
+// The region with its first inputs as variables, which it reads and, unless it only looks at them, assigns its first outputs to. So a carried
+// value is made in place wherever memory planning would make a Variable's new value in place.
+Graph with_variables(const Graph& region, size_t carried, bool assigned) {
+  Graph g;
+  std::vector<Value> in;
+  for (size_t i = 0; i < region.inputs.size(); ++i) {
+    const TensorType& type = region.type(region.inputs[i]);
+    if (i >= carried) in.push_back(g.add_input(type));
+    else in.push_back(ops::read(g, g.add_resource({cat("carried ", i), type})));
+  }
+  std::vector<Value> out = ops::inline_region(g, region, in);
+  for (size_t i = 0; assigned && i < carried; ++i) {
+    g.place = {g[out[i]].line, "", {}};
+    ops::assign(g, int(i), out[i]);
+  }
+  g.outputs.assign(out.begin() + (assigned ? int64_t(carried) : 0), out.end());
+  return g;
+}
+
+SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device device, const Options& options) {
+  for (const ir::Node& node : region.nodes())
+    if (node.device && *node.device != device)
+      throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it stands on ", *node.device, ", the loop or branch around it on ", device), .where = text(node.line),
+                                      .why = "all of a loop or branch runs on one device", .fix = "place the whole loop there, or move this out of it"});
+  Options inner{.device = device, .input_devices = {}, .variable_devices = {}, .sections = options.sections, .threads = options.threads, .lone_sections = true, .own_outputs = true};
+  return SubProgram(compile(with_variables(region, carried, assigned), inner));
+}
+
+int64_t arena_of(const std::vector<SubProgram>& programs) {
+  int64_t bytes = 0;
+  for (const SubProgram& program : programs) bytes = std::max(bytes, program.arena_bytes());
+  return bytes;
+}
+
+RegionKernel cond(const ir::Node& node, Device device, const Options& options) {
+  auto args = std::make_shared<exec::CondArgs>();
+  for (const ir::GraphRef& region : node.regions) args->programs.push_back(program_of(*region, 0, false, device, options));
+  const int64_t scratch = arena_of(args->programs);
+  return {{exec::run_cond, std::move(args)}, scratch, nullptr};
+}
+
+RegionKernel while_loop(const ir::Node& node, Device device, const Options& options) {
+  const auto& attrs = ir::attrs_of<ops::LoopAttrs>(*node.attrs);
+  auto args = std::make_shared<exec::LoopArgs>();
+  args->carried = size_t(attrs.carried);
+  args->maximum = attrs.maximum;
+  for (size_t i = 0; i < 2; ++i) args->programs.push_back(program_of(*node.regions[i], args->carried, i == 1, device, options));
+  const int64_t scratch = exec::kConditionBytes + arena_of(args->programs);
+  return {{exec::run_while_loop, std::move(args)}, scratch, nullptr};
+}
+
+RegionKernel scan(const ir::Node& node, Device device, const Options& options) {
+  const auto& attrs = ir::attrs_of<ops::ScanAttrs>(*node.attrs);
+  const Graph& body = *node.regions[0];
+  auto args = std::make_shared<exec::ScanArgs>();
+  args->carried = size_t(attrs.carried);
+  args->stacked = size_t(attrs.stacked);
+  args->captures = body.inputs.size() - args->carried - args->stacked;
+  args->length = attrs.length[0].number();
+  args->reverse = attrs.reverse;
+  args->counted = attrs.counted;
+  for (size_t i = args->carried; i < args->carried + args->stacked; ++i) args->slice_bytes.push_back(byte_size(body.type(body.inputs[i])));
+  for (size_t i = args->carried; i < body.outputs.size(); ++i) args->slice_bytes.push_back(byte_size(body.type(body.outputs[i])));
+  args->programs.push_back(program_of(body, args->carried, true, device, options));
+  const int64_t scratch = arena_of(args->programs);
+  return {{exec::run_scan, std::move(args)}, scratch, nullptr};
+}
+
+RegionKernel with_length(const ir::Node& node, Device device, const Options& options) {
+  auto args = std::make_shared<exec::LengthArgs>();
+  args->plan = [region = node.regions[0], symbol = ir::attrs_of<ops::LengthAttrs>(*node.attrs).symbol, device, options](int64_t capacity) {
+    auto plan = std::make_shared<exec::LengthPlan>();
+    plan->capacity = capacity;
+    plan->programs.push_back(program_of(ir::specialize(*region, {{symbol, capacity}}), 0, false, device, options));
+    return plan;
+  };
+  return {{exec::run_with_length, std::move(args)}, 0, nullptr};
+}
+
+// A Program as the inside of a step: nothing, or one section that one thread runs. `operand` says where a storage lies.
+template <class F>
+bool add_program(section::Nested& nested, const SubProgram& sub, F&& operand) {
+  const exec::Program& p = sub.program();
+  section::InnerProgram inner;
+  if (p.instructions.empty()) {
+    inner.table = std::make_shared<const section::TableWithLoops>();
+  } else {
+    const exec::Instruction& only = p.instructions[0];
+    if (p.instructions.size() > 1 || only.section_steps == 0) return false;
+    inner.table = std::static_pointer_cast<const section::TableWithLoops>(only.kernel.args);
+    if (inner.table->threads != 1) return false;
+    for (auto* slots : {&only.inputs, &only.outputs})
+      for (int s : *slots) {
+        const exec::Slot& slot = p.slots[size_t(s)];
+        const exec::Storage& storage = p.storages[size_t(slot.storage)];
+        section::InnerBuffer buffer;
+        buffer.view = slot.view;
+        if (storage.kind == exec::StorageKind::constant) buffer.view.data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
+        else operand(storage, buffer);
+        buffer.offset += slot.offset;
+        inner.buffers.push_back(buffer);
+      }
+  }
+  nested.programs.push_back(std::move(inner));
+  return true;
+}
+
+// The loop or branch as a step of a section, when all of its programs are.
+std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel& kernel) {
+  using exec::StorageKind;
+  auto out = std::make_shared<section::Nested>();
+  const int inputs = int(node.inputs.size()), results = int(node.types.size());
+  auto in_scratch = [&](const exec::Storage& storage, section::InnerBuffer& b, int64_t first) { b.operand = inputs + results, b.offset = first + storage.offset; };
+  if (kernel.run == exec::run_cond) {
+    const auto& args = *static_cast<const exec::CondArgs*>(kernel.args.get());
+    for (const SubProgram& program : args.programs) {
+      const bool fits = add_program(*out, program, [&](const exec::Storage& storage, section::InnerBuffer& b) {
+        if (storage.kind == StorageKind::arena) in_scratch(storage, b, 0);
+        else b.operand = storage.kind == StorageKind::input ? 1 + storage.index : inputs + storage.index;
+      });
+      if (!fits) return nullptr;
+    }
+  } else if (kernel.run == exec::run_while_loop) {
+    const auto& args = *static_cast<const exec::LoopArgs*>(kernel.args.get());
+    out->kind = section::Nested::Kind::while_loop;
+    out->limit = args.maximum;
+    for (size_t i = 0; i < args.carried; ++i) out->carried_bytes.push_back(byte_size(node.types[i]));
+    for (const SubProgram& program : args.programs) {
+      const bool fits = add_program(*out, program, [&](const exec::Storage& storage, section::InnerBuffer& b) {
+        if (storage.kind == StorageKind::arena) in_scratch(storage, b, exec::kConditionBytes);
+        else if (storage.kind == StorageKind::output) b.operand = inputs + results;  // the condition
+        else b.operand = storage.kind == StorageKind::input ? int(args.carried) + storage.index : inputs + storage.index;
+      });
+      if (!fits) return nullptr;
+    }
+  } else if (kernel.run == exec::run_scan) {
+    const auto& args = *static_cast<const exec::ScanArgs*>(kernel.args.get());
+    out->kind = section::Nested::Kind::scan;
+    out->limit = args.length;
+    out->reverse = args.reverse;
+    if (args.counted) out->count = inputs - 1;
+    for (size_t i = 0; i < args.carried; ++i) out->carried_bytes.push_back(byte_size(node.types[i]));
+    out->stacked_bytes.assign(args.slice_bytes.begin() + int64_t(args.stacked), args.slice_bytes.end());
+    const bool fits = add_program(*out, args.programs[0], [&](const exec::Storage& storage, section::InnerBuffer& b) {
+      if (storage.kind == StorageKind::arena) return in_scratch(storage, b, 0);
+      if (storage.kind == StorageKind::variable) b.operand = inputs + storage.index;
+      if (storage.kind == StorageKind::input) b.operand = int(args.carried) + storage.index;
+      if (storage.kind == StorageKind::input && size_t(storage.index) < args.stacked) b.slice = args.slice_bytes[size_t(storage.index)];
+      if (storage.kind == StorageKind::output) b.operand = inputs + int(args.carried) + storage.index, b.slice = out->stacked_bytes[size_t(storage.index)];
+    });
+    if (!fits) return nullptr;
+  } else {
+    return nullptr;
+  }
+  return out;
+}
+
+}  // namespace
+
+ir::SectionStep nested_step(const section::Nested& nested, const ir::Node& node) {
+  ir::SectionStep out;
+  const bool scratch = nested.kind == section::Nested::Kind::while_loop || std::any_of(nested.programs.begin(), nested.programs.end(), [&](const section::InnerProgram& program) {
+    return std::any_of(program.buffers.begin(), program.buffers.end(), [&](const section::InnerBuffer& b) { return b.operand == int(node.inputs.size() + node.types.size()); });
+  });
+  out.step.kind = nested.kind == section::Nested::Kind::branch ? section::StepKind::branch : section::StepKind::loop;
+  out.step.code = 0;
+  out.step.ins = out.step.first_out = int32_t(node.inputs.size());
+  out.step.outs = int32_t(node.types.size()) + scratch;
+  for (int i = 0; i < out.step.ins + out.step.outs; ++i) out.operands.push_back({i});
+  return out;
+}
+
+RegionKernel compile_regions(const ir::Node& node, std::span<const TensorType>, Device device, const Options& options) {
+  RegionKernel out;
+  if (node.op == &ops::def::cond) out = cond(node, device, options);
+  else if (node.op == &ops::def::while_loop) out = while_loop(node, device, options);
+  else if (node.op == &ops::def::scan) out = scan(node, device, options);
+  else out = with_length(node, device, options);
+  if (options.sections) out.nested = nested(node, out.kernel);
+  if (device.kind != DeviceKind::cpu) out.kernel = {};  // planned, and run by the device's own kernel
+  return out;
+}
+
+}  // namespace lamina::compile

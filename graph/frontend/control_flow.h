@@ -1,0 +1,114 @@
+// cond, while_loop, scan and fori_loop: branches and loops that depend on data. Eagerly they run as they stand. While a function is traced, each
+// branch and body is traced once, into a region of one node; tensors from around it are used freely, Variables (and random generators) are
+// read and assigned in it as anywhere else. What a branch or body returns are tensors, or vectors, pairs and tuples of them.
+#pragma once
+#include <functional>
+
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/typed_function.h"
+
+namespace lamina {
+
+struct LoopOptions {
+  int64_t maximum_iterations = -1;  // the loop ends after that many; the gradient then has its memory planned. -1: no limit
+  std::vector<std::string> names;   // of the loop variables, for errors
+};
+struct ScanOptions {
+  int64_t length = -1;   // how many iterations; needed when nothing is stacked
+  bool reverse = false;  // from the last slice to the first; results are stacked at their slice's place
+  std::vector<std::string> names;
+};
+
+// The same for lists of tensors: what the templates below and the bindings call.
+namespace control {
+using Branch = std::function<std::vector<Tensor>()>;
+using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
+using Condition = std::function<Tensor(std::span<const Tensor>)>;
+LAMINA_API std::vector<Tensor> cond(const Operand& pred, const Branch& then, const Branch& otherwise, const std::vector<std::string>& names = {});
+LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init, const LoopOptions& options, CallSite at);
+// body: the carried values, then a slice of each of xs -> the carried values, then the ys. Returns the last carried values, then the stacked ys.
+LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options, CallSite at);
+}  // namespace control
+
+namespace typed {
+// Structures of tensors, taken apart and put together again.
+template <class T>
+std::vector<Tensor> leaves(const T& value, std::vector<size_t>* sizes = nullptr) {
+  std::vector<Tensor> out;
+  std::vector<size_t> own;
+  flatten_result(out, sizes ? *sizes : own, value);
+  return out;
+}
+template <class T>
+T assemble(std::span<const Tensor> in, const std::vector<size_t>& sizes) {
+  size_t size = 0;
+  return rebuild_result<T>(in, sizes, size);
+}
+// f(state), or f(part, part, ...) when it takes the parts of a tuple.
+template <class F, class T>
+decltype(auto) call_with(F& f, const T& state) {
+  if constexpr (std::is_invocable_v<F&, const T&>) return f(state);
+  else return std::apply(f, state);
+}
+}  // namespace typed
+
+// then() where pred (one bool) is true, else otherwise(). Both return the same structure, dtypes and shapes; else an Error at this line.
+template <class Then, class Otherwise>
+auto cond(const Operand& pred, Then then, Otherwise otherwise) {
+  using Result = typename typed::Outside<std::invoke_result_t<Then&>>::type;
+  static_assert(std::is_same_v<Result, typename typed::Outside<std::invoke_result_t<Otherwise&>>::type>, "both branches of lm::cond return the same type");
+  std::vector<size_t> sizes, other;
+  const std::vector<Tensor> out = control::cond(pred, [&] { return typed::leaves(then(), &sizes); }, [&] { return typed::leaves(otherwise(), &other); });
+  return typed::assemble<Result>(out, sizes.empty() ? other : sizes);
+}
+
+// state = body(state) as long as condition(state) is true; returns the last state. A state is a Tensor, or a vector, pair or tuple of them; body
+// and condition may take the parts of a tuple one by one. Every tensor keeps its dtype and shape; else an Error at this line.
+template <class Condition, class Body, class State>
+State while_loop(Condition condition, Body body, const State& init, const LoopOptions& options = {}, CallSite at = std::source_location::current()) {
+  std::vector<size_t> sizes;
+  std::vector<Tensor> in = typed::leaves(init, &sizes);
+  const auto test = [&](std::span<const Tensor> state) -> Tensor { return typed::call_with(condition, typed::assemble<State>(state, sizes)); };
+  const auto step = [&](std::span<const Tensor> state) { return typed::leaves(State(typed::call_with(body, typed::assemble<State>(state, sizes)))); };
+  return typed::assemble<State>(control::while_loop(test, step, std::move(in), options, at), sizes);
+}
+
+// {state, y} = body(state, x) for each slice x of xs along its first axis. Returns {the last state, the ys stacked}. Tensor, vector, pair or tuple
+// each; xs may be an empty vector when options say the length.
+template <class Body, class State, class Xs>
+auto scan(Body body, const State& init, const Xs& xs, const ScanOptions& options = {}, CallSite at = std::source_location::current()) {
+  using Result = std::invoke_result_t<Body&, const State&, const Xs&>;
+  using Y = typename std::tuple_element<1, Result>::type;
+  std::vector<size_t> state_sizes, x_sizes, y_sizes;
+  std::vector<Tensor> in = typed::leaves(init, &state_sizes), stacked = typed::leaves(xs, &x_sizes);
+  const size_t carried = in.size();
+  const auto step = [&](std::span<const Tensor> all) {
+    const Result result = body(typed::assemble<State>(all.first(carried), state_sizes), typed::assemble<Xs>(all.subspan(carried), x_sizes));
+    y_sizes.clear();
+    std::vector<Tensor> out = typed::leaves(State(std::get<0>(result))), ys = typed::leaves(std::get<1>(result), &y_sizes);
+    out.insert(out.end(), ys.begin(), ys.end());
+    return out;
+  };
+  const std::vector<Tensor> out = control::scan(step, std::move(in), std::move(stacked), options, at);
+  const std::span<const Tensor> all(out);
+  return std::pair<State, Y>(typed::assemble<State>(all.first(carried), state_sizes), typed::assemble<Y>(all.subspan(carried), y_sizes));
+}
+
+// state = body(i, state) for i from lower to upper - 1, an i32 tensor without axes.
+template <class Body, class State>
+State fori_loop(int64_t lower, int64_t upper, Body body, const State& init, CallSite at = std::source_location::current()) {
+  std::vector<size_t> sizes;
+  std::vector<Tensor> in = typed::leaves(init, &sizes);
+  in.insert(in.begin(), scalar_i(lower));
+  const auto step = [&](std::span<const Tensor> all) {
+    std::vector<Tensor> out = typed::leaves(State(body(all[0], typed::assemble<State>(all.subspan(1), sizes))));
+    out.insert(out.begin(), add(Operand(all[0], at), Operand(1, at)));
+    return out;
+  };
+  ScanOptions options;
+  options.length = upper > lower ? upper - lower : 0;
+  const std::vector<Tensor> out = control::scan(step, std::move(in), {}, options, at);
+  return typed::assemble<State>(std::span<const Tensor>(out).subspan(1), sizes);
+}
+
+}  // namespace lamina

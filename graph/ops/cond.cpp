@@ -1,0 +1,77 @@
+// cond(pred, captures...) [then] [otherwise]: the results of one of two regions.
+#include "graph/ops/batching.h"
+#include "graph/ops/region_checks.h"
+
+namespace lamina::ops {
+namespace {
+
+constexpr const char* kName = "cond";
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  require_regions(kName, call, 2);
+  if (call.in.empty()) throw Error(ErrorKind::invalid_argument, {.what = "cond: it has no condition", .where = "", .why = "its first input is a bool", .fix = ""});
+  require_predicate(kName, call.in[0]);
+  for (int i = 0; i < 2; ++i) require_region_inputs(kName, i ? "other branch" : "branch", *call.regions[size_t(i)], call.in.subspan(1));
+  std::vector<TensorType> then = types_of(*call.regions[0], call.regions[0]->outputs), otherwise = types_of(*call.regions[1], call.regions[1]->outputs);
+  if (then.size() != otherwise.size())
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("cond: one branch gives ", then.size(), " values, the other ", otherwise.size()), .where = "", .why = "both give the same", .fix = ""});
+  for (size_t i = 0; i < then.size(); ++i)
+    if (!(then[i] == otherwise[i]))
+      throw Error(then[i].dtype == otherwise[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
+                  {.what = cat("cond: value ", i, " is ", then[i], " in one branch and ", otherwise[i], " in the other"), .where = "", .why = "both give the same types", .fix = ""});
+  return then;
+}
+
+// The gradient of the branch that was taken, which runs that branch once more.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  const auto& transforms = transforms_of(kName, call.transforms);
+  const std::vector<uint8_t> wanted = floating(types_of(g, call.inputs.subspan(1)));
+  std::vector<Value> captures(call.inputs.begin() + 1, call.inputs.end());
+  add_cotangents(call, 0, call.results.size(), captures);
+  ir::GraphRef then = transforms.gradient(*call.regions[0], wanted), otherwise = transforms.gradient(*call.regions[1], wanted);
+  const Value first = cond(g, call.inputs[0], std::move(captures), std::move(then), std::move(otherwise));
+  std::vector<Value> out(call.inputs.size());
+  int next = 0;
+  for (size_t i = 0; i < wanted.size(); ++i)
+    if (wanted[i]) out[i + 1] = {first.node, next++};
+  return out;
+}
+
+// With one condition for all models one branch runs; with one each, both do, and each model takes its own.
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  const auto& transforms = transforms_of(kName, call.transforms);
+  std::vector<uint8_t> in;
+  std::vector<Value> captures;
+  for (const ir::Batched& b : call.inputs.subspan(1)) in.push_back(b.batched), captures.push_back(b.value);
+  const bool select = call.inputs[0].batched;
+  std::vector<uint8_t> out(call.regions[0]->outputs.size(), select);
+  ir::GraphRef then = transforms.batch(*call.regions[0], in, call.size, out), otherwise = transforms.batch(*call.regions[1], in, call.size, out);
+  if (std::vector<uint8_t> both = out; true) then = transforms.batch(*call.regions[0], in, call.size, both);  // what the other one has batched too
+  std::vector<ir::Batched> results;
+  if (!select) {
+    const Value first = cond(g, call.inputs[0].value, std::move(captures), std::move(then), std::move(otherwise));
+    for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, int(i)}, bool(out[i])});
+    return results;
+  }
+  const std::vector<Value> a = inline_region(g, *then, captures), b = inline_region(g, *otherwise, captures);
+  for (size_t i = 0; i < a.size(); ++i) results.push_back({select_models(g, call.inputs[0].value, a[i], b[i]), true});
+  return results;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::cond{
+    .name = kName,
+    .inputs = -1,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .no_cpu = "the planner compiles its regions",
+    .no_cuda = "the planner compiles its regions",
+    .doc = "the results of one of two regions, chosen by a bool",
+};
+
+}  // namespace lamina::ops

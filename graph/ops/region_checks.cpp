@@ -1,0 +1,59 @@
+#include "graph/ops/region_checks.h"
+
+namespace lamina::ops {
+
+void require_regions(const char* op, const ir::InferCall& call, size_t count) {
+  if (call.regions.size() != count)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": there are ", call.regions.size(), " regions"), .where = "", .why = cat("it has ", count), .fix = ""});
+}
+
+void require_region_inputs(const char* op, const char* region, const Graph& graph, std::span<const TensorType> in) {
+  if (graph.inputs.size() != in.size())
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(op, ": the ", region, " takes ", graph.inputs.size(), " values"), .where = "", .why = cat("it is given ", in.size()), .fix = ""});
+  for (size_t i = 0; i < in.size(); ++i)
+    if (!(graph.type(graph.inputs[i]) == in[i]))
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(op, ": value ", i, " of the ", region, " is ", graph.type(graph.inputs[i])), .where = "", .why = cat("it is given ", in[i]), .fix = ""});
+}
+
+void require_predicate(const char* op, const TensorType& type) {
+  if (type.dtype != DType::boolean || !type.shape.empty())
+    throw Error(ErrorKind::type, {.what = cat(op, ": the condition is ", type), .where = "", .why = "a condition is one bool", .fix = "compare, and reduce several to one"});
+}
+
+std::vector<uint8_t> floating(std::span<const TensorType> types) {
+  std::vector<uint8_t> out;
+  for (const TensorType& t : types) out.push_back(is_floating(t.dtype));
+  return out;
+}
+
+std::vector<TensorType> types_of(const Graph& g, std::span<const Value> values) {
+  std::vector<TensorType> out;
+  for (Value v : values) out.push_back(g.type(v));
+  return out;
+}
+
+void add_cotangents(const ir::VjpCall& call, size_t first, size_t last, std::vector<Value>& to) {
+  for (size_t i = first; i < last; ++i) {
+    const TensorType type = call.graph.type(call.results[i]);
+    if (!is_floating(type.dtype)) continue;
+    to.push_back(call.cotangents[i].valid() ? call.cotangents[i] : full(call.graph, type, 0));
+  }
+}
+
+const ir::RegionTransforms& transforms_of(const char* op, const ir::RegionTransforms* transforms) {
+  if (!transforms) internal_error(cat(op, " was given nothing to transform its regions with"));
+  return *transforms;
+}
+
+Value select_models(Graph& g, Value mask, Value a, Value b) {
+  Shape shape = g.type(mask).shape;
+  shape.resize(std::max<size_t>(1, g.type(a).rank()), Dim(1));
+  return where(g, reshape(g, mask, shape), a, b);
+}
+
+Value largest(Graph& g, Value x) { return max(g, x); }
+Value any(Graph& g, Value x) { return greater(g, max(g, astype(g, x, DType::i32)), scalar(g, DType::i32, 0)); }
+
+}  // namespace lamina::ops

@@ -1,0 +1,23 @@
+// What the files of the ops with regions have in common. Internal to this folder.
+#pragma once
+#include "graph/ops/regions.h"
+
+namespace lamina::ops {
+
+// Throws unless the region takes exactly these types.
+void require_region_inputs(const char* op, const char* region, const Graph& graph, std::span<const TensorType> in);
+void require_regions(const char* op, const ir::InferCall& call, size_t count);
+void require_predicate(const char* op, const TensorType& type);
+// One byte per type: whether it is floating point.
+std::vector<uint8_t> floating(std::span<const TensorType> types);
+std::vector<TensorType> types_of(const Graph& g, std::span<const Value> values);
+// The cotangents of the floating-point results in [first, last), zeros where there is none.
+void add_cotangents(const ir::VjpCall& call, size_t first, size_t last, std::vector<Value>& to);
+const ir::RegionTransforms& transforms_of(const char* op, const ir::RegionTransforms* transforms);
+// where(mask, a, b) for a mask of one number per model and values with the model axis in front.
+Value select_models(Graph& g, Value mask, Value a, Value b);
+// The largest of a vector of numbers, and whether any of a vector of bools is true.
+Value largest(Graph& g, Value x);
+Value any(Graph& g, Value x);
+
+}  // namespace lamina::ops

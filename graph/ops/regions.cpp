@@ -1,0 +1,72 @@
+#include "graph/ops/regions.h"
+
+namespace lamina::ops {
+
+Value cond(Graph& g, Value pred, std::vector<Value> captures, ir::GraphRef then, ir::GraphRef otherwise) {
+  captures.insert(captures.begin(), pred);
+  return g.add(def::cond, nullptr, std::move(captures), {std::move(then), std::move(otherwise)});
+}
+
+Value while_loop(Graph& g, std::vector<Value> carried, std::vector<Value> captures, ir::GraphRef condition, ir::GraphRef body, int64_t maximum) {
+  ir::AttrsRef attrs = ir::make_attrs(LoopAttrs{int64_t(carried.size()), maximum});
+  carried.insert(carried.end(), captures.begin(), captures.end());
+  return g.add(def::while_loop, std::move(attrs), std::move(carried), {std::move(condition), std::move(body)});
+}
+
+Value scan(Graph& g, std::vector<Value> carried, std::vector<Value> stacked, std::vector<Value> captures, ir::GraphRef body, Dim length, bool reverse, Value count) {
+  ir::AttrsRef attrs = ir::make_attrs(ScanAttrs{int64_t(carried.size()), int64_t(stacked.size()), {length}, reverse, count.valid()});
+  carried.insert(carried.end(), stacked.begin(), stacked.end());
+  carried.insert(carried.end(), captures.begin(), captures.end());
+  if (count.valid()) carried.push_back(count);
+  return g.add(def::scan, std::move(attrs), std::move(carried), {std::move(body)});
+}
+
+Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRef region, const std::string& symbol) {
+  inputs.insert(inputs.begin(), length);
+  return g.add(def::with_length, ir::make_attrs(LengthAttrs{symbol}), std::move(inputs), {std::move(region)});
+}
+
+bool owns_programs(const ir::Node& node) {
+  return node.op == &def::cond || node.op == &def::while_loop || node.op == &def::scan || node.op == &def::with_length;
+}
+
+namespace {
+// The nodes that an output needs, or that are effects.
+std::vector<uint8_t> needed_nodes(const Graph& region) {
+  std::vector<uint8_t> needed(size_t(region.size()));
+  for (Value v : region.outputs) needed[size_t(v.node)] = true;
+  for (int n = region.size() - 1; n >= 0; --n) {
+    if (region[n].op->effect != ir::Effect::none) needed[size_t(n)] = true;
+    if (needed[size_t(n)])
+      for (Value v : region[n].inputs) needed[size_t(v.node)] = true;
+  }
+  return needed;
+}
+}  // namespace
+
+std::vector<Value> inline_region(Graph& g, const Graph& region, std::span<const Value> inputs) {
+  std::vector<Value> moved(size_t(region.size()));
+  auto now = [&](Value v) { return Value{moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}; };
+  for (size_t i = 0; i < inputs.size(); ++i) moved[size_t(region.inputs[i].node)] = inputs[i];
+  const std::vector<uint8_t> needed = needed_nodes(region);
+  std::vector<uint8_t> is_input(moved.size());
+  for (Value v : region.inputs) is_input[size_t(v.node)] = true;
+  for (int n = 0; n < region.size(); ++n) {
+    if (is_input[size_t(n)] || !needed[size_t(n)]) continue;
+    std::vector<Value> in;
+    for (Value v : region[n].inputs) in.push_back(now(v));
+    moved[size_t(n)] = g.copy(region[n], std::move(in));
+  }
+  std::vector<Value> out;
+  for (Value v : region.outputs) out.push_back(now(v));
+  return out;
+}
+
+std::vector<uint8_t> used_inputs(const Graph& region) {
+  const std::vector<uint8_t> needed = needed_nodes(region);
+  std::vector<uint8_t> out;
+  for (Value v : region.inputs) out.push_back(needed[size_t(v.node)]);
+  return out;
+}
+
+}  // namespace lamina::ops

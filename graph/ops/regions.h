@@ -1,0 +1,45 @@
+// Ops that own graphs: cond, while_loop, scan and with_length. A region's inputs and outputs are all its connections: it has no resources of
+// its own, tensors from around it are inputs, and state is read before the node and assigned after it.
+#pragma once
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+
+struct LoopAttrs {
+  int64_t carried = 0;   // how many of the inputs change from iteration to iteration; the others are captures
+  int64_t maximum = -1;  // of iterations; -1: no limit
+  static constexpr auto fields = std::tuple{field("carried", &LoopAttrs::carried), field("maximum", &LoopAttrs::maximum)};
+};
+struct ScanAttrs {
+  int64_t carried = 0, stacked = 0;  // of the inputs: first the carried ones, then the stacked ones, then captures, then the count
+  Shape length;                      // one dimension
+  bool reverse = false;              // from the last slice to the first
+  bool counted = false;              // the last input is an i64 number: only the slices before it are gone through
+  static constexpr auto fields = std::tuple{field("carried", &ScanAttrs::carried), field("stacked", &ScanAttrs::stacked), field("length", &ScanAttrs::length),
+                                            field("reverse", &ScanAttrs::reverse), field("counted", &ScanAttrs::counted)};
+};
+struct LengthAttrs {
+  std::string symbol;  // bound to at least the first input when it runs
+  static constexpr auto fields = std::tuple{field("symbol", &LengthAttrs::symbol)};
+};
+
+// The results of one of two regions, both (captures...) -> results of the same types. pred: bool[]. Returns the first result.
+Value cond(Graph& g, Value pred, std::vector<Value> captures, ir::GraphRef then, ir::GraphRef otherwise);
+// carried = body(carried..., captures...) as long as condition(carried..., captures...), a bool[], is true and fewer than `maximum`
+// iterations have run. Results: the carried values, then the number of iterations as i64[].
+Value while_loop(Graph& g, std::vector<Value> carried, std::vector<Value> captures, ir::GraphRef condition, ir::GraphRef body, int64_t maximum = -1);
+// carried, y = body(carried..., x[i]..., captures...) for each i of the stacked values' first axis. Results: the last carried values, then the
+// ys, each stacked along a new first axis. With a count (i64[], at most the length) the slices from there on are left out; their ys are 0.
+Value scan(Graph& g, std::vector<Value> carried, std::vector<Value> stacked, std::vector<Value> captures, ir::GraphRef body, Dim length, bool reverse = false,
+           Value count = {});
+// The region's results, with its symbol standing for a length that is at least `length` (i64[]). No result's type may have the symbol in it.
+Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRef region, const std::string& symbol);
+
+// Whether a node's regions are programs of their own (and not the inside of a fused node).
+bool owns_programs(const ir::Node& node);
+// Adds the region's nodes to g with these values as its inputs (not valid: one that nothing uses). Returns its outputs.
+LAMINA_API std::vector<Value> inline_region(Graph& g, const Graph& region, std::span<const Value> inputs);
+// Which inputs an output depends on.
+std::vector<uint8_t> used_inputs(const Graph& region);
+
+}  // namespace lamina::ops

@@ -1,0 +1,205 @@
+// scan(carried..., stacked..., captures..., count) [body]: a loop over slices.
+#include "graph/ops/batching.h"
+#include "graph/ops/region_checks.h"
+
+namespace lamina::ops {
+namespace {
+
+constexpr const char* kName = "scan";
+
+// A node's inputs or a region's, by what they are.
+struct Parts {
+  size_t carried, stacked, captures;
+  Parts(const ScanAttrs& attrs, size_t inputs)
+      : carried(size_t(attrs.carried)), stacked(size_t(attrs.stacked)), captures(inputs - size_t(attrs.carried) - size_t(attrs.stacked) - attrs.counted) {}
+};
+
+TensorType stack_of(Dim length, const TensorType& slice) {
+  Shape shape{length};
+  shape.insert(shape.end(), slice.shape.begin(), slice.shape.end());
+  return {slice.dtype, std::move(shape)};
+}
+
+[[noreturn]] void refuse(std::string what, std::string why) { throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", what), .where = "", .why = std::move(why), .fix = ""}); }
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
+  require_regions(kName, call, 1);
+  const int64_t inputs = int64_t(call.in.size()) - attrs.counted;
+  if (attrs.carried < 0 || attrs.stacked < 0 || attrs.carried > inputs || attrs.stacked > inputs - attrs.carried)
+    refuse(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried and ", attrs.stacked, " stacked"));
+  if (attrs.length.size() != 1) refuse("it has no length", "the length is one dimension");
+  const Parts parts(attrs, call.in.size());
+  std::vector<TensorType> in(call.in.begin(), call.in.begin() + inputs);
+  for (size_t i = parts.carried; i < parts.carried + parts.stacked; ++i) {
+    if (in[i].rank() == 0 || in[i].shape[0] != attrs.length[0]) refuse(cat("stacked value ", i - parts.carried, " is ", in[i]), cat("its first axis must be ", attrs.length[0], " long"));
+    in[i].shape.erase(in[i].shape.begin());
+  }
+  if (attrs.counted && !(call.in.back() == TensorType{DType::i64, {}})) refuse(cat("the count is ", call.in.back()), "it is i64[]");
+  const Graph& body = *call.regions[0];
+  require_region_inputs(kName, "body", body, in);
+  std::vector<TensorType> out = types_of(body, body.outputs);
+  if (out.size() < parts.carried) refuse(cat("the body gives ", out.size(), " values"), cat(parts.carried, " are carried"));
+  for (size_t i = 0; i < out.size(); ++i) {
+    if (i >= parts.carried) out[i] = stack_of(attrs.length[0], out[i]);
+    else if (!(out[i] == in[i])) refuse(cat("carried value ", i, " is ", in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
+    if (out[i].rank() > kMaxRank) refuse(cat("a result has ", out[i].rank(), " dimensions"), cat("a tensor has at most ", kMaxRank));
+  }
+  return out;
+}
+
+// Runs forward once more, keeping the carried values that the gradient reads, then back through the slices: carried are the cotangents of the
+// carried values and the sums of the captures' gradients. One iteration's other values are computed again when its gradient is.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
+  const Parts parts(attrs, call.inputs.size());
+  const Graph& body = *call.regions[0];
+  const auto section = [&](size_t first, size_t count) { return std::vector<Value>(call.inputs.begin() + int64_t(first), call.inputs.begin() + int64_t(first + count)); };
+  const std::vector<Value> carried = section(0, parts.carried), stacked = section(parts.carried, parts.stacked), captures = section(parts.carried + parts.stacked, parts.captures);
+  const Value count = attrs.counted ? call.inputs.back() : Value{};
+  const Dim length = attrs.length[0];
+  const std::vector<uint8_t> wanted = floating(types_of(body, body.inputs));
+  const ir::GraphRef gradient = transforms_of(kName, call.transforms).gradient(body, wanted);
+  const std::vector<uint8_t> used = used_inputs(*gradient);
+
+  auto recorded = std::make_shared<Graph>(body);
+  for (size_t i = 0; i < parts.carried; ++i)
+    if (used[i]) recorded->outputs.push_back(body.inputs[i]);
+  const Value forward = recorded->outputs.size() == body.outputs.size() ? Value{} : scan(g, carried, stacked, captures, recorded, length, attrs.reverse, count);
+
+  // The backward body: what it is given, as inputs of the gradient of the body.
+  auto back = std::make_shared<Graph>();
+  std::vector<Value> outer_carried, outer_stacked, outer_captures, sums, inner(gradient->inputs.size());
+  const size_t all = parts.carried + parts.stacked + parts.captures;
+  std::vector<Value> cotangents;
+  add_cotangents(call, 0, parts.carried, cotangents);
+  const size_t through = cotangents.size();  // how many carried cotangents
+  for (size_t i = 0; i < through; ++i) {
+    outer_carried.push_back(cotangents[i]);
+    inner[all + i] = back->add_input(g.type(cotangents[i]));
+  }
+  for (size_t i = parts.carried + parts.stacked; i < all; ++i) {
+    if (!wanted[i]) continue;
+    const TensorType type = g.type(call.inputs[i]);
+    outer_carried.push_back(full(g, type, 0));
+    sums.push_back(back->add_input(type));
+  }
+  int next = int(body.outputs.size());
+  for (size_t i = 0; i < parts.carried; ++i) {
+    if (!used[i]) continue;
+    outer_stacked.push_back({forward.node, next++});
+    inner[i] = back->add_input(body.type(body.inputs[i]));
+  }
+  for (size_t i = 0; i < parts.stacked; ++i) {
+    if (!used[parts.carried + i]) continue;
+    outer_stacked.push_back(stacked[i]);
+    inner[parts.carried + i] = back->add_input(body.type(body.inputs[parts.carried + i]));
+  }
+  add_cotangents(call, parts.carried, call.results.size(), outer_stacked);
+  for (size_t i = all + through; i < inner.size(); ++i) inner[i] = back->add_input(gradient->type(gradient->inputs[i]));
+  for (size_t i = parts.carried + parts.stacked; i < all; ++i) {
+    if (!used[i]) continue;
+    outer_captures.push_back(call.inputs[i]);
+    inner[i] = back->add_input(body.type(body.inputs[i]));
+  }
+  back->place = g.place;
+  const std::vector<Value> gradients = inline_region(*back, *gradient, inner);
+  std::vector<Value> slices;
+  size_t at = 0, sum = 0;
+  for (size_t i = 0; i < all; ++i) {
+    if (!wanted[i]) continue;
+    const Value flow = gradients[at++];
+    if (i < parts.carried) back->outputs.push_back(flow);
+    else if (i < parts.carried + parts.stacked) slices.push_back(flow);
+    else back->outputs.push_back(add(*back, sums[sum++], flow));
+  }
+  back->outputs.insert(back->outputs.end(), slices.begin(), slices.end());
+  const int slices_from = int(outer_carried.size());
+  std::vector<Value> out(call.inputs.size());
+  const Value first = scan(g, outer_carried, outer_stacked, outer_captures, back, length, !attrs.reverse, count);
+  int of_carried = 0, of_stacked = slices_from, of_captures = int(through);
+  for (size_t i = 0; i < all; ++i) {
+    if (!wanted[i]) continue;
+    int& result = i < parts.carried ? of_carried : i < parts.carried + parts.stacked ? of_stacked : of_captures;
+    out[i] = {first.node, result++};
+  }
+  return out;
+}
+
+// The region for models that stop at different slices: each keeps its carried values, and gives zeros, from its own count on. It has two
+// more inputs: the slice's number, which is carried, and the counts.
+ir::GraphRef until_count(const Graph& body, const Parts& parts, Dim models, bool reverse) {
+  Graph g;
+  const Value slice = g.add_input({DType::i64, {}});
+  std::vector<Value> in;
+  for (Value v : body.inputs) in.push_back(g.add_input(body.type(v)));
+  const Value counts = g.add_input({DType::i64, {models}});
+  const Value active = less(g, slice, counts);
+  std::vector<Value> out = inline_region(g, body, in);
+  g.outputs.push_back(add(g, slice, scalar(g, DType::i64, reverse ? -1 : 1)));
+  for (size_t i = 0; i < out.size(); ++i)
+    g.outputs.push_back(select_models(g, active, out[i], i < parts.carried ? in[i] : full(g, g.type(out[i]), 0)));
+  return std::make_shared<const Graph>(std::move(g));
+}
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
+  const auto& transforms = transforms_of(kName, call.transforms);
+  const Parts parts(attrs, call.inputs.size());
+  const Graph& body = *call.regions[0];
+  const bool counts = attrs.counted && call.inputs.back().batched;
+  std::vector<uint8_t> in;
+  for (size_t i = 0; i < body.inputs.size(); ++i) in.push_back(call.inputs[i].batched || (counts && i < parts.carried));
+  // A carried value that becomes batched is batched from the start.
+  ir::GraphRef batched;
+  std::vector<uint8_t> out;
+  for (bool again = true; again;) {
+    out.assign(body.outputs.size(), counts);
+    for (size_t i = 0; i < parts.carried; ++i) out[i] = in[i];
+    batched = transforms.batch(body, in, call.size, out);
+    again = false;
+    for (size_t i = 0; i < parts.carried; ++i)
+      if (out[i] && !in[i]) in[i] = again = true;
+  }
+  std::vector<Value> carried, stacked, captures;
+  for (size_t i = 0; i < body.inputs.size(); ++i) {
+    const ir::Batched& input = call.inputs[i];
+    if (i < parts.carried) carried.push_back(in[i] ? with_model_axis(g, input, call.size) : input.value);
+    else if (i < parts.carried + parts.stacked) stacked.push_back(input.batched ? move_axis(g, input.value, 0, 1) : input.value);
+    else captures.push_back(input.value);
+  }
+  Value count = attrs.counted ? call.inputs.back().value : Value{};
+  int first_result = 0;
+  if (counts) {
+    batched = until_count(*batched, parts, call.size, attrs.reverse);
+    captures.push_back(count);
+    count = largest(g, count);
+    carried.insert(carried.begin(), attrs.reverse ? sub(g, count, scalar(g, DType::i64, 1)) : scalar(g, DType::i64, 0));
+    first_result = 1;
+  }
+  const Value first = scan(g, std::move(carried), std::move(stacked), std::move(captures), std::move(batched), attrs.length[0], attrs.reverse, count);
+  std::vector<ir::Batched> results;
+  for (size_t i = 0; i < out.size(); ++i) {
+    const Value v{first.node, int(i) + first_result};
+    results.push_back({i >= parts.carried && out[i] ? move_axis(g, v, 1, 0) : v, bool(out[i])});
+  }
+  return results;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::scan{
+    .name = kName,
+    .inputs = -1,
+    .parse_attrs = ir::Attrs<ScanAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .no_cpu = "the planner compiles its region",
+    .no_cuda = "the planner compiles its region",
+    .doc = "a region for each slice of the stacked values, with values carried from one to the next; results are stacked",
+};
+
+}  // namespace lamina::ops

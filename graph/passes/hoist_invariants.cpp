@@ -1,0 +1,133 @@
+#include <algorithm>
+
+#include "graph/passes/loops.h"
+#include "graph/passes/passes.h"
+
+namespace lamina::passes {
+namespace {
+
+// What costs nothing, or takes more memory outside than its inputs do: it moves only with what uses it.
+bool stays(const Node& node) {
+  return is(node, ops::def::constant) || is(node, ops::def::broadcast_to) || is(node, ops::def::iota) || is(node, ops::def::one_hot) || node.op->alias;
+}
+// What may be an error for some values must not run before it is known that the body does.
+bool may_fail(const Node& node) {
+  return is(node, ops::def::gather) || is(node, ops::def::scatter_add) || is(node, ops::def::sparse_cross_entropy) || !node.regions.empty();
+}
+
+class Hoisting {
+ public:
+  Hoisting(const Graph& g, int node, Rewriter& to) : to_(to), node_(node), old_(g, node) {}
+
+  bool run() {
+    const Graph& body = old_.body();
+    const size_t first_capture = old_.carried.size() + old_.stacked.size();
+    invariant_.resize(size_t(body.size()));
+    for (size_t i = first_capture; i < body.inputs.size(); ++i) invariant_[size_t(body.inputs[i].node)] = true;
+    for (int n = 0; n < body.size(); ++n) {
+      const Node& node = body[n];
+      if (is(node, ops::def::input)) continue;
+      invariant_[size_t(n)] = is_pure(node) && !may_fail(node) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return invariant_[size_t(v.node)]; });
+    }
+    // The values that leave the invariant part, computed by something that is worth moving.
+    std::vector<Value> moved;
+    auto leave = [&](Value v) {
+      if (invariant_[size_t(v.node)] && !is(body[v], ops::def::input) && !stays(body[v]) && std::find(moved.begin(), moved.end(), v) == moved.end()) moved.push_back(v);
+    };
+    std::vector<char> inside(size_t(body.size()));  // stays in the body, with what it needs
+    for (int n = body.size() - 1; n >= 0; --n) {
+      const bool user = !invariant_[size_t(n)] || inside[size_t(n)];
+      if (!user || is(body[n], ops::def::input)) continue;
+      for (Value v : body[n].inputs) {
+        if (invariant_[size_t(v.node)] && stays(body[v])) inside[size_t(v.node)] = true;
+        leave(v);
+      }
+    }
+    for (Value v : body.outputs) {
+      if (invariant_[size_t(v.node)] && stays(body[v])) inside[size_t(v.node)] = true;
+      leave(v);
+    }
+    // One more round for what only outputs keep inside.
+    for (int n = body.size() - 1; n >= 0; --n)
+      if (inside[size_t(n)])
+        for (Value v : body[n].inputs) {
+          if (invariant_[size_t(v.node)] && stays(body[v])) inside[size_t(v.node)] = true;
+          leave(v);
+        }
+    if (moved.empty()) return false;
+    std::sort(moved.begin(), moved.end());
+    rebuild(moved);
+    return true;
+  }
+
+ private:
+  void rebuild(const std::vector<Value>& moved) {
+    const Graph& body = old_.body();
+    // Outside: the invariant part on the captures.
+    std::vector<size_t> all(body.inputs.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+    const Graph part = select_region(body, all, moved);
+    std::vector<Value> in(body.inputs.size());
+    const size_t first_capture = old_.carried.size() + old_.stacked.size();
+    for (size_t i = first_capture; i < in.size(); ++i) in[i] = to_[old_.captures[i - first_capture]];
+    const std::vector<Value> outside = ops::inline_region(to_.to, part, in);
+    // Inside: they are inputs.
+    std::vector<Value> captures = to_[old_.captures];
+    captures.insert(captures.end(), outside.begin(), outside.end());
+    std::vector<Graph> regions;
+    for (size_t r = 0; r < old_.regions.size(); ++r) regions.push_back(with_inputs(old_.regions[r], body, moved, r + 1 == old_.regions.size()));
+    to_.stand_at(node_);
+    auto share = [](Graph g) { return std::make_shared<const Graph>(std::move(g)); };
+    Value first;
+    if (old_.op == &ops::def::while_loop)
+      first = ops::while_loop(to_.to, to_[old_.carried], std::move(captures), share(regions[0]), share(regions[1]), old_.maximum);
+    else
+      first = ops::scan(to_.to, to_[old_.carried], to_[old_.stacked], std::move(captures), share(regions[0]), old_.scan.length[0], old_.scan.reverse, old_.count.valid() ? to_[old_.count] : Value{});
+    for (size_t r = 0; r < to_.from[node_].types.size(); ++r) to_.map({node_, int(r)}, {first.node, int(r)});
+  }
+
+  // The region with one more input per moved value; in the body, that value is the input.
+  static Graph with_inputs(const Graph& region, const Graph& body, const std::vector<Value>& moved, bool is_body) {
+    Graph out;
+    out.place = region.place;
+    std::vector<Value> now(size_t(region.size()));
+    std::vector<std::vector<Value>> replaced(size_t(region.size()));
+    for (Value v : region.inputs) now[size_t(v.node)] = out.add_input(region.type(v), ir::attrs_of<ir::InputAttrs>(*region[v].attrs).name);
+    for (Value v : moved) {
+      const Value input = out.add_input(body.type(v));
+      if (!is_body) continue;
+      replaced[size_t(v.node)].resize(body[v].types.size());
+      replaced[size_t(v.node)][size_t(v.result)] = input;
+    }
+    auto value = [&](Value v) {
+      if (size_t(v.result) < replaced[size_t(v.node)].size() && replaced[size_t(v.node)][size_t(v.result)].valid()) return replaced[size_t(v.node)][size_t(v.result)];
+      return Value{now[size_t(v.node)].node, now[size_t(v.node)].result + v.result};
+    };
+    for (int n = 0; n < region.size(); ++n) {
+      if (now[size_t(n)].valid()) continue;
+      std::vector<Value> in;
+      for (Value v : region[n].inputs) in.push_back(value(v));
+      now[size_t(n)] = out.copy(region[n], std::move(in));
+    }
+    for (Value v : region.outputs) out.outputs.push_back(value(v));
+    return without_dead_nodes(out);
+  }
+
+  Rewriter& to_;
+  const int node_;
+  const Loop old_;
+  std::vector<char> invariant_;
+};
+
+}  // namespace
+
+Graph hoist_invariants(const Graph& g) {
+  Rewriter rewriter(g);
+  for (int i = 0; i < g.size(); ++i) {
+    const bool loop = is(g[i], ops::def::while_loop) || is(g[i], ops::def::scan);
+    if (!loop || !Hoisting(g, i, rewriter).run()) rewriter.copy(i);
+  }
+  return rewriter.finish();
+}
+
+}  // namespace lamina::passes

@@ -1,0 +1,43 @@
+// Loops and branches inside a section: steps of the kinds loop and branch. Their bodies are tables of their own, whose buffers lie in the
+// step's operands.
+#pragma once
+#include <memory>
+#include <vector>
+
+#include "kernels/section/table.h"
+#include "runtime/core/view.h"
+
+namespace lamina::section {
+
+struct TableWithLoops;
+
+// Where a buffer of an inner table lies.
+struct InnerBuffer {
+  int32_t operand = -1;  // of the step: inputs from 0, then outputs; -1: a constant, at the view's address
+  int64_t offset = 0;    // bytes
+  int64_t slice = 0;     // bytes from one iteration's to the next one's; 0: the same in all
+  View view;
+};
+struct InnerProgram {
+  std::shared_ptr<const TableWithLoops> table;
+  std::vector<InnerBuffer> buffers;
+};
+
+// What a loop or branch step does. Its inputs: branch: the bool, then what is used; loop: the carried values, stacked ones, what is used, the
+// count. Its outputs: the results, then temporary memory. Carried values change in the outputs' place.
+struct Nested {
+  enum class Kind : uint8_t { branch, while_loop, scan };
+  Kind kind = Kind::branch;
+  std::vector<InnerProgram> programs;  // branch: where true, where false; while_loop: condition (a bool at the start of the temporary memory), body; scan: body
+  std::vector<int64_t> carried_bytes;  // per carried value
+  std::vector<int64_t> stacked_bytes;  // scan: bytes of a slice of each stacked result
+  int64_t limit = -1;                  // scan: the length; while_loop: the most iterations, or -1
+  int32_t count = -1;                  // scan: the operand that says how many slices, or -1
+  bool reverse = false;
+};
+
+struct TableWithLoops : Table {
+  std::vector<std::shared_ptr<const Nested>> nested;  // Step::code of loops and branches
+};
+
+}  // namespace lamina::section

@@ -1,0 +1,179 @@
+// lm.cond, lm.while_loop, lm.scan: structures of tensors as branches' results and as loop variables.
+#include "graph/frontend/control_flow.h"
+
+#include <algorithm>
+
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+
+#include "graph/frontend/trace.h"
+#include "python_bindings/src/structure.h"
+
+namespace lamina::python {
+namespace {
+
+// A structure taken apart: numbers and arrays in it have become tensors, dicts are in the order of their keys.
+struct Packed {
+  std::vector<Tensor> tensors;
+  std::vector<std::string> names;  // "[0]", "['x'][1]"
+  std::string form;                // "(Tensor, {'x': Tensor})"; equal exactly when structures are
+  std::shared_ptr<ResultStructure> structure;
+
+  nb::object build(std::span<const Tensor> with) const {
+    return structure->build([&](size_t i) { return nb::object(to_python(with[i])); });
+  }
+};
+
+class Packer {
+ public:
+  // Python numbers take the dtype that the tensor at their place in `like` has.
+  Packer(const char* what, const std::vector<Tensor>* like) : what_(what), like_(like) {}
+
+  Packed pack(nb::handle value) {
+    Packed out;
+    nb::object converted = convert(value, "", out);
+    std::vector<Tensor> in_order;
+    out.structure = ResultStructure::take(converted, in_order);
+    out.tensors = std::move(in_order);
+    return out;
+  }
+
+ private:
+  nb::object leaf(Tensor t, const std::string& path, Packed& out) {
+    out.names.push_back(path);
+    out.form += "Tensor";
+    ++leaves_;
+    return to_python(std::move(t));
+  }
+  Tensor number(nb::handle value) {
+    const Operand operand = to_operand(value);
+    if (!like_ || leaves_ >= like_->size()) return operand.resolve();
+    const Tensor& wanted = (*like_)[leaves_];
+    return wanted.rank() == 0 ? operand.resolve(wanted.dtype(), wanted.device(), what_) : operand.resolve();
+  }
+  nb::object convert(nb::handle value, const std::string& path, Packed& out) {
+    PyObject* o = value.ptr();
+    if (is_tensor(o)) return leaf(as_tensor(o), path, out);
+    if (is_variable(o)) return leaf(as_variable(o).read(CallSite()), path, out);
+    if (o == Py_None) {
+      out.form += "None";
+      return nb::borrow(value);
+    }
+    if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return leaf(number(value), path, out);
+    if (PyTuple_Check(o) || PyList_CheckExact(o)) {
+      const bool list = PyList_CheckExact(o), named = is_named_tuple(o);
+      nb::list parts;
+      if (named) out.form += nb::cast<std::string>(value.type().attr("__name__"));
+      out.form += list ? '[' : '(';
+      size_t i = 0;
+      for (nb::handle one : value) {
+        if (i) out.form += ", ";
+        parts.append(convert(one, cat(path, '[', i++, ']'), out));
+      }
+      out.form += list ? "]" : i == 1 && !named ? ",)" : ")";
+      if (list) return parts;
+      return named ? nb::object(value.type().attr("_make")(parts)) : nb::object(nb::tuple(parts));
+    }
+    if (PyDict_CheckExact(o)) {
+      std::vector<std::pair<std::string, nb::object>> keys;
+      for (auto [key, ignored] : nb::borrow<nb::dict>(value)) keys.emplace_back(nb::cast<std::string>(nb::repr(key)), nb::borrow(key));
+      std::sort(keys.begin(), keys.end(), [](auto& a, auto& b) { return a.first < b.first; });
+      nb::dict parts;
+      out.form += '{';
+      for (size_t i = 0; i < keys.size(); ++i) {
+        out.form += cat(i ? ", " : "", keys[i].first, ": ");
+        parts[keys[i].second] = convert(PyDict_GetItem(o, keys[i].second.ptr()), cat(path, '[', keys[i].first, ']'), out);
+      }
+      out.form += '}';
+      return parts;
+    }
+    if (is_array(o)) return leaf(to_tensor(value), path, out);
+    throw_type_error(cat(what_, ": a ", Py_TYPE(o)->tp_name, path.empty() ? "" : cat(" at ", path), " is not a tensor"), "loop variables and results of branches and bodies are tensors",
+                     "pass tensors, numbers, None, and tuples, lists and dicts of them");
+  }
+
+  const char* what_;
+  const std::vector<Tensor>* like_;
+  size_t leaves_ = 0;
+};
+
+Packed pack(const char* what, nb::handle value, const std::vector<Tensor>* like = nullptr) { return Packer(what, like).pack(value); }
+
+void check_form(const char* op, const std::string& role, const std::string& got, const std::string& other, const std::string& wanted) {
+  if (got == wanted) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", role, " returns ", got, ", ", other, " ", wanted), .where = text(CallSite().line()), .why = "the structure is the same whatever runs",
+                                            .fix = cat("return ", wanted)});
+}
+
+nb::object cond(nb::handle pred, nb::callable then, nb::callable otherwise) {
+  const Operand chosen = to_operand(pred);
+  if (chosen.kind() == Operand::Kind::boolean) return chosen.number() != 0 ? then() : otherwise();
+  std::optional<Packed> first, second;
+  std::vector<std::string> names;
+  auto run = [&](nb::callable& branch, std::optional<Packed>& mine, const std::optional<Packed>& other) {
+    mine = pack("cond", branch(), other ? &other->tensors : nullptr);
+    if (other) check_form("cond", "the second branch", mine->form, "the first one", other->form);
+    names = mine->names;
+    return mine->tensors;
+  };
+  const std::vector<Tensor> out = control::cond(chosen, [&] { return run(then, first, second); }, [&] { return run(otherwise, second, first); }, names);
+  return (first ? *first : *second).build(out);
+}
+
+nb::object while_loop(nb::callable condition, nb::callable body, nb::handle init, std::optional<int64_t> maximum) {
+  const Packed start = pack("while_loop", init);
+  LoopOptions options;
+  options.maximum_iterations = maximum.value_or(-1);
+  options.names = start.names;
+  auto test = [&](std::span<const Tensor> state) {
+    const nb::object result = condition(start.build(state));
+    return to_operand(result).resolve();
+  };
+  auto step = [&](std::span<const Tensor> state) {
+    const Packed next = pack("while_loop", body(start.build(state)), &start.tensors);
+    check_form("while_loop", "the body", next.form, "init is", start.form);
+    return next.tensors;
+  };
+  return start.build(control::while_loop(test, step, start.tensors, options, CallSite()));
+}
+
+nb::object scan(nb::callable body, nb::handle init, nb::handle xs, std::optional<int64_t> length, bool reverse) {
+  const Packed start = pack("scan", init), stacked = pack("scan", xs);
+  std::optional<Packed> ys;
+  ScanOptions options{length.value_or(-1), reverse, start.names};
+  if (length && *length < 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("scan: the length is ", *length), .where = text(CallSite().line()), .why = "it is 0 or more", .fix = "leave it out to go through all of xs"});
+  const size_t carried = start.tensors.size();
+  auto step = [&](std::span<const Tensor> all) {
+    const nb::object result = body(start.build(all.first(carried)), stacked.build(all.subspan(carried)));
+    if (!PyTuple_CheckExact(result.ptr()) || PyTuple_GET_SIZE(result.ptr()) != 2)
+      throw_type_error(cat("scan: the body returns a ", Py_TYPE(result.ptr())->tp_name), "it returns a tuple of two: the loop variables, and what is stacked", "write return state, y (or return state, None)");
+    const Packed next = pack("scan", PyTuple_GET_ITEM(result.ptr(), 0), &start.tensors);
+    check_form("scan", "the body", next.form, "init is", start.form);
+    Packed y = pack("scan", PyTuple_GET_ITEM(result.ptr(), 1));
+    if (ys) check_form("scan", "a later iteration", y.form, "an earlier one", ys->form);
+    std::vector<Tensor> out = next.tensors;
+    out.insert(out.end(), y.tensors.begin(), y.tensors.end());
+    ys = std::move(y);
+    return out;
+  };
+  const std::vector<Tensor> out = control::scan(step, start.tensors, stacked.tensors, options, CallSite());
+  const std::span<const Tensor> all(out);
+  return nb::make_tuple(start.build(all.first(carried)), ys->build(all.subspan(carried)));
+}
+
+}  // namespace
+
+void bind_control_flow(nb::module_& m) {
+  m.def("cond", &cond, nb::arg("pred"), nb::arg("then"), nb::arg("otherwise"),
+        "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of\n"
+        "tensors (tuples, lists, dicts, None) with the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A Python bool chooses while tracing.");
+  m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init"), nb::arg("maximum_iterations") = nb::none(),
+        "state = body(state) as long as condition(state), one bool, is true; returns the last state. init is the first.\n\nA state is any structure of tensors; numbers in it become tensors. Every tensor "
+        "keeps its dtype and shape, else\nTypeMismatch or InvalidArgument is raised. With maximum_iterations the loop ends after that many at the latest, and a gradient plans its memory for them.");
+  m.def("scan", &scan, nb::arg("body"), nb::arg("init"), nb::arg("xs") = nb::none(), nb::arg("length") = nb::none(), nb::arg("reverse") = false,
+        "state, y = body(state, x) for each slice x of xs along its first axis; returns the last state and the ys, stacked along a new first axis.\n\nxs is any structure of tensors of one length, or None "
+        "with length=. reverse goes from the last slice to the first. The state keeps its structure, dtypes\nand shapes, as in while_loop.");
+}
+
+}  // namespace lamina::python
