@@ -18,10 +18,11 @@ from ._core import (
     abs, add, arange, argmax, argmin, astype, bfloat16, bool, broadcast_to, clip, concat, config, constant, cos, cuda, device, device_of, div, dropout,
     dtype, equal, executing_eagerly, exp, expand_dims, flatten, float16, float32, float64, floor_divide, from_dlpack, full, gather, gelu, greater,
     greater_equal, inspect, int8, int16, int32, int64, less, less_equal, log, log_softmax, logical_and, logical_not, logical_or, matmul, max, maximum,
-    mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, pow, random, range, relu, reshape, rsqrt, sigmoid, sign, silu, sin, softmax,
+    mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, per_model, pow, random, range, relu, reshape, rsqrt, sigmoid, sign, silu, sin, softmax,
     softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8, where, zeros, zeros_like,
 )
 from .errors import RetraceWarning
+from .vmap import vmap
 
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
@@ -62,7 +63,7 @@ __all__ = [
     "data", "device", "device_of", "div", "dropout", "dtype", "equal", "errors", "executing_eagerly", "exp", "expand_dims", "flatten", "float16",
     "float32", "float64", "floor_divide", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect", "int8", "int16",
     "int32", "int64", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul", "max", "maximum",
-    "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
+    "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "per_model", "pow", "random", "range",
     "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
-    "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
+    "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "vmap", "where", "zeros", "zeros_like",
 ]
