@@ -6,6 +6,7 @@
 #include "graph/compile/compile.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/plan.h"
+#include "graph/frontend/replay.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ops/ops.h"
 
@@ -223,37 +224,12 @@ bool ConcreteFunction::tape_wants(std::span<const Tensor> arguments, std::span<c
 
 // Runs the traced graph op by op, so that a tape around the call records it.
 std::vector<Tensor> ConcreteFunction::replay(std::span<const Tensor> arguments, std::span<const Variable> variables) {
-  const std::vector<Variable> resources = bound(variables);
-  std::vector<std::vector<Tensor>> values(size_t(graph_.size()));
-  for (size_t i = 0; i < graph_.inputs.size(); ++i) values[size_t(graph_.inputs[i].node)] = {i < arguments_ ? arguments[i] : captures_[i - arguments_]};
-  ir::Graph specialized;
-  const ir::Graph* g = &graph_;
-  if (!open_dims_.empty()) {
-    std::vector<TensorType> types;
-    for (ir::Value v : graph_.inputs) types.push_back(values[size_t(v.node)][0].type());
-    specialized = ir::specialize(graph_, ir::bind_dims(graph_, types));
-    g = &specialized;
-  }
-  std::vector<Tensor> in;
-  for (int n = 0; n < g->size(); ++n) {
-    const ir::Node& node = (*g)[n];
-    const int resource = ir::resource_of(node);
-    if (node.op == &ops::def::input) continue;
-    if (const ir::Literal* literal = ir::constant_value(*g, {n, 0})) {
-      values[size_t(n)] = {tensor_of(*literal)};
-    } else if (node.op == &ops::def::read) {
-      values[size_t(n)] = {resources[size_t(resource)].read(node.line)};
-    } else if (node.op == &ops::def::assign) {
-      resources[size_t(resource)].assign(values[size_t(node.inputs[0].node)][size_t(node.inputs[0].result)]);
-    } else {
-      in.clear();
-      for (ir::Value v : node.inputs) in.push_back(values[size_t(v.node)][size_t(v.result)]);
-      values[size_t(n)] = apply(*node.op, node.attrs, in, node.line, node.regions);
-    }
-  }
-  std::vector<Tensor> out;
-  for (ir::Value v : graph_.outputs) out.push_back(values[size_t(v.node)][size_t(v.result)]);
-  return out;
+  std::vector<Tensor> inputs(arguments.begin(), arguments.end());
+  inputs.insert(inputs.end(), captures_.begin(), captures_.end());
+  if (open_dims_.empty()) return lamina::replay(graph_, inputs, bound(variables));
+  std::vector<TensorType> types;
+  for (const Tensor& t : inputs) types.push_back(t.type());
+  return lamina::replay(ir::specialize(graph_, ir::bind_dims(graph_, types)), inputs, bound(variables));
 }
 
 }  // namespace lamina

@@ -1,6 +1,7 @@
 #include "graph/frontend/random.h"
 
 #include <mutex>
+#include <utility>
 
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
@@ -33,12 +34,39 @@ ir::AttrsRef draw_attrs(const Shape& shape, DType dtype, double a, double b) { r
 
 }  // namespace
 
-Variable default_generator() {
+namespace {
+thread_local std::optional<Variable> used_generator;
+
+Variable process_generator() {
   static auto* generator = [] {
     EagerScope outside;
     return new Variable(tensor(std::vector<int64_t>{0, 0}), "random.generator", false);
   }();
   return *generator;
+}
+}  // namespace
+
+std::optional<Variable> use_generator(std::optional<Variable> generator) { return std::exchange(used_generator, std::move(generator)); }
+GeneratorScope::GeneratorScope(std::optional<Variable> generator) : before_(use_generator(std::move(generator))) {}
+GeneratorScope::~GeneratorScope() { use_generator(std::move(before_)); }
+Variable default_generator() { return used_generator ? *used_generator : process_generator(); }
+
+State state() {
+  EagerScope outside;
+  const std::vector<int64_t> draws = process_generator().read().to_vector<int64_t>();
+  HostSeeds& h = host_seeds();
+  std::lock_guard lock(h.mutex);
+  return {h.seed, int64_t(h.asked), draws[0], draws[1]};
+}
+void set_state(const State& state) {
+  {
+    HostSeeds& h = host_seeds();
+    std::lock_guard lock(h.mutex);
+    h.seed = state[0];
+    h.asked = uint64_t(state[1]);
+  }
+  EagerScope outside;
+  process_generator().assign(tensor(std::vector<int64_t>{state[2], state[3]}));
 }
 
 void set_seed(int64_t seed) {
@@ -48,7 +76,7 @@ void set_seed(int64_t seed) {
     h.seed = seed;
     h.asked = 0;
   }
-  default_generator().assign(tensor(std::vector<int64_t>{seed, 0}));
+  process_generator().assign(tensor(std::vector<int64_t>{seed, 0}));
 }
 
 Tensor next_state(const Variable& generator, CallSite at) {

@@ -1,6 +1,9 @@
 // Random draws. The default generator is a Variable, i64[2] {seed, counter}: a draw reads it and assigns the advanced counter, so eager and
 // traced programs, and every thread count, give the same numbers.
 #pragma once
+#include <array>
+#include <optional>
+
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
 
@@ -8,7 +11,25 @@ namespace lamina {
 
 namespace random {
 LAMINA_API void set_seed(int64_t seed);  // and the counter to 0
-LAMINA_API Variable default_generator();
+LAMINA_API Variable default_generator();  // this thread's GeneratorScope's, else the one of the process
+// While it lives, this thread's draws take their numbers from another generator, i64[2] {seed, counter}; a stacked one gives each model of an
+// ensemble the numbers that it would draw alone.
+class LAMINA_API GeneratorScope {
+ public:
+  explicit GeneratorScope(std::optional<Variable> generator);  // nothing: the process's
+  ~GeneratorScope();
+  GeneratorScope(const GeneratorScope&) = delete;
+  GeneratorScope& operator=(const GeneratorScope&) = delete;
+
+ private:
+  std::optional<Variable> before_;
+};
+// The same by hand: returns what was used before.
+LAMINA_API std::optional<Variable> use_generator(std::optional<Variable> generator);
+// Everything that set_seed sets: {seed and how many host seeds were asked for, the generator's seed and counter}.
+using State = std::array<int64_t, 4>;
+LAMINA_API State state();
+LAMINA_API void set_state(const State& state);
 LAMINA_API Tensor uniform(const Shape& shape, DType dtype = DType::f32, double low = 0, double high = 1, CallSite at = std::source_location::current());
 LAMINA_API Tensor normal(const Shape& shape, DType dtype = DType::f32, double mean = 0, double deviation = 1, CallSite at = std::source_location::current());
 // Takes one draw from `generator`: its state {seed, counter} for an op, after which the counter has advanced.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/frontend/device.h"
+#include "graph/frontend/model_axis.h"
 #include "graph/frontend/trace.h"
 
 namespace lamina {
@@ -36,7 +37,7 @@ std::string name_of(size_t i, const FunctionOptions& options) {
 
 }  // namespace
 
-SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options) : arguments_(arguments) {
+SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options) : arguments_(arguments), models_(ModelAxis::signature()) {
   device = in_device_scope() || (arguments.tensors.empty() && arguments.variables.empty()) ? default_device()
            : arguments.tensors.empty()                                                     ? arguments.variables[0].device()
                                                                                            : arguments.tensors[0].device();
@@ -61,6 +62,7 @@ void SignatureView::make_hash() {
     for (Dim d : type.shape) mix(uint64_t(d.code()));
   };
   mix(uint64_t(device.kind) << 24 | uint64_t(device.model) << 16 | uint16_t(device.index));
+  if (models_) mix(models_);
   for (const Tensor& t : arguments_.tensors) {
     if (by_type_) mix_type(t.type());
     else t.type();  // an empty Tensor is an error
@@ -75,7 +77,7 @@ void SignatureView::make_hash() {
 bool SignatureView::is_bound(size_t variable) const { return std::find(bound_.begin(), bound_.end(), int(variable)) != bound_.end(); }
 
 bool SignatureView::matches(const Signature& kept) const {
-  if (!fits_ || kept.hash != hash || kept.device != device || kept.statics != arguments_.statics) return false;
+  if (!fits_ || kept.hash != hash || kept.device != device || kept.models != models_ || kept.statics != arguments_.statics) return false;
   if (kept.by_type != by_type_) return false;
   if (by_type_) {
     if (kept.tensors.size() != arguments_.tensors.size()) return false;
@@ -130,12 +132,13 @@ Signature SignatureView::keep() const {
   s.hash = hash;
   s.statics = arguments_.statics;
   s.device = device;
+  s.models = models_;
   s.by_type = by_type_;
   if (by_type_)
     for (const Tensor& t : arguments_.tensors) s.tensors.push_back(t.type_ref()), s.tensor_devices.push_back(t.device());
   for (size_t i = 0; i < arguments_.variables.size(); ++i) {
     const Variable& v = arguments_.variables[i];
-    s.variables.push_back(v.handle()->type);
+    s.variables.push_back(v.type_ref());
     s.variable_devices.push_back(v.device());
     s.aliases.push_back(first_alias(arguments_.variables, i));
   }
@@ -183,6 +186,7 @@ std::string Signature::difference(const Signature& other, const FunctionOptions&
   for (size_t i = 0; i < variables.size(); ++i)
     if (!(*variables[i] == *other.variables[i])) return cat("Variable ", i, " was ", *other.variables[i], ", now ", *variables[i]);
   if (device != other.device) return cat("it ran on ", other.device, ", now on ", device);
+  if (models != other.models) return "it was called in another vmap";
   if (aliases != other.aliases || bound_at != other.bound_at) return "the same Variable is used in another way";
   return "a value that is not a tensor changed";
 }

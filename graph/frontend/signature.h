@@ -19,6 +19,7 @@ struct Signature {
   std::vector<int> bound_at;
   std::string statics;
   Device device;
+  uint64_t models = 0;                  // the calls of vmap around it: stacked Variables are seen without the model axis in some
 
   std::string text(const FunctionOptions& options) const;
   // Why a call with this signature needs another graph than one with `other`: "x was f32[4,8], now f32[5,8]".
@@ -49,6 +50,7 @@ class SignatureView {
   bool by_type_ = true;  // the tensors' types are part of the signature
   bool fits_ = true;     // the Function's own signature
   std::vector<int> bound_;
+  uint64_t models_;
 };
 
 }  // namespace lamina

@@ -7,11 +7,16 @@
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
+#include "graph/frontend/model_axis.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {
 namespace {
+
+bool tracked_outside(const Tensor& t) {
+  return std::any_of(thread_tapes().begin(), thread_tapes().end(), [&](auto& tape) { return tape->tracks(t); });
+}
 
 constexpr int64_t kLargestConstant = 4096;  // bytes; larger tensors are captured by reference, not copied into the graph
 
@@ -76,7 +81,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
   if (ir::Value known = captured_value(t); known.valid()) return known;
   const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});
   ir::Value v;
-  if (!t.is_symbolic() && byte_size(*d.type) <= kLargestConstant) {
+  if (!t.is_symbolic() && byte_size(*d.type) <= kLargestConstant && !(runs_once && recording() && tracked_outside(t))) {
     std::vector<std::byte> bytes(size_t(byte_size(*d.type)));
     t.copy_to_host(bytes.data(), bytes.size());
     v = graph.add_constant(ir::Literal::from(*d.type, bytes.data()));
@@ -92,6 +97,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
 }
 
 int Trace::resource_of(const Variable& v) {
+  ModelAxis::use(*v.handle());
   auto [at, inserted] = resources_.try_emplace(v.handle().get(), int(variables.size()));
   if (inserted) {
     variables.push_back(v);
@@ -121,7 +127,7 @@ std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tens
     if (resource >= 0) node.attrs = ir::make_attrs(ir::ResourceAttrs{resource_of(inner[size_t(resource)]), inner[size_t(resource)].type()});
     node.scope = scope_prefix + node.scope;
     std::vector<ir::Value> in = node.inputs;
-    for (ir::Value& v : in) v.node = moved[size_t(v.node)].node;
+    for (ir::Value& v : in) v = {moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result};
     ir::Value copied = graph.copy(node, std::move(in));
     moved[size_t(n)] = copied;
     if (!recording()) continue;

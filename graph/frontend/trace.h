@@ -44,6 +44,7 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
     Variable variable;
     SourceLine line;
   };
+  bool runs_once = false;                // its graph runs at once and only once (vmap): what tapes around it track is not copied into it
   std::vector<Created> created;          // Variables made while this was the innermost trace
 
  private:

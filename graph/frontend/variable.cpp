@@ -48,7 +48,32 @@ Variable Variable::uninitialized(const TensorType& type, Device device, std::str
 Variable Variable::stand_in_for(const Variable& v) {
   Variable out(make_data(v.data_->type, v.device(), v.name(), v.trainable()));
   out.data_->stand_in = true;
+  out.data_->models = v.data_->models;
+  out.data_->one_model = v.data_->one_model;
   return out;
+}
+
+void Variable::stack() const {
+  const TensorType& all = *data_->type;
+  if (all.rank() == 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("stack: the variable '", name(), "' is ", all), .where = "", .why = "the first axis of a stacked variable is the model axis", .fix = "start it with one value per model"});
+  data_->one_model = std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
+  data_->models = all.shape[0].number();
+}
+
+void Variable::stack(const Tensor& values) const {
+  std::lock_guard lock(data_->state.mutex);
+  data_->type = values.type_ref();
+  data_->state.type = values.type();
+  data_->state.buffer = values.to(device()).buffer();
+  ++data_->state.version;
+  stack();
+}
+
+Variable per_model(const Tensor& values, std::string name) {
+  Variable v(Operand(values, CallSite()), std::move(name), false);
+  v.stack();
+  return v;
 }
 
 Tensor Variable::read(CallSite at) const {

@@ -12,6 +12,8 @@ struct VariableData {
   exec::VariableState state;  // its device and type never change
   TypeRef type;
   bool trainable = true;
+  int64_t models = 0;         // of a stacked Variable: the length of its first axis, the model axis; 0: it is not stacked
+  TypeRef one_model;          // of a stacked Variable: its type without the model axis
   bool stand_in = false;      // takes an argument's place while a function is traced; has no value
   SourceLine line;            // where it was made
 };
@@ -25,7 +27,9 @@ class LAMINA_API Variable {
   static Variable stand_in_for(const Variable& v);  // for tracing
   static Variable uninitialized(const TensorType& type, Device device, std::string name, bool trainable);
 
-  const TensorType& type() const { return *data_->type; }
+  // Of a stacked Variable inside of the vmap that maps it: without the model axis.
+  const TensorType& type() const { return data_->models ? seen_type() : *data_->type; }
+  const TypeRef& type_ref() const;
   DType dtype() const { return type().dtype; }
   const Shape& shape() const { return type().shape; }
   int rank() const { return int(type().rank()); }
@@ -43,12 +47,21 @@ class LAMINA_API Variable {
   void assign_sub(const Operand& value) const;
   std::string str() const;  // lm.Variable([1. 2.], shape=(2,), dtype=float32, name="w")
 
+  // Makes the first axis the model axis, before anything uses the Variable; see vmap. Throws invalid_argument when it has no axes.
+  void stack() const;
+  void stack(const Tensor& values) const;  // the same with new values, one per model
+  int64_t models() const { return data_->models; }  // 0: it is not stacked
+
   const std::shared_ptr<VariableData>& handle() const { return data_; }
   exec::VariableState& state() const { return data_->state; }
   bool same(const Variable& other) const { return data_ == other.data_; }
 
  private:
+  const TensorType& seen_type() const;
   std::shared_ptr<VariableData> data_;
 };
+
+// Hyperparameters of an ensemble: a stacked Variable, not trainable, whose first axis is the model axis. Inside of vmap it is one model's value.
+LAMINA_API Variable per_model(const Tensor& values, std::string name = "per_model");
 
 }  // namespace lamina

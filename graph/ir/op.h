@@ -63,7 +63,7 @@ struct Batched {
 struct BatchCall {
   Graph& graph;
   const AttrsBase& attrs;
-  std::span<const Batched> inputs;  // at least one is batched
+  std::span<const Batched> inputs;  // at least one is batched, unless the op draws
   Dim size;                         // of the model axis
   std::span<const GraphRef> regions;
   const RegionTransforms* transforms = nullptr;
@@ -103,6 +103,7 @@ struct OpDef {
   bool (*alias)(const AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) = nullptr;
   int scalar_op = -1;        // elementwise: the kernels::ScalarOp that it is
   Effect effect = Effect::none;
+  bool draws = false;        // its last input is a generator's state; under vmap each model draws numbers of its own
   bool strided = false;      // its kernels accept views that are not contiguous
   // Result i may be written into input in_place[i]'s buffer when nobody else needs that (elementwise: any of equal type).
   bool in_place = false;

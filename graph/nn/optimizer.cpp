@@ -16,8 +16,10 @@ std::string names_of(const std::vector<Variable>& variables) {
   return variables.size() > kShown ? cat(text, " and ", variables.size() - kShown, " more") : text;
 }
 
-Variable scalar_variable(double value, const std::string& name) {
-  return Variable(Operand(nn::host_tensor(std::span(&value, 1), {DType::f32, {}}, default_device())), name, false);
+Variable scalar_variable(const Hyper& value, const std::string& name) {
+  if (value.per_model()) return *value.per_model();
+  const double number = value.value();
+  return Variable(Operand(nn::host_tensor(std::span(&number, 1), {DType::f32, {}}, default_device())), name, false);
 }
 
 // Keeps the place that errors name through a formula.
@@ -26,11 +28,24 @@ struct Formula {
   Operand operator()(const Tensor& t) const { return {t, at}; }
   Operand operator()(const Variable& v) const { return {v.read(at), at}; }
   Operand operator()(double number) const { return {number, at}; }
+  Operand operator()(const Hyper& h, DType dtype) const { return h.operand(dtype, at); }
 };
 
 }  // namespace
 
-Optimizer::Optimizer(std::string name, double learning_rate)
+Hyper::Hyper(const Variable& per_model) : per_model_(per_model) {
+  if (per_model.models() > 0 && per_model.handle()->one_model->rank() == 0 && is_floating(per_model.dtype())) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat("hyperparameter: the variable '", per_model.name(), "' is ", *per_model.handle()->type), .where = "",
+                                            .why = "it is a number, or a stacked variable with one floating-point number per model",
+                                            .fix = "pass a number, or lm.per_model([...]) with a number per model"});
+}
+
+Operand Hyper::operand(DType dtype, CallSite at) const {
+  if (!per_model_) return {value_, at};
+  return {astype(Operand(per_model_->read(at), at), dtype), at};
+}
+
+Optimizer::Optimizer(std::string name, const Hyper& learning_rate)
     : name_(std::move(name)), learning_rate_(scalar_variable(learning_rate, name_ + "/learning_rate")) {}
 
 bool Optimizer::built() const {
@@ -74,7 +89,8 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
     if (!index.emplace(v.handle().get(), slots.size()).second) continue;
     Slots& made = slots.emplace_back(Slots{v, {}});
     for (auto& slot : slot_names()) {
-      made.slots.emplace_back(Operand(nn::host_zeros(v.type(), v.device()), at), cat(name_, "/", v.name(), "/", slot), false);
+      made.slots.emplace_back(Operand(nn::host_zeros(*v.handle()->type, v.device()), at), cat(name_, "/", v.name(), "/", slot), false);
+      if (v.models() > 0) made.slots.back().stack();
     }
   }
   slots_ = std::move(slots);
@@ -138,42 +154,44 @@ void Optimizer::apply_gradients(const std::vector<GradientAndVariable>& pairs, C
 
 std::vector<Tensor> Optimizer::begin_step(CallSite at) { return {learning_rate_.read(at)}; }
 
-SGD::SGD(double learning_rate, double momentum, bool nesterov) : Optimizer("sgd", learning_rate), momentum_(momentum), nesterov_(nesterov) {
-  if (momentum >= 0 && momentum <= 1) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("sgd: momentum ", momentum), .where = "", .why = "it is the share of the last step that is kept: from 0 to 1",
+SGD::SGD(Hyper learning_rate, Hyper momentum, bool nesterov) : Optimizer("sgd", learning_rate), momentum_(std::move(momentum)), nesterov_(nesterov) {
+  if (momentum_.per_model() || (momentum_.value() >= 0 && momentum_.value() <= 1)) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat("sgd: momentum ", momentum_.value()), .where = "", .why = "it is the share of the last step that is kept: from 0 to 1",
                                             .fix = "pass a momentum from 0 to 1"});
 }
 
-std::vector<std::string> SGD::slot_names() const { return momentum_ == 0 ? std::vector<std::string>{} : std::vector<std::string>{"momentum"}; }
+std::vector<std::string> SGD::slot_names() const { return momentum_.is(0) ? std::vector<std::string>{} : std::vector<std::string>{"momentum"}; }
 
 void SGD::update(const Step& step) {
   const Formula f{step.at};
   const Tensor move = f(step.gradient) * f(step.scalars[0]);
   const Tensor value = step.variable.read(step.at);
-  if (momentum_ == 0) {
+  if (momentum_.is(0)) {
     step.variable.assign(f(f(value) - f(move)));
     return;
   }
-  const Tensor speed = f(f(step.slots[0]) * f(momentum_)) - f(move);
+  const Operand momentum = f(momentum_, step.variable.dtype());
+  const Tensor speed = f(f(step.slots[0]) * momentum) - f(move);
   step.slots[0].assign(f(speed));
-  const Tensor change = nesterov_ ? f(f(speed) * f(momentum_)) - f(move) : speed;
+  const Tensor change = nesterov_ ? f(f(speed) * momentum) - f(move) : speed;
   step.variable.assign(f(f(value) + f(change)));
 }
 
-RMSprop::RMSprop(double learning_rate, RMSpropOptions options) : Optimizer("rmsprop", learning_rate), options_(options) {}
+RMSprop::RMSprop(Hyper learning_rate, RMSpropOptions options) : Optimizer("rmsprop", learning_rate), options_(std::move(options)) {}
 
 std::vector<std::string> RMSprop::slot_names() const {
   std::vector<std::string> names{"velocity"};
-  if (options_.momentum > 0) names.push_back("momentum");
+  if (has_momentum()) names.push_back("momentum");
   if (options_.centered) names.push_back("average_gradient");
   return names;
 }
 
 void RMSprop::update(const Step& step) {
   const Formula f{step.at};
-  const double rho = options_.rho;
+  const DType dtype = step.variable.dtype();
+  const Operand rho = f(options_.rho, dtype), rest = options_.rho.per_model() ? f(f(1.0) - rho) : f(1 - options_.rho.value());
   const auto decayed = [&](const Variable& slot, const Tensor& now) {
-    const Tensor next = f(f(slot) * f(rho)) + f(f(now) * f(1 - rho));
+    const Tensor next = f(f(slot) * rho) + f(f(now) * rest);
     slot.assign(f(next));
     return next;
   };
@@ -183,16 +201,16 @@ void RMSprop::update(const Step& step) {
     const Tensor average = decayed(step.slots.back(), g);
     power = f(power) - f(square(f(average)));
   }
-  Tensor move = f(f(g) * f(step.scalars[0])) / f(sqrt(f(f(power) + f(options_.epsilon))));
-  if (options_.momentum > 0) {
-    move = f(f(step.slots[1]) * f(options_.momentum)) + f(move);
+  Tensor move = f(f(g) * f(step.scalars[0])) / f(sqrt(f(f(power) + f(options_.epsilon, dtype))));
+  if (has_momentum()) {
+    move = f(f(step.slots[1]) * f(options_.momentum, dtype)) + f(move);
     step.slots[1].assign(f(move));
   }
   step.variable.assign(f(f(step.variable) - f(move)));
 }
 
-Adam::Adam(std::string name, double learning_rate, AdamOptions options)
-    : Optimizer(std::move(name), learning_rate), options_(options), iterations_(add_state("iterations", nn::host_zeros({DType::i64, {}}, default_device()))) {}
+Adam::Adam(std::string name, const Hyper& learning_rate, AdamOptions options)
+    : Optimizer(std::move(name), learning_rate), options_(std::move(options)), iterations_(add_state("iterations", nn::host_zeros({DType::i64, {}}, default_device()))) {}
 
 std::vector<std::string> Adam::slot_names() const { return {"momentum", "velocity"}; }
 
@@ -202,7 +220,11 @@ std::vector<Tensor> Adam::begin_step(CallSite at) {
   const Tensor rate = learning_rate().read(at), steps = f(iterations_) + Operand(1, at);
   iterations_.assign(f(steps));
   const Tensor t = astype(f(steps), DType::f64);
-  const auto rest = [&](double beta) { return f(1.0) - f(pow(f(nn::host_tensor(std::span(&beta, 1), {DType::f64, {}}, rate.device())), f(t))); };
+  const auto rest = [&](const Hyper& beta) {
+    const double number = beta.value();
+    const Operand base = beta.per_model() ? f(beta, DType::f64) : f(nn::host_tensor(std::span(&number, 1), {DType::f64, {}}, rate.device()));
+    return f(1.0) - f(pow(base, f(t)));
+  };
   const Tensor corrected = f(f(astype(f(rate), DType::f64)) * f(sqrt(f(rest(options_.beta_2))))) / f(rest(options_.beta_1));
   return {corrected, rate};
 }
@@ -210,16 +232,18 @@ std::vector<Tensor> Adam::begin_step(CallSite at) {
 void Adam::update(const Step& step) {
   const Formula f{step.at};
   const Tensor& g = step.gradient;
-  const auto toward = [&](const Variable& slot, const Tensor& now, double share) {
+  const DType dtype = step.variable.dtype();
+  const auto toward = [&](const Variable& slot, const Tensor& now, const Hyper& beta) {
+    const Operand share = beta.per_model() ? f(f(1.0) - f(beta, dtype)) : f(1 - beta.value());
     const Tensor before = slot.read(step.at);
-    const Tensor next = f(before) + f(f(f(now) - f(before)) * f(share));
+    const Tensor next = f(before) + f(f(f(now) - f(before)) * share);
     slot.assign(f(next));
     return next;
   };
-  const Tensor m = toward(step.slots[0], g, 1 - options_.beta_1), s = toward(step.slots[1], square(f(g)), 1 - options_.beta_2);
+  const Tensor m = toward(step.slots[0], g, options_.beta_1), s = toward(step.slots[1], square(f(g)), options_.beta_2);
   Tensor value = step.variable.read(step.at);
-  if (options_.weight_decay != 0) value = f(value) - f(f(value) * f(f(step.scalars[1]) * f(options_.weight_decay)));
-  const Tensor move = f(f(m) * f(step.scalars[0])) / f(f(sqrt(f(s))) + f(options_.epsilon));
+  if (!options_.weight_decay.is(0)) value = f(value) - f(f(value) * f(f(step.scalars[1]) * f(options_.weight_decay, dtype)));
+  const Tensor move = f(f(m) * f(step.scalars[0])) / f(f(sqrt(f(s))) + f(options_.epsilon, dtype));
   step.variable.assign(f(f(value) - f(move)));
 }
 

@@ -14,6 +14,21 @@
 
 namespace lamina::optim {
 
+// A hyperparameter: a number, or a Variable of lm::per_model with a number for each model of an ensemble.
+class LAMINA_API Hyper {
+ public:
+  Hyper(double value) : value_(value) {}
+  Hyper(const Variable& per_model);  // throws invalid_argument unless each model has one floating-point number
+  const std::optional<Variable>& per_model() const { return per_model_; }
+  bool is(double value) const { return !per_model_ && value_ == value; }
+  double value() const { return value_; }
+  Operand operand(DType dtype, CallSite at) const;
+
+ private:
+  double value_ = 0;
+  std::optional<Variable> per_model_;
+};
+
 class LAMINA_API Optimizer {
  public:
   using GradientAndVariable = std::pair<Tensor, Variable>;
@@ -22,7 +37,7 @@ class LAMINA_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Makes the slots (momenta, ...) of these variables; from then on the optimizer takes no others. apply_gradients does it at its first
+  // Makes the slots (momenta, ...) of these variables, stacked as they are; from then on the optimizer takes no others. apply_gradients does it at its first
   // call, which may be traced. Throws state when it was built for other variables.
   void build(const std::vector<Variable>& variables);
   // One step. A pair whose gradient is undefined is left out; throws invalid_argument when all are, for a variable that the optimizer was not
@@ -30,8 +45,9 @@ class LAMINA_API Optimizer {
   void apply_gradients(const std::vector<GradientAndVariable>& pairs, CallSite at = std::source_location::current());
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables, CallSite at = std::source_location::current());
 
-  // f32, no axes: assigning it changes later steps and traces nothing anew.
+  // f32, no axes (or the model axis): assigning it changes later steps and traces nothing anew.
   const Variable& learning_rate() const { return learning_rate_; }
+  // With a learning rate per model: gives all of them this one.
   void set_learning_rate(double rate) { learning_rate_.assign(rate); }
   const std::string& name() const { return name_; }
   bool built() const;
@@ -39,7 +55,7 @@ class LAMINA_API Optimizer {
   std::vector<Variable> variables() const;
 
  protected:
-  Optimizer(std::string name, double learning_rate);
+  Optimizer(std::string name, const Hyper& learning_rate);
 
   // What update() gets: a gradient of the variable's type, the variable's slots, and what begin_step() made, in the variable's dtype.
   struct Step {
@@ -74,43 +90,44 @@ class LAMINA_API Optimizer {
 // v -= rate g; with momentum m: s = m s - rate g, v += s; nesterov: v += m s - rate g.
 class LAMINA_API SGD : public Optimizer {
  public:
-  explicit SGD(double learning_rate = 0.01, double momentum = 0, bool nesterov = false);
+  explicit SGD(Hyper learning_rate = 0.01, Hyper momentum = 0, bool nesterov = false);
 
  private:
   std::vector<std::string> slot_names() const override;
   void update(const Step& step) override;
-  double momentum_;
+  Hyper momentum_;
   bool nesterov_;
 };
 
 // s = rho s + (1 - rho) g^2; d = rate g / sqrt(s + epsilon), centered: rate g / sqrt(s - a^2 + epsilon) with a = rho a + (1 - rho) g;
 // v -= d, with momentum m: b = m b + d, v -= b. Tieleman and Hinton 2012.
 struct RMSpropOptions {
-  double rho = 0.9, momentum = 0, epsilon = 1e-7;
+  Hyper rho = 0.9, momentum = 0, epsilon = 1e-7;
   bool centered = false;
 };
 class LAMINA_API RMSprop : public Optimizer {
  public:
-  explicit RMSprop(double learning_rate = 0.001, RMSpropOptions options = {});
+  explicit RMSprop(Hyper learning_rate = 0.001, RMSpropOptions options = {});
 
  private:
   std::vector<std::string> slot_names() const override;
   void update(const Step& step) override;
+  bool has_momentum() const { return options_.momentum.per_model() || options_.momentum.value() > 0; }
   RMSpropOptions options_;
 };
 
 // m += (g - m)(1 - beta_1); s += (g^2 - s)(1 - beta_2); v -= m rate sqrt(1 - beta_2^t) / (1 - beta_1^t) / (sqrt(s) + epsilon), t = 1 in the
 // first step. Kingma and Ba 2015. With weight_decay first v -= rate weight_decay v (Loshchilov and Hutter 2019).
 struct AdamOptions {
-  double beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7, weight_decay = 0;
+  Hyper beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7, weight_decay = 0;
 };
 class LAMINA_API Adam : public Optimizer {
  public:
-  explicit Adam(double learning_rate = 0.001, AdamOptions options = {}) : Adam("adam", learning_rate, options) {}
+  explicit Adam(Hyper learning_rate = 0.001, AdamOptions options = {}) : Adam("adam", learning_rate, std::move(options)) {}
   const Variable& iterations() const { return iterations_; }  // i64: steps done
 
  protected:
-  Adam(std::string name, double learning_rate, AdamOptions options);
+  Adam(std::string name, const Hyper& learning_rate, AdamOptions options);
 
  private:
   std::vector<std::string> slot_names() const override;
@@ -122,7 +139,7 @@ class LAMINA_API Adam : public Optimizer {
 
 class LAMINA_API AdamW : public Adam {
  public:
-  explicit AdamW(double learning_rate = 0.001, AdamOptions options = {.weight_decay = 0.004}) : Adam("adamw", learning_rate, options) {}
+  explicit AdamW(Hyper learning_rate = 0.001, AdamOptions options = {.weight_decay = 0.004}) : Adam("adamw", learning_rate, std::move(options)) {}
 };
 
 }  // namespace lamina::optim

@@ -65,6 +65,7 @@ constinit const ir::OpDef def::dropout{
     .batch = batch,
     .cpu = cpu,
     .section = section_step,
+    .draws = true,
     .partition = section::Partition::rows,
     .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "x / (1 - rate) with probability 1 - rate, else 0; drawn from a generator's state",

@@ -45,12 +45,16 @@ std::vector<TensorType> infer_normal(const ir::InferCall& call) {
 
 std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
 
-// The only input is the state, so each model has its own and draws from it as it would alone.
+// A state per model: each draws from its own, as it would alone. One state for all: the model index is folded in as one more axis of the
+// draw, whose element index counts all models; states of outer models stay in front of it.
 template <const ir::OpDef& op>
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  const ir::Batched& state = call.inputs[0];
   RandomAttrs a = attrs_of(call.attrs);
-  a.type.shape = with_model_axis(call.size, a.type.shape);
-  return {{call.graph.add(op, ir::make_attrs(std::move(a)), {call.inputs[0].value}), true}};
+  const int outer = state.batched ? 0 : int(g.type(state.value).rank()) - 1;
+  a.type.shape.insert(a.type.shape.begin() + outer, call.size);
+  return {{move_axis(g, g.add(op, ir::make_attrs(std::move(a)), {state.value}), outer, 0), true}};
 }
 
 Kernel cpu_uniform(const ir::KernelRequest& request) {
@@ -72,6 +76,7 @@ constinit const ir::OpDef def::random_uniform{
     .vjp = vjp,
     .batch = batch<def::random_uniform>,
     .cpu = cpu_uniform,
+    .draws = true,
     .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "numbers drawn evenly from [a, b)",
 };
@@ -84,6 +89,7 @@ constinit const ir::OpDef def::random_normal{
     .vjp = vjp,
     .batch = batch<def::random_normal>,
     .cpu = cpu_normal,
+    .draws = true,
     .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "numbers drawn from the normal distribution of mean a and deviation b",
 };

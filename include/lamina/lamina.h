@@ -13,6 +13,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/frontend/typed_function.h"
 #include "graph/frontend/variable.h"
+#include "graph/frontend/vmap.h"
 #include "graph/nn/dataset.h"
 #include "graph/nn/dense.h"
 #include "graph/nn/layer.h"

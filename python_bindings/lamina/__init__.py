@@ -14,15 +14,17 @@ import os
 
 from . import _core, errors
 from ._core import (
-    ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__,
-    abs, add, arange, argmax, argmin, astype, bfloat16, bool, broadcast_to, clip, concat, cond, config, constant, cos, cuda, device, device_of, div, dropout,
-    dtype, equal, executing_eagerly, exp, expand_dims, flatten, float16, float32, float64, floor_divide, from_dlpack, full, gather, gelu, greater,
-    greater_equal, inspect, int8, int16, int32, int64, less, less_equal, log, log_softmax, logical_and, logical_not, logical_or, matmul, max, maximum,
-    mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, pow, random, range, relu, reshape, rsqrt, scan, sigmoid, sign, silu, sin, softmax,
-    softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8, where, while_loop, zeros, zeros_like,
+    ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__, abs, add, arange, argmax, argmin, astype,
+    bfloat16, bool, broadcast_to, clip, concat, cond, config, constant, cos, cuda, device, device_of, div, dropout, dtype, equal,
+    executing_eagerly, exp, expand_dims, flatten, float16, float32, float64, floor_divide, from_dlpack, full, gather, gelu, greater,
+    greater_equal, inspect, int16, int32, int64, int8, less, less_equal, log, log_softmax, logical_and, logical_not, logical_or, matmul, max,
+    maximum, mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, per_model, pow, random, range, relu, reshape, rsqrt, scan,
+    sigmoid, sign, silu, sin, softmax, softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8,
+    where, while_loop, zeros, zeros_like,
 )
 from ._loops import fori_loop
 from .errors import RetraceWarning
+from .vmap import vmap
 
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
@@ -58,12 +60,13 @@ def __dir__():
 
 
 __all__ = [
-    "ConcreteFunction", "DType", "Function", "GradientTape", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
-    "abs", "add", "arange", "argmax", "argmin", "astype", "bfloat16", "bool", "broadcast_to", "clip", "concat", "cond", "config", "constant", "cos", "cuda",
+    "ConcreteFunction", "DType", "Function", "GradientTape", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__", "abs", "add",
+    "arange", "argmax", "argmin", "astype", "bfloat16", "bool", "broadcast_to", "clip", "concat", "cond", "config", "constant", "cos", "cuda",
     "data", "device", "device_of", "div", "dropout", "dtype", "equal", "errors", "executing_eagerly", "exp", "expand_dims", "flatten", "float16",
-    "float32", "float64", "floor_divide", "fori_loop", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect", "int8", "int16",
-    "int32", "int64", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul", "max", "maximum",
-    "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
-    "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
-    "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "while_loop", "zeros", "zeros_like",
+    "float32", "float64", "floor_divide", "fori_loop", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect",
+    "int16", "int32", "int64", "int8", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul",
+    "max", "maximum", "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim",
+    "per_model", "pow", "random", "range", "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt",
+    "square", "squeeze", "stack", "stop_gradient", "sub", "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "vmap", "where",
+    "while_loop", "zeros", "zeros_like",
 ]

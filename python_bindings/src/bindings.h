@@ -16,6 +16,7 @@ void bind_ops(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_inspect(nb::module_& m);
 void bind_tape(nb::module_& m);
+void bind_vmap(nb::module_& m);
 void bind_devices(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_nn(nb::module_& m);

@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   bind_inspect(m);
   bind_function(m);
   bind_tape(m);
+  bind_vmap(m);
   bind_devices(m);
   bind_random(m);
   bind_nn(m);

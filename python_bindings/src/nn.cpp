@@ -140,6 +140,14 @@ void bind_losses(nb::module_& root) {
 #undef BIND
 }
 
+// A number, or a Variable of lm.per_model.
+optim::Hyper to_hyper(nb::handle value) {
+  if (is_variable(value.ptr())) return optim::Hyper(as_variable(value.ptr()));
+  const double number = PyFloat_AsDouble(value.ptr());
+  if (number == -1 && PyErr_Occurred()) throw_python_error();
+  return number;
+}
+
 void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
   std::vector<optim::Optimizer::GradientAndVariable> all;
   for (nb::handle pair : nb::iter(pairs)) {
@@ -156,7 +164,7 @@ void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
 
 void bind_optimizers(nb::module_& root) {
   nb::module_ m = root.def_submodule("optim");
-  nb::class_<optim::Optimizer>(m, "Optimizer", nb::is_weak_referenceable(), "What a gradient does to a Variable.")
+  nb::class_<optim::Optimizer>(m, "Optimizer", nb::is_weak_referenceable(), "What a gradient does to a Variable. A hyperparameter is a number, or of lm.per_model for an ensemble.")
       .def("build", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.build(variables); }, nb::arg("variables"),
            "Makes the slots of these Variables; from then on the optimizer takes no others.")
       .def("apply_gradients", apply_gradients, nb::arg("gradients_and_variables"),
@@ -164,25 +172,25 @@ void bind_optimizers(nb::module_& root) {
            "Raises InvalidArgument for a Variable that the optimizer was not built for.")
       .def_prop_rw("learning_rate", [](const optim::Optimizer& o) { return o.learning_rate(); },
                    [](const optim::Optimizer& o, nb::handle rate) { o.learning_rate().assign(to_operand(rate)); },
-                   "A float32 Variable: assigning it changes later steps and traces nothing anew.")
+                   "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew.")
       .def_prop_ro("name", [](const optim::Optimizer& o) { return o.name(); })
       .def_prop_ro("built", [](const optim::Optimizer& o) { return o.built(); })
       .def_prop_ro("variables", [](const optim::Optimizer& o) { return o.variables(); }, "The learning rate, the step counter where there is one, and the slots.");
   nb::class_<optim::SGD, optim::Optimizer>(m, "SGD", "Gradient descent, with momentum and Nesterov's form of it.")
-      .def("__init__", [](optim::SGD* self, double rate, double momentum, bool nesterov) { new (self) optim::SGD(rate, momentum, nesterov); },
+      .def("__init__", [](optim::SGD* self, nb::handle rate, nb::handle momentum, bool nesterov) { new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov); },
            nb::arg("learning_rate") = 0.01, nb::arg("momentum") = 0.0, nb::arg("nesterov") = false);
   nb::class_<optim::RMSprop, optim::Optimizer>(m, "RMSprop", "Gradients divided by a running root mean square. Tieleman and Hinton 2012.")
-      .def("__init__", [](optim::RMSprop* self, double rate, double rho, double momentum, double epsilon, bool centered) {
-        new (self) optim::RMSprop(rate, {rho, momentum, epsilon, centered});
+      .def("__init__", [](optim::RMSprop* self, nb::handle rate, nb::handle rho, nb::handle momentum, nb::handle epsilon, bool centered) {
+        new (self) optim::RMSprop(to_hyper(rate), {to_hyper(rho), to_hyper(momentum), to_hyper(epsilon), centered});
       }, nb::arg("learning_rate") = 0.001, nb::arg("rho") = 0.9, nb::arg("momentum") = 0.0, nb::arg("epsilon") = 1e-7, nb::arg("centered") = false);
   nb::class_<optim::Adam, optim::Optimizer>(m, "Adam", "Kingma and Ba 2015.")
-      .def("__init__", [](optim::Adam* self, double rate, double beta_1, double beta_2, double epsilon, double weight_decay) {
-        new (self) optim::Adam(rate, {beta_1, beta_2, epsilon, weight_decay});
+      .def("__init__", [](optim::Adam* self, nb::handle rate, nb::handle beta_1, nb::handle beta_2, nb::handle epsilon, nb::handle weight_decay) {
+        new (self) optim::Adam(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
       }, nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7, nb::arg("weight_decay") = 0.0)
       .def_prop_ro("iterations", [](const optim::Adam& a) { return a.iterations(); }, "How many steps were done: an int64 Variable.");
   nb::class_<optim::AdamW, optim::Adam>(m, "AdamW", "Adam with decoupled weight decay. Loshchilov and Hutter 2019.")
-      .def("__init__", [](optim::AdamW* self, double rate, double weight_decay, double beta_1, double beta_2, double epsilon) {
-        new (self) optim::AdamW(rate, {beta_1, beta_2, epsilon, weight_decay});
+      .def("__init__", [](optim::AdamW* self, nb::handle rate, nb::handle weight_decay, nb::handle beta_1, nb::handle beta_2, nb::handle epsilon) {
+        new (self) optim::AdamW(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
       }, nb::arg("learning_rate") = 0.001, nb::arg("weight_decay") = 0.004, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7);
 }
 

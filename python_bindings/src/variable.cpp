@@ -83,6 +83,7 @@ void bind_variable(nb::module_& m) {
       .def_prop_ro("trainable", [](const Variable& v) { return v.trainable(); }, "Whether tapes watch it by themselves.")
       .def_prop_ro("device", [](const Variable& v) { return device_of(v); })
       .def_prop_ro("T", [](const Variable& v) { return to_python(transpose(Operand(v, CallSite()))); })
+      .def_prop_ro("models", [](const Variable& v) { return v.models(); }, "Of a stacked Variable (lm.nn.stack, lm.per_model): how many models it has a value for. 0: it is not stacked.")
       .def("read", [](const Variable& v) { return to_python(v.read(CallSite())); }, "The value now, as a tensor that later assignments do not change.")
       .def("assign", [](const Variable& v, nb::handle value) { v.assign(to_operand(value)); }, nb::arg("value"),
            "Sets the value, which must have this Variable's dtype and shape. Raises TypeMismatch or InvalidArgument.")

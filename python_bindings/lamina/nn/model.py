@@ -1,10 +1,10 @@
 """Model and Sequential: layers that can be compiled and fitted."""
 from __future__ import annotations
 
-from .. import errors
+from .. import _core, errors
 from .._structure import flatten
 from .layer import Layer
-from .symbolic import Symbolic, evaluate, layers_between
+from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
 from .training import Training
 
 
@@ -24,6 +24,16 @@ class Model(Training, Layer):
             self.built = True
 
     _inputs = _outputs = None
+
+    def build(self, input_shape) -> None:
+        """Makes the weights of all layers without data. input_shape is that of the input, None for unknown dimensions: (None, 784)."""
+        if not self.built:
+            symbolic_call(self, (Symbolic(_core.TensorSpec(list(input_shape), "float32")),), None, {})
+
+    def _build_once(self, args, kwargs) -> None:
+        if type(self).build is not Model.build:  # a subclass makes weights of its own; those of the layers inside follow from the first call
+            return super()._build_once(args, kwargs)
+        self.built = True
 
     def call(self, inputs):
         if self._inputs is None:

@@ -1,0 +1,231 @@
+// vmap's transform against a loop over the models, on random graphs and on what they do not reach.
+#include "graph/autodiff/batch.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <random>
+
+#include "graph/ops/ops.h"
+#include "tests/graph/random_graph.h"
+#include "tests/ops/op_case.h"
+
+namespace lamina::autodiff {
+namespace {
+
+using namespace lamina::tests;
+using ir::Graph;
+using ir::Value;
+
+constexpr double kTolerance = 1e-4;  // of f32, relative to a result's largest element
+
+Tensor stacked(const std::vector<Tensor>& parts) {
+  TensorType type = parts[0].type;
+  type.shape.insert(type.shape.begin(), Dim(int64_t(parts.size())));
+  Tensor out(type);
+  for (size_t i = 0; i < parts.size(); ++i) std::memcpy(static_cast<char*>(out.raw()) + i * parts[i].byte_count(), parts[i].raw(), parts[i].byte_count());
+  return out;
+}
+Tensor part(const Tensor& all, size_t i) {
+  TensorType type = all.type;
+  type.shape.erase(type.shape.begin());
+  Tensor out(type);
+  std::memcpy(out.raw(), static_cast<char*>(all.raw()) + i * out.byte_count(), out.byte_count());
+  return out;
+}
+
+// Another model's value: floating-point numbers a little off, generators at another seed, everything else turned round by one.
+Tensor another(const Tensor& t, bool generator, std::mt19937_64& random) {
+  Tensor out = t.clone();
+  std::uniform_real_distribution<double> uniform(-0.05, 0.05);
+  for (int64_t i = 0; i < t.size(); ++i) {
+    if (is_floating(t.type.dtype)) out.set(i, t.at(i) * (1 + uniform(random)));
+    else if (generator) out.set(i, t.at(i) + double(random() % 50));
+    else out.set(i, t.at((i + 1) % t.size()));
+  }
+  return out;
+}
+
+// "" or how the batched graph differs from the loop.
+std::string difference_to_loop(const RandomGraph& g, uint64_t seed) {
+  constexpr size_t kModels = 3;
+  std::mt19937_64 random(seed);
+  std::vector<uint8_t> inputs, resources(g.graph.resources.size());
+  std::vector<RandomGraph> models(kModels, g);
+  std::vector<Tensor> together;
+  auto spread = [&](bool batched, bool generator, const Tensor& t, const std::function<Tensor&(RandomGraph&)>& place) {
+    std::vector<Tensor> each;
+    for (RandomGraph& model : models) each.push_back(place(model) = batched ? another(t, generator, random) : t.clone());
+    return batched ? stacked(each) : t.clone();
+  };
+  for (size_t i = 0; i < g.inputs.size(); ++i) {
+    inputs.push_back(random() % 2);
+    together.push_back(spread(inputs[i], false, g.inputs[i], [&](RandomGraph& model) -> Tensor& { return model.inputs[i]; }));
+  }
+  // What is assigned may differ from model to model, so Variables that are written are stacked; so are generators, which a loop would share.
+  for (const ir::Node& node : g.graph.nodes())
+    if (node.op->effect == ir::Effect::write) resources[size_t(ir::resource_of(node))] = true;
+  Resources state;
+  for (size_t r = 0; r < resources.size(); ++r) {
+    const bool generator = g.graph.resources[r].type.dtype == DType::i64;
+    resources[r] = resources[r] || generator || random() % 2;
+    if (!g.resources.contains(int(r))) continue;
+    state[int(r)] = spread(resources[r], generator, g.resources.at(int(r)), [&](RandomGraph& model) -> Tensor& { return model.resources[int(r)]; });
+  }
+  const std::string before = ir::print(g.graph);
+  BatchedGraph batched = batch(g.graph, {.size = Dim(int64_t(kModels)), .inputs = inputs, .resources = resources});
+  ir::verify(batched.graph);
+  if (ir::print(g.graph) != before) return "batch() changes its input";
+  const std::vector<Tensor> results = evaluate(batched.graph, together, &state);
+  for (size_t m = 0; m < kModels; ++m) {
+    const std::vector<Tensor> loose = run_perturbed(models[m]);
+    Resources own;
+    for (auto& [r, value] : models[m].resources) own[r] = value.clone();
+    std::vector<Tensor> expected = evaluate(models[m].graph, models[m].inputs, &own), got;
+    for (size_t i = 0; i < results.size(); ++i) got.push_back(batched.outputs[i] ? part(results[i], m) : results[i]);
+    for (auto& [r, value] : own) {
+      expected.push_back(value);
+      got.push_back(resources[size_t(r)] ? part(state.at(r), m) : state.at(r));
+    }
+    if (std::string wrong = disagreement(expected, got, kTolerance, &loose); !wrong.empty()) return cat("model ", m, ": ", wrong, "\n", ir::print(batched.graph));
+  }
+  return "";
+}
+std::string checked_difference(const RandomGraph& g, uint64_t seed) {
+  try {
+    return difference_to_loop(g, seed);
+  } catch (const Error& error) {
+    return error.what();
+  }
+}
+
+// Fused nodes are made by passes, after batching: their results become inputs.
+RandomGraph without_fused(RandomGraph g) {
+  std::vector<int> fused;
+  for (int n = 0; n < g.graph.size(); ++n)
+    if (g.graph[n].op == &ops::def::fused_elementwise) fused.push_back(n);
+  return fused.empty() ? g : with_inputs_instead(g, fused);
+}
+
+TEST(Batch, IsALoopOnRandomGraphsWithGradientsAndState) {
+  Coverage coverage = no_coverage();
+  const int count = random_graph_count(40);
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    RandomGraphOptions options;
+    options.gradients = i % 3 != 2;
+    options.most_nodes = i % 2 ? 60 : 200;
+    const RandomGraph random = without_fused(random_graph(uint64_t(7000 + i), options));
+    count_ops(random.graph, coverage);
+    if (checked_difference(random, uint64_t(i)).empty()) continue;
+    const RandomGraph small = shrink(random, [&](const RandomGraph& smaller) { return !checked_difference(smaller, uint64_t(i)).empty(); });
+    FAIL() << checked_difference(small, uint64_t(i)) << "\n" << describe(small);
+  }
+  std::printf("%d random graphs, seeds 7000 to %d; %s\n", count, 6999 + count, coverage_text(coverage).c_str());
+}
+
+BatchedGraph batch_all_inputs(const Graph& g, int64_t size, std::vector<uint8_t> outputs = {}) {
+  const std::vector<uint8_t> inputs(g.inputs.size(), 1);
+  return batch(g, {.size = Dim(size), .inputs = inputs, .resources = {}, .outputs = outputs});
+}
+
+TEST(Batch, LeavesWhatAllModelsShareUnbatched) {
+  Graph g;
+  const Value x = g.add_input({DType::f32, {2, 3}}), e = ops::exp(g, g.add_input({DType::f32, {3}}));
+  g.outputs = {ops::add(g, x, e), e};
+  const uint8_t inputs[] = {1, 0};
+  const BatchedGraph out = batch(g, {.size = Dim(4), .inputs = inputs});
+  EXPECT_EQ(out.outputs, (std::vector<uint8_t>{1, 0}));
+  EXPECT_EQ(out.graph.type(out.graph.outputs[0]), (TensorType{DType::f32, {4, 2, 3}}));
+  EXPECT_EQ(out.graph.type(out.graph.outputs[1]), (TensorType{DType::f32, {3}}));
+}
+
+TEST(Batch, RepeatsAnOutputThatMustHaveTheModelAxis) {
+  Graph g;
+  const Value x = g.add_input({DType::f32, {2}});
+  g.outputs = {x};
+  const uint8_t unbatched[] = {0}, wanted[] = {1};
+  const BatchedGraph out = batch(g, {.size = Dim(3), .inputs = unbatched, .resources = {}, .outputs = wanted});
+  EXPECT_EQ(out.graph.type(out.graph.outputs[0]), (TensorType{DType::f32, {3, 2}}));
+}
+
+TEST(Batch, GivesEachModelItsOwnDrawsFromASharedGenerator) {
+  Graph g;
+  const Value state = g.add_input({DType::i64, {2}});
+  g.outputs = {ops::random_uniform(g, state, {DType::f32, {5}}, 0, 1)};
+  const uint8_t shared[] = {0};
+  BatchedGraph once = batch(g, {.size = Dim(2), .inputs = shared});
+  EXPECT_EQ(once.outputs, (std::vector<uint8_t>{1}));
+  const Tensor seed = Tensor::of<int64_t>({2}, {3, 4});
+  const Tensor draws = evaluate(once.graph, {seed})[0];
+  EXPECT_TRUE(part(draws, 0).same_bits(evaluate(g, {seed})[0])) << "model 0 draws the first numbers";
+  EXPECT_FALSE(part(draws, 0).same_bits(part(draws, 1)));
+}
+
+TEST(Batch, KeepsStatesOfOuterModelsInFrontOfASharedDraw) {
+  Graph g;
+  const Value state = g.add_input({DType::i64, {2}});
+  g.outputs = {ops::random_normal(g, state, {DType::f32, {5}}, 0, 1)};
+  // Inner models have states, outer ones share them.
+  BatchedGraph inner = batch_all_inputs(g, 2);
+  const uint8_t shared[] = {0};
+  BatchedGraph both = batch(inner.graph, {.size = Dim(3), .inputs = shared});
+  EXPECT_EQ(both.graph.type(both.graph.outputs[0]), (TensorType{DType::f32, {3, 2, 5}}));
+  const Tensor states = Tensor::of<int64_t>({2, 2}, {3, 4, 5, 6});
+  const Tensor all = evaluate(both.graph, {states})[0];
+  for (size_t i = 0; i < 3; ++i)
+    for (size_t j = 0; j < i; ++j) EXPECT_FALSE(part(all, i).same_bits(part(all, j)));
+  EXPECT_FALSE(part(part(all, 0), 0).same_bits(part(part(all, 0), 1)));
+}
+
+TEST(Batch, NestedIsOneLoopInAnother) {
+  Graph g;
+  const Value x = g.add_input({DType::f32, {2, 3}}), w = g.add_input({DType::f32, {3, 4}});
+  g.outputs = {ops::softmax(g, ops::matmul(g, x, w), -1)};
+  const uint8_t examples[] = {1, 0}, models[] = {0, 1};
+  const BatchedGraph inner = batch(g, {.size = Dim(5), .inputs = examples});
+  const BatchedGraph both = batch(inner.graph, {.size = Dim(6), .inputs = models});
+  const Tensor xs = random_tensor({{DType::f32, {5, 2, 3}}}, 1), ws = random_tensor({{DType::f32, {6, 3, 4}}}, 2);
+  const Tensor all = evaluate(both.graph, {xs, ws})[0];
+  for (size_t m = 0; m < 6; ++m)
+    for (size_t e = 0; e < 5; ++e) EXPECT_EQ(disagreement(evaluate(g, {part(xs, e), part(ws, m)}), {part(part(all, m), e)}, 1e-6), "");
+}
+
+TEST(Batch, WorksOnLengthsThatAreNotKnownYet) {
+  Graph g;
+  const Dim rows = Dim::symbol("rows");
+  const Value x = g.add_input({DType::f32, {rows, 3}});
+  g.outputs = {ops::sum(g, ops::mul(g, x, x), {0})};
+  const uint8_t yes[] = {1};
+  const Dim models = Dim::symbol("models");
+  const BatchedGraph out = batch(g, {.size = models, .inputs = yes});
+  EXPECT_EQ(out.graph.type(out.graph.outputs[0]), (TensorType{DType::f32, {models, 3}}));
+}
+
+TEST(Batch, RefusesAnAssignmentThatWouldKeepOneModelsValue) {
+  Graph g;
+  const int count = g.add_resource({"count", {DType::f32, {}}});
+  const Value x = g.add_input({DType::f32, {}});
+  ops::assign(g, count, x);
+  try {
+    batch_all_inputs(g, 2);
+    FAIL() << "no error";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.kind, ErrorKind::invalid_argument);
+    EXPECT_EQ(error.parts.what, "assign: under vmap each model has a value of its own for the variable 'count'");
+  }
+}
+
+TEST(Batch, RepeatsASharedValueThatIsAssignedToAStackedVariable) {
+  Graph g;
+  const int count = g.add_resource({"count", {DType::f32, {2}}});
+  ops::assign(g, count, ops::full(g, {DType::f32, {2}}, 7));
+  const uint8_t yes[] = {1};
+  const BatchedGraph out = batch(g, {.size = Dim(3), .inputs = {}, .resources = yes});
+  EXPECT_EQ(out.graph.resources[0].type, (TensorType{DType::f32, {3, 2}}));
+  Resources state{{0, Tensor({DType::f32, {3, 2}})}};
+  evaluate(out.graph, {}, &state);
+  EXPECT_EQ(state.at(0).values(), std::vector<double>(6, 7));
+}
+
+}  // namespace
+}  // namespace lamina::autodiff
