@@ -92,7 +92,7 @@ Tensor truncated_normal(const Shape& shape, DType dtype, double mean, double dev
 Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
   if (!(rate > 0))
     throw Error(ErrorKind::invalid_argument, {.what = cat("exponential: a rate of ", rate), .where = text(at.line()), .why = "it is how many events there are per unit", .fix = "pass a positive rate"});
-  const Tensor u = uniform(shape, dtype, 0, 1, at);
+  const Tensor u = random::uniform(shape, dtype, 0, 1, at);
   const Tensor waiting = neg(Operand(log(Operand(sub(Operand(1.0, at), Operand(u, at)), at)), at));
   return rate == 1 ? waiting : div(Operand(waiting, at), Operand(rate, at));
 }
@@ -101,7 +101,7 @@ Tensor bernoulli(const Operand& p) { return bernoulli(p, p.resolve().shape()); }
 Tensor bernoulli(const Operand& p, const Shape& shape) {
   const Tensor probability = p.kind() == Operand::Kind::integer ? scalar(p.number()) : p.resolve();
   const Tensor spread = broadcast_to(Operand(probability, p.at()), shape);
-  return less(Operand(uniform(shape, probability.dtype(), 0, 1, p.at()), p.at()), Operand(spread, p.at()));
+  return less(Operand(random::uniform(shape, probability.dtype(), 0, 1, p.at()), p.at()), Operand(spread, p.at()));
 }
 
 Tensor categorical(const Operand& operand, const Shape& shape) {
@@ -114,7 +114,7 @@ Tensor categorical(const Operand& operand, const Shape& shape) {
   all.insert(all.end(), logits.shape().begin(), logits.shape().end());
   // In f32 at least: few bits would make ties.
   const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
-  const Tensor u = uniform(all, dtype, 0, 1, at);
+  const Tensor u = random::uniform(all, dtype, 0, 1, at);
   const Tensor gumbel = neg(here(log(here(neg(here(log(here(u))))))));
   return argmax(here(add(here(gumbel), here(astype(here(logits), dtype)))), -1);
 }
