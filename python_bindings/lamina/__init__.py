@@ -21,6 +21,11 @@ from ._core import (
     mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, pow, random, range, relu, reshape, rsqrt, sigmoid, sign, silu, sin, softmax,
     softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8, where, zeros, zeros_like,
 )
+from ._core import (  # shapes, indexing and sorting
+    argsort, diag, diagonal, dot, einsum, eye, flip, full_like, gather_nd, inner, linspace, meshgrid, moveaxis, nonzero, outer, pad, ravel,
+    repeat, roll, scatter_add, scatter_nd, searchsorted, sort, split, swapaxes, take, take_along_axis, tensordot, tile, top_k, tril, triu,
+    unique, vdot,
+)
 from .errors import RetraceWarning
 
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
@@ -65,4 +70,9 @@ __all__ = [
     "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
     "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
     "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
+]
+__all__ += [
+    "argsort", "diag", "diagonal", "dot", "einsum", "eye", "flip", "full_like", "gather_nd", "inner", "linspace", "meshgrid", "moveaxis",
+    "nonzero", "outer", "pad", "ravel", "repeat", "roll", "scatter_add", "scatter_nd", "searchsorted", "sort", "split", "swapaxes", "take",
+    "take_along_axis", "tensordot", "tile", "top_k", "tril", "triu", "unique", "vdot",
 ]

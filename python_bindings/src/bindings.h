@@ -14,10 +14,13 @@ void bind_tensor(nb::module_& m);
 void bind_variable(nb::module_& m);
 void bind_ops(nb::module_& m);
 void bind_function(nb::module_& m);
+void bind_indexing(nb::module_& m);
 void bind_inspect(nb::module_& m);
 void bind_tape(nb::module_& m);
 void bind_devices(nb::module_& m);
 void bind_random(nb::module_& m);
+void bind_shape_functions(nb::module_& m);
+void bind_sorting(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_data(nb::module_& m);
 
