@@ -15,8 +15,8 @@ void argsort(Stream&, const View& x, const View& places, int axis, bool descendi
 // Along the last axis of x: the largest, in descending order, as many as the results' last axis has; and their places (i64).
 template <class T>
 void top_k(Stream&, const View& x, const View& values, const View& places);
-// Along the last axis of x [..., n]: of the distinct elements in ascending order the first place and the number (i64 [..., n]; what is left: the
-// first of them, and 0); which of them each element is; and how many there are (i64 [...]).
+// Along the last axis of x [..., n]: of the distinct elements in ascending order the first place and the number (i64 [..., n]; what is
+// left: the first of them, and 0); which of them each element is; and how many there are (i64 [...]).
 template <class T>
 void unique(Stream&, const View& x, const View& first, const View& which, const View& counts, const View& count);
 // places (i64): how many of the sorted elements [P..., n] are less than (right: or equal to) each of values [P..., I...]. All contiguous.

@@ -31,13 +31,17 @@ bool holds(DType dtype, int64_t low, int64_t last) {
 std::vector<TensorType> infer_integers(const ir::InferCall& call) {
   const auto& a = integers_of(call.attrs);
   if (!is_integer(a.type.dtype))
-    throw Error(ErrorKind::type, {.what = cat("random_integers: ", a.type, " holds no whole numbers"), .where = "argument 'dtype'", .why = "", .fix = "pass an integer dtype such as int32"});
+    throw Error(ErrorKind::type, {.what = cat("random_integers: ", a.type, " holds no whole numbers"),
+                                  .where = "argument 'dtype'",
+                                  .why = "",
+                                  .fix = "pass an integer dtype such as int32"});
   require_rank("random_integers", a.type.shape);
   if (a.low >= a.high || !holds(a.type.dtype, a.low, a.high - 1))
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat("random_integers: low ", a.low, " and high ", a.high, " do not fit"),
                  .where = "arguments 'low' and 'high'",
-                 .why = a.low >= a.high ? "the numbers are from low to high - 1, and there is none" : cat("they are from low to high - 1, which ", name(a.type.dtype), " does not hold"),
+                 .why = a.low >= a.high ? "the numbers are from low to high - 1, and there is none"
+                                        : cat("they are from low to high - 1, which ", name(a.type.dtype), " does not hold"),
                  .fix = "pass low < high, or a wider dtype"});
   require_state("random_integers", call.in[0], a.type.shape);
   return {a.type};
@@ -48,13 +52,15 @@ std::vector<TensorType> infer_normal(const ir::InferCall& call) {
   require_floating("random_truncated_normal", a.type);
   require_rank("random_truncated_normal", a.type.shape);
   const double most = a.type.dtype == DType::f16 ? 65504 : double(std::numeric_limits<float>::max());
-  if (!(a.deviation > 0 && a.low < a.high && std::abs(a.low) <= most && std::abs(a.high) <= most && std::abs(a.mean) <= most && a.deviation <= most) ||
+  if (!(a.deviation > 0 && a.low < a.high && std::abs(a.low) <= most && std::abs(a.high) <= most && std::abs(a.mean) <= most &&
+        a.deviation <= most) ||
       (a.low - a.mean) / a.deviation > 37 || (a.high - a.mean) / a.deviation < -37)
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat("random_truncated_normal: mean ", a.mean, ", deviation ", a.deviation, " and the interval from ", a.low, " to ", a.high, " do not fit"),
-                 .where = "",
-                 .why = cat("the deviation is positive, low is below high, ", name(a.type.dtype), " holds them, and numbers of the distribution do lie there"),
-                 .fix = "pass for example mean 0, deviation 1, low -2, high 2"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("random_truncated_normal: mean ", a.mean, ", deviation ", a.deviation,
+                                                          " and the interval from ", a.low, " to ", a.high, " do not fit"),
+                                              .where = "",
+                                              .why = cat("the deviation is positive, low is below high, ", name(a.type.dtype),
+                                                         " holds them, and numbers of the distribution do lie there"),
+                                              .fix = "pass for example mean 0, deviation 1, low -2, high 2"});
   require_state("random_truncated_normal", call.in[0], a.type.shape);
   return {a.type};
 }
@@ -82,7 +88,8 @@ Kernel cpu_integers(const ir::KernelRequest& request) {
 }
 Kernel cpu_normal(const ir::KernelRequest& request) {
   const auto& a = normal_of(request.attrs);
-  return for_floating(a.type.dtype, [&]<class T>() { return bind<kernels::cpu::random_truncated_normal<T>>(a.mean, a.deviation, a.low, a.high); });
+  return for_floating(a.type.dtype,
+                      [&]<class T>() { return bind<kernels::cpu::random_truncated_normal<T>>(a.mean, a.deviation, a.low, a.high); });
 }
 
 }  // namespace

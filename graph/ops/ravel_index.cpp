@@ -1,5 +1,5 @@
-// ravel_index(places..., lengths): places along several axes as places in the flattened axes. Gathering and scattering along several axes is
-// this, then along one.
+// ravel_index(places..., lengths): places along several axes as places in the flattened axes. Gathering and scattering along several axes
+// is this, then along one.
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
@@ -14,17 +14,19 @@ const Shape& lengths_of(const ir::AttrsBase& attrs) { return ir::attrs_of<RavelI
 std::vector<TensorType> infer(const ir::InferCall& call) {
   const Shape& lengths = lengths_of(call.attrs);
   if (call.in.empty() || call.in.size() != lengths.size())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("ravel_index: ", call.in.size(), " tensors of places for ", lengths.size(), " axes"),
-                                              .where = "",
-                                              .why = "each axis has its places",
-                                              .fix = "pass one integer tensor per axis"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("ravel_index: ", call.in.size(), " tensors of places for ", lengths.size(), " axes"),
+                 .where = "",
+                 .why = "each axis has its places",
+                 .fix = "pass one integer tensor per axis"});
   Shape shape;
   for (const TensorType& in : call.in) {
     require_integer("ravel_index", "indices", in);
     try {
       shape = broadcast(shape, in.shape);
     } catch (const Error& e) {
-      throw does_not_fit("index", call.in[0], in, e.parts.why, "indices of several axes are taken together: give them shapes that broadcast");
+      throw does_not_fit("index", call.in[0], in, e.parts.why,
+                         "indices of several axes are taken together: give them shapes that broadcast");
     }
   }
   size_of(lengths);  // must fit 63 bits

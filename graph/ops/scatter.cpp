@@ -15,7 +15,10 @@ std::string attr_text(ScatterMode v) { return kModes[size_t(v)]; }
 void parse_attr(std::string_view text, ScatterMode& v) {
   for (size_t i = 0; i < std::size(kModes); ++i)
     if (text == kModes[i]) return void(v = ScatterMode(i));
-  throw Error(ErrorKind::not_found, {.what = cat("there is no way to scatter called '", text, "'"), .where = "", .why = "there are set, add, mul, min and max", .fix = ""});
+  throw Error(ErrorKind::not_found, {.what = cat("there is no way to scatter called '", text, "'"),
+                                     .where = "",
+                                     .why = "there are set, add, mul, min and max",
+                                     .fix = ""});
 }
 
 }  // namespace lamina::kernels
@@ -36,7 +39,8 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
     throw does_not_fit("scatter", x, indices, cat("they share the first ", a.batch_axes, " dimensions, and x has one more at least"), "");
   Shape picked = indices.shape;
   picked.insert(picked.end(), x.shape.begin() + a.batch_axes + 1, x.shape.end());
-  if (updates.shape != picked) throw does_not_fit("scatter", updates, indices, cat("updates of ", x, " at these indices have the shape [", text(picked), "]"), "");
+  if (updates.shape != picked)
+    throw does_not_fit("scatter", updates, indices, cat("updates of ", x, " at these indices have the shape [", text(picked), "]"), "");
   require_rank("scatter", picked);
   return {x};
 }

@@ -16,7 +16,8 @@ std::vector<TensorType> infer_search(const ir::InferCall& call) {
   axis_of("searchsorted", -1, sorted);
   const size_t shared = sorted.rank() - 1;
   if (values.rank() < shared || !std::equal(sorted.shape.begin(), sorted.shape.end() - 1, values.shape.begin()))
-    throw does_not_fit("searchsorted", sorted, values, "each row of sorted elements has its own values: all its dimensions but the last come first in values", "");
+    throw does_not_fit("searchsorted", sorted, values,
+                       "each row of sorted elements has its own values: all its dimensions but the last come first in values", "");
   return {{DType::i64, values.shape}};
 }
 
@@ -73,7 +74,9 @@ constinit const ir::OpDef def::unique{
     .strided = true,
     .no_vjp = "its results are indices, which do not change smoothly",
     .no_cuda = "kernels for GPUs come with the CUDA backend",
-    .doc = "of the distinct elements along the last axis, ascending: the first place, which one each element is, their counts, how many they are",
+    .doc =
+        "of the distinct elements along the last axis, ascending: the first place, which one each element is, their counts, how many they "
+        "are",
 };
 
 }  // namespace lamina::ops

@@ -47,11 +47,13 @@ Kernel for_sortable(DType dtype, F&& make) {
 }
 Kernel cpu_sort(const ir::KernelRequest& request) {
   const int axis = axis_of("sort", attrs_of(request.attrs).axis, request.in[0]);
-  return for_sortable(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::sort<T>>(axis, attrs_of(request.attrs).descending); });
+  return for_sortable(request.in[0].dtype,
+                      [&]<class T>() { return bind<kernels::cpu::sort<T>>(axis, attrs_of(request.attrs).descending); });
 }
 Kernel cpu_argsort(const ir::KernelRequest& request) {
   const int axis = axis_of("argsort", attrs_of(request.attrs).axis, request.in[0]);
-  return for_sortable(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::argsort<T>>(axis, attrs_of(request.attrs).descending); });
+  return for_sortable(request.in[0].dtype,
+                      [&]<class T>() { return bind<kernels::cpu::argsort<T>>(axis, attrs_of(request.attrs).descending); });
 }
 
 // --- top_k ---

@@ -22,7 +22,8 @@ namespace {
 template <class T, class Row>
 void scatter_rows(const View& indices, const View& x, const View& y, const GatherSizes& s, Row row) {
   for (int64_t i = 0, n = indices.size(); i < n; ++i)
-    if (int64_t index = index_at(indices, i); index < -s.length || index >= s.length) out_of_range("scatter", index, s.length, cat("indices[", i, "]"));
+    if (int64_t index = index_at(indices, i); index < -s.length || index >= s.length)
+      out_of_range("scatter", index, s.length, cat("indices[", i, "]"));
   if (y.data != x.data && x.size() > 0) std::memcpy(y.data, x.data, size_t(x.size()) * sizeof(T));
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t j = 0; j < s.count; ++j) {
@@ -116,9 +117,11 @@ template void scatter_set<uint8_t>(Stream&, const View&, const View&, const View
 template void scatter_set<uint16_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
 template void scatter_set<uint32_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
 template void scatter_set<uint64_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
-#define LAMINA_COMBINE(T) template void scatter_combine<T>(Stream&, const View&, const View&, const View&, const View&, GatherSizes, ScatterMode);
-LAMINA_COMBINE(uint8_t) LAMINA_COMBINE(int8_t) LAMINA_COMBINE(int16_t) LAMINA_COMBINE(int32_t) LAMINA_COMBINE(int64_t)
-LAMINA_COMBINE(f16) LAMINA_COMBINE(bf16) LAMINA_COMBINE(float) LAMINA_COMBINE(double)
+#define LAMINA_COMBINE(T) \
+  template void scatter_combine<T>(Stream&, const View&, const View&, const View&, const View&, GatherSizes, ScatterMode);
+LAMINA_COMBINE(uint8_t)
+LAMINA_COMBINE(int8_t) LAMINA_COMBINE(int16_t) LAMINA_COMBINE(int32_t) LAMINA_COMBINE(int64_t) LAMINA_COMBINE(f16) LAMINA_COMBINE(bf16)
+    LAMINA_COMBINE(float) LAMINA_COMBINE(double)
 #undef LAMINA_COMBINE
 
 }  // namespace lamina::kernels::cpu

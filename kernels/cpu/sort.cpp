@@ -1,6 +1,6 @@
-// Elements become unsigned keys of the same order; short rows are sorted by comparing, long ones digit by digit (least significant first, 11
-// bits per turn). Where places are wanted they travel with the keys: in the lower half of one 64-bit word for keys of 32 bits. Rows are shared
-// among threads.
+// Elements become unsigned keys of the same order; short rows are sorted by comparing, long ones digit by digit (least significant first,
+// 11 bits per turn). Where places are wanted they travel with the keys: in the lower half of one 64-bit word for keys of 32 bits. Rows are
+// shared among threads.
 #include "kernels/sort.h"
 
 #include <algorithm>
@@ -16,7 +16,7 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kLong = 1024;              // elements of a row: from here on digits are faster
+constexpr int64_t kLong = 1024;               // elements of a row: from here on digits are faster
 constexpr int64_t kWorthThreads = 16 * 1024;  // elements
 
 // --- keys ---
@@ -29,8 +29,10 @@ template <class T>
 KeyOf<T> key_of(T v) {
   using K = KeyOf<T>;
   if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>) return K(K(std::make_signed_t<K>(v)) ^ K(1) << (8 * sizeof(K) - 1));
-    else return K(v);
+    if constexpr (std::is_signed_v<T>)
+      return K(K(std::make_signed_t<K>(v)) ^ K(1) << (8 * sizeof(K) - 1));
+    else
+      return K(v);
   } else {
     const compute_t<T> wide(v);
     if (wide != wide) return ~K(0);
@@ -44,8 +46,10 @@ T value_of(KeyOf<T> key) {
   using K = KeyOf<T>;
   constexpr K sign = K(1) << (8 * sizeof(K) - 1);
   if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>) return T(std::make_signed_t<K>(key ^ sign));
-    else return T(key);
+    if constexpr (std::is_signed_v<T>)
+      return T(std::make_signed_t<K>(key ^ sign));
+    else
+      return T(key);
   } else {
     const K bits = key & sign ? key ^ sign : ~key;
     compute_t<T> wide;
@@ -56,8 +60,10 @@ T value_of(KeyOf<T> key) {
 // The same key for 0 and -0.
 template <class T>
 KeyOf<T> equal_key(T v) {
-  if constexpr (std::is_integral_v<T>) return key_of(v);
-  else return key_of(v == v && compute_t<T>(v) == 0 ? T(compute_t<T>(0)) : v);
+  if constexpr (std::is_integral_v<T>)
+    return key_of(v);
+  else
+    return key_of(v == v && compute_t<T>(v) == 0 ? T(compute_t<T>(0)) : v);
 }
 
 // A key with its place. Comparing whole items keeps equal keys in the order of their places.
@@ -79,9 +85,13 @@ struct Wide {
 };
 
 template <class K>
-K key_in(K key) requires std::is_integral_v<K> { return key; }
+K key_in(K key) requires std::is_integral_v<K> {
+  return key;
+}
 template <class I>
-auto key_in(const I& item) requires(!std::is_integral_v<I>) { return item.key(); }
+auto key_in(const I& item) requires(!std::is_integral_v<I>) {
+  return item.key();
+}
 
 // Sorts items by key, equal ones in their order; `other` is as long. The result is in `items`.
 template <class I>
@@ -180,9 +190,11 @@ void sort(Stream& stream, const View& x, const View& y, int axis, bool descendin
     for (int64_t r = begin; r < end; ++r) {
       const T* from = x.as<const T>() + rows.offset(r, rows.x);
       T* to = y.as<T>() + rows.offset(r, rows.y);
-      for (int64_t i = 0; i < rows.length; ++i) keys[size_t(i)] = descending ? KeyOf<T>(~key_of(from[i * rows.step])) : key_of(from[i * rows.step]);
+      for (int64_t i = 0; i < rows.length; ++i)
+        keys[size_t(i)] = descending ? KeyOf<T>(~key_of(from[i * rows.step])) : key_of(from[i * rows.step]);
       sort_items(keys, other);
-      for (int64_t i = 0; i < rows.length; ++i) to[i * rows.y_step] = value_of<T>(descending ? KeyOf<T>(~keys[size_t(i)]) : keys[size_t(i)]);
+      for (int64_t i = 0; i < rows.length; ++i)
+        to[i * rows.y_step] = value_of<T>(descending ? KeyOf<T>(~keys[size_t(i)]) : keys[size_t(i)]);
     }
   });
 }
@@ -213,8 +225,10 @@ void top_k(Stream& stream, const View& x, const View& values, const View& places
       for (int64_t r = begin; r < end; ++r) {
         const T* from = x.as<const T>() + rows.offset(r, rows.x);
         each_order(from, rows.step, rows.length, true, items, other, [&](auto& in, auto& spare) {
-          if (k <= rows.length / 8) std::partial_sort(in.begin(), in.begin() + k, in.end());
-          else sort_items(in, spare);
+          if (k <= rows.length / 8)
+            std::partial_sort(in.begin(), in.begin() + k, in.end());
+          else
+            sort_items(in, spare);
           for (int64_t i = 0; i < k; ++i) {
             const int64_t place = in[size_t(i)].place();
             places.as<int64_t>()[r * k + i] = place;
@@ -264,22 +278,25 @@ void searchsorted(Stream& stream, const View& sorted, const View& values, const 
       while (left > 0) {
         const int64_t half = left / 2;
         const KeyOf<T> middle = equal_key(row[low + half]);
-        if (middle < key || (right && middle == key)) low += half + 1, left -= half + 1;
-        else left = half;
+        if (middle < key || (right && middle == key))
+          low += half + 1, left -= half + 1;
+        else
+          left = half;
       }
       places.as<int64_t>()[v] = low;
     }
   });
 }
 
-#define LAMINA_SORT(T)                                                                                       \
-  template void sort<T>(Stream&, const View&, const View&, int, bool);                                       \
-  template void argsort<T>(Stream&, const View&, const View&, int, bool);                                    \
-  template void top_k<T>(Stream&, const View&, const View&, const View&);                                    \
-  template void unique<T>(Stream&, const View&, const View&, const View&, const View&, const View&);         \
+#define LAMINA_SORT(T)                                                                               \
+  template void sort<T>(Stream&, const View&, const View&, int, bool);                               \
+  template void argsort<T>(Stream&, const View&, const View&, int, bool);                            \
+  template void top_k<T>(Stream&, const View&, const View&, const View&);                            \
+  template void unique<T>(Stream&, const View&, const View&, const View&, const View&, const View&); \
   template void searchsorted<T>(Stream&, const View&, const View&, const View&, bool);
-LAMINA_SORT(uint8_t) LAMINA_SORT(int8_t) LAMINA_SORT(int16_t) LAMINA_SORT(int32_t) LAMINA_SORT(int64_t)
-LAMINA_SORT(f16) LAMINA_SORT(bf16) LAMINA_SORT(float) LAMINA_SORT(double)
+LAMINA_SORT(uint8_t)
+LAMINA_SORT(int8_t) LAMINA_SORT(int16_t) LAMINA_SORT(int32_t) LAMINA_SORT(int64_t) LAMINA_SORT(f16) LAMINA_SORT(bf16) LAMINA_SORT(float)
+    LAMINA_SORT(double)
 #undef LAMINA_SORT
 
 }  // namespace lamina::kernels::cpu

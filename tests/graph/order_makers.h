@@ -59,7 +59,8 @@ class OrderMakers : protected GraphBuilder {
     const Value x = any_float(2);
     const Shape shape = type(x).shape;
     const Dim count = number(1, 4);
-    const Value places = ops::ravel_index(g(), {indices(count, shape[0].number()), indices(chance(0.5) ? count : Dim(1), shape[1].number())}, {shape[0], shape[1]});
+    const Value places = ops::ravel_index(
+        g(), {indices(count, shape[0].number()), indices(chance(0.5) ? count : Dim(1), shape[1].number())}, {shape[0], shape[1]});
     Shape merged{shape[0] * shape[1]};
     merged.insert(merged.end(), shape.begin() + 2, shape.end());
     give(ops::gather(g(), ops::reshape(g(), x, merged), places, 0));
@@ -68,7 +69,8 @@ class OrderMakers : protected GraphBuilder {
     const Value x = any_float(1);
     const auto same = values_where([&](const TensorType& t) { return t == type(x); });
     const Value other = pick(same), at = indices(number(1, 4), type(x).shape[0].number());
-    const auto mode = pick(std::vector{ops::ScatterMode::set, ops::ScatterMode::add, ops::ScatterMode::mul, ops::ScatterMode::min, ops::ScatterMode::max});
+    const auto mode = pick(
+        std::vector{ops::ScatterMode::set, ops::ScatterMode::add, ops::ScatterMode::mul, ops::ScatterMode::min, ops::ScatterMode::max});
     if (mode == ops::ScatterMode::mul) need_nonzero(other, 0.05);  // its gradient divides by the factors
     if (mode == ops::ScatterMode::min || mode == ops::ScatterMode::max) need_distinct({x, other});
     give(ops::scatter(g(), ops::gather(g(), other, at, 0), at, x, mode));

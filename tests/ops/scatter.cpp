@@ -77,41 +77,44 @@ const OpCases scatter_cases{
       return out;
     }};
 
-const OpCases ravel_cases{"ravel_index", [] {
-                            std::vector<OpCase> out;
-                            auto add = [&](std::vector<CaseInput> in, Shape lengths) {
-                              Shape shape;
-                              for (const CaseInput& i : in) shape = broadcast(shape, i.type.shape);
-                              out.push_back({.name = cat(in.size(), " along [", text(lengths), "]"), .in = in, .attrs = ir::make_attrs(ops::RavelIndexAttrs{lengths})});
-                              out.back().reference = [=](const std::vector<Tensor>& x) {
-                                return made(shape, [&](const Index& at) {
-                                  int64_t sum = 0;
-                                  for (size_t k = 0; k < x.size(); ++k) {
-                                    const Shape& own = x[k].type.shape;
-                                    Index mine(at.end() - int64_t(own.size()), at.end());
-                                    for (size_t a = 0; a < own.size(); ++a)
-                                      if (own[a] == Dim(1)) mine[a] = 0;
-                                    int64_t index = int64_t(x[k].at(place(own, mine)));
-                                    if (index < 0) index += lengths[k].number();
-                                    sum = sum * lengths[k].number() + index;
-                                  }
-                                  return double(sum);
-                                });
-                              };
-                            };
-                            add({{i64({4}), 0, 0, {0, 2, -1, 1}}}, {3});
-                            add({{i64({4}), 0, 0, {0, 2, -1, 1}}, {i32({4}), 0, 0, {-5, 4, 0, 2}}}, {3, 5});
-                            add({{i64({3, 1}), 0, 0, {0, 2, -3}}, {{DType::u8, {2}}, 0, 0, {4, 1}}, {i64({}), 0, 0, {6}}}, {3, 5, 7});
-                            add({{i64({0}), 0, 0, {}}, {i64({1}), 0, 0, {1}}}, {2, 2});
-                            return out;
-                          }};
+const OpCases ravel_cases{
+    "ravel_index", [] {
+      std::vector<OpCase> out;
+      auto add = [&](std::vector<CaseInput> in, Shape lengths) {
+        Shape shape;
+        for (const CaseInput& i : in) shape = broadcast(shape, i.type.shape);
+        out.push_back(
+            {.name = cat(in.size(), " along [", text(lengths), "]"), .in = in, .attrs = ir::make_attrs(ops::RavelIndexAttrs{lengths})});
+        out.back().reference = [=](const std::vector<Tensor>& x) {
+          return made(shape, [&](const Index& at) {
+            int64_t sum = 0;
+            for (size_t k = 0; k < x.size(); ++k) {
+              const Shape& own = x[k].type.shape;
+              Index mine(at.end() - int64_t(own.size()), at.end());
+              for (size_t a = 0; a < own.size(); ++a)
+                if (own[a] == Dim(1)) mine[a] = 0;
+              int64_t index = int64_t(x[k].at(place(own, mine)));
+              if (index < 0) index += lengths[k].number();
+              sum = sum * lengths[k].number() + index;
+            }
+            return double(sum);
+          });
+        };
+      };
+      add({{i64({4}), 0, 0, {0, 2, -1, 1}}}, {3});
+      add({{i64({4}), 0, 0, {0, 2, -1, 1}}, {i32({4}), 0, 0, {-5, 4, 0, 2}}}, {3, 5});
+      add({{i64({3, 1}), 0, 0, {0, 2, -3}}, {{DType::u8, {2}}, 0, 0, {4, 1}}, {i64({}), 0, 0, {6}}}, {3, 5, 7});
+      add({{i64({0}), 0, 0, {}}, {i64({1}), 0, 0, {1}}}, {2, 2});
+      return out;
+    }};
 
 const OpCases nonzero_cases{"nonzero", [] {
                               std::vector<OpCase> out;
                               for (const Shape& shape : {Shape{7}, Shape{3, 5}, Shape{2, 0}, Shape{0, 3}, Shape{2, 3, 70}}) {
                                 out.push_back({.name = cat("[", text(shape), "]"), .in = {{boolean(shape)}}});
                                 out.back().reference = [](const std::vector<Tensor>& in) {
-                                  const int64_t n = in[0].type.shape.back().number(), rows = size_of(Shape(in[0].type.shape.begin(), in[0].type.shape.end() - 1)).number();
+                                  const int64_t n = in[0].type.shape.back().number(),
+                                                rows = size_of(Shape(in[0].type.shape.begin(), in[0].type.shape.end() - 1)).number();
                                   std::vector<double> places, counts;
                                   for (int64_t r = 0; r < rows; ++r) {
                                     int64_t found = 0;
@@ -146,7 +149,8 @@ TEST(Scatter, OfOneZeroFactorHasTheGradientOfTheOthers) {
   const std::vector<ir::Value> d = node.op->vjp({g, *node.attrs, node.inputs, results, cotangents, node.regions});
   g.outputs = {d[0], d[2]};
   auto gradients = [&](std::vector<double> factors) {
-    const std::vector<Tensor> out = evaluate(g, {Tensor::from(f32({3}), factors), Tensor::from(f32({1}), {5}), Tensor::from(f32({1}), {1})});
+    const std::vector<Tensor> out =
+        evaluate(g, {Tensor::from(f32({3}), factors), Tensor::from(f32({1}), {5}), Tensor::from(f32({1}), {1})});
     std::vector<double> all = out[0].values();
     all.push_back(out[1].at(0));
     return all;

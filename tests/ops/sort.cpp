@@ -44,8 +44,8 @@ struct Row {
   int axis;
   bool descending;
 };
-const std::vector<Row> kRows{{{7}, 0, false}, {{7}, -1, true}, {{4, 5}, 0, false}, {{4, 5}, 1, true}, {{2, 6, 3}, 1, false}, {{1}, 0, false},
-                             {{0}, 0, false}, {{3, 0}, 0, true}, {{2, 1500}, 1, false}, {{1500, 2}, 0, true}};
+const std::vector<Row> kRows{{{7}, 0, false}, {{7}, -1, true}, {{4, 5}, 0, false}, {{4, 5}, 1, true},     {{2, 6, 3}, 1, false},
+                             {{1}, 0, false}, {{0}, 0, false}, {{3, 0}, 0, true},  {{2, 1500}, 1, false}, {{1500, 2}, 0, true}};
 
 std::vector<OpCase> sorting_cases(bool places) {
   std::vector<OpCase> out;
@@ -72,90 +72,97 @@ std::vector<OpCase> sorting_cases(bool places) {
 const OpCases sort_cases{"sort", [] { return sorting_cases(false); }};
 const OpCases argsort_cases{"argsort", [] { return sorting_cases(true); }};
 
-const OpCases top_k_cases{"top_k", [] {
-                            struct Top {
-                              Shape shape;
-                              int64_t k;
-                            };
-                            std::vector<OpCase> out;
-                            for (const auto& [shape, k] : std::vector<Top>{{{7}, 3}, {{7}, 7}, {{3, 5}, 1}, {{2, 2, 4}, 2}, {{4}, 0}, {{0}, 0}, {{0, 3}, 2}, {{2, 60}, 3}}) {
-                              out.push_back({.name = cat(k, " of [", text(shape), "]"), .in = {{f32(shape), -9, 9}}, .attrs = ir::make_attrs(ops::TopKAttrs{k})});
-                              out.back().reference = [shape = shape, k = k](const std::vector<Tensor>& in) {
-                                std::vector<std::vector<double>> y(2);
-                                each_row(shape, shape.size() - 1, [&](const std::vector<int64_t>& at) {
-                                  const std::vector<int64_t> order = order_of(in[0], at, true);
-                                  for (int64_t i = 0; i < k; ++i) y[0].push_back(in[0].at(at[size_t(order[size_t(i)])])), y[1].push_back(double(order[size_t(i)]));
-                                });
-                                return y;
-                              };
-                              out.back().dtypes = kAnyDType;
-                              out.back().ulps = 0;
-                            }
-                            return out;
-                          }};
+const OpCases top_k_cases{
+    "top_k", [] {
+      struct Top {
+        Shape shape;
+        int64_t k;
+      };
+      std::vector<OpCase> out;
+      for (const auto& [shape, k] :
+           std::vector<Top>{{{7}, 3}, {{7}, 7}, {{3, 5}, 1}, {{2, 2, 4}, 2}, {{4}, 0}, {{0}, 0}, {{0, 3}, 2}, {{2, 60}, 3}}) {
+        out.push_back({.name = cat(k, " of [", text(shape), "]"), .in = {{f32(shape), -9, 9}}, .attrs = ir::make_attrs(ops::TopKAttrs{k})});
+        out.back().reference = [shape = shape, k = k](const std::vector<Tensor>& in) {
+          std::vector<std::vector<double>> y(2);
+          each_row(shape, shape.size() - 1, [&](const std::vector<int64_t>& at) {
+            const std::vector<int64_t> order = order_of(in[0], at, true);
+            for (int64_t i = 0; i < k; ++i)
+              y[0].push_back(in[0].at(at[size_t(order[size_t(i)])])), y[1].push_back(double(order[size_t(i)]));
+          });
+          return y;
+        };
+        out.back().dtypes = kAnyDType;
+        out.back().ulps = 0;
+      }
+      return out;
+    }};
 
-const OpCases search_cases{"searchsorted", [] {
-                             std::vector<OpCase> out;
-                             auto add = [&](Shape sorted, Shape values, bool right) {
-                               out.push_back({.name = cat("[", text(sorted), "] for [", text(values), "]", right ? " right" : ""),
-                                              .in = {{f32(sorted), 0, 0, {-3, -1, -1, 0, 2, 2, 2, 3}}, {f32(values), -4, 4}},
-                                              .attrs = ir::make_attrs(ops::SearchAttrs{right})});
-                               // Their rows begin anywhere in those values, which are not in order then.
-                               if (sorted.back() != Dim(8)) out.back().no_loop = "models get other values, which are not sorted";
-                               out.back().reference = [=](const std::vector<Tensor>& in) {
-                                 const int64_t n = sorted.back().number(), rows = n ? in[0].size() / n : 1, per_row = rows ? in[1].size() / rows : 0;
-                                 std::vector<double> y;
-                                 for (int64_t v = 0; v < in[1].size(); ++v) {
-                                   int64_t count = 0;
-                                   const double value = in[1].at(v);
-                                   for (int64_t i = 0; i < n; ++i) {
-                                     const double s = in[0].at(v / per_row * n + i);
-                                     count += less(s, value) || (right && !less(value, s));
-                                   }
-                                   y.push_back(double(count));
-                                 }
-                                 return std::vector<std::vector<double>>{y};
-                               };
-                               out.back().dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64};
-                             };
-                             for (bool right : {false, true}) {
-                               add({8}, {5}, right);
-                               add({8}, {2, 3}, right);
-                               add({8}, {}, right);
-                               add({2, 8}, {2, 4}, right);
-                               add({0}, {3}, right);
-                             }
-                             for (OpCase& c : out) c.no_loop = "models would get elements that are not sorted; the batching rule has a test of its own";
-                             return out;
-                           }};
+const OpCases search_cases{
+    "searchsorted", [] {
+      std::vector<OpCase> out;
+      auto add = [&](Shape sorted, Shape values, bool right) {
+        out.push_back({.name = cat("[", text(sorted), "] for [", text(values), "]", right ? " right" : ""),
+                       .in = {{f32(sorted), 0, 0, {-3, -1, -1, 0, 2, 2, 2, 3}}, {f32(values), -4, 4}},
+                       .attrs = ir::make_attrs(ops::SearchAttrs{right})});
+        // Their rows begin anywhere in those values, which are not in order then.
+        if (sorted.back() != Dim(8)) out.back().no_loop = "models get other values, which are not sorted";
+        out.back().reference = [=](const std::vector<Tensor>& in) {
+          const int64_t n = sorted.back().number(), rows = n ? in[0].size() / n : 1, per_row = rows ? in[1].size() / rows : 0;
+          std::vector<double> y;
+          for (int64_t v = 0; v < in[1].size(); ++v) {
+            int64_t count = 0;
+            const double value = in[1].at(v);
+            for (int64_t i = 0; i < n; ++i) {
+              const double s = in[0].at(v / per_row * n + i);
+              count += less(s, value) || (right && !less(value, s));
+            }
+            y.push_back(double(count));
+          }
+          return std::vector<std::vector<double>>{y};
+        };
+        out.back().dtypes = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64};
+      };
+      for (bool right : {false, true}) {
+        add({8}, {5}, right);
+        add({8}, {2, 3}, right);
+        add({8}, {}, right);
+        add({2, 8}, {2, 4}, right);
+        add({0}, {3}, right);
+      }
+      for (OpCase& c : out) c.no_loop = "models would get elements that are not sorted; the batching rule has a test of its own";
+      return out;
+    }};
 
-const OpCases unique_cases{"unique", [] {
-                             std::vector<OpCase> out;
-                             for (const Shape& shape : {Shape{9}, Shape{2, 7}, Shape{2, 0}, Shape{1}, Shape{2, 1300}}) {
-                               out.push_back({.name = cat("[", text(shape), "]"), .in = {{f32(shape), 0, 0, {2, -1, 0, 2, 2, 1, -1, 0.5, 3}}}});
-                               out.back().reference = [=](const std::vector<Tensor>& in) {
-                                 std::vector<std::vector<double>> y(4);
-                                 const int64_t n = shape.back().number(), rows = shape.size() == 2 ? shape[0].number() : 1;
-                                 for (int64_t r = 0; r < rows; ++r) {
-                                   std::vector<int64_t> row(static_cast<size_t>(n));
-                                   std::iota(row.begin(), row.end(), r * n);
-                                   const std::vector<int64_t> order = order_of(in[0], row, false);
-                                   std::vector<double> first, counts, which(static_cast<size_t>(n));
-                                   for (size_t i = 0; i < order.size(); ++i) {
-                                     if (i == 0 || less(in[0].at(row[size_t(order[i - 1])]), in[0].at(row[size_t(order[i])]))) first.push_back(double(order[i])), counts.push_back(0);
-                                     ++counts.back();
-                                     which[size_t(order[i])] = double(first.size()) - 1;
-                                   }
-                                   y[3].push_back(double(first.size()));
-                                   first.resize(size_t(n), n ? first[0] : 0), counts.resize(size_t(n), 0);
-                                   for (int64_t i = 0; i < n; ++i) y[0].push_back(first[size_t(i)]), y[1].push_back(which[size_t(i)]), y[2].push_back(counts[size_t(i)]);
-                                 }
-                                 return y;
-                               };
-                               out.back().dtypes = kAnyDType;
-                             }
-                             return out;
-                           }};
+const OpCases unique_cases{
+    "unique", [] {
+      std::vector<OpCase> out;
+      for (const Shape& shape : {Shape{9}, Shape{2, 7}, Shape{2, 0}, Shape{1}, Shape{2, 1300}}) {
+        out.push_back({.name = cat("[", text(shape), "]"), .in = {{f32(shape), 0, 0, {2, -1, 0, 2, 2, 1, -1, 0.5, 3}}}});
+        out.back().reference = [=](const std::vector<Tensor>& in) {
+          std::vector<std::vector<double>> y(4);
+          const int64_t n = shape.back().number(), rows = shape.size() == 2 ? shape[0].number() : 1;
+          for (int64_t r = 0; r < rows; ++r) {
+            std::vector<int64_t> row(static_cast<size_t>(n));
+            std::iota(row.begin(), row.end(), r * n);
+            const std::vector<int64_t> order = order_of(in[0], row, false);
+            std::vector<double> first, counts, which(static_cast<size_t>(n));
+            for (size_t i = 0; i < order.size(); ++i) {
+              if (i == 0 || less(in[0].at(row[size_t(order[i - 1])]), in[0].at(row[size_t(order[i])])))
+                first.push_back(double(order[i])), counts.push_back(0);
+              ++counts.back();
+              which[size_t(order[i])] = double(first.size()) - 1;
+            }
+            y[3].push_back(double(first.size()));
+            first.resize(size_t(n), n ? first[0] : 0), counts.resize(size_t(n), 0);
+            for (int64_t i = 0; i < n; ++i)
+              y[0].push_back(first[size_t(i)]), y[1].push_back(which[size_t(i)]), y[2].push_back(counts[size_t(i)]);
+          }
+          return y;
+        };
+        out.back().dtypes = kAnyDType;
+      }
+      return out;
+    }};
 
 std::vector<double> sorted_values(const Tensor& x, bool descending) {
   ir::Graph g;
@@ -169,8 +176,10 @@ TEST(Sort, PutsNanLastAndTreatsZerosAsEqual) {
     std::vector<double> values{nan, 1, -inf, -nan, inf, -1};
     values.resize(size_t(length), 0.5);
     for (DType dtype : kFloating) {
-      const std::vector<double> up = sorted_values(Tensor::from({dtype, {length}}, values), false), down = sorted_values(Tensor::from({dtype, {length}}, values), true);
-      EXPECT_TRUE(std::isnan(up.back()) && std::isnan(up[up.size() - 2]) && up[up.size() - 3] == inf && up[0] == -inf && up[1] == -1) << dtype;
+      const std::vector<double> up = sorted_values(Tensor::from({dtype, {length}}, values), false),
+                                down = sorted_values(Tensor::from({dtype, {length}}, values), true);
+      EXPECT_TRUE(std::isnan(up.back()) && std::isnan(up[up.size() - 2]) && up[up.size() - 3] == inf && up[0] == -inf && up[1] == -1)
+          << dtype;
       EXPECT_TRUE(std::isnan(down[0]) && std::isnan(down[1]) && down[2] == inf && down.back() == -inf) << dtype;
     }
   }
@@ -203,8 +212,8 @@ TEST(Unique, TakesAllNansAsOne) {
 }
 
 TEST(Searchsorted, BatchesRowsAndValues) {
-  const Tensor rows = Tensor::from(f32({2, 3}), {1, 2, 3, 10, 20, 30}), row = Tensor::from(f32({3}), {1, 2, 3}), values = Tensor::from(f32({2, 2}), {2, 0, 25, 40}),
-               few = Tensor::from(f32({2}), {2.5, 25});
+  const Tensor rows = Tensor::from(f32({2, 3}), {1, 2, 3, 10, 20, 30}), row = Tensor::from(f32({3}), {1, 2, 3}),
+               values = Tensor::from(f32({2, 2}), {2, 0, 25, 40}), few = Tensor::from(f32({2}), {2.5, 25});
   auto batched = [](const Tensor& sorted, bool a, const Tensor& wanted, bool b) {
     ir::Graph g;
     const std::vector<ir::Batched> in{{g.add_input(sorted.type), a}, {g.add_input(wanted.type), b}};
