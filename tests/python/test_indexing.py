@@ -27,7 +27,8 @@ def keys(draw, shape):
         if kind == "end":
             break
         if kind == "none":
-            parts.append(None)
+            if sum(p is None for p in parts) < 2:
+                parts.append(None)
             continue
         if kind == "dots":
             if dots:
