@@ -10,7 +10,7 @@ import lamina as lm
 
 
 def check(expression, *shapes):
-    arrays = [np.asarray(np.random.random_sample(s))for s in shapes]
+    arrays = [np.asarray(np.random.random_sample(s)) for s in shapes]
     want = np.asarray(np.einsum(expression, *arrays))
     got = lm.einsum(expression, *[lm.constant(a) for a in arrays])
     assert got.shape == want.shape and got.numpy().dtype == want.dtype, expression
