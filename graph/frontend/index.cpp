@@ -27,11 +27,15 @@ Error bad_index(ErrorKind kind, const Operand& x, std::string what, std::string 
 // Python's start:stop:step of one axis as the slice op's places.
 Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
   Bounds b;
-  b.step = part.step.value_or(1);
+  // Numbers beyond any axis mean the same as these, and do not overflow.
+  constexpr int64_t kLongestStep = int64_t{1} << 31, kFarthest = int64_t{1} << 59;
+  auto near = [](std::optional<int64_t> place) { return place ? std::optional(std::clamp(*place, -kFarthest, kFarthest)) : place; };
+  const std::optional<int64_t> start = near(part.start), stop = near(part.stop);
+  b.step = std::clamp(part.step.value_or(1), -kLongestStep, kLongestStep);
   if (b.step == 0) throw bad_index(ErrorKind::invalid_argument, x, "index: a step of 0 goes nowhere", "each step is the distance from one element to the next", "pass a step other than 0");
   if (b.step > 0) {
-    b.begin = part.start.value_or(0);
-    b.end = part.stop.value_or(kEnd);
+    b.begin = start.value_or(0);
+    b.end = stop.value_or(kEnd);
     return b;
   }
   auto place = [&](int64_t i) {  // counted from the front; -1 is before the first
@@ -39,8 +43,8 @@ Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
     if (!length.known()) throw bad_index(ErrorKind::invalid_argument, x, "index: a negative place on an axis of unknown length", "a step backwards needs its places counted from the front", "leave the place out, or count from the front");
     return std::max<int64_t>(i + length.number(), -1);
   };
-  b.begin = part.start ? place(*part.start) : kEnd;
-  b.end = part.stop ? place(*part.stop) : -1;
+  b.begin = start ? place(*start) : kEnd;
+  b.end = stop ? place(*stop) : -1;
   return b;
 }
 

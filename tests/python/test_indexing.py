@@ -157,7 +157,7 @@ def test_nonzero_and_where():
 @pytest.mark.parametrize("axis", [0, 1, -1])
 def test_taking(axis):
     x = np.random.rand(3, 4, 2)
-    for i in (1, [2, 0, -1], [[1, 0], [0, 1]]):
+    for i in (1, [1, 0, -1], [[1, 0], [0, 1]]):
         assert np.array_equal(lm.take(x, i, axis).numpy(), np.take(x, i, axis)) and np.array_equal(lm.constant(x).take(i).numpy(), np.take(x, i))
     order = np.argsort(x, axis)
     assert np.array_equal(lm.take_along_axis(x, order, axis).numpy(), np.take_along_axis(x, order, axis))

@@ -30,8 +30,6 @@ def test_long_rows(dtype):
 @settings(max_examples=100, deadline=None)
 @given(ARRAYS)
 def test_unique_agrees_with_numpy(x):
-    if x.dtype.kind == "f":
-        x = x + 0 * x  # NumPy tells NaNs of different bits apart in nothing but their order
     got = lm.unique(x, return_index=True, return_inverse=True, return_counts=True)
     want = np.unique(x, return_index=True, return_inverse=True, return_counts=True)
     for g, w in zip(got, want):

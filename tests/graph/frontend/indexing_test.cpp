@@ -126,7 +126,8 @@ TEST(Draws, DoNotDependOnTracing) {
     return out;
   };
   auto traced = function([](Tensor) {
-    return std::tuple(random::bernoulli(0.5, {8}), random::categorical(tensor({0, 1}, {2}), {5}), random::permutation(7), random::integers({4}, -3, 9));
+    const Tensor p = random::bernoulli(0.5, {8}), c = random::categorical(tensor({0, 1}, {2}), {5}), o = random::permutation(7), i = random::integers({4}, -3, 9);
+    return std::tuple(p, c, o, i);
   });
   random::set_seed(5);
   const std::vector<int> eager = all();
