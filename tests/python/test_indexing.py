@@ -101,7 +101,7 @@ def test_setting_agrees_with_numpy(data):
     want = x.copy()
     chosen = numpy_or_none(lambda: x[key])
     assume(chosen is not None and chosen.ndim <= 7)
-    values = np.random.rand(*chosen.shape).astype("float32")
+    values = np.asarray(np.random.random_sample(chosen.shape)).astype("float32")
     if data.draw(st.booleans()) and chosen.ndim:
         values = values[:1]
     try:
@@ -121,7 +121,7 @@ def test_combining_agrees_with_ufunc_at(data):
     chosen = numpy_or_none(lambda: x[key])
     assume(chosen is not None and chosen.ndim <= 7)
     name, ufunc = data.draw(st.sampled_from([("add", np.add), ("mul", np.multiply), ("min", np.minimum), ("max", np.maximum)]))
-    values = np.random.randint(-3, 9, chosen.shape).astype("float32")
+    values = np.asarray(np.random.randint(-3, 9, chosen.shape)).astype("float32")
     want = x.copy()
     ufunc.at(want, key, values)
     assert np.array_equal(getattr(lm.constant(x).at[key], name)(values).numpy(), want)
