@@ -13,6 +13,16 @@ void random_uniform(Stream&, const View& state, const View& y, double low, doubl
 template <class T>
 void random_normal(Stream&, const View& state, const View& y, double mean, double deviation);
 
+// Whole numbers from low to high - 1: 64 bits per element, of which a product with the range keeps the upper part (Lemire, "Fast random
+// integer generation in an interval", 2019, without his rejection: the chances differ by less than range / 2^64). y: contiguous, any
+// integer type.
+template <class T>
+void random_integers(Stream&, const View& state, const View& y, int64_t low, int64_t high);
+// Normal numbers in [low, high], by the inverse of the distribution function (Wichura, AS 241) at a number of 32 bits (f64: 53). y:
+// contiguous.
+template <class T>
+void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low, double high);
+
 // out[4 blocks]: the words of blocks first .. first + blocks of a draw.
 void random_words(const int64_t* state, int64_t first, int64_t blocks, uint32_t* out);
 

@@ -1,11 +1,13 @@
 #include "graph/frontend/random.h"
 
+#include <limits>
 #include <mutex>
 #include <utility>
 
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/sorting.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
 
@@ -106,6 +108,54 @@ Tensor uniform(const Shape& shape, DType dtype, double low, double high, CallSit
 }
 Tensor normal(const Shape& shape, DType dtype, double mean, double deviation, CallSite at) {
   return apply_one(ops::def::random_normal, draw_attrs(shape, dtype, mean, deviation), std::array{next_state(default_generator(), at)}, at);
+}
+
+
+Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype, CallSite at) {
+  return apply_one(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}), std::array{next_state(default_generator(), at)}, at);
+}
+Tensor truncated_normal(const Shape& shape, DType dtype, double mean, double deviation, double low, double high, CallSite at) {
+  return apply_one(ops::def::random_truncated_normal, ir::make_attrs(ops::TruncatedNormalAttrs{{dtype, shape}, mean, deviation, low, high}), std::array{next_state(default_generator(), at)}, at);
+}
+Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
+  if (!(rate > 0))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("exponential: a rate of ", rate), .where = text(at.line()), .why = "it is how many events there are per unit", .fix = "pass a positive rate"});
+  const Tensor u = random::uniform(shape, dtype, 0, 1, at);
+  const Tensor waiting = neg(Operand(log(Operand(sub(Operand(1.0, at), Operand(u, at)), at)), at));
+  return rate == 1 ? waiting : div(Operand(waiting, at), Operand(rate, at));
+}
+
+Tensor bernoulli(const Operand& p) { return bernoulli(p, p.resolve().shape()); }
+Tensor bernoulli(const Operand& p, const Shape& shape) {
+  const Tensor probability = p.kind() == Operand::Kind::integer ? scalar(p.number()) : p.resolve();
+  const Tensor spread = broadcast_to(Operand(probability, p.at()), shape);
+  return less(Operand(random::uniform(shape, probability.dtype(), 0, 1, p.at()), p.at()), Operand(spread, p.at()));
+}
+
+Tensor categorical(const Operand& operand, const Shape& shape) {
+  const CallSite at = operand.at();
+  auto here = [&](const Tensor& t) { return Operand(t, at); };
+  const Tensor logits = operand.resolve();
+  if (logits.rank() == 0 || !is_floating(logits.dtype()))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("categorical: ", logits.type(), " are no logits"), .where = text(at.line()), .why = "the last axis has a floating-point number per category", .fix = "pass log probabilities [..., categories]"});
+  Shape all = shape;
+  all.insert(all.end(), logits.shape().begin(), logits.shape().end());
+  // In f32 at least: few bits would make ties.
+  const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  const Tensor u = random::uniform(all, dtype, 0, 1, at);
+  const Tensor gumbel = neg(here(log(here(neg(here(log(here(u))))))));
+  return argmax(here(add(here(gumbel), here(astype(here(logits), dtype)))), -1);
+}
+
+Tensor permutation(int64_t n, CallSite at) {
+  if (n < 0) throw Error(ErrorKind::invalid_argument, {.what = cat("permutation: of ", n, " numbers"), .where = text(at.line()), .why = "it says how many there are", .fix = "pass a number that is not negative"});
+  const Tensor keys = integers({n}, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), DType::i64, at);
+  return argsort(Operand(keys, at));
+}
+Tensor shuffle(const Operand& operand, int axis) {
+  const Tensor x = operand.resolve();
+  const int a = normalize_axis("shuffle", axis, size_t(x.rank()));
+  return gather(Operand(x, operand.at()), Operand(permutation(x.shape()[size_t(a)].number(), operand.at()), operand.at()), a);
 }
 
 }  // namespace random

@@ -131,3 +131,6 @@ inline Value random_normal(Graph& g, Value state, const TensorType& type, double
 }  // namespace lamina::ops
 
 #include "graph/ops/regions.h"
+#include "graph/ops/draws.h"
+#include "graph/ops/indexing.h"
+#include "graph/ops/sorting.h"

@@ -23,6 +23,11 @@ from ._core import (
     where, while_loop, zeros, zeros_like,
 )
 from ._loops import fori_loop
+from ._core import (  # shapes, indexing and sorting
+    argsort, diag, diagonal, dot, einsum, eye, flip, full_like, gather_nd, inner, linspace, meshgrid, moveaxis, nonzero, outer, pad, ravel,
+    repeat, roll, scatter_add, scatter_nd, searchsorted, sort, split, swapaxes, take, take_along_axis, tensordot, tile, top_k, tril, triu,
+    unique, vdot,
+)
 from .errors import RetraceWarning
 from .vmap import vmap
 
@@ -69,4 +74,9 @@ __all__ = [
     "per_model", "pow", "random", "range", "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt",
     "square", "squeeze", "stack", "stop_gradient", "sub", "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "vmap", "where",
     "while_loop", "zeros", "zeros_like",
+]
+__all__ += [
+    "argsort", "diag", "diagonal", "dot", "einsum", "eye", "flip", "full_like", "gather_nd", "inner", "linspace", "meshgrid", "moveaxis",
+    "nonzero", "outer", "pad", "ravel", "repeat", "roll", "scatter_add", "scatter_nd", "searchsorted", "sort", "split", "swapaxes", "take",
+    "take_along_axis", "tensordot", "tile", "top_k", "tril", "triu", "unique", "vdot",
 ]

@@ -12,6 +12,9 @@ NB_MODULE(_core, m) {
   bind_tensor(m);
   bind_variable(m);
   bind_ops(m);
+  bind_indexing(m);
+  bind_shape_functions(m);
+  bind_sorting(m);
   bind_inspect(m);
   bind_function(m);
   bind_tape(m);

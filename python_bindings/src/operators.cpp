@@ -22,52 +22,6 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int operation) {
   }
 }
 
-namespace {
-
-std::optional<int64_t> bound(PyObject* o) {
-  if (o == Py_None) return {};
-  const Py_ssize_t n = PyNumber_AsSsize_t(o, nullptr);  // cut to what fits, as Python's own slices are
-  if (n == -1 && PyErr_Occurred()) throw_python_error();
-  return n;
-}
-
-IndexPart index_part(PyObject* o) {
-  IndexPart part;
-  if (o == Py_None) {
-    part.kind = IndexPart::Kind::new_axis;
-  } else if (o == Py_Ellipsis) {
-    part.kind = IndexPart::Kind::rest;
-  } else if (PySlice_Check(o)) {
-    PySliceObject* s = reinterpret_cast<PySliceObject*>(o);
-    part = IndexPart::range(bound(s->start), bound(s->stop), bound(s->step));
-  } else if (is_tensor(o) || is_variable(o) || PyList_Check(o) || (is_array(o) && !(PyIndex_Check(o) && !PyObject_CheckBuffer(o)))) {
-    part.kind = IndexPart::Kind::tensor;
-    part.indices = to_tensor(o);
-  } else if (PyIndex_Check(o) && !PyBool_Check(o)) {
-    const Py_ssize_t n = PyNumber_AsSsize_t(o, PyExc_IndexError);
-    if (n == -1 && PyErr_Occurred()) throw_python_error();
-    part = IndexPart::at(n);
-  } else {
-    throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name, "",
-                     "use integers, slices, ..., None, or an integer tensor");
-  }
-  return part;
-}
-
-}  // namespace
-
-PyObject* index_with(const Operand& x, PyObject* key) noexcept {
-  return guarded([&] {
-    std::vector<IndexPart> parts;
-    if (PyTuple_Check(key)) {
-      for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(key); ++i) parts.push_back(index_part(PyTuple_GET_ITEM(key, i)));
-    } else {
-      parts.push_back(index_part(key));
-    }
-    return wrap(index(x, parts));
-  });
-}
-
 int truth(const Tensor& t) noexcept {
   return guarded<int>([&] {
     t.concrete("bool()");

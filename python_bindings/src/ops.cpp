@@ -4,6 +4,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/factories.h"
+#include "graph/frontend/indexing.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/nn/activation.h"
@@ -81,9 +82,15 @@ void bind_elementwise(nb::module_& m) {
   m.def("gelu", &call_unary<nn::gelu>, nb::arg("x"), "x times the normal distribution's share below x, in its tanh form");
   m.def("silu", &call_unary<nn::silu>, nb::arg("x"), "x sigmoid(x)");
   m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), "x, through which no gradient flows");
-  m.def("where", [](nb::handle condition, nb::handle a, nb::handle b) {
+  m.def("where", [](nb::handle condition, nb::handle a, nb::handle b) -> nb::object {
+    if (a.is_none() && b.is_none()) {
+      nb::list places;
+      for (Tensor& t : nonzero(to_operand(condition))) places.append(to_python(std::move(t)));
+      return nb::tuple(places);
+    }
     return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
-  }, nb::arg("condition"), nb::arg("a"), nb::arg("b"), "a where the condition (bool) holds, else b; all three broadcast");
+  }, nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(),
+        "a where the condition (bool) holds, else b; all three broadcast. Of a condition alone: nonzero(condition).");
   m.def("clip", [](nb::handle x, nb::handle low, nb::handle high) { return to_python(clip(to_operand(x), to_operand(low), to_operand(high))); },
         nb::arg("x"), nb::arg("low"), nb::arg("high"), "x, with what is below low raised to it and what is above high lowered to it");
   m.def("astype", [](nb::handle x, nb::handle dtype) { return to_python(astype(to_operand(x), to_dtype(dtype))); }, nb::arg("x"), nb::arg("dtype"),
@@ -137,8 +144,10 @@ void bind_shapes(nb::module_& m) {
         nb::arg("axis") = 0, "The parts one after another along an axis");
   m.def("stack", [](nb::handle parts, int axis) { return to_python(stack(to_tensors(parts, "stack"), axis, CallSite())); }, nb::arg("parts"),
         nb::arg("axis") = 0, "The parts, all of one shape, along a new axis");
-  m.def("gather", [](nb::handle x, nb::handle indices, int axis) { return to_python(gather(to_operand(x), to_operand(indices), axis)); }, nb::arg("x"),
-        nb::arg("indices"), nb::arg("axis") = 0, "The parts of x along an axis that an integer tensor names. Raises IndexOutOfRange.");
+  m.def("gather", [](nb::handle x, nb::handle indices, int axis, int batch_axes) {
+    return to_python(gather(to_operand(x), to_operand(indices), axis, batch_axes));
+  }, nb::arg("x"), nb::arg("indices"), nb::arg("axis") = 0, nb::arg("batch_axes") = 0,
+        "The parts of x along an axis that an integer tensor names; x and indices may share their first batch_axes axes. Raises IndexOutOfRange.");
   m.def("one_hot", [](nb::handle labels, int64_t classes, nb::handle dtype) {
     return to_python(one_hot(to_operand(labels), classes, dtype_or(dtype, DType::f32)));
   }, nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(), "1 where the class is the label, else 0, along a new last axis");

@@ -180,6 +180,18 @@ class GraphBuilder {
   }
   Value positive(Value x) { return ops::add(g(), ops::square(g(), x), ops::scalar(g(), type(x).dtype, 0.5)); }
 
+  Value indices(Dim count, int64_t below) {
+    const TensorType t{chance(0.5) ? DType::i32 : DType::i64, {count}};
+    Tensor values(t);
+    for (int64_t i = 0; i < values.size(); ++i) values.set(i, number(0, int(below) - 1));
+    return g().add_constant(ir::Literal::from(t, values.raw()));
+  }
+  Value next_state() {
+    const Value state = ops::read(g(), state_);
+    ops::assign(g(), state_, ops::add(g(), state, g().add_constant(ir::Literal::of<int64_t>({2}, {0, 1}))));
+    return state;
+  }
+
   // Gradients may vanish, but not be huge.
   bool run_new_nodes_loosely() {
     for (int n = int(results_.size()); n < g().size(); ++n) {

@@ -1,16 +1,16 @@
 #include "tests/graph/random_graph.h"
 
 #include "graph/autodiff/gradient.h"
-#include "tests/graph/graph_builder.h"
+#include "tests/graph/order_makers.h"
 
 namespace lamina::tests {
 namespace {
 
 using section::Activation;
 
-class Generator : GraphBuilder {
+class Generator : OrderMakers {
  public:
-  using GraphBuilder::GraphBuilder;
+  using OrderMakers::OrderMakers;
 
   RandomGraph run() {
     make_leaves();
@@ -289,12 +289,6 @@ class Generator : GraphBuilder {
     const auto same = values_where([&](const TensorType& t) { return t == type(x); });
     give(ops::concat(g(), {x, pick(same), x}, number(0, int(type(x).rank()) - 1)));
   }
-  Value indices(Dim count, int64_t below) {
-    const TensorType t{chance(0.5) ? DType::i32 : DType::i64, {count}};
-    Tensor values(t);
-    for (int64_t i = 0; i < values.size(); ++i) values.set(i, number(0, int(below) - 1));
-    return g().add_constant(ir::Literal::from(t, values.raw()));
-  }
   void gather() {
     const Value x = any_float(1);
     const int axis = number(0, int(type(x).rank()) - 1);
@@ -320,11 +314,6 @@ class Generator : GraphBuilder {
     const Value losses = ops::sparse_cross_entropy(g(), x, indices(type(x).shape[0], type(x).shape[1].number()));
     give(losses);
     if (chance(0.5)) give({losses.node, 1});
-  }
-  Value next_state() {
-    const Value state = ops::read(g(), state_);
-    ops::assign(g(), state_, ops::add(g(), state, g().add_constant(ir::Literal::of<int64_t>({2}, {0, 1}))));
-    return state;
   }
   void dropout() { give(ops::dropout(g(), any_float(1), next_state(), 0.25f)); }
   void uniform() { give(ops::random_uniform(g(), next_state(), {floating(), {rows_, n_}}, -1, 1)); }
@@ -407,7 +396,17 @@ class Generator : GraphBuilder {
                                               &G::dropout,
                                               &G::uniform,
                                               &G::normal,
-                                              &G::stop_gradient};
+                                              &G::stop_gradient,
+                                              &G::sort,
+                                              &G::argsort,
+                                              &G::top_k,
+                                              &G::unique,
+                                              &G::searchsorted,
+                                              &G::nonzero,
+                                              &G::ravel_index,
+                                              &G::scatter,
+                                              &G::random_integers,
+                                              &G::truncated_normal};
     return makers;
   }
 

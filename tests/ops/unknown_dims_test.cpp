@@ -108,6 +108,32 @@ std::vector<Row> rows() {
        [](Graph& g, auto& in) { return ops::sparse_cross_entropy(g, in[0], in[1]); },
        "f32[4]"},
       {"dropout", {"f32[n,3]", "i64[2]"}, [](Graph& g, auto& in) { return ops::dropout(g, in[0], in[1], 0.5f); }, "f32[n,3]"},
+      {"scatter",
+       {"f32[m,2]", "i32[m]", "f32[n,2]"},
+       [](Graph& g, auto& in) { return ops::scatter(g, in[0], in[1], in[2], ops::ScatterMode::set); },
+       "f32[n,2]"},
+      {"scatter by factors",
+       {"f32[n,m]", "i32[n]", "f32[5,m]"},
+       [](Graph& g, auto& in) { return ops::scatter(g, in[0], in[1], in[2], ops::ScatterMode::mul); },
+       "f32[5,m]"},
+      {"ravel_index",
+       {"i32[n]", "i64[3,1]"},
+       [](Graph& g, auto& in) {
+         return ops::ravel_index(g, {in[0], in[1]}, {Dim::symbol("m"), 4});
+       },
+       "i64[3,n]"},
+      {"nonzero", {"bool[3,n]"}, [](Graph& g, auto& in) { return ops::nonzero(g, in[0]); }, "i64[3,n]"},
+      {"sort", {"f32[n,3]"}, [](Graph& g, auto& in) { return ops::sort(g, in[0], 0, true); }, "f32[n,3]"},
+      {"argsort", {"f32[3,n]"}, [](Graph& g, auto& in) { return ops::argsort(g, in[0]); }, "i64[3,n]"},
+      {"top_k", {"f32[n,m]"}, [](Graph& g, auto& in) { return ops::top_k(g, in[0], 2); }, "f32[n,2]"},
+      {"unique", {"f32[n]"}, [](Graph& g, auto& in) { return ops::unique(g, in[0]); }, "i64[n]"},
+      {"searchsorted", {"f32[m]", "f32[n,3]"}, [](Graph& g, auto& in) { return ops::searchsorted(g, in[0], in[1]); }, "i64[n,3]"},
+      {"random_integers",
+       {"i64[2]"},
+       [](Graph& g, auto& in) {
+         return ops::random_integers(g, in[0], {DType::i32, {n(), 3}}, 0, 5);
+       },
+       "i32[n,3]"},
       {"random_uniform",
        {"i64[2]"},
        [](Graph& g, auto& in) {

@@ -26,3 +26,49 @@ def test_distributions():
     assert abs(n.mean() - 3) < 0.05 and abs(n.std() - 2) < 0.05 and lm.random.uniform([2], dtype="float64").dtype == lm.float64
     with pytest.raises(ValueError):
         lm.dropout(lm.ones(3), 1.5)
+
+
+def more_draws():
+    r = lm.random
+    return [r.integers(-5, 5, (4,)), r.integers(300, dtype="int64"), r.truncated_normal((5,), low=-1, high=3), r.exponential((3,), rate=2.0), r.bernoulli(0.3, (8,)),
+            r.bernoulli(lm.constant([0.0, 1.0])), r.categorical(lm.constant([0.0, 1.0, 2.0]), (5,)), r.permutation(6), r.shuffle(lm.arange(10)), r.permutation(lm.ones((3, 2)))]
+
+
+def test_more_draws_are_the_same_eager_and_traced():
+    lm.random.set_seed(3)
+    eager = [t.numpy() for t in more_draws()]
+    lm.random.set_seed(3)
+    traced = [t.numpy() for t in lm.function(more_draws)()]
+    for a, b in zip(eager, traced):
+        assert a.dtype == b.dtype and np.array_equal(a, b)
+    again = [t.numpy() for t in more_draws()]
+    assert any(not np.array_equal(a, b) for a, b in zip(eager, again))
+
+
+def test_more_distributions():
+    r = lm.random
+    x = r.integers(2, 6, (40000,)).numpy()
+    assert set(x) == {2, 3, 4, 5} and abs(np.bincount(x)[2:] / 40000 - 0.25).max() < 0.02
+    assert abs(r.bernoulli(0.3, (40000,)).numpy().mean() - 0.3) < 0.015 and r.bernoulli(lm.constant([0.0, 1.0])).tolist() == [False, True]
+    p = np.float32([0.1, 0.2, 0.7])
+    c = r.categorical(np.log(p), (40000,)).numpy()
+    assert c.dtype == np.int64 and abs(np.bincount(c, minlength=3) / 40000 - p).max() < 0.02
+    assert r.categorical(np.float32([[0, -np.inf], [-np.inf, 0]]), (7,)).tolist() == [[0, 1]] * 7
+    e = r.exponential((40000,), rate=4.0, dtype="float64").numpy()
+    assert e.min() >= 0 and abs(e.mean() - 0.25) < 0.01
+    t = r.truncated_normal((40000,), low=-0.5, high=2).numpy()
+    assert t.min() >= -0.5 and t.max() <= 2 and abs(t.mean() - (np.exp(-0.125) - np.exp(-2)) / np.sqrt(2 * np.pi) / 0.66871) < 0.02
+    order = r.permutation(1000).numpy()
+    assert sorted(order) == list(range(1000)) and abs(np.corrcoef(order, np.arange(1000))[0, 1]) < 0.2
+    m = np.arange(12).reshape(3, 4)
+    assert sorted(map(tuple, r.shuffle(m, axis=1).numpy().T)) == sorted(map(tuple, m.T))
+
+
+@pytest.mark.parametrize("bad", [
+    lambda: lm.random.integers(3, 3), lambda: lm.random.integers(0, 300, dtype="uint8"), lambda: lm.random.integers(0, 3, dtype="float32"), lambda: lm.random.exponential(rate=0.0),
+    lambda: lm.random.truncated_normal(deviation=0.0), lambda: lm.random.truncated_normal(low=2.0, high=1.0), lambda: lm.random.permutation(-1), lambda: lm.random.categorical(1.0),
+    lambda: lm.random.bernoulli(lm.constant([0.5, 0.5]), (3,)),
+])
+def test_more_draws_refuse_what_does_not_fit(bad):
+    with pytest.raises(lm.errors.Error):
+        bad()

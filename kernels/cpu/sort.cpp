@@ -1,0 +1,302 @@
+// Elements become unsigned keys of the same order; short rows are sorted by comparing, long ones digit by digit (least significant first,
+// 11 bits per turn). Where places are wanted they travel with the keys: in the lower half of one 64-bit word for keys of 32 bits. Rows are
+// shared among threads.
+#include "kernels/sort.h"
+
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+#include <vector>
+
+#include "kernels/cpu/indices.h"
+#include "kernels/cpu/strided.h"
+#include "runtime/core/config.h"
+#include "runtime/device/thread_pool.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+constexpr int64_t kLong = 1024;               // elements of a row: from here on digits are faster
+constexpr int64_t kWorthThreads = 16 * 1024;  // elements
+
+// --- keys ---
+
+template <class T>
+using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
+
+// The number's key: smaller numbers have smaller keys, every NaN the largest.
+template <class T>
+KeyOf<T> key_of(T v) {
+  using K = KeyOf<T>;
+  if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>)
+      return K(K(std::make_signed_t<K>(v)) ^ K(1) << (8 * sizeof(K) - 1));
+    else
+      return K(v);
+  } else {
+    const compute_t<T> wide(v);
+    if (wide != wide) return ~K(0);
+    K bits;
+    std::memcpy(&bits, &wide, sizeof bits);
+    return bits >> (8 * sizeof(K) - 1) ? ~bits : bits | K(1) << (8 * sizeof(K) - 1);
+  }
+}
+template <class T>
+T value_of(KeyOf<T> key) {
+  using K = KeyOf<T>;
+  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
+  if constexpr (std::is_integral_v<T>) {
+    if constexpr (std::is_signed_v<T>)
+      return T(std::make_signed_t<K>(key ^ sign));
+    else
+      return T(key);
+  } else {
+    const K bits = key & sign ? key ^ sign : ~key;
+    compute_t<T> wide;
+    std::memcpy(&wide, &bits, sizeof bits);
+    return T(wide);
+  }
+}
+// The same key for 0 and -0.
+template <class T>
+KeyOf<T> equal_key(T v) {
+  if constexpr (std::is_integral_v<T>)
+    return key_of(v);
+  else
+    return key_of(v == v && compute_t<T>(v) == 0 ? T(compute_t<T>(0)) : v);
+}
+
+// A key with its place. Comparing whole items keeps equal keys in the order of their places.
+struct Packed {
+  uint64_t word;
+  static Packed of(uint32_t key, int64_t place) { return {uint64_t(key) << 32 | uint64_t(place)}; }
+  uint32_t key() const { return uint32_t(word >> 32); }
+  int64_t place() const { return int64_t(word & 0xffffffff); }
+  bool operator<(const Packed& o) const { return word < o.word; }
+};
+template <class K>
+struct Wide {
+  K first;
+  int64_t second;
+  static Wide of(K key, int64_t place) { return {key, place}; }
+  K key() const { return first; }
+  int64_t place() const { return second; }
+  bool operator<(const Wide& o) const { return first != o.first ? first < o.first : second < o.second; }
+};
+
+template <class K>
+K key_in(K key) requires std::is_integral_v<K> {
+  return key;
+}
+template <class I>
+auto key_in(const I& item) requires(!std::is_integral_v<I>) {
+  return item.key();
+}
+
+// Sorts items by key, equal ones in their order; `other` is as long. The result is in `items`.
+template <class I>
+void sort_items(std::vector<I>& items, std::vector<I>& other) {
+  const int64_t n = int64_t(items.size());
+  if (n < kLong) return std::sort(items.begin(), items.end());
+  using K = decltype(key_in(items[0]));
+  constexpr int kBits = 11, kDigits = (8 * int(sizeof(K)) + kBits - 1) / kBits;
+  constexpr K kMask = (K(1) << kBits) - 1;
+  std::vector<int64_t> counts(size_t(kDigits) << kBits, 0);
+  for (const I& item : items) {
+    const K key = key_in(item);
+    for (int d = 0; d < kDigits; ++d) ++counts[(size_t(d) << kBits) + size_t(key >> (d * kBits) & kMask)];
+  }
+  other.resize(items.size());
+  for (int d = 0; d < kDigits; ++d) {
+    int64_t* count = counts.data() + (size_t(d) << kBits);
+    if (count[size_t(key_in(items[0]) >> (d * kBits) & kMask)] == n) continue;  // one digit for all
+    for (int64_t place = 0, i = 0; i <= int64_t(kMask); ++i) {
+      const int64_t here = count[i];
+      count[i] = place, place += here;
+    }
+    for (const I& item : items) other[size_t(count[size_t(key_in(item) >> (d * kBits) & kMask)]++)] = item;
+    items.swap(other);
+  }
+}
+
+// --- rows ---
+
+// The rows of x along an axis; y is laid out as x, contiguous.
+struct Rows {
+  int64_t count = 1, length, step, y_step;
+  int rank = 0;
+  int64_t shape[kMaxRank], x[kMaxRank], y[kMaxRank];
+  Rows(const View& from, const View& to, int axis) : length(from.shape[axis]), step(from.strides[axis]), y_step(to.strides[axis]) {
+    for (int a = 0; a < from.rank; ++a) {
+      if (a == axis) continue;
+      shape[rank] = from.shape[a], x[rank] = from.strides[a], y[rank] = to.strides[a];
+      count *= from.shape[a], ++rank;
+    }
+  }
+  int64_t offset(int64_t row, const int64_t* strides) const {
+    int64_t at = 0;
+    for (int a = rank - 1; a >= 0; --a) at += row % shape[a] * strides[a], row /= shape[a];
+    return at;
+  }
+};
+
+// part(first row, end) on threads.
+template <class F>
+void share_rows(Stream& stream, int64_t rows, int64_t length, F part) {
+  const int threads = rows * length < kWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), rows));
+  if (threads <= 1) return part(int64_t(0), rows);
+  struct Job {
+    F* part;
+    int64_t rows;
+  } job{&part, rows};
+  ThreadPool::of(stream.device)
+      .run(
+          threads,
+          [](void* c, int thread, int count, ThreadPool::Barrier&) {
+            const Job& j = *static_cast<Job*>(c);
+            (*j.part)(j.rows * thread / count, j.rows * (thread + 1) / count);
+          },
+          &job);
+}
+
+// use(items of the row) for keys with places; `turned` for descending order.
+template <class T, class I, class Use>
+void each_order(const T* x, int64_t step, int64_t n, bool turned, std::vector<I>& items, std::vector<I>& other, Use use) {
+  items.resize(size_t(n));
+  for (int64_t i = 0; i < n; ++i) {
+    const KeyOf<T> key = equal_key(x[i * step]);
+    items[size_t(i)] = I::of(turned ? KeyOf<T>(~key) : key, i);
+  }
+  use(items, other);
+}
+
+// f.operator()<I>(): with the smallest items that hold a key of T and a place below n.
+template <class T, class F>
+void with_items(int64_t n, F f) {
+  if constexpr (sizeof(T) < 8) {
+    if (n <= int64_t(UINT32_MAX)) return f.template operator()<Packed>();
+  }
+  f.template operator()<Wide<KeyOf<T>>>();
+}
+
+}  // namespace
+
+template <class T>
+void sort(Stream& stream, const View& x, const View& y, int axis, bool descending) {
+  const Rows rows(x, y, axis);
+  if (rows.length == 0) return;
+  share_rows(stream, rows.count, rows.length, [&](int64_t begin, int64_t end) {
+    std::vector<KeyOf<T>> keys(static_cast<size_t>(rows.length)), other;
+    for (int64_t r = begin; r < end; ++r) {
+      const T* from = x.as<const T>() + rows.offset(r, rows.x);
+      T* to = y.as<T>() + rows.offset(r, rows.y);
+      for (int64_t i = 0; i < rows.length; ++i)
+        keys[size_t(i)] = descending ? KeyOf<T>(~key_of(from[i * rows.step])) : key_of(from[i * rows.step]);
+      sort_items(keys, other);
+      for (int64_t i = 0; i < rows.length; ++i)
+        to[i * rows.y_step] = value_of<T>(descending ? KeyOf<T>(~keys[size_t(i)]) : keys[size_t(i)]);
+    }
+  });
+}
+
+template <class T>
+void argsort(Stream& stream, const View& x, const View& places, int axis, bool descending) {
+  const Rows rows(x, places, axis);
+  with_items<T>(rows.length, [&]<class I>() {
+    share_rows(stream, rows.count, rows.length, [&](int64_t begin, int64_t end) {
+      std::vector<I> items, other;
+      for (int64_t r = begin; r < end; ++r)
+        each_order(x.as<const T>() + rows.offset(r, rows.x), rows.step, rows.length, descending, items, other, [&](auto& in, auto& spare) {
+          sort_items(in, spare);
+          int64_t* to = places.as<int64_t>() + rows.offset(r, rows.y);
+          for (int64_t i = 0; i < rows.length; ++i) to[i * rows.y_step] = in[size_t(i)].place();
+        });
+    });
+  });
+}
+
+template <class T>
+void top_k(Stream& stream, const View& x, const View& values, const View& places) {
+  const Rows rows(x, x, x.rank - 1);
+  const int64_t k = values.shape[values.rank - 1];
+  with_items<T>(rows.length, [&]<class I>() {
+    share_rows(stream, rows.count, rows.length, [&](int64_t begin, int64_t end) {
+      std::vector<I> items, other;
+      for (int64_t r = begin; r < end; ++r) {
+        const T* from = x.as<const T>() + rows.offset(r, rows.x);
+        each_order(from, rows.step, rows.length, true, items, other, [&](auto& in, auto& spare) {
+          if (k <= rows.length / 8)
+            std::partial_sort(in.begin(), in.begin() + k, in.end());
+          else
+            sort_items(in, spare);
+          for (int64_t i = 0; i < k; ++i) {
+            const int64_t place = in[size_t(i)].place();
+            places.as<int64_t>()[r * k + i] = place;
+            values.as<T>()[r * k + i] = from[place * rows.step];
+          }
+        });
+      }
+    });
+  });
+}
+
+template <class T>
+void unique(Stream& stream, const View& x, const View& first, const View& which, const View& counts, const View& count) {
+  const Rows rows(x, x, x.rank - 1);
+  const int64_t n = rows.length;
+  with_items<T>(n, [&]<class I>() {
+    share_rows(stream, rows.count, n, [&](int64_t begin, int64_t end) {
+      std::vector<I> items, other;
+      for (int64_t r = begin; r < end; ++r)
+        each_order(x.as<const T>() + rows.offset(r, rows.x), rows.step, n, false, items, other, [&](auto& in, auto& spare) {
+          sort_items(in, spare);
+          int64_t *f = first.as<int64_t>() + r * n, *w = which.as<int64_t>() + r * n, *c = counts.as<int64_t>() + r * n, found = 0;
+          for (int64_t i = 0; i < n; ++i) {
+            if (i == 0 || in[size_t(i)].key() != in[size_t(i - 1)].key()) f[found] = in[size_t(i)].place(), c[found++] = 0;
+            w[in[size_t(i)].place()] = found - 1;
+            ++c[found - 1];
+          }
+          std::fill(f + found, f + n, n ? f[0] : 0);
+          std::fill(c + found, c + n, 0);
+          count.as<int64_t>()[r] = found;
+        });
+    });
+  });
+}
+
+template <class T>
+void searchsorted(Stream& stream, const View& sorted, const View& values, const View& places, bool right) {
+  const int64_t n = sorted.shape[sorted.rank - 1];
+  int64_t rows = 1;
+  for (int a = 0; a + 1 < sorted.rank; ++a) rows *= sorted.shape[a];
+  const int64_t total = values.size(), per_row = rows ? total / rows : 0;
+  share_rows(stream, total, 16, [&](int64_t begin, int64_t end) {
+    for (int64_t v = begin; v < end; ++v) {
+      const T* row = sorted.as<const T>() + v / per_row * n;
+      const KeyOf<T> key = equal_key(values.as<const T>()[v]);
+      int64_t low = 0, left = n;
+      while (left > 0) {
+        const int64_t half = left / 2;
+        const KeyOf<T> middle = equal_key(row[low + half]);
+        if (middle < key || (right && middle == key))
+          low += half + 1, left -= half + 1;
+        else
+          left = half;
+      }
+      places.as<int64_t>()[v] = low;
+    }
+  });
+}
+
+#define LAMINA_SORT(T)                                                                               \
+  template void sort<T>(Stream&, const View&, const View&, int, bool);                               \
+  template void argsort<T>(Stream&, const View&, const View&, int, bool);                            \
+  template void top_k<T>(Stream&, const View&, const View&, const View&);                            \
+  template void unique<T>(Stream&, const View&, const View&, const View&, const View&, const View&); \
+  template void searchsorted<T>(Stream&, const View&, const View&, const View&, bool);
+LAMINA_SORT(uint8_t)
+LAMINA_SORT(int8_t) LAMINA_SORT(int16_t) LAMINA_SORT(int32_t) LAMINA_SORT(int64_t) LAMINA_SORT(f16) LAMINA_SORT(bf16) LAMINA_SORT(float)
+    LAMINA_SORT(double)
+#undef LAMINA_SORT
+
+}  // namespace lamina::kernels::cpu

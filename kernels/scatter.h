@@ -1,0 +1,28 @@
+// Elements by position: ravel_index, scatter and nonzero. Indices of any integer type; a negative index counts from the end, one out of range
+// throws Error index before anything is written.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "kernels/gather.h"
+
+namespace lamina::kernels {
+
+enum class ScatterMode : uint8_t { set, add, mul, min, max };
+
+namespace cpu {
+
+// y[...] = the place in the flattened axes of these lengths; out[0] is contiguous i64, the inputs broadcast to it and have any strides.
+void ravel_index(Stream&, std::span<const View* const> in, std::span<const View* const> out, std::vector<int64_t> lengths);
+// y = x, then y[b, indices[b, j], :] = updates[b, j, :] for j in order. y may be x's memory. All contiguous. sizes.outer is 1.
+// T: an unsigned type as wide as the elements.
+template <class T>
+void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes);
+// The same with y op= updates; integers wrap; of numbers and NaN, min and max are NaN. T: any number type.
+template <class T>
+void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes, ScatterMode mode);
+// The places along the last axis where x (bool) holds, then the axis's length; count: how many. All contiguous.
+void nonzero(Stream&, const View& x, const View& places, const View& count);
+
+}  // namespace cpu
+}  // namespace lamina::kernels

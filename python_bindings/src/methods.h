@@ -1,0 +1,26 @@
+// Functions of lm that are methods of Tensors and Variables too.
+#pragma once
+#include "python_bindings/src/convert.h"
+
+namespace lamina::python {
+
+// Adds f(self, ...) to lm.Tensor and lm.Variable; self comes as a handle.
+template <class F, class... Extra>
+void add_method(nb::module_& m, const char* name, F f, const Extra&... extra) {
+  for (const char* type : {"Tensor", "Variable"}) nb::cpp_function_def(f, nb::scope(m.attr(type)), nb::name(name), nb::is_method(), extra...);
+}
+// And as a property.
+template <class F>
+void add_property(nb::module_& m, const char* name, F f, const char* doc) {
+  const nb::object property = nb::module_::import_("builtins").attr("property");
+  for (const char* type : {"Tensor", "Variable"})
+    m.attr(type).attr(name) = property(nb::cpp_function(f, nb::name(name), nb::is_method()), nb::none(), nb::none(), doc);
+}
+// A function of lm and a method of the same name.
+template <class F, class... Extra>
+void add_both(nb::module_& m, const char* name, F f, const char* doc, const Extra&... extra) {
+  m.def(name, f, nb::arg("x"), extra..., doc);
+  add_method(m, name, f, extra..., doc);
+}
+
+}  // namespace lamina::python
