@@ -34,4 +34,5 @@ if(LAMINA_HAS_PYTHON)
   # Types for editors and checkers, read off the built module.
   nanobind_add_stub(lamina_stub MODULE _core OUTPUT "${PROJECT_BINARY_DIR}/python/lamina/_core.pyi"
                     PYTHON_PATH "${PROJECT_BINARY_DIR}/python/lamina" DEPENDS _core EXCLUDE_FROM_ALL)
+  add_dependencies(lamina_package lamina_stub)
 endif()

@@ -129,3 +129,5 @@ inline Value random_normal(Graph& g, Value state, const TensorType& type, double
 }
 
 }  // namespace lamina::ops
+
+#include "graph/ops/image.h"

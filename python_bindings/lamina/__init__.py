@@ -21,6 +21,7 @@ from ._core import (
     mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, pow, random, range, relu, reshape, rsqrt, sigmoid, sign, silu, sin, softmax,
     softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8, where, zeros, zeros_like,
 )
+from ._core import avg_pool2d, batch_norm, conv1d, conv2d, conv2d_transpose, layer_norm, max_pool2d, moments
 from .errors import RetraceWarning
 
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
@@ -65,4 +66,5 @@ __all__ = [
     "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
     "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
     "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
+    "avg_pool2d", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "layer_norm", "max_pool2d", "moments",
 ]

@@ -19,6 +19,7 @@ void bind_tape(nb::module_& m);
 void bind_devices(nb::module_& m);
 void bind_random(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_image(nb::module_& m);
 void bind_data(nb::module_& m);
 
 // Sets the Python exception for an Error: its kind's class in lamina.errors.

@@ -18,5 +18,6 @@ NB_MODULE(_core, m) {
   bind_devices(m);
   bind_random(m);
   bind_nn(m);
+  bind_image(m);
   bind_data(m);
 }
