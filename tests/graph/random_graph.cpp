@@ -439,6 +439,7 @@ class Generator : GraphBuilder {
                                               &G::conv2d,
                                               &G::conv2d,
                                               &G::max_pool2d,
+                                              &G::max_pool2d,
                                               &G::one_hot,
                                               &G::along_axis<ops::softmax>,
                                               &G::along_axis<ops::log_softmax>,

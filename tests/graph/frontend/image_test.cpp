@@ -61,7 +61,7 @@ TEST(AvgPool2d, LeavesPaddingOutOfTheMean) {
 }
 
 TEST(ImagePadding, HasNames) {
-  EXPECT_EQ(test::error_of([] { ImagePadding("some"); }), "not_found: there is no padding \"some\"");
+  EXPECT_EQ(test::error_of([] { ImagePadding("some"); }), "not found: there is no padding named 'some'");
   EXPECT_EQ(ImagePadding("same").name(), "same");
 }
 

@@ -129,7 +129,7 @@ TEST(Huber, IsSquareNearTheTargetAndLinearFarAway) {
   test::expect_near(huber(t, p), {(0.125 + 1.5) / 2, 2.5 / 2}, 1e-6);
   test::expect_near(huber(t, p, 2), {(0.125 + 2) / 2, 4.0 / 2}, 1e-6);
   EXPECT_NEAR(Loss("huber")(t, p).item<double>(), (0.125 + 1.5 + 2.5) / 4, 1e-6);
-  EXPECT_EQ(test::error_of([] { Huber(0); }), "invalid_argument: huber: delta 0");
+  EXPECT_EQ(test::error_of([] { Huber(0); }), "invalid argument: huber: delta 0");
 }
 
 TEST(KLDivergence, ComparesDistributions) {
