@@ -46,7 +46,7 @@ def function(fn=None, *, input_signature=None, relax_shapes=False):
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers see them as what they are
-    from . import data, losses, metrics, nn, optim, progress, testing
+    from . import data, losses, metrics, nn, optim, progress, testing  # noqa: F401
 _SUBMODULES = ("data", "losses", "metrics", "nn", "optim", "progress", "testing")
 
 
