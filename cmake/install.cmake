@@ -22,5 +22,5 @@ endforeach()
 
 if(LAMINA_HAS_PYTHON)
   install(TARGETS _core lamina LIBRARY DESTINATION lamina COMPONENT python)
-  install(FILES "${PROJECT_BINARY_DIR}/python/lamina/_core.pyi" DESTINATION lamina COMPONENT python OPTIONAL)
+  install(DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina/_core" DESTINATION lamina COMPONENT python OPTIONAL)
 endif()

@@ -26,12 +26,14 @@ if(LAMINA_HAS_PYTHON)
   set_target_properties(_core PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina"
                                          BUILD_RPATH "$ORIGIN" INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 
-  add_custom_target(lamina_package ALL
+  add_custom_target(lamina_links
     COMMAND "${CMAKE_COMMAND}" -DFROM=${PROJECT_SOURCE_DIR}/python_bindings/lamina -DTO=${PROJECT_BINARY_DIR}/python/lamina
             -P "${PROJECT_SOURCE_DIR}/cmake/link_package.cmake"
     COMMENT "" VERBATIM)
 
-  # Types for editors and checkers, read off the built module.
-  nanobind_add_stub(lamina_stub MODULE _core OUTPUT "${PROJECT_BINARY_DIR}/python/lamina/_core.pyi"
-                    PYTHON_PATH "${PROJECT_BINARY_DIR}/python/lamina" DEPENDS _core EXCLUDE_FROM_ALL)
+  # Types for editors and checkers, read off the built module: lamina/_core/*.pyi, one for each of its submodules.
+  nanobind_add_stub(lamina_stub MODULE lamina._core RECURSIVE OUTPUT "${PROJECT_BINARY_DIR}/python/lamina/_core/__init__.pyi"
+                    OUTPUT_PATH "${PROJECT_BINARY_DIR}/python/lamina" PYTHON_PATH "${PROJECT_BINARY_DIR}/python" DEPENDS _core lamina_links)
+  add_custom_target(lamina_package ALL)
+  add_dependencies(lamina_package _core lamina_links lamina_stub)
 endif()

@@ -167,7 +167,8 @@ void fill_looks_linear(std::span<double> values, Shape64 shape, uint64_t seed, b
 
 const std::vector<Initializer (*)()>& named_initializers() {
   static const std::vector<Initializer (*)()> all{
-      [] { return filled("zeros", 0); }, [] { return filled("ones", 1); }, glorot_uniform, glorot_normal, he_uniform, he_normal, [] { return orthogonal(); }, [] { return looks_linear(); },
+      [] { return filled("zeros", 0); }, [] { return filled("ones", 1); }, glorot_uniform, glorot_normal, he_uniform, he_normal, [] { return orthogonal(); },
+      [] { return looks_linear(); }, [] { return random_uniform(); }, [] { return random_normal(); },
   };
   return all;
 }
@@ -211,6 +212,19 @@ Initializer glorot_uniform() { return uniform_by("glorot_uniform", glorot_scale)
 Initializer glorot_normal() { return normal_by("glorot_normal", glorot_scale); }
 Initializer he_uniform() { return uniform_by("he_uniform", he_scale); }
 Initializer he_normal() { return normal_by("he_normal", he_scale); }
+
+Initializer random_uniform(double low, double high) {
+  return {"random_uniform", [low, high](std::span<double> values, Shape64, uint64_t seed) {
+            Draws draws(seed);
+            for (double& v : values) v = low + (high - low) * draws.uniform();
+          }};
+}
+Initializer random_normal(double mean, double deviation) {
+  return {"random_normal", [mean, deviation](std::span<double> values, Shape64, uint64_t seed) {
+            Draws draws(seed);
+            for (double& v : values) v = mean + deviation * draws.normal();
+          }};
+}
 
 Initializer orthogonal(double gain) {
   return {"orthogonal", [gain](std::span<double> values, Shape64 shape, uint64_t seed) {

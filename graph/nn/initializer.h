@@ -16,7 +16,8 @@ class LAMINA_API Initializer {
   // Writes size(shape) values, row-major.
   using Fill = std::function<void(std::span<double> values, std::span<const int64_t> shape, uint64_t seed)>;
 
-  // By name: "zeros", "ones", "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "orthogonal", "looks_linear".
+  // By name: "zeros", "ones", "glorot_uniform", "glorot_normal", "he_uniform", "he_normal", "orthogonal", "looks_linear",
+  // "random_uniform", "random_normal".
   // Throws not_found with the nearest names.
   Initializer(const char* name);
   Initializer(const std::string& name);
@@ -44,6 +45,8 @@ LAMINA_API Initializer glorot_normal();
 // He et al. 2015, "Delving Deep into Rectifiers".
 LAMINA_API Initializer he_uniform();
 LAMINA_API Initializer he_normal();
+LAMINA_API Initializer random_uniform(double low = -0.05, double high = 0.05);
+LAMINA_API Initializer random_normal(double mean = 0, double deviation = 0.05);
 // gain * Q with orthonormal columns (rows, when there are fewer of them); the leading dimensions count as rows.
 // Saxe et al. 2014, "Exact solutions to the nonlinear dynamics of learning in deep linear neural networks".
 LAMINA_API Initializer orthogonal(double gain = 1);

@@ -19,6 +19,10 @@ const std::vector<std::pair<std::string, Loss::PerSample>>& named_losses() {
       {"mse", mean_squared_error},
       {"mean_absolute_error", mean_absolute_error},
       {"mae", mean_absolute_error},
+      {"huber", [](const Operand& t, const Operand& p) { return huber(t, p); }},
+      {"kl_divergence", kl_divergence},
+      {"hinge", hinge},
+      {"cosine_similarity", cosine_similarity},
   };
   return all;
 }
@@ -83,6 +87,13 @@ BinaryCrossEntropy::BinaryCrossEntropy(bool from_logits)
     : Loss("binary_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return binary_crossentropy(t, p, from_logits); }) {}
 MeanSquaredError::MeanSquaredError() : Loss("mean_squared_error", mean_squared_error) {}
 MeanAbsoluteError::MeanAbsoluteError() : Loss("mean_absolute_error", mean_absolute_error) {}
+Huber::Huber(double delta) : Loss("huber", [delta](const Operand& t, const Operand& p) { return huber(t, p, delta); }) {
+  if (!(delta > 0))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("huber: delta ", delta), .where = "", .why = "it is where the square ends: positive", .fix = "pass 1.0"});
+}
+KLDivergence::KLDivergence() : Loss("kl_divergence", kl_divergence) {}
+Hinge::Hinge() : Loss("hinge", hinge) {}
+CosineSimilarity::CosineSimilarity() : Loss("cosine_similarity", cosine_similarity) {}
 
 Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits) {
   const CallSite at = y_pred.at();
@@ -123,6 +134,45 @@ Tensor mean_squared_error(const Operand& y_true, const Operand& y_pred) {
 Tensor mean_absolute_error(const Operand& y_true, const Operand& y_pred) {
   const Pair both = same_shape("mean_absolute_error", y_true, y_pred);
   return mean_over_last(abs(Operand(sub(both.p(), both.t()), both.at)), both.at);
+}
+
+Tensor huber(const Operand& y_true, const Operand& y_pred, double delta) {
+  const Pair both = same_shape("huber", y_true, y_pred);
+  const CallSite at = both.at;
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const Operand limit(delta, at);
+  const Tensor error = abs(o(sub(both.p(), both.t())));
+  const Tensor inside = mul(o(square(o(error))), Operand(0.5, at)), outside = sub(o(mul(o(error), limit)), Operand(0.5 * delta * delta, at));
+  return mean_over_last(where(o(less_equal(o(error), limit)), o(inside), o(outside)), at);
+}
+
+Tensor kl_divergence(const Operand& y_true, const Operand& y_pred) {
+  const Pair both = same_shape("kl_divergence", y_true, y_pred);
+  const CallSite at = both.at;
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const auto clipped = [&](const Operand& p) { return clip(p, Operand(kClip, at), Operand(1.0, at)); };
+  const Tensor t = clipped(both.t()), p = clipped(both.p());
+  const Tensor terms = mul(o(t), o(sub(o(log(o(t))), o(log(o(p))))));
+  return terms.rank() == 0 ? terms : sum(o(terms), {-1});
+}
+
+Tensor hinge(const Operand& y_true, const Operand& y_pred) {
+  const Pair both = same_shape("hinge", y_true, y_pred);
+  const CallSite at = both.at;
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const Tensor t = where(o(equal(both.t(), Operand(0.0, at))), Operand(-1.0, at), both.t());
+  return mean_over_last(relu(o(sub(Operand(1.0, at), o(mul(o(t), both.p()))))), at);
+}
+
+Tensor cosine_similarity(const Operand& y_true, const Operand& y_pred) {
+  const Pair both = same_shape("cosine_similarity", y_true, y_pred);
+  const CallSite at = both.at;
+  if (both.y_pred.rank() == 0) bad_shapes("cosine_similarity", both.y_true, both.y_pred, at, "a number has no direction", "pass rows [n, width]");
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const auto direction = [&](const Operand& x) {  // a row of zeros stays one
+    return mul(x, o(rsqrt(o(maximum(o(sum(o(square(x)), {-1}, true)), Operand(1e-12, at))))));
+  };
+  return neg(o(sum(o(mul(o(direction(both.t())), o(direction(both.p())))), {-1})));
 }
 
 }  // namespace lamina::losses

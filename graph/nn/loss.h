@@ -13,7 +13,7 @@ class LAMINA_API Loss {
   using PerSample = std::function<Tensor(const Operand& y_true, const Operand& y_pred)>;
 
   // "sparse_cross_entropy" and "categorical_cross_entropy" and "binary_cross_entropy" (of probabilities), "mean_squared_error" or "mse",
-  // "mean_absolute_error" or "mae". Throws not_found with the nearest names.
+  // "mean_absolute_error" or "mae", "huber", "kl_divergence", "hinge", "cosine_similarity". Throws not_found with the nearest names.
   Loss(const char* name);
   Loss(const std::string& name);
   Loss(std::string name, PerSample per_sample) : name_(std::move(name)), per_sample_(std::move(per_sample)) {}
@@ -47,6 +47,23 @@ struct LAMINA_API MeanAbsoluteError : Loss {
   MeanAbsoluteError();
 };
 
+// Square near 0, linear from delta on. Huber 1964.
+struct LAMINA_API Huber : Loss {
+  explicit Huber(double delta = 1.0);
+};
+// How much the predicted distribution, a row of probabilities, differs from the true one.
+struct LAMINA_API KLDivergence : Loss {
+  KLDivergence();
+};
+// Of targets -1 and 1 (0 counts as -1): how far predictions are from being on the right side by 1.
+struct LAMINA_API Hinge : Loss {
+  Hinge();
+};
+// Minus the cosine of the angle between the two rows: -1 for the same direction, 1 for the opposite one.
+struct LAMINA_API CosineSimilarity : Loss {
+  CosineSimilarity();
+};
+
 // Per sample: the last axis is summed or averaged away. y_true is converted to y_pred's dtype; when one of them has a last axis of length 1
 // more than the other, it is dropped. Throws invalid_argument for shapes that do not fit. Probabilities are clipped to [1e-7, 1 - 1e-7].
 LAMINA_API Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
@@ -54,6 +71,10 @@ LAMINA_API Tensor categorical_crossentropy(const Operand& y_true, const Operand&
 LAMINA_API Tensor binary_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
 LAMINA_API Tensor mean_squared_error(const Operand& y_true, const Operand& y_pred);
 LAMINA_API Tensor mean_absolute_error(const Operand& y_true, const Operand& y_pred);
+LAMINA_API Tensor huber(const Operand& y_true, const Operand& y_pred, double delta = 1.0);
+LAMINA_API Tensor kl_divergence(const Operand& y_true, const Operand& y_pred);
+LAMINA_API Tensor hinge(const Operand& y_true, const Operand& y_pred);
+LAMINA_API Tensor cosine_similarity(const Operand& y_true, const Operand& y_pred);
 inline Tensor mse(const Operand& y_true, const Operand& y_pred) { return mean_squared_error(y_true, y_pred); }
 inline Tensor mae(const Operand& y_true, const Operand& y_pred) { return mean_absolute_error(y_true, y_pred); }
 

@@ -5,6 +5,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/section_step.h"
 
 namespace lamina::ops {
 namespace {
@@ -97,6 +98,22 @@ Kernel cpu(const ir::KernelRequest& request) {
   return for_floating(dtype, make);
 }
 
+// A product of small weights is a step like a layer's; a larger one is worth a kernel of its own, which copies its operands into blocks.
+// Second derivatives of layers are made of such products.
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+  constexpr int64_t kMostWidth = 256;
+  const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(request.attrs);
+  const TensorType &a = request.in[0], &b = request.in[1];
+  if (ta || !is_section_matrix(a) || !is_section_matrix(b)) return false;
+  if (b.shape[0].number() > kMostWidth || b.shape[1].number() > kMostWidth) return false;
+  const auto full = section::Broadcast::full;
+  set_step(out, tb ? section::StepKind::dense_grad_input : section::StepKind::dense, section::Partition::rows, tb ? a : request.out[0],
+           {full, full}, {full});
+  out.step.k = int32_t((tb ? request.out[0] : a).shape[1].number());
+  out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
+  return true;
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::matmul{
@@ -107,6 +124,8 @@ constinit const ir::OpDef def::matmul{
     .vjp = vjp,
     .batch = batch,
     .cpu = cpu,
+    .section = section_step,
+    .partition = section::Partition::rows,
     .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the product of matrices (the last two axes), each transposed when asked; the leading axes broadcast",
 };

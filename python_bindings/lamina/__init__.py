@@ -28,6 +28,7 @@ from ._core import (  # shapes, indexing and sorting
     repeat, roll, scatter_add, scatter_nd, searchsorted, sort, split, swapaxes, take, take_along_axis, tensordot, tile, top_k, tril, triu,
     unique, vdot,
 )
+from ._core import avg_pool2d, batch_norm, conv1d, conv2d, conv2d_transpose, layer_norm, max_pool2d, moments
 from .errors import RetraceWarning
 from .vmap import vmap
 
@@ -51,6 +52,9 @@ def function(fn=None, *, input_signature=None, relax_shapes=False):
 
 
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # type checkers see them as what they are
+    from . import data, losses, metrics, nn, optim, progress, testing  # noqa: F401
 _SUBMODULES = ("data", "losses", "metrics", "nn", "optim", "progress", "testing")
 
 
@@ -79,4 +83,10 @@ __all__ += [
     "argsort", "diag", "diagonal", "dot", "einsum", "eye", "flip", "full_like", "gather_nd", "inner", "linspace", "meshgrid", "moveaxis",
     "nonzero", "outer", "pad", "ravel", "repeat", "roll", "scatter_add", "scatter_nd", "searchsorted", "sort", "split", "swapaxes", "take",
     "take_along_axis", "tensordot", "tile", "top_k", "tril", "triu", "unique", "vdot",
+    "float32", "float64", "floor_divide", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect", "int8", "int16",
+    "int32", "int64", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul", "max", "maximum",
+    "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
+    "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
+    "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
+    "avg_pool2d", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "layer_norm", "max_pool2d", "moments",
 ]

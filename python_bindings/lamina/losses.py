@@ -9,18 +9,29 @@ CategoricalCrossEntropy = _core.losses.CategoricalCrossEntropy
 BinaryCrossEntropy = _core.losses.BinaryCrossEntropy
 MeanSquaredError = _core.losses.MeanSquaredError
 MeanAbsoluteError = _core.losses.MeanAbsoluteError
+Huber = _core.losses.Huber
+KLDivergence = _core.losses.KLDivergence
+Hinge = _core.losses.Hinge
+CosineSimilarity = _core.losses.CosineSimilarity
+SparseCategoricalCrossentropy, CategoricalCrossentropy = SparseCrossEntropy, CategoricalCrossEntropy  # Keras's names
+BinaryCrossentropy = BinaryCrossEntropy
 sparse_categorical_crossentropy = _core.losses.sparse_categorical_crossentropy
 categorical_crossentropy = _core.losses.categorical_crossentropy
 binary_crossentropy = _core.losses.binary_crossentropy
 mean_squared_error = _core.losses.mean_squared_error
 mean_absolute_error = _core.losses.mean_absolute_error
+huber = _core.losses.huber
+kl_divergence = _core.losses.kl_divergence
+hinge = _core.losses.hinge
+cosine_similarity = _core.losses.cosine_similarity
 mse = _core.losses.mse
 mae = _core.losses.mae
 
 __all__ = [
-    "BinaryCrossEntropy", "CategoricalCrossEntropy", "Loss", "MeanAbsoluteError", "MeanSquaredError", "SparseCrossEntropy",
-    "binary_crossentropy", "categorical_crossentropy", "get", "mae", "mean_absolute_error", "mean_squared_error", "mse",
-    "sparse_categorical_crossentropy",
+    "BinaryCrossEntropy", "BinaryCrossentropy", "CategoricalCrossEntropy", "CategoricalCrossentropy", "CosineSimilarity", "Hinge", "Huber",
+    "KLDivergence", "Loss", "MeanAbsoluteError", "MeanSquaredError", "SparseCategoricalCrossentropy", "SparseCrossEntropy",
+    "binary_crossentropy", "categorical_crossentropy", "cosine_similarity", "get", "hinge", "huber", "kl_divergence", "mae",
+    "mean_absolute_error", "mean_squared_error", "mse", "sparse_categorical_crossentropy",
 ]
 
 # The names of the functions above, where a Loss goes by another.

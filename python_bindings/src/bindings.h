@@ -23,6 +23,7 @@ void bind_random(nb::module_& m);
 void bind_shape_functions(nb::module_& m);
 void bind_sorting(nb::module_& m);
 void bind_nn(nb::module_& m);
+void bind_image(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_control_flow(nb::module_& m);
 

@@ -22,6 +22,7 @@ NB_MODULE(_core, m) {
   bind_devices(m);
   bind_random(m);
   bind_nn(m);
+  bind_image(m);
   bind_data(m);
   bind_control_flow(m);
 }

@@ -14,11 +14,10 @@
 #include "graph/nn/optimizer.h"
 #include "graph/nn/shape_layers.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/nn.h"
 
 namespace lamina::python {
-namespace {
 
-// A name, an Initializer, or a Python callable (shape) -> array.
 nn::Initializer to_initializer(nb::handle value) {
   if (nb::isinstance<nn::Initializer>(value)) return *nb::inst_ptr<nn::Initializer>(value);
   if (PyUnicode_Check(value.ptr())) return nn::Initializer(nb::cast<std::string>(value));
@@ -47,6 +46,8 @@ nn::Activation to_activation(nb::handle value) {
   return nn::Activation("custom", [function](const Operand& x) { return to_tensor(function(to_python(x.resolve()))); });
 }
 
+namespace {
+
 Tensor initial_value(const nn::Initializer& init, nb::handle shape, nb::handle dtype, std::optional<uint64_t> seed) {
   const std::vector<int64_t> dims = numbers(to_shape(shape));
   const DType d = dtype.is_none() ? DType::f32 : to_dtype(dtype);
@@ -74,6 +75,10 @@ void bind_initializers(nb::module_& m) {
   BIND(he_uniform, "Uniform in +-sqrt(6 / fan_in). He et al. 2015.");
   BIND(he_normal, "Normal with deviation sqrt(2 / fan_in), cut at two deviations. He et al. 2015.");
 #undef BIND
+  m.def("random_uniform", [seeded](double low, double high, std::optional<uint64_t> seed) { return seeded(nn::random_uniform(low, high), seed); },
+        nb::arg("low") = -0.05, nb::arg("high") = 0.05, nb::arg("seed") = nb::none(), "Uniform between low and high.");
+  m.def("random_normal", [seeded](double mean, double deviation, std::optional<uint64_t> seed) { return seeded(nn::random_normal(mean, deviation), seed); },
+        nb::arg("mean") = 0.0, nb::arg("stddev") = 0.05, nb::arg("seed") = nb::none(), "Normal with this mean and deviation.");
   m.def("orthogonal", [seeded](double gain, std::optional<uint64_t> seed) { return seeded(nn::orthogonal(gain), seed); }, nb::arg("gain") = 1.0,
         nb::arg("seed") = nb::none(), "gain times orthonormal columns (rows, when there are fewer). Saxe et al. 2014.");
   m.def("looks_linear", [seeded](bool mirror_in, bool mirror_out, std::optional<uint64_t> seed) { return seeded(nn::looks_linear(mirror_in, mirror_out), seed); },
@@ -124,6 +129,12 @@ void bind_losses(nb::module_& root) {
   bind_loss<losses::BinaryCrossEntropy>(m, "BinaryCrossEntropy", "Mean cross entropy of independent targets in 0..1 and predictions of the same shape.");
   nb::class_<losses::MeanSquaredError, losses::Loss>(m, "MeanSquaredError").def(nb::init<>());
   nb::class_<losses::MeanAbsoluteError, losses::Loss>(m, "MeanAbsoluteError").def(nb::init<>());
+  nb::class_<losses::Huber, losses::Loss>(m, "Huber", "Half the square of the error up to delta, linear from there on. Huber 1964.").def(nb::init<double>(), nb::arg("delta") = 1.0);
+  nb::class_<losses::KLDivergence, losses::Loss>(m, "KLDivergence", "Mean of sum(y_true * log(y_true / y_pred)) over rows of probabilities.").def(nb::init<>());
+  nb::class_<losses::Hinge, losses::Loss>(m, "Hinge", "Mean of max(0, 1 - y_true * y_pred) of targets -1 and 1 (0 counts as -1).").def(nb::init<>());
+  nb::class_<losses::CosineSimilarity, losses::Loss>(m, "CosineSimilarity", "Minus the mean cosine between rows: -1 for the same direction.").def(nb::init<>());
+  m.def("huber", [](nb::handle y, nb::handle p, double delta) { return to_python(losses::huber(to_operand(y), to_operand(p), delta)); }, nb::arg("y_true"),
+        nb::arg("y_pred"), nb::arg("delta") = 1.0, "Per sample; see Huber.");
 #define BIND(name, doc)                                                                                                                             \
   m.def(#name, [](nb::handle y, nb::handle p, bool from_logits) { return to_python(losses::name(to_operand(y), to_operand(p), from_logits)); },     \
         nb::arg("y_true"), nb::arg("y_pred"), nb::arg("from_logits") = false, doc)
@@ -137,6 +148,9 @@ void bind_losses(nb::module_& root) {
   BIND(mean_absolute_error);
   BIND(mse);
   BIND(mae);
+  BIND(kl_divergence);
+  BIND(hinge);
+  BIND(cosine_similarity);
 #undef BIND
 }
 
@@ -175,7 +189,15 @@ void bind_optimizers(nb::module_& root) {
                    "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew.")
       .def_prop_ro("name", [](const optim::Optimizer& o) { return o.name(); })
       .def_prop_ro("built", [](const optim::Optimizer& o) { return o.built(); })
-      .def_prop_ro("variables", [](const optim::Optimizer& o) { return o.variables(); }, "The learning rate, the step counter where there is one, and the slots.");
+      .def_prop_ro("variables", [](const optim::Optimizer& o) { return o.variables(); }, "The learning rate, the step counter where there is one, and the slots.")
+      .def("state_dict", [](const optim::Optimizer& o) { return nb::module_::import_("lamina._state").attr("of_variables")(o.variables()); },
+           "{name: NumPy copy} of its variables.")
+      .def("load_state_dict", [](const optim::Optimizer& o, nb::handle state, bool strict) {
+        nb::module_::import_("lamina._state").attr("into_variables")(o.name(), o.variables(), state, strict);
+      }, nb::arg("state"), nb::arg("strict") = true,
+           "Assigns what state_dict() gave; the slots exist after build() or the first step. Nothing is changed when something does not fit.\n\n"
+           "Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for\n"
+           "other dtypes.");
   nb::class_<optim::SGD, optim::Optimizer>(m, "SGD", "Gradient descent, with momentum and Nesterov's form of it.")
       .def("__init__", [](optim::SGD* self, nb::handle rate, nb::handle momentum, bool nesterov) { new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov); },
            nb::arg("learning_rate") = 0.01, nb::arg("momentum") = 0.0, nb::arg("nesterov") = false);

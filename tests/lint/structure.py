@@ -167,7 +167,8 @@ def word_rules(root):
         for name in names:
             path = os.path.join(folder, name)
             short = os.path.relpath(path, root)
-            if short == "tests/lint/structure.py" or os.path.islink(path) or not os.path.isfile(path):
+            # In a second working tree .git is a file that says where the first one is.
+            if short in ("tests/lint/structure.py", ".git") or name.endswith(".log") or os.path.islink(path) or not os.path.isfile(path):
                 continue
             with open(path, "rb") as f:
                 data = f.read()

@@ -1,6 +1,10 @@
 """Layers and models."""
 from . import initializers
 from .callbacks import Callback, History
+from .images import (
+    AveragePooling2D, AvgPool2D, Conv1D, Conv2D, Conv2DTranspose, GlobalAveragePool2D, GlobalAveragePooling2D, GlobalMaxPool2D,
+    GlobalMaxPooling2D, MaxPool2D, MaxPooling2D,
+)
 from .layer import Layer
 from .layers import Activation, Dense, Dropout, Flatten
 from .model import Model, Sequential
@@ -8,3 +12,11 @@ from .stack import Stack, stack
 from .symbolic import Input
 
 __all__ = ["Activation", "Callback", "Dense", "Dropout", "Flatten", "History", "Input", "Layer", "Model", "Sequential", "Stack", "initializers", "stack"]
+from .normalization import BatchNorm, BatchNormalization, Embedding, LayerNorm, LayerNormalization
+from .symbolic import Input
+
+__all__ = [
+    "Activation", "AveragePooling2D", "AvgPool2D", "BatchNorm", "BatchNormalization", "Callback", "Conv1D", "Conv2D", "Conv2DTranspose", "Dense",
+    "Dropout", "Embedding", "Flatten", "GlobalAveragePool2D", "GlobalAveragePooling2D", "GlobalMaxPool2D", "GlobalMaxPooling2D", "History", "Input",
+    "Layer", "LayerNorm", "LayerNormalization", "MaxPool2D", "MaxPooling2D", "Model", "Sequential", "initializers",
+]

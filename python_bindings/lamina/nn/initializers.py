@@ -11,6 +11,11 @@ he_uniform = _core.nn.he_uniform
 looks_linear = _core.nn.looks_linear
 ones = _core.nn.ones
 orthogonal = _core.nn.orthogonal
+random_normal = _core.nn.random_normal
+random_uniform = _core.nn.random_uniform
 zeros = _core.nn.zeros
 
-__all__ = ["Initializer", "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "looks_linear", "ones", "orthogonal", "zeros"]
+__all__ = [
+    "Initializer", "constant", "get", "glorot_normal", "glorot_uniform", "he_normal", "he_uniform", "looks_linear", "ones", "orthogonal",
+    "random_normal", "random_uniform", "zeros",
+]

@@ -5,7 +5,7 @@ import inspect
 import itertools
 import re
 
-from .. import _core, errors
+from .. import _core, _state, errors
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _counters: dict[str, itertools.count] = {}
@@ -123,6 +123,20 @@ class Layer:
         for variable, weight in zip(variables, weights):
             variable.assign(_core.astype(_core.constant(weight), variable.dtype))
 
+    def state_dict(self) -> dict:
+        """{path: NumPy copy} of every variable: attributes and positions that lead to it, as in "hidden.0.kernel". np.savez(file, **state)
+        keeps it in a file."""
+        return _state.read(_paths(self))
+
+    def load_state_dict(self, state, strict: bool = True) -> None:
+        """Assigns what state_dict() gave, or np.load(file). Nothing is changed when something does not fit.
+
+        Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for
+        other dtypes.
+        """
+        self._require_built("load_state_dict")
+        _state.write(self.name, _paths(self), state, strict)
+
     def _require_built(self, what: str) -> None:
         if not self.built and not self.variables:
             raise errors.StateError(f"{what}: the weights of {self.name} do not exist yet", why="their shapes follow from the first input",
@@ -185,3 +199,34 @@ def _collect(layer):
 
     visit(layer, True)
     return list(found.values())
+
+
+# Attributes that hold a model's layers and are no part of a path.
+_UNNAMED = ("_stack", "_graph_layers")
+
+
+def _paths(layer) -> dict:
+    """{path: variable} of everything inside, each variable once, in the order of `variables`."""
+    found, seen = {}, set()
+
+    def walk(value, path):
+        if isinstance(value, _core.Variable):
+            if id(value) not in seen:
+                seen.add(id(value))
+                found[".".join(path)] = value
+        elif isinstance(value, Layer):
+            if id(value) in seen:
+                return
+            seen.add(id(value))
+            for name, inside in vars(value).items():
+                if name != "optimizer":
+                    walk(inside, path if name in _UNNAMED else (*path, name))
+        elif isinstance(value, (list, tuple)):
+            for i, item in enumerate(value):
+                walk(item, (*path, str(i)))
+        elif isinstance(value, dict):
+            for key, item in value.items():
+                walk(item, (*path, str(key)))
+
+    walk(layer, ())
+    return found

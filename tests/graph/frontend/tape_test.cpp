@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cmath>
+
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
 
@@ -285,6 +288,96 @@ TEST(GradientTape, ATrainingStepIsOneGraph) {
   EXPECT_NEAR(w.read().item<float>(), 3, 1e-3);
   EXPECT_NEAR(b.read().item<float>(), 1, 1e-3);
   EXPECT_EQ(traced.trace_count(), 1);
+}
+
+// u = tanh(a x) has u' = a (1 - u^2), u'' = -2 a u u', u''' = -2 a (u'^2 + u u'').
+TEST(GradientTape, ThreeNestedTapesGiveThirdDerivatives) {
+  const double a = 0.7;
+  const std::vector<float> x{-1.5f, -0.2f, 0.4f, 2};
+  auto derivatives = [&](Tensor t) {
+    GradientTape outer;
+    outer.watch(t);
+    GradientTape middle;
+    middle.watch(t);
+    GradientTape inner;
+    inner.watch(t);
+    const Tensor u = tanh(t * a), first = inner.gradient(u, t)[0], second = middle.gradient(first, t)[0];
+    return concat({u, first, second, outer.gradient(second, t)[0]});
+  };
+  const std::vector<float> eager = derivatives(tensor(x)).to_vector<float>(), traced = function(derivatives)(tensor(x)).to_vector<float>();
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double u = std::tanh(a * x[i]), u1 = a * (1 - u * u), u2 = -2 * a * u * u1, u3 = -2 * a * (u1 * u1 + u * u2);
+    for (const auto& got : {eager, traced}) {
+      EXPECT_NEAR(got[i], u, 1e-6);
+      EXPECT_NEAR(got[i + 4], u1, 1e-6);
+      EXPECT_NEAR(got[i + 8], u2, 1e-6);
+      EXPECT_NEAR(got[i + 12], u3, 3e-6);
+    }
+  }
+}
+
+// A physics-informed net's step: its cost holds the net's second derivative by its input, and is differentiated by the weights. All of it,
+// three derivatives deep, is one section.
+TEST(GradientTape, ANetsSecondDerivativeIsTrainedInOneSection) {
+  std::vector<Variable> weights;
+  for (size_t layer = 0; layer < 3; ++layer) {
+    const int64_t in = layer == 0 ? 1 : 8, out = layer == 2 ? 1 : 8;
+    std::vector<float> w(size_t(in * out));
+    for (size_t i = 0; i < w.size(); ++i) w[i] = float(std::sin(double(i * 7 + layer))) * 0.6f;
+    weights.emplace_back(tensor(w, {in, out}));
+    weights.emplace_back(tensor(std::vector<float>(size_t(out), 0.1f)));
+  }
+  auto cost_of = [&](const Tensor& x) {
+    GradientTape outer;
+    outer.watch(x);
+    GradientTape inner;
+    inner.watch(x);
+    Tensor u = x;
+    for (size_t i = 0; i < weights.size(); i += 2) {
+      u = matmul(u, weights[i]) + weights[i + 1];
+      if (i + 2 < weights.size()) u = tanh(u);
+    }
+    const Tensor first = inner.gradient(u, x)[0], second = outer.gradient(first, x)[0];
+    return mean(square(second + u)) + mean(square(first - 1.0));
+  };
+  auto slopes = [&](Tensor x) {
+    GradientTape tape;
+    const Tensor cost = cost_of(x);
+    std::vector<Tensor> parts;
+    for (const Tensor& g : tape.gradient(cost, weights)) parts.push_back(flatten(g));
+    return concat(parts);
+  };
+  const Tensor x = tensor({0, 0.5, 1, 1.5, 2, 2.5}, {6, 1});
+  const std::vector<float> eager = slopes(x).to_vector<float>(), got = function(slopes)(x).to_vector<float>();
+  ASSERT_EQ(got.size(), eager.size());
+  float largest = 0;
+  for (float g : eager) largest = std::max(largest, std::abs(g));
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], eager[i], 2e-5 * largest) << i;
+  // Against differences of the cost.
+  const Variable& w = weights[2];
+  const std::vector<float> kept = w.read().to_vector<float>();
+  for (size_t i : {0, 13, 63}) {
+    float slope = 0;
+    for (float sign : {1.f, -1.f}) {
+      std::vector<float> moved = kept;
+      moved[i] += sign * 1e-2f;
+      w.assign(tensor(moved, {8, 8}));
+      slope += sign * cost_of(x).item<float>() / 2e-2f;
+    }
+    w.assign(tensor(kept, {8, 8}));
+    EXPECT_NEAR(got[8 + 8 + i], slope, 1e-2 * largest) << i;
+  }
+  auto update = function([&](Tensor t) {
+    GradientTape tape;
+    const Tensor cost = cost_of(t);
+    const auto gradients = tape.gradient(cost, weights);
+    for (size_t i = 0; i < weights.size(); ++i) weights[i].assign_sub(gradients[i] * 0.01);
+    return cost;
+  });
+  const float before = update(x).item<float>();
+  for (int i = 0; i < 50; ++i) update(x);
+  EXPECT_LT(update(x).item<float>(), before);
+  EXPECT_EQ(update.concrete(x).instructions().size(), 1u) << update.explain(x);
 }
 
 TEST(Grad, ReturnsFunctions) {

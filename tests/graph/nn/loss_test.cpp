@@ -124,5 +124,32 @@ TEST(Loss, IsFoundByName) {
   EXPECT_EQ(test::error_of([] { Loss("sparse_crossentropy"); }).rfind("not found: ", 0), 0u);
 }
 
+TEST(Huber, IsSquareNearTheTargetAndLinearFarAway) {
+  const Tensor t = test::tensor_of({0, 0, 0, 0}, {2, 2}), p = test::tensor_of({0.5, -2, 3, 0}, {2, 2});
+  test::expect_near(huber(t, p), {(0.125 + 1.5) / 2, 2.5 / 2}, 1e-6);
+  test::expect_near(huber(t, p, 2), {(0.125 + 2) / 2, 4.0 / 2}, 1e-6);
+  EXPECT_NEAR(Loss("huber")(t, p).item<double>(), (0.125 + 1.5 + 2.5) / 4, 1e-6);
+  EXPECT_EQ(test::error_of([] { Huber(0); }), "invalid argument: huber: delta 0");
+}
+
+TEST(KLDivergence, ComparesDistributions) {
+  const Tensor t = test::tensor_of(kSoftTargets, kShape), p = test::tensor_of(kProbabilities, kShape);
+  Doubles want(kRows);
+  for (size_t i = 0; i < kSoftTargets.size(); ++i) want[i / kClasses] += kSoftTargets[i] * std::log(kSoftTargets[i] / kProbabilities[i]);
+  test::expect_near(kl_divergence(t, p), want, 1e-5);
+  test::expect_near(kl_divergence(p, p) + 1.0, Doubles(kRows, 1), 1e-6);
+}
+
+TEST(Hinge, WantsPredictionsOnTheRightSideByOne) {
+  const Tensor t = test::tensor_of({1, -1, 0, 1}, {2, 2}), p = test::tensor_of({0.25, 0.5, -3, 2}, {2, 2});
+  test::expect_near(hinge(t, p), {(0.75 + 1.5) / 2, 0}, 1e-6);
+}
+
+TEST(CosineSimilarity, IsMinusTheCosine) {
+  const Tensor t = test::tensor_of({1, 0, 3, 4, 0, 0}, {3, 2}), p = test::tensor_of({2, 0, -4, 3, 1, 1}, {3, 2});
+  test::expect_near(cosine_similarity(t, p), {-1, 0, 0}, 1e-6);
+  EXPECT_THROW(cosine_similarity(scalar(1), scalar(1)), Error);
+}
+
 }  // namespace
 }  // namespace lamina::losses

@@ -1,0 +1,100 @@
+// Layers over images and sequences: convolutions and pooling.
+#pragma once
+#include "graph/frontend/image.h"
+#include "graph/nn/activation.h"
+#include "graph/nn/layer.h"
+
+namespace lamina::nn {
+
+struct ConvOptions {
+  Pair strides{1, 1};
+  ImagePadding padding = {};
+  Pair dilation{1, 1};
+  int64_t groups = 1;
+  Activation activation = {};
+  bool use_bias = true;
+  Initializer kernel_initializer = "glorot_uniform";
+  Initializer bias_initializer = "zeros";
+  DType dtype = DType::f32;  // of the weights, and so of the inputs
+  std::string name = "conv2d";
+};
+
+// x [n,h,w,c] -> activation(conv2d(x, kernel) + bias) [n,h',w',filters]; kernel [a,b,c/groups,filters], bias [filters]. Throws
+// invalid_argument for sizes that do not fit, type when x's dtype is not that of the weights.
+class LAMINA_API Conv2D : public Layer {
+ public:
+  Conv2D(int64_t filters, Pair window, ConvOptions options = {});
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+
+  const Variable& kernel() const;  // throws state before the first call
+  const std::optional<Variable>& bias() const { return bias_; }
+  const ConvOptions& options() const { return options_; }
+
+ protected:
+  Conv2D(int64_t filters, Pair window, ConvOptions options, bool transposed, Pair output_padding);
+  int64_t filters_;
+  Pair window_;
+  ConvOptions options_;
+  bool transposed_ = false;
+  Pair output_padding_{0, 0};
+  std::optional<Variable> kernel_, bias_;
+};
+
+// The gradient of a Conv2D as a layer: it enlarges images. kernel [a,b,filters/groups,c].
+class LAMINA_API Conv2DTranspose : public Conv2D {
+ public:
+  Conv2DTranspose(int64_t filters, Pair window, ConvOptions options = {.name = "conv2d_transpose"}, Pair output_padding = {0, 0});
+};
+
+// x [n,l,c] -> [n,l',filters]; kernel [a,c/groups,filters]. Of the options' pairs the second numbers count.
+class LAMINA_API Conv1D : public Layer {
+ public:
+  Conv1D(int64_t filters, int64_t window, ConvOptions options = {.name = "conv1d"});
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+
+  const Variable& kernel() const;
+  const std::optional<Variable>& bias() const { return bias_; }
+  const ConvOptions& options() const { return options_; }
+
+ private:
+  int64_t filters_, window_;
+  ConvOptions options_;
+  std::optional<Variable> kernel_, bias_;
+};
+
+// The largest element, or the mean, under a window over [n,h,w,c].
+class LAMINA_API Pool2D : public Layer {
+ public:
+  enum class Kind { max, average };
+  Pool2D(Kind kind, Pair window, Pair strides, ImagePadding padding, std::string name);
+  Tensor call(const Tensor& x, bool training) override;
+
+ private:
+  Kind kind_;
+  Pair window_, strides_;
+  ImagePadding padding_;
+};
+struct LAMINA_API MaxPool2D : Pool2D {
+  explicit MaxPool2D(Pair window = {2, 2}, Pair strides = {0, 0}, ImagePadding padding = {}, std::string name = "max_pool2d")
+      : Pool2D(Kind::max, window, strides, std::move(padding), std::move(name)) {}
+};
+struct LAMINA_API AveragePooling2D : Pool2D {
+  explicit AveragePooling2D(Pair window = {2, 2}, Pair strides = {0, 0}, ImagePadding padding = {}, std::string name = "average_pooling2d")
+      : Pool2D(Kind::average, window, strides, std::move(padding), std::move(name)) {}
+};
+
+// [n,h,w,c] -> [n,c].
+class LAMINA_API GlobalAveragePool2D : public Layer {
+ public:
+  explicit GlobalAveragePool2D(std::string name = "global_average_pool2d") : Layer(std::move(name)) {}
+  Tensor call(const Tensor& x, bool training) override;
+};
+class LAMINA_API GlobalMaxPool2D : public Layer {
+ public:
+  explicit GlobalMaxPool2D(std::string name = "global_max_pool2d") : Layer(std::move(name)) {}
+  Tensor call(const Tensor& x, bool training) override;
+};
+
+}  // namespace lamina::nn

@@ -1,0 +1,81 @@
+// Layers that bring what flows through them to mean 0 and variance 1, and a table of learned rows.
+#pragma once
+#include "graph/frontend/normalize.h"
+#include "graph/nn/layer.h"
+
+namespace lamina::nn {
+
+struct BatchNormOptions {
+  double momentum = 0.99;  // of the moving statistics: moving = momentum * moving + (1 - momentum) * batch
+  double epsilon = 1e-3;
+  bool center = true, scale = true;  // whether beta and gamma exist
+  DType dtype = DType::f32;
+  std::string name = "batch_norm";
+};
+
+// x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta. In training with the batch's statistics, which move the
+// moving ones; otherwise with the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable.
+class LAMINA_API BatchNorm : public Layer {
+ public:
+  explicit BatchNorm(BatchNormOptions options = {});
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+
+  const std::optional<Variable>& gamma() const { return gamma_; }
+  const std::optional<Variable>& beta() const { return beta_; }
+  const Variable& moving_mean() const { return *moving_mean_; }  // after the first call
+  const Variable& moving_variance() const { return *moving_variance_; }
+  const BatchNormOptions& options() const { return options_; }
+
+ private:
+  BatchNormOptions options_;
+  std::optional<Variable> gamma_, beta_, moving_mean_, moving_variance_;
+};
+
+struct LayerNormOptions {
+  std::vector<int64_t> axes{-1};
+  double epsilon = 1e-3;
+  bool center = true, scale = true;
+  DType dtype = DType::f32;
+  std::string name = "layer_norm";
+};
+
+// Each sample by itself, over these axes, then times gamma plus beta, which have those axes' shape: the last axes of x.
+class LAMINA_API LayerNorm : public Layer {
+ public:
+  explicit LayerNorm(LayerNormOptions options = {});
+  Tensor call(const Tensor& x, bool training) override;
+  void build(const TensorType& input) override;
+
+  const std::optional<Variable>& gamma() const { return gamma_; }
+  const std::optional<Variable>& beta() const { return beta_; }
+  const LayerNormOptions& options() const { return options_; }
+
+ private:
+  LayerNormOptions options_;
+  std::optional<Variable> gamma_, beta_;
+};
+
+struct EmbeddingOptions {
+  Initializer embeddings_initializer = "random_uniform";
+  DType dtype = DType::f32;
+  std::string name = "embedding";
+};
+
+// Integer ids [...] -> rows of a table [classes, width]: [..., width]. An id outside 0..classes-1 is an error of kind index when it runs
+// (a negative one counts from the end).
+class LAMINA_API Embedding : public Layer {
+ public:
+  Embedding(int64_t classes, int64_t width, EmbeddingOptions options = {});
+  Tensor call(const Tensor& ids, bool training) override;
+  void build(const TensorType& input) override;
+  const Variable& embeddings() const { return *table_; }  // after the first call
+  const EmbeddingOptions& options() const { return options_; }
+
+ private:
+  int64_t classes_, width_;
+  EmbeddingOptions options_;
+  std::optional<Variable> table_;
+};
+
+}  // namespace lamina::nn

@@ -1,0 +1,73 @@
+// Ops on images [n, height, width, channels]: builders and attributes. Reached through ops.h.
+#pragma once
+#include "graph/ir/graph.h"
+
+namespace lamina::ops {
+
+using ir::Graph;
+using ir::Value;
+
+namespace def {
+extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d;
+}  // namespace def
+
+// What surrounds an image when a window walks over it.
+enum class Padding : uint8_t {
+  valid,  // nothing: the window stays inside
+  same,   // as many zeros, evenly before and after (the odd one after), as give ceil(length / stride) places
+  given,  // `pads`: above, below, left, right
+};
+LAMINA_API std::string attr_text(Padding v);
+LAMINA_API void parse_attr(std::string_view text, Padding& v);
+
+struct Conv2dAttrs {
+  std::vector<int64_t> strides{1, 1};
+  Padding padding = Padding::valid;
+  std::vector<int64_t> pads{0, 0, 0, 0};
+  std::vector<int64_t> dilation{1, 1};
+  int64_t groups = 1;
+  Shape shape;  // of the gradients: what the input's, or the filter's, shape was. Empty for conv2d itself
+  static constexpr auto fields = std::tuple{ir::field("strides", &Conv2dAttrs::strides), ir::field("padding", &Conv2dAttrs::padding),
+                                            ir::field("pads", &Conv2dAttrs::pads),       ir::field("dilation", &Conv2dAttrs::dilation),
+                                            ir::field("groups", &Conv2dAttrs::groups),   ir::field("shape", &Conv2dAttrs::shape)};
+};
+struct MaxPool2dAttrs {
+  std::vector<int64_t> window{2, 2}, strides{2, 2};
+  Padding padding = Padding::valid;
+  std::vector<int64_t> pads{0, 0, 0, 0};
+  static constexpr auto fields = std::tuple{ir::field("window", &MaxPool2dAttrs::window), ir::field("strides", &MaxPool2dAttrs::strides),
+                                            ir::field("padding", &MaxPool2dAttrs::padding), ir::field("pads", &MaxPool2dAttrs::pads)};
+};
+
+// x [n,h,w,c], filters [a,b,c/groups,o] -> [n,h',w',o].
+inline Value conv2d(Graph& g, Value x, Value filters, Conv2dAttrs attrs) {
+  attrs.shape.clear();
+  return g.add(def::conv2d, ir::make_attrs(std::move(attrs)), {x, filters});
+}
+// The gradient by x, whose shape was `shape`, from y's gradient. Also the transposed convolution.
+inline Value conv2d_grad_input(Graph& g, Value dy, Value filters, Shape shape, Conv2dAttrs attrs) {
+  attrs.shape = std::move(shape);
+  return g.add(def::conv2d_grad_input, ir::make_attrs(std::move(attrs)), {dy, filters});
+}
+// The gradient by the filters, whose shape was `shape`.
+inline Value conv2d_grad_filter(Graph& g, Value x, Value dy, Shape shape, Conv2dAttrs attrs) {
+  attrs.shape = std::move(shape);
+  return g.add(def::conv2d_grad_filter, ir::make_attrs(std::move(attrs)), {x, dy});
+}
+// x [n,h,w,c] -> result 0: [n,h',w',c]; result 1: i64, where in its image each element was: (row w + column) c + channel.
+inline Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs) { return g.add(def::max_pool2d, ir::make_attrs(std::move(attrs)), {x}); }
+
+// How a window walks along one axis.
+struct WindowAxis {
+  Dim places;          // where it stands
+  int64_t before = 0;  // padding; only of a known length
+};
+// axis: 0 rows, 1 columns. Throws invalid_argument naming `op` for sizes that no window fits.
+WindowAxis window_axis(const char* op, const TensorType& image, int axis, Dim window, const std::vector<int64_t>& strides, int64_t dilation,
+                       Padding padding, const std::vector<int64_t>& pads);
+// That strides, dilations and pads are lists of the right length and range.
+void require_window(const char* op, const std::vector<int64_t>& strides, const std::vector<int64_t>& dilation,
+                    const std::vector<int64_t>& pads);
+void require_image(const char* op, const char* argument, const TensorType& t);
+
+}  // namespace lamina::ops

@@ -1,0 +1,23 @@
+// The largest element under a window that walks over images, and where it stands.
+#pragma once
+#include <cstdint>
+
+#include "runtime/core/view.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cpu {
+
+struct PoolSizes {
+  int64_t images = 0, height = 0, width = 0, channels = 0;  // x [images, height, width, channels]
+  int64_t out_height = 0, out_width = 0;                    // y [images, out_height, out_width, channels]
+  int64_t window_height = 1, window_width = 1;
+  int64_t stride_height = 1, stride_width = 1;
+  int64_t before_height = 0, before_width = 0;              // padding above and to the left: nothing is chosen there
+};
+
+// y, and index i64 of y's shape: the place of the first largest element in its image, (row * width + column) * channels + channel. NaN when
+// a NaN is under the window. Every window covers a part of its image. All contiguous. T: any number type.
+template <class T>
+void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
+
+}  // namespace lamina::kernels::cpu

@@ -1,0 +1,72 @@
+"""State dicts: the values of Variables by name, as NumPy arrays. np.savez(path, **state) keeps one in a file, without pickle."""
+from __future__ import annotations
+
+from . import _core, errors
+
+
+def named(variables) -> dict:
+    """{name: Variable} in their order; a name that occurs again gets a number."""
+    found: dict = {}
+    for variable in variables:
+        name, n = variable.name or "variable", 1
+        while name in found:
+            n += 1
+            name = f"{variable.name or 'variable'}_{n}"
+        found[name] = variable
+    return found
+
+
+def read(variables: dict) -> dict:
+    """A copy of every value, by name. bfloat16 comes as float32, which holds all of it: NumPy has none."""
+    return {name: _array(variable.read()) for name, variable in variables.items()}
+
+
+def _array(value):
+    return (_core.astype(value, "float32") if value.dtype == _core.bfloat16 else value).numpy()
+
+
+def write(owner: str, variables: dict, state, strict: bool) -> None:
+    """Assigns the values to the Variables of their names. Nothing is changed when one does not fit."""
+    if not hasattr(state, "keys"):
+        raise errors.TypeMismatch(f"load_state_dict: a {type(state).__name__} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
+    given = list(state.keys())
+    missing, unknown = [n for n in variables if n not in given], [n for n in given if n not in variables]
+    if strict and missing:
+        raise errors.NotFound(f"load_state_dict: {_some(missing)} of {owner} {_are(missing)} not in the state dict", why=f"it holds {_some(given) or 'nothing'}",
+                              fix="pass the state of a model built alike, or strict=False")
+    if strict and unknown:
+        raise errors.NotFound(f"load_state_dict: {owner} has no {_some(unknown)}",
+                              why=f"it has {_some(variables)}" if variables else "its weights do not exist yet",
+                              fix="pass strict=False to leave these out" if variables else "call it once, so that its weights exist")
+    values = {}
+    for name, variable in variables.items():
+        if name not in given:
+            continue
+        value = _core.constant(state[name])
+        if tuple(value.shape) != tuple(variable.shape):
+            raise errors.InvalidArgument(f"load_state_dict: {name} of {owner} has shape {tuple(variable.shape)}, the state dict's has {tuple(value.shape)}",
+                                         fix="pass the state of a model built alike")
+        half = variable.dtype == _core.bfloat16 and value.dtype == _core.float32
+        if value.dtype != variable.dtype and not half:
+            raise errors.TypeMismatch(f"load_state_dict: {name} of {owner} is {variable.dtype}, the state dict's is {value.dtype}",
+                                      fix="convert the array with astype")
+        values[name] = _core.astype(value, variable.dtype)
+    for name, value in values.items():
+        variables[name].assign(value)
+
+
+def of_variables(variables) -> dict:
+    return read(named(variables))
+
+
+def into_variables(owner, variables, state, strict) -> None:
+    write(owner, named(variables), state, strict)
+
+
+def _some(names) -> str:
+    names = [repr(name) for name in names]
+    return ", ".join(names[:5]) + (f" and {len(names) - 5} more" if len(names) > 5 else "")
+
+
+def _are(names) -> str:
+    return "is" if len(names) == 1 else "are"

@@ -1,0 +1,64 @@
+"""Normalisation layers and Embedding. Their computations are the C++ ones."""
+from __future__ import annotations
+
+from .. import _core
+from .layer import Layer
+
+
+class BatchNorm(Layer):
+    """x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta.
+
+    In training with the batch's statistics, which move the moving ones: moving = momentum * moving + (1 - momentum) * batch. Otherwise with
+    the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable.
+    """
+
+    def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32",
+                 name: str | None = None, trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.momentum, self.epsilon = momentum, epsilon
+        self._core = _core.nn.BatchNorm(momentum, epsilon, center, scale, dtype, self.name)
+
+    def build(self, input_shape):
+        core = self._core
+        core.build(input_shape)
+        self.gamma, self.beta, self.moving_mean, self.moving_variance = core.gamma, core.beta, core.moving_mean, core.moving_variance
+
+    def call(self, x, training=False):
+        return self._core.call(x, bool(training) and self.trainable)
+
+
+class LayerNorm(Layer):
+    """Each sample brought to mean 0 and variance 1 over the last axes, then times gamma plus beta, which have those axes' shape."""
+
+    def __init__(self, axis=-1, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
+                 trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.axis, self.epsilon = axis, epsilon
+        self._core = _core.nn.LayerNorm(axis, epsilon, center, scale, dtype, self.name)
+
+    def build(self, input_shape):
+        self._core.build(input_shape)
+        self.gamma, self.beta = self._core.gamma, self._core.beta
+
+    def call(self, x):
+        return self._core.call(x)
+
+
+class Embedding(Layer):
+    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id that has no row."""
+
+    def __init__(self, input_dim: int, output_dim: int, embeddings_initializer="random_uniform", dtype="float32", name: str | None = None,
+                 trainable: bool = True):
+        super().__init__(name=name, trainable=trainable)
+        self.input_dim, self.output_dim = input_dim, output_dim
+        self._core = _core.nn.Embedding(input_dim, output_dim, embeddings_initializer, dtype, self.name)
+
+    def build(self, input_shape):
+        self._core.build()
+        self.embeddings = self._core.embeddings
+
+    def call(self, ids):
+        return self._core.call(ids)
+
+
+BatchNormalization, LayerNormalization = BatchNorm, LayerNorm
