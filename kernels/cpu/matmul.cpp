@@ -14,13 +14,15 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kInner = 256;           // of k in a block
 constexpr int64_t kHigh = 6;              // rows of a tile
-constexpr int64_t kRowBytes = 96 * 1024;  // of a's block, copied: in the second cache
-constexpr int64_t kFewBytes = 128 * 1024, kManyBytes = 1024 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
+constexpr int64_t kRowBytes = 216 * 1024;  // of a's block, copied: in the second cache
+constexpr int64_t kFewBytes = 256 * 1024, kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
 constexpr int64_t kSmall = 64 * 64 * 96;  // multiplications up to which copying costs more than it saves
 constexpr int64_t kFewRows = 24;           // up to which a's rows are read where they are
 constexpr double kFlopsPerThread = 1e6;
+
+// Of k in a block: a panel fills three quarters of a first cache of 32 KB, of 64 KB where vectors are wide.
+constexpr int64_t inner_of(int64_t width, int64_t bytes) { return width * bytes > 64 ? 192 : 384; }
 
 template <class T>
 struct Operands {
@@ -49,7 +51,7 @@ void pack_panel(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inn
   }
 }
 
-// Columns begin to end of b's rows p to p + inner, panel after panel. Rows are read in one go, which the prefetchers and the TLB like.
+// Columns begin to end of b's rows p to p + inner, panel after panel. Rows are read in one go, the next ones are already asked for.
 template <class T, int64_t width>
 void pack_block(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inner, int64_t begin, int64_t end, T* to) {
   if (o.transpose_b) {
@@ -60,7 +62,11 @@ void pack_block(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inn
     const T* from = o.b + (p + q) * o.ldb;
     T* panel = to + q * width;
     int64_t j = begin;
-    for (; j + width <= end; j += width, panel += width * inner) std::memcpy(panel, from + j, size_t(width) * sizeof(T));
+    const T* later = q + 4 < inner ? from + 4 * o.ldb : from;
+    for (; j + width <= end; j += width, panel += width * inner) {
+      for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(T))) __builtin_prefetch(later + j + line);
+      std::memcpy(panel, from + j, size_t(width) * sizeof(T));
+    }
     if (j < end) std::memcpy(panel, from + j, size_t(end - j) * sizeof(T));
   }
 }
@@ -74,14 +80,15 @@ void pack_rows(const Tiles& tiles, const Operands<T>& o, int64_t i, int64_t rows
 
 template <class T, int64_t width>
 void blocked(const Tiles& tiles, const Operands<T>& o) {
-  const int64_t most_rows = kRowBytes / int64_t(sizeof(T)) / kInner / kHigh * kHigh;
+  constexpr int64_t inner_most = inner_of(width, sizeof(T));
+  const int64_t most_rows = kRowBytes / int64_t(sizeof(T)) / inner_most / kHigh * kHigh;
   const int64_t blocks = (o.m + most_rows - 1) / most_rows, rows_each = (o.m + blocks * kHigh - 1) / (blocks * kHigh) * kHigh;
-  const int64_t most_columns = std::max(width, (blocks > 1 ? kManyBytes : kFewBytes) / int64_t(sizeof(T)) / kInner / width * width);
+  const int64_t most_columns = std::max(width, (blocks > 1 ? kManyBytes : kFewBytes) / int64_t(sizeof(T)) / inner_most / width * width);
   const bool copies_rows = o.transpose_a || o.m > kFewRows;
-  T* panels = scratch<T>(Scratch::panel, std::min(most_columns, (o.n + width - 1) / width * width) * std::min(kInner, o.k));
-  T* block = scratch<T>(Scratch::block, copies_rows ? std::min(rows_each, o.m) * std::min(kInner, o.k) : 0);
-  for (int64_t p = 0; p == 0 || p < o.k; p += kInner) {
-    const int64_t inner = std::min(kInner, o.k - p);
+  T* panels = scratch<T>(Scratch::panel, std::min(most_columns, (o.n + width - 1) / width * width) * std::min(inner_most, o.k));
+  T* block = scratch<T>(Scratch::block, copies_rows ? std::min(rows_each, o.m) * std::min(inner_most, o.k) : 0);
+  for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {
+    const int64_t inner = std::min(inner_most, o.k - p);
     for (int64_t begin = 0; begin < o.n; begin += most_columns) {
       const int64_t end = std::min(o.n, begin + most_columns);
       pack_block<T, width>(tiles, o, p, inner, begin, end, panels);
@@ -116,11 +123,12 @@ void direct(const Tiles& tiles, const Operands<T>& o) {
     return tiles.multiply(q);
   }
   const int64_t width = std::max<int64_t>(tiles.template panel<T>(), o.m == 1 ? 64 : 0);
-  T* panel = scratch<T>(Scratch::panel, width * std::min(kInner, o.k));
+  const int64_t inner_most = inner_of(tiles.template panel<T>(), sizeof(T));
+  T* panel = scratch<T>(Scratch::panel, width * std::min(inner_most, o.k));
   for (int64_t j = 0; j < o.n; j += width) {
     q.n = std::min(width, o.n - j), q.b = panel, q.ldb = width, q.c = o.c + j;
-    for (int64_t p = 0; p == 0 || p < o.k; p += kInner) {
-      q.k = std::min(kInner, o.k - p);
+    for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {
+      q.k = std::min(inner_most, o.k - p);
       q.a = o.transpose_a ? o.a + p * o.lda : o.a + p;
       q.accumulate = p > 0;
       pack_panel(tiles, o, p, q.k, j, q.n, panel, width);
@@ -132,7 +140,7 @@ void direct(const Tiles& tiles, const Operands<T>& o) {
 template <class T>
 void product(const Tiles& tiles, const Operands<T>& o) {
   if (o.m <= 0 || o.n <= 0) return;
-  if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 2 * kInner)) return direct(tiles, o);
+  if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 512)) return direct(tiles, o);
   switch (tiles.template panel<T>()) {  // constants, so that copying a row of a panel takes a few moves
     case 64: return blocked<T, 64>(tiles, o);
     case 32: return blocked<T, 32>(tiles, o);
