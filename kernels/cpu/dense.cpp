@@ -51,7 +51,8 @@ float* thread_scratch(Scratch use, int64_t count) {
   return memory.data.get();
 }
 
-void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation) {
+void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation,
+           const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const int64_t panel = tiles.panel_f32, block = std::min(k, kInnerBlock);
   const bool pack = rows.size() > 12 && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
@@ -61,7 +62,7 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
   for (int64_t i = rows.begin; i < rows.end; i += most) {
     Product<float> p{.m = std::min(most, rows.end - i), .n = columns.size(), .k = k, .a = x + i * k, .lda = k, .transpose_a = false, .b = w + columns.begin, .ldb = n,
                      .c = y + i * n + columns.begin, .ldc = n, .accumulate = false, .epilogue = Epilogue::activation, .activation = activation,
-                     .bias = b ? b + columns.begin : nullptr};
+                     .bias = b ? b + columns.begin : nullptr, .ahead = next_w ? next_w + columns.begin : nullptr, .ld_ahead = n};
     if (!pack && k <= 2 * kInnerBlock) {
       tiles.multiply_f32(p);
       continue;
@@ -71,6 +72,7 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
       q.n = std::min(width, columns.size() - j);
       q.c += j;
       if (b) q.bias += j;
+      if (next_w) q.ahead += j;
       for (int64_t begin = 0; begin < k; begin += block) {
         q.k = std::min(block, k - begin);
         q.a = p.a + begin;
@@ -95,13 +97,20 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
   const int64_t most = rows_in_cache(rows.size(), n);
   const bool grouped = rows.size() > most && columns.size() * n <= kSecondCache && n <= kInnerBlock;
   const int64_t panel = tiles.panel_f32, width = std::max<int64_t>(panel, rows.size() == 1 ? 64 : 0), block = std::min(n, kInnerBlock);
-  float* transposed = thread_scratch(Scratch::panel, grouped ? (columns.size() + panel) * block : width * block);
-  auto multiply = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) {
+  auto product = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) {
     const bool last = begin + inner == n;
-    tiles.multiply_f32({.m = part.size(), .n = count, .k = inner, .a = dz + part.begin * n + begin, .lda = n, .transpose_a = false, .b = b, .ldb = width,
-                        .c = dx + part.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
-                        .activation = activation, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr});
+    return Product<float>{.m = part.size(), .n = count, .k = inner, .a = dz + part.begin * n + begin, .lda = n, .transpose_a = false, .b = b, .ldb = width,
+                          .c = dx + part.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
+                          .activation = activation, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr};
   };
+  if (rows.size() == 1) {
+    Product<float> p = product(rows, columns.begin, columns.size(), 0, n, w + columns.begin * n);
+    p.ldb = n;
+    columns.begin += tiles.multiply_row_f32(p);
+    if (columns.size() <= 0) return;
+  }
+  float* transposed = thread_scratch(Scratch::panel, grouped ? (columns.size() + panel) * block : width * block);
+  auto multiply = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) { tiles.multiply_f32(product(part, j, count, begin, inner, b)); };
   if (grouped) {
     for (int64_t j = columns.begin; j < columns.end; j += width)
       tiles.transpose_f32(w + j * n, n, std::min(width, columns.end - j), n, transposed + (j - columns.begin) * n, width);

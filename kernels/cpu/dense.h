@@ -9,8 +9,9 @@ struct Range {
   int64_t size() const { return end - begin; }
 };
 
-// y[rows, columns] = act(x w + b); b may be null.
-void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation);
+// y[rows, columns] = act(x w + b); b may be null. next_w: weights that the caller reads next, as wide as w, or null.
+void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation,
+           const float* next_w = nullptr);
 
 // dx[rows, columns] = (dz w^T) * act'(y); y may be null. Columns are of k. dx may not be y.
 void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation);

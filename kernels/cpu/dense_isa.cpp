@@ -1,6 +1,9 @@
 // Compiled once per instruction set (LAMINA_ISA). A tile of R rows and C vectors of columns stays in registers over the whole of k: with
 // 16 registers 6x2, with 32 6x4. What bounds it is the multiply-add units; a tile of few rows is wider instead, so that there are enough
 // independent sums to hide the latency of an addition.
+#include <type_traits>
+#include <utility>
+
 #include "kernels/cpu/simd.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/shared/scalar_ops.h"
@@ -107,6 +110,10 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const typename S::Part part = S::part(last);
   V acc[R][C];
   if (p.accumulate) {
+    if constexpr (R * C >= 8) {  // the tile below comes next
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) __builtin_prefetch(p.c + (i + R + r) * p.ldc + j, 1);
+    }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
@@ -123,6 +130,9 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
   const T* a = Transposed ? p.a + i : p.a + i * lda;
   const T* b = p.b + j;
+  const bool looks_ahead = p.ahead && i == 0;
+  const T* ahead = looks_ahead ? p.ahead + j : b;
+  const int64_t ld_ahead = looks_ahead ? p.ld_ahead : 0;
 #pragma GCC unroll 2
   for (int64_t q = 0; q < k; ++q) {
     V row[C];
@@ -133,6 +143,11 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
       V x = S::all(Transposed ? a[r] : a[r * lda]);
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) acc[r][c] = S::fma(x, row[c], acc[r][c]);
+    }
+    if constexpr (R >= 4) {
+#pragma GCC unroll 8
+      for (int c = 0; c < C; c += 64 / int(sizeof(V))) __builtin_prefetch(ahead + c * S::lanes, 0, 2);
+      ahead += ld_ahead;
     }
     a += Transposed ? lda : 1;
     b += ldb;
@@ -269,22 +284,23 @@ LAMINA_INLINE V odd_groups(const V& a, const V& b) {
   else return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 
-template <class S = Simd<float>>
-LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
+// f(q, vector) for each column q < lanes of a square: its elements in the order of rows. Not in the order of q.
+template <class F, class S = Simd<float>>
+LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
   using V = typename S::V;
   constexpr int lanes = S::lanes;
   if constexpr (lanes == 8) {  // loading by halves does the last stage's work; few different offsets, so that addresses stay in registers
-    const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from, line = ld_to, lines2 = 2 * ld_to, lines3 = 3 * ld_to;
+    const int64_t row = ld_from, rows2 = 2 * ld_from, rows3 = 3 * ld_from;
 #pragma GCC unroll 2
-    for (int h = 0; h < 2; ++h, from += 4, to += 4 * ld_to) {
+    for (int h = 0; h < 8; h += 4, from += 4) {
       const float* below = from + 4 * row;
       V t0 = S::load_halves(from, below), t1 = S::load_halves(from + row, below + row);
       V t2 = S::load_halves(from + rows2, below + rows2), t3 = S::load_halves(from + rows3, below + rows3);
       V a = low_pairs<lanes>(t0, t1), b = high_pairs<lanes>(t0, t1), c = low_pairs<lanes>(t2, t3), d = high_pairs<lanes>(t2, t3);
-      S::store(to, low_halves<lanes>(a, c));
-      S::store(to + line, high_halves<lanes>(a, c));
-      S::store(to + lines2, low_halves<lanes>(b, d));
-      S::store(to + lines3, high_halves<lanes>(b, d));
+      f(h, low_halves<lanes>(a, c));
+      f(h + 1, high_halves<lanes>(a, c));
+      f(h + 2, low_halves<lanes>(b, d));
+      f(h + 3, high_halves<lanes>(b, d));
     }
     return;
   }
@@ -303,18 +319,53 @@ LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* t
   // r[4 g + q], group h: column 4 h + q of rows 4 g to 4 g + 3. What is left is a transposition of groups.
   if constexpr (lanes == 4) {
 #pragma GCC unroll 4
-    for (int q = 0; q < 4; ++q) S::store(to + q * ld_to, r[q]);
+    for (int q = 0; q < 4; ++q) f(q, r[q]);
   } else if constexpr (lanes == 16) {
 #pragma GCC unroll 4
     for (int q = 0; q < 4; ++q) {
       V e0 = even_groups<lanes>(r[q], r[4 + q]), e1 = even_groups<lanes>(r[8 + q], r[12 + q]);  // columns q and 8 + q
       V o0 = odd_groups<lanes>(r[q], r[4 + q]), o1 = odd_groups<lanes>(r[8 + q], r[12 + q]);    // 4 + q and 12 + q
-      S::store(to + q * ld_to, even_groups<lanes>(e0, e1));
-      S::store(to + (8 + q) * ld_to, odd_groups<lanes>(e0, e1));
-      S::store(to + (4 + q) * ld_to, even_groups<lanes>(o0, o1));
-      S::store(to + (12 + q) * ld_to, odd_groups<lanes>(o0, o1));
+      f(q, even_groups<lanes>(e0, e1));
+      f(8 + q, odd_groups<lanes>(e0, e1));
+      f(4 + q, even_groups<lanes>(o0, o1));
+      f(12 + q, odd_groups<lanes>(o0, o1));
     }
   }
+}
+
+LAMINA_INLINE void transpose_square(const float* from, int64_t ld_from, float* to, int64_t ld_to) {
+  const int64_t lines2 = 2 * ld_to, lines3 = 3 * ld_to;
+  each_column(from, ld_from, [&](int q, auto column) LAMINA_INLINE_LAMBDA {
+    float* group = to + (q & ~3) * ld_to;
+    Simd<float>::store(group + ((q & 3) == 0 ? 0 : (q & 3) == 1 ? ld_to : (q & 3) == 2 ? lines2 : lines3), column);
+  });
+}
+// Stage d of the transposition of a square in registers changes rows and lanes that differ in bit d.
+template <int d, class V, size_t... lane>
+LAMINA_INLINE void exchange(V& a, V& b, std::index_sequence<lane...>) {
+  constexpr int lanes = int(sizeof...(lane));
+  const V low = __builtin_shufflevector(a, b, (int(lane) & d ? lanes + int(lane) - d : int(lane))...);
+  b = __builtin_shufflevector(a, b, (int(lane) & d ? lanes + int(lane) : int(lane) + d)...);
+  a = low;
+}
+LAMINA_INLINE void transpose_square(const double* from, int64_t ld_from, double* to, int64_t ld_to) {
+  using S = Simd<double>;
+  constexpr int lanes = S::lanes;
+  S::V r[lanes];
+#pragma GCC unroll 8
+  for (int i = 0; i < lanes; ++i) r[i] = S::load(from + i * ld_from);
+  auto stage = [&]<int d>(std::integral_constant<int, d>) LAMINA_INLINE_LAMBDA {
+    if constexpr (d < lanes) {
+#pragma GCC unroll 8
+      for (int i = 0; i < lanes; ++i)
+        if (!(i & d)) exchange<d>(r[i], r[i + d], std::make_index_sequence<size_t(lanes)>());
+    }
+  };
+  stage(std::integral_constant<int, 1>());
+  stage(std::integral_constant<int, 2>());
+  stage(std::integral_constant<int, 4>());
+#pragma GCC unroll 8
+  for (int i = 0; i < lanes; ++i) S::store(to + i * ld_to, r[i]);
 }
 
 template <class T>
@@ -323,8 +374,9 @@ void transpose_plain(const T* from, int64_t ld_from, int64_t rows, int64_t colum
     for (int64_t i = 0; i < rows; ++i) to[j * ld_to + i] = from[i * ld_from + j];
 }
 
-LAMINA_INLINE void transpose_to(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to) {
-  constexpr int64_t lanes = Simd<float>::lanes;
+template <class T>
+LAMINA_INLINE void transpose_to(const T* from, int64_t ld_from, int64_t rows, int64_t columns, T* to, int64_t ld_to) {
+  constexpr int64_t lanes = Simd<T>::lanes;
   const int64_t whole_rows = rows / lanes * lanes, whole_columns = columns / lanes * lanes;
   for (int64_t i = 0; i < whole_rows; i += lanes) {
     for (int64_t j = 0; j < whole_columns; j += lanes) transpose_square(from + i * ld_from + j, ld_from, to + j * ld_to + i, ld_to);
@@ -333,10 +385,29 @@ LAMINA_INLINE void transpose_to(const float* from, int64_t ld_from, int64_t rows
   if (whole_rows < rows) transpose_plain(from + whole_rows * ld_from, ld_from, rows - whole_rows, columns, to + whole_rows, ld_to);
 }
 
-void transpose_squares(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to) {
-  constexpr int64_t panel = kColumns * Simd<float>::lanes;
+template <class T>
+void transpose_squares(const T* from, int64_t ld_from, int64_t rows, int64_t columns, T* to, int64_t ld_to) {
+  constexpr int64_t panel = kColumns * Simd<T>::lanes;
   if (ld_to == panel) transpose_to(from, ld_from, rows, columns, to, panel);  // the stores' addresses are constants then
   else transpose_to(from, ld_from, rows, columns, to, ld_to);
+}
+
+int64_t multiply_row(const Product<float>& p) {
+  using S = Simd<float>;
+  constexpr int lanes = S::lanes;
+  if (p.k % lanes != 0) return 0;
+  int64_t j = 0;
+  for (; j + lanes <= p.n; j += lanes) {
+    S::V acc[1][1] = {{p.accumulate ? S::load(p.c + j) : S::zero()}};
+    for (int64_t q = 0; q < p.k; q += lanes) {
+      S::V columns[lanes];
+      each_column(p.b + j * p.ldb + q, p.ldb, [&](int c, auto column) LAMINA_INLINE_LAMBDA { columns[c] = column; });
+#pragma GCC unroll 16
+      for (int c = 0; c < lanes; ++c) acc[0][0] = S::fma(S::all(p.a[q + c]), columns[c], acc[0][0]);
+    }
+    finish<float, 1, 1, false>(p, 0, j, lanes, S::part(lanes), acc);
+  }
+  return j;
 }
 
 template <int C>
@@ -382,8 +453,9 @@ void descend(const float* w, const float* g, float rate, float* to, int64_t n) {
 constinit const Tiles kTiles{
     .multiply_f32 = multiply<float>,
     .multiply_f64 = multiply<double>,
-    .transpose_f32 = transpose_squares,
-    .transpose_f64 = transpose_plain<double>,
+    .multiply_row_f32 = multiply_row,
+    .transpose_f32 = transpose_squares<float>,
+    .transpose_f64 = transpose_squares<double>,
     .add_rows = add_rows,
     .descend = descend,
     .panel_f32 = kColumns * Simd<float>::lanes,

@@ -1,6 +1,6 @@
-// Matrix products. Small ones go to the tiles as they are. Large ones are blocked: a panel of b (k block x tile width) is copied to lie in
-// the first cache, strips of a (tile height x k block) are copied to be read in a row, and each tile goes on from what c holds, so the
-// order of sums stays that of k. Threads take rows or columns of c.
+// Matrix products. Small ones go to the tiles as they are. Large ones are blocked over k: a block of b is copied into panels as wide as a
+// tile, one of which stays in the first cache while a block of a's rows, copied to lie together, comes by from the second; each tile goes
+// on from what c holds, so the order of sums stays that of k. Threads take rows or columns of c.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -8,16 +8,21 @@
 
 #include "kernels/cpu/dense.h"
 #include "kernels/section/table.h"
+#include "runtime/core/error.h"
 #include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kInner = 256;            // of k in a block
-constexpr int64_t kHigh = 6;               // rows of a strip
-constexpr int64_t kRowsPerBlock = 96;      // of a, packed: 96 KB, in the second cache
-constexpr int64_t kSmall = 64 * 64 * 96;   // multiplications up to which copying costs more than it saves
+constexpr int64_t kHigh = 6;              // rows of a tile
+constexpr int64_t kRowBytes = 216 * 1024;  // of a's block, copied: in the second cache
+constexpr int64_t kFewBytes = 256 * 1024, kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
+constexpr int64_t kSmall = 64 * 64 * 96;  // multiplications up to which copying costs more than it saves
+constexpr int64_t kFewRows = 24;           // up to which a's rows are read where they are
 constexpr double kFlopsPerThread = 1e6;
+
+// Of k in a block: a panel fills three quarters of a first cache of 32 KB, of 64 KB where vectors are wide.
+constexpr int64_t inner_of(int64_t width, int64_t bytes) { return width * bytes > 64 ? 192 : 384; }
 
 template <class T>
 struct Operands {
@@ -46,39 +51,60 @@ void pack_panel(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inn
   }
 }
 
-// Strips of kHigh rows, each [inner][kHigh]; the last may be less high.
-template <class T>
-void pack_rows(const Tiles& tiles, const Operands<T>& o, int64_t i, int64_t rows, int64_t p, int64_t inner, T* to) {
-  for (int64_t r = 0; r < rows; r += kHigh, to += kHigh * inner) {
-    const int64_t high = std::min(kHigh, rows - r);
-    if (o.transpose_a) {
-      for (int64_t q = 0; q < inner; ++q) std::memcpy(to + q * kHigh, o.a + (p + q) * o.lda + i + r, size_t(high) * sizeof(T));
-    } else {
-      tiles.transpose(o.a + (i + r) * o.lda + p, o.lda, high, inner, to, kHigh);
+// Columns begin to end of b's rows p to p + inner, panel after panel. Rows are read in one go, the next ones are already asked for.
+template <class T, int64_t width>
+void pack_block(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inner, int64_t begin, int64_t end, T* to) {
+  if (o.transpose_b) {
+    for (int64_t j = begin; j < end; j += width, to += width * inner) pack_panel(tiles, o, p, inner, j, std::min(width, end - j), to, width);
+    return;
+  }
+  for (int64_t q = 0; q < inner; ++q) {
+    const T* from = o.b + (p + q) * o.ldb;
+    T* panel = to + q * width;
+    int64_t j = begin;
+    const T* later = q + 4 < inner ? from + 4 * o.ldb : from;
+    for (; j + width <= end; j += width, panel += width * inner) {
+      for (int64_t line = 0; line < width; line += 64 / int64_t(sizeof(T))) __builtin_prefetch(later + j + line);
+      std::memcpy(panel, from + j, size_t(width) * sizeof(T));
     }
+    if (j < end) std::memcpy(panel, from + j, size_t(end - j) * sizeof(T));
   }
 }
 
+// to[rows][inner]
 template <class T>
+void pack_rows(const Tiles& tiles, const Operands<T>& o, int64_t i, int64_t rows, int64_t p, int64_t inner, T* to) {
+  if (o.transpose_a) return tiles.transpose(o.a + p * o.lda + i, o.lda, inner, rows, to, inner);
+  for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * inner, o.a + (i + r) * o.lda + p, size_t(inner) * sizeof(T));
+}
+
+template <class T, int64_t width>
 void blocked(const Tiles& tiles, const Operands<T>& o) {
-  const int64_t width = tiles.template panel<T>();
-  T* panel = scratch<T>(Scratch::panel, width * kInner);
-  T* strips = scratch<T>(Scratch::block, (kRowsPerBlock + kHigh) * kInner);
-  for (int64_t p = 0; p == 0 || p < o.k; p += kInner) {
-    const int64_t inner = std::min(kInner, o.k - p);
-    for (int64_t i = 0; i < o.m; i += kRowsPerBlock) {
-      const int64_t rows = std::min(kRowsPerBlock, o.m - i);
-      pack_rows(tiles, o, i, rows, p, inner, strips);
-      for (int64_t j = 0; j < o.n; j += width) {
-        const int64_t columns = std::min(width, o.n - j);
-        pack_panel(tiles, o, p, inner, j, columns, panel, width);
-        for (int64_t r = 0; r < rows; r += kHigh) {
-          Product<T> q;
-          q.m = std::min(kHigh, rows - r), q.n = columns, q.k = inner;
-          q.a = strips + r * inner, q.lda = kHigh, q.transpose_a = true;
-          q.b = panel, q.ldb = width;
-          q.c = o.c + (i + r) * o.ldc + j, q.ldc = o.ldc;
-          q.accumulate = p > 0;
+  constexpr int64_t inner_most = inner_of(width, sizeof(T));
+  const int64_t most_rows = kRowBytes / int64_t(sizeof(T)) / inner_most / kHigh * kHigh;
+  const int64_t blocks = (o.m + most_rows - 1) / most_rows, rows_each = (o.m + blocks * kHigh - 1) / (blocks * kHigh) * kHigh;
+  const int64_t most_columns = std::max(width, (blocks > 1 ? kManyBytes : kFewBytes) / int64_t(sizeof(T)) / inner_most / width * width);
+  const bool copies_rows = o.transpose_a || o.m > kFewRows;
+  T* panels = scratch<T>(Scratch::panel, std::min(most_columns, (o.n + width - 1) / width * width) * std::min(inner_most, o.k));
+  T* block = scratch<T>(Scratch::block, copies_rows ? std::min(rows_each, o.m) * std::min(inner_most, o.k) : 0);
+  for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {
+    const int64_t inner = std::min(inner_most, o.k - p);
+    for (int64_t begin = 0; begin < o.n; begin += most_columns) {
+      const int64_t end = std::min(o.n, begin + most_columns);
+      pack_block<T, width>(tiles, o, p, inner, begin, end, panels);
+      for (int64_t i = 0; i < o.m; i += rows_each) {
+        Product<T> q;
+        q.m = std::min(rows_each, o.m - i), q.k = inner;
+        q.a = o.a + i * o.lda + p, q.lda = o.lda;
+        if (copies_rows) {
+          if (blocks > 1 || begin == 0) pack_rows(tiles, o, i, q.m, p, inner, block);
+          q.a = block, q.lda = inner;
+        }
+        q.ldb = width, q.ldc = o.ldc, q.accumulate = p > 0;
+        const T* panel = panels;
+        for (int64_t j = begin; j < end; j += width, panel += width * inner) {
+          q.n = std::min(width, end - j), q.b = panel, q.c = o.c + i * o.ldc + j;
+          q.ahead = panel + width * inner, q.ld_ahead = width;
           tiles.multiply(q);
         }
       }
@@ -97,11 +123,12 @@ void direct(const Tiles& tiles, const Operands<T>& o) {
     return tiles.multiply(q);
   }
   const int64_t width = std::max<int64_t>(tiles.template panel<T>(), o.m == 1 ? 64 : 0);
-  T* panel = scratch<T>(Scratch::panel, width * std::min(kInner, o.k));
+  const int64_t inner_most = inner_of(tiles.template panel<T>(), sizeof(T));
+  T* panel = scratch<T>(Scratch::panel, width * std::min(inner_most, o.k));
   for (int64_t j = 0; j < o.n; j += width) {
     q.n = std::min(width, o.n - j), q.b = panel, q.ldb = width, q.c = o.c + j;
-    for (int64_t p = 0; p == 0 || p < o.k; p += kInner) {
-      q.k = std::min(kInner, o.k - p);
+    for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {
+      q.k = std::min(inner_most, o.k - p);
       q.a = o.transpose_a ? o.a + p * o.lda : o.a + p;
       q.accumulate = p > 0;
       pack_panel(tiles, o, p, q.k, j, q.n, panel, width);
@@ -113,8 +140,15 @@ void direct(const Tiles& tiles, const Operands<T>& o) {
 template <class T>
 void product(const Tiles& tiles, const Operands<T>& o) {
   if (o.m <= 0 || o.n <= 0) return;
-  if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 2 * kInner)) direct(tiles, o);
-  else blocked(tiles, o);
+  if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 512)) return direct(tiles, o);
+  switch (tiles.template panel<T>()) {  // constants, so that copying a row of a panel takes a few moves
+    case 64: return blocked<T, 64>(tiles, o);
+    case 32: return blocked<T, 32>(tiles, o);
+    case 16: return blocked<T, 16>(tiles, o);
+    case 8: return blocked<T, 8>(tiles, o);
+    case 4: return blocked<T, 4>(tiles, o);
+    default: internal_error(cat("no matrix product with panels of ", tiles.template panel<T>(), " columns"));
+  }
 }
 
 template <class T>

@@ -111,7 +111,7 @@ class Section {
     switch (s.kind) {
       case StepKind::dense:
         dense(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_bias ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
-              by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation);
+              by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation, next_weights(s));
         break;
       case StepKind::dense_grad_input:
         dense_grad_input(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_mask ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
@@ -140,6 +140,12 @@ class Section {
       case StepKind::print:
       case StepKind::check: internal_error(cat("a section step of the kind ", section::name(s.kind), " was run"));
     }
+  }
+
+  // Of the dense step after this one, if they are as wide: they come from far while this one computes.
+  const float* next_weights(const Step& s) const {
+    const Step* next = &s + 1;
+    return next != table_.steps.data() + table_.steps.size() && next->kind == StepKind::dense && next->n == s.n && next->k >= s.k ? in<const float>(*next, 1) : nullptr;
   }
 
   void run_update(const Step& s, int thread, int threads) {

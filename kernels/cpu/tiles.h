@@ -34,11 +34,17 @@ struct Product {
   const T* bias = nullptr;   // [n]
   const T* other = nullptr;  // mask: y; descent: w. Strides as c
   T rate = 0;
+  // What the caller reads next, laid out as [k,n]: brought into the cache while the first rows are computed. May be null.
+  const T* ahead = nullptr;
+  int64_t ld_ahead = 0;
 };
 
 struct Tiles {
   void (*multiply_f32)(const Product<float>&);
   void (*multiply_f64)(const Product<double>&);
+  // The first columns of a product of one row, m = 1, with b stored as [n,k]: nothing is transposed in memory. Returns how many columns it
+  // has computed, 0 when the shape does not suit it.
+  int64_t (*multiply_row_f32)(const Product<float>&);
   // to[j * ld_to + i] = from[i * ld_from + j] for i < rows, j < columns
   void (*transpose_f32)(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to);
   void (*transpose_f64)(const double* from, int64_t ld_from, int64_t rows, int64_t columns, double* to, int64_t ld_to);

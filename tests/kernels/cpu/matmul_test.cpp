@@ -32,7 +32,7 @@ std::vector<T> numbers(int64_t count, uint32_t seed) {
 struct Sizes {
   int64_t m, n, k;
 };
-constexpr Sizes kSizes[] = {{1, 1, 1}, {1, 64, 64}, {20, 10, 64}, {7, 5, 3}, {64, 64, 64}, {100, 37, 53}, {130, 129, 300}, {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0}};
+constexpr Sizes kSizes[] = {{1, 1, 1}, {1, 64, 64}, {20, 10, 64}, {7, 5, 3}, {64, 64, 64}, {100, 37, 53}, {130, 129, 300}, {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0}, {150, 1100, 20}};
 
 template <class T>
 void check(const Sizes& s, bool ta, bool tb, double epsilon) {
