@@ -21,6 +21,11 @@ from ._core import (
     mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, pow, random, range, relu, reshape, rsqrt, sigmoid, sign, silu, sin, softmax,
     softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8, where, zeros, zeros_like,
 )
+from ._core import (
+    acos, acosh, all, any, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, cbrt, ceil, cosh, count_nonzero, cumsum,
+    elu, erf, erfc, exp2, expm1, floor, fmod, hard_sigmoid, isfinite, isinf, isnan, leaky_relu, log10, log1p, log2, logaddexp, logical_xor, logsumexp,
+    norm, prod, reciprocal, remainder, round, selu, shift_left, shift_right, sinh, std, tan, trunc, var,
+)
 from .errors import RetraceWarning
 
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
@@ -65,4 +70,8 @@ __all__ = [
     "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
     "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
     "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
+    "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cbrt", "ceil",
+    "cosh", "count_nonzero", "cumsum", "elu", "erf", "erfc", "exp2", "expm1", "floor", "fmod", "hard_sigmoid", "isfinite", "isinf", "isnan", "leaky_relu",
+    "log10", "log1p", "log2", "logaddexp", "logical_xor", "logsumexp", "norm", "prod", "reciprocal", "remainder", "round", "selu", "shift_left",
+    "shift_right", "sinh", "std", "tan", "trunc", "var",
 ]

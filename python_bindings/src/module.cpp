@@ -12,6 +12,7 @@ NB_MODULE(_core, m) {
   bind_tensor(m);
   bind_variable(m);
   bind_ops(m);
+  bind_math(m);
   bind_inspect(m);
   bind_function(m);
   bind_tape(m);
