@@ -1,6 +1,6 @@
 // Reductions. The order of sums depends on the shape and the axes alone: not on strides, threads or the instruction set.
 //   The last axis is reduced: the sequence of an output's elements is cut into runs of 1024; in a run, 32 lanes take every 32nd
-//   element and are added as a balanced tree; the runs are added pairwise.
+//   element and are added as a balanced tree; the runs are added pairwise. (For max, min and prod, read that as combined.)
 //   It is kept: every column adds blocks of 32 rows in order, and the blocks pairwise.
 // Either way the error grows with the logarithm of the length. Axes of length 1 play no part.
 #pragma once
@@ -13,8 +13,8 @@
 namespace lamina::kernels::cpu {
 
 // out = the reduction of x over the axes whose bit is set in `axes`. out is contiguous and holds the kept axes in order (axes of 1 may
-// stand for reduced ones). f16 and bf16 accumulate in float and round once; integers wrap; bool sums to i64, otherwise dtypes are equal.
-// NaN wins in max and min. An empty sum is 0, an empty mean NaN; max and min of nothing are refused by the shape rule, with dtypes for
+// stand for reduced ones). f16 and bf16 accumulate in float and round once; integers wrap; bool sums and multiplies to i64, otherwise dtypes are equal.
+// NaN wins in max and min. An empty sum is 0, an empty product 1, an empty mean NaN; max and min of nothing are refused by the shape rule, with dtypes for
 // which there is no mean.
 LAMINA_API void reduce(Stream&, const View& x, const View& out, section::Reduction op, uint32_t axes);
 

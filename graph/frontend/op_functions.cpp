@@ -44,8 +44,6 @@ Tensor astype(const Operand& x, DType dtype) {
   return unary(def::astype, x, ir::make_attrs(ops::DTypeAttrs{dtype}));
 }
 
-Tensor clip(const Operand& x, const Operand& low, const Operand& high) { return Operand(minimum(maximum(x, low), high), x.at()).tensor(); }
-
 Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpose_b) {
   static const ir::AttrsRef attrs[] = {ir::make_attrs(ops::MatmulAttrs{false, false}), ir::make_attrs(ops::MatmulAttrs{false, true}),
                                        ir::make_attrs(ops::MatmulAttrs{true, false}), ir::make_attrs(ops::MatmulAttrs{true, true})};
@@ -67,6 +65,7 @@ Tensor sum(const Operand& x, const Axes& axes, bool keepdims) { return reduce(de
 Tensor mean(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::mean, x, axes, keepdims); }
 Tensor max(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::max, x, axes, keepdims); }
 Tensor min(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::min, x, axes, keepdims); }
+Tensor prod(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::prod, x, axes, keepdims); }
 Tensor argmax(const Operand& x, int axis, bool keepdims) { return unary(def::argmax, x, ir::make_attrs(ops::ArgmaxAttrs{axis, keepdims})); }
 
 Tensor argmin(const Operand& x, int axis, bool keepdims) {

@@ -11,10 +11,14 @@ namespace lamina {
 
 // --- elementwise ---
 #define LAMINA_FOR_UNARY(OP) \
-  OP(abs) OP(cos) OP(exp) OP(log) OP(logical_not) OP(neg) OP(relu) OP(rsqrt) OP(sigmoid) OP(sign) OP(sin) OP(sqrt) OP(square) OP(tanh)
-#define LAMINA_FOR_BINARY(OP)                                                                                                              \
-  OP(add) OP(div) OP(equal) OP(floor_divide) OP(greater) OP(greater_equal) OP(less) OP(less_equal) OP(logical_and) OP(logical_or) OP(maximum) \
-  OP(minimum) OP(mod) OP(mul) OP(not_equal) OP(pow) OP(sub)
+  OP(abs) OP(acos) OP(acosh) OP(asin) OP(asinh) OP(atan) OP(atanh) OP(cbrt) OP(ceil) OP(cos) OP(cosh) OP(erf) OP(erfc) OP(exp) OP(exp2) \
+  OP(expm1) OP(floor) OP(isfinite) OP(isinf) OP(isnan) OP(log) OP(log10) OP(log1p) OP(log2) OP(logical_not) OP(neg) OP(reciprocal) \
+  OP(relu) OP(round) OP(rsqrt) OP(sigmoid) OP(sign) OP(silu) OP(sin) OP(sinh) OP(softplus) OP(sqrt) OP(square) OP(tan) OP(tanh) \
+  OP(trunc)
+#define LAMINA_FOR_BINARY(OP) \
+  OP(add) OP(atan2) OP(bitwise_and) OP(bitwise_or) OP(bitwise_xor) OP(div) OP(equal) OP(floor_divide) OP(fmod) OP(greater) \
+  OP(greater_equal) OP(less) OP(less_equal) OP(logaddexp) OP(logical_and) OP(logical_or) OP(logical_xor) OP(maximum) OP(minimum) \
+  OP(mod) OP(mul) OP(not_equal) OP(pow) OP(shift_left) OP(shift_right) OP(sub)
 #define LAMINA_UNARY(name) LAMINA_API Tensor name(const Operand& x);
 #define LAMINA_BINARY(name) LAMINA_API Tensor name(const Operand& a, const Operand& b);
 LAMINA_FOR_UNARY(LAMINA_UNARY)
@@ -24,7 +28,23 @@ LAMINA_FOR_BINARY(LAMINA_BINARY)
 // a where the condition (bool) holds, else b.
 LAMINA_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
 LAMINA_API Tensor astype(const Operand& x, DType dtype);
+// x, but at least low and at most high (low > high gives high); x gets the gradient at the bounds too.
 LAMINA_API Tensor clip(const Operand& x, const Operand& low, const Operand& high);
+// The bits that x has not, of integers; the other of true and false, of bools.
+LAMINA_API Tensor bitwise_not(const Operand& x);
+inline Tensor remainder(const Operand& a, const Operand& b) { return mod(a, b); }
+
+// --- activations beside relu, sigmoid, silu, softplus and tanh; softmax is below ---
+// x times the share of the normal distribution that is below x; approximate: in the form with tanh, within 5e-4 of it.
+LAMINA_API Tensor gelu(const Operand& x, bool approximate = false);
+// x where it is positive, else alpha (exp(x) - 1). Clevert, Unterthiner and Hochreiter 2015.
+LAMINA_API Tensor elu(const Operand& x, const Operand& alpha = 1);
+// x where it is positive, else slope x.
+LAMINA_API Tensor leaky_relu(const Operand& x, const Operand& slope = 0.01);
+// 1.0507 elu(x, 1.6733): keeps mean 0 and variance 1. Klambauer, Unterthiner, Mayr and Hochreiter 2017.
+LAMINA_API Tensor selu(const Operand& x);
+// clip(x / 6 + 1/2, 0, 1).
+LAMINA_API Tensor hard_sigmoid(const Operand& x);
 
 // --- products ---
 // Matrix product of the last two axes, the others broadcast. A vector on the left is a row, on the right a column, and its axis vanishes from
@@ -37,6 +57,20 @@ LAMINA_API Tensor sum(const Operand& x, const Axes& axes = {}, bool keepdims = f
 LAMINA_API Tensor mean(const Operand& x, const Axes& axes = {}, bool keepdims = false);
 LAMINA_API Tensor max(const Operand& x, const Axes& axes = {}, bool keepdims = false);
 LAMINA_API Tensor min(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+LAMINA_API Tensor prod(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+// Whether all are (one is) true, or not 0. Of nothing: true, false.
+LAMINA_API Tensor all(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+LAMINA_API Tensor any(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+LAMINA_API Tensor count_nonzero(const Operand& x, const Axes& axes = {}, bool keepdims = false);  // i64
+// log(sum(exp(x))), which does not overflow; -inf of nothing.
+LAMINA_API Tensor logsumexp(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+// The mean square distance from the mean, and its root: sums are divided by the number of elements less ddof.
+LAMINA_API Tensor var(const Operand& x, const Axes& axes = {}, bool keepdims = false, double ddof = 0);
+LAMINA_API Tensor std(const Operand& x, const Axes& axes = {}, bool keepdims = false, double ddof = 0);
+// The norm of the axes as one vector: (sum |x|^ord)^(1/ord). Infinity: the largest |x|, -infinity: the smallest, 0: how many are not 0.
+LAMINA_API Tensor norm(const Operand& x, double ord = 2, const Axes& axes = {}, bool keepdims = false);
+// Running sums along one axis: from its end when reverse, each without its own element when exclusive.
+LAMINA_API Tensor cumsum(const Operand& x, int axis = -1, bool reverse = false, bool exclusive = false);
 // i64 index of the first largest (smallest) element along one axis.
 LAMINA_API Tensor argmax(const Operand& x, int axis = -1, bool keepdims = false);
 LAMINA_API Tensor argmin(const Operand& x, int axis = -1, bool keepdims = false);
@@ -92,6 +126,12 @@ inline Tensor operator-(const Operand& a, const Operand& b) { return sub(a, b); 
 inline Tensor operator*(const Operand& a, const Operand& b) { return mul(a, b); }
 inline Tensor operator/(const Operand& a, const Operand& b) { return div(a, b); }
 inline Tensor operator%(const Operand& a, const Operand& b) { return mod(a, b); }
+inline Tensor operator&(const Operand& a, const Operand& b) { return bitwise_and(a, b); }
+inline Tensor operator|(const Operand& a, const Operand& b) { return bitwise_or(a, b); }
+inline Tensor operator^(const Operand& a, const Operand& b) { return bitwise_xor(a, b); }
+inline Tensor operator<<(const Operand& a, const Operand& b) { return shift_left(a, b); }
+inline Tensor operator>>(const Operand& a, const Operand& b) { return shift_right(a, b); }
+inline Tensor operator~(const Operand& a) { return bitwise_not(a); }
 inline Tensor operator-(const Operand& a) { return neg(a); }
 inline Tensor operator==(const Operand& a, const Operand& b) { return equal(a, b); }
 inline Tensor operator!=(const Operand& a, const Operand& b) { return not_equal(a, b); }

@@ -145,6 +145,8 @@ void Variable::assign(const Operand& value) const {
 }
 void Variable::assign_add(const Operand& value) const { update("assign_add", *this, value, ops::def::add); }
 void Variable::assign_sub(const Operand& value) const { update("assign_sub", *this, value, ops::def::sub); }
+const Variable& Variable::operator*=(const Operand& x) const { return update("*=", *this, x, ops::def::mul), *this; }
+const Variable& Variable::operator/=(const Operand& x) const { return update("/=", *this, x, ops::def::div), *this; }
 
 std::string Variable::str() const {
   std::string values = "(no value)";

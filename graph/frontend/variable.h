@@ -45,6 +45,11 @@ class LAMINA_API Variable {
   void assign(const Operand& value) const;
   void assign_add(const Operand& value) const;  // the value may broadcast to the Variable's shape
   void assign_sub(const Operand& value) const;
+  // v = v op x.
+  const Variable& operator+=(const Operand& x) const { return assign_add(x), *this; }
+  const Variable& operator-=(const Operand& x) const { return assign_sub(x), *this; }
+  const Variable& operator*=(const Operand& x) const;
+  const Variable& operator/=(const Operand& x) const;
   std::string str() const;  // lm.Variable([1. 2.], shape=(2,), dtype=float32, name="w")
 
   // Makes the first axis the model axis, before anything uses the Variable; see vmap. Throws invalid_argument when it has no axes.

@@ -12,7 +12,8 @@ class LAMINA_API Activation {
   using Function = std::function<Tensor(const Operand&)>;
 
   Activation();  // linear: x itself
-  // "linear", "relu", "tanh", "sigmoid", "softmax" (over the last axis), "log_softmax", "softplus", "gelu", "silu".
+  // "linear", "relu", "tanh", "sigmoid", "softmax" (over the last axis), "log_softmax", "softplus", "gelu" (with erf), "gelu_tanh", "silu",
+  // "elu", "selu", "leaky_relu" (slope 0.01), "hard_sigmoid", "exponential".
   // Throws not_found with the nearest names.
   Activation(const char* name);
   Activation(const std::string& name);
@@ -25,12 +26,5 @@ class LAMINA_API Activation {
   std::string name_;
   Function function_;
 };
-
-// log(1 + exp(x)), to the dtype's precision for every x.
-LAMINA_API Tensor softplus(const Operand& x);
-// x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: the tanh form of Hendrycks and Gimpel 2016, within 5e-4 of the one with erf.
-LAMINA_API Tensor gelu(const Operand& x);
-// x sigmoid(x).
-LAMINA_API Tensor silu(const Operand& x);
 
 }  // namespace lamina::nn

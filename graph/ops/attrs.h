@@ -14,7 +14,8 @@ using ir::field;
 
 struct ActivationAttrs {
   section::Activation activation = section::Activation::none;
-  static constexpr auto fields = std::tuple{field("activation", &ActivationAttrs::activation)};
+  float alpha = 0;  // of elu; leaky_relu's slope
+  static constexpr auto fields = std::tuple{field("activation", &ActivationAttrs::activation), field("alpha", &ActivationAttrs::alpha)};
 };
 struct ArgmaxAttrs {
   int axis = -1;
@@ -24,6 +25,12 @@ struct ArgmaxAttrs {
 struct AxisAttrs {
   int axis = -1;
   static constexpr auto fields = std::tuple{field("axis", &AxisAttrs::axis)};
+};
+struct CumsumAttrs {
+  int axis = -1;
+  bool reverse = false, exclusive = false;
+  static constexpr auto fields =
+      std::tuple{field("axis", &CumsumAttrs::axis), field("reverse", &CumsumAttrs::reverse), field("exclusive", &CumsumAttrs::exclusive)};
 };
 struct DenseUpdateAttrs {
   int64_t weight_extras = 0;

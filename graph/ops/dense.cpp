@@ -1,4 +1,4 @@
-// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y). dense_update(x, dz, extras...): the weights' and the bias's
+// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y), where y is what act gave, or was given. dense_update(x, dz, extras...): the weights' and the bias's
 // gradients, given to two regions without being written to memory. Passes make them after differentiation; in sections each is one step.
 #include <algorithm>
 
@@ -11,7 +11,8 @@
 
 namespace lamina::section {
 namespace {
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::elu, Activation::gelu,
+                                       Activation::gelu_tanh, Activation::leaky_relu, Activation::silu, Activation::softplus};
 }
 
 std::string attr_text(Activation v) { return name(v); }
@@ -32,7 +33,7 @@ namespace {
 using section::Activation;
 using section::Broadcast;
 
-Activation activation_of(const ir::AttrsBase& attrs) { return ir::attrs_of<ActivationAttrs>(attrs).activation; }
+const ActivationAttrs& activation_of(const ir::AttrsBase& attrs) { return ir::attrs_of<ActivationAttrs>(attrs); }
 
 void require_count(const char* op, size_t given, size_t least, size_t most) {
   if (given < least || given > most)
@@ -77,11 +78,11 @@ std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
   require_same_dtype(op, dz, w);
   if (dz.shape[1] != w.shape[1]) throw does_not_fit(op, dz, w, cat("dz has ", dz.shape[1], " columns and w ", w.shape[1]), "");
   TensorType out{dz.dtype, {dz.shape[0], w.shape[0]}};
-  if ((call.in.size() == 3) != (activation_of(call.attrs) != Activation::none))
+  if ((call.in.size() == 3) != (activation_of(call.attrs).activation != Activation::none))
     throw Error(ErrorKind::invalid_argument,
-                {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs)), " with ", call.in.size(), " inputs"),
+                {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs).activation), " with ", call.in.size(), " inputs"),
                  .where = "",
-                 .why = "an activation needs what it gave, y, and nothing else does",
+                 .why = "an activation needs y, what it gave or was given, and nothing else does",
                  .fix = ""});
   if (call.in.size() == 3 && !(call.in[2] == out)) throw does_not_fit(op, out, call.in[2], "y has the type of the result", "");
   return {out};
@@ -149,32 +150,46 @@ std::vector<Value> inline_region(Graph& g, const ir::Graph& region, std::span<co
   return out;
 }
 
-Value activate(Graph& g, Value z, Activation activation) {
-  switch (activation) {
+Value activate(Graph& g, Value z, const ActivationAttrs& a) {
+  auto alpha = [&] { return scalar(g, g.type(z).dtype, a.alpha); };
+  switch (a.activation) {
     case Activation::none: break;
     case Activation::relu: return relu(g, z);
     case Activation::tanh: return tanh(g, z);
     case Activation::sigmoid: return sigmoid(g, z);
+    case Activation::elu: return elu(g, z, alpha());
+    case Activation::gelu: return gelu(g, z);
+    case Activation::gelu_tanh: return gelu_tanh(g, z);
+    case Activation::leaky_relu: return leaky_relu(g, z, alpha());
+    case Activation::silu: return silu(g, z);
+    case Activation::softplus: return softplus(g, z);
   }
   return z;
 }
 
-Value through_activation(Graph& g, Value dy, Value y, Activation activation) {
-  switch (activation) {
+Value through_activation(Graph& g, Value dy, Value y, const ActivationAttrs& a) {
+  auto alpha = [&] { return scalar(g, g.type(dy).dtype, a.alpha); };
+  switch (a.activation) {
     case Activation::none: break;
     case Activation::relu: return relu_grad(g, dy, y);
     case Activation::tanh: return tanh_grad(g, dy, y);
     case Activation::sigmoid: return sigmoid_grad(g, dy, y);
+    case Activation::elu: return elu_grad(g, dy, y, alpha());
+    case Activation::gelu: return gelu_grad(g, dy, y);
+    case Activation::gelu_tanh: return gelu_tanh_grad(g, dy, y);
+    case Activation::leaky_relu: return leaky_relu_grad(g, dy, y, alpha());
+    case Activation::silu: return silu_grad(g, dy, y);
+    case Activation::softplus: return softplus_grad(g, dy, y);
   }
   return dy;
 }
 
 // The three in plain ops. They take a leading model axis on any input as well, since what they are made of does.
-Value plain_dense(Graph& g, std::span<const Value> in, Activation activation) {
+Value plain_dense(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value z = matmul(g, in[0], in[1]);
   return activate(g, in.size() == 3 ? add(g, z, in[2]) : z, activation);
 }
-Value plain_grad_input(Graph& g, std::span<const Value> in, Activation activation) {
+Value plain_grad_input(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value dx = matmul(g, in[0], in[1], false, true);
   return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
 }
@@ -209,13 +224,13 @@ std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::s
 // One weight for all models: their rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
 std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  const Activation activation = activation_of(call.attrs);
+  const ActivationAttrs& activation = activation_of(call.attrs);
   bool shared = call.inputs[0].batched;
   for (const ir::Batched& in : call.inputs.subspan(1)) shared = shared && !in.batched;
   if (shared) {
     const Shape x = g.type(call.inputs[0].value).shape;
     Value y = dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value,
-                    call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation);
+                    call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation.activation, activation.alpha);
     return {{reshape(g, y, {x[0], x[1], g.type(y).shape[1]}), true}};
   }
   std::vector<Value> in;
@@ -256,7 +271,8 @@ bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
   else
     set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full},
              {Broadcast::full});
-  out.step.activation = activation_of(request.attrs);
+  out.step.activation = activation_of(request.attrs).activation;
+  out.step.scalar = activation_of(request.attrs).alpha;
   out.step.has_bias = bias;
   out.step.k = int32_t(x.shape[1].number());
   out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
@@ -272,7 +288,8 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
              {Broadcast::full});
   else
     set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full}, {Broadcast::full});
-  out.step.activation = activation_of(request.attrs);
+  out.step.activation = activation_of(request.attrs).activation;
+  out.step.scalar = activation_of(request.attrs).alpha;
   out.step.has_mask = mask;
   out.step.k = int32_t(request.out[0].shape[1].number());
   out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;

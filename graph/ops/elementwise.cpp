@@ -26,6 +26,13 @@ void require_domain(ScalarOp op, const TensorType& in) {
                                       .why = cat(op_name, " is defined for bool"),
                                       .fix = "compare it first (x != 0), or convert it: x.astype('bool')"});
       return;
+    case Domain::integer:
+    case Domain::bits:
+      if (is_integer(in.dtype) || (in.dtype == DType::boolean && domain(op) == Domain::bits)) return;
+      throw Error(ErrorKind::type, {.what = cat(op_name, ": ", in, " is not an integer tensor"),
+                                    .where = "",
+                                    .why = cat(op_name, " is defined for integers", domain(op) == Domain::bits ? " and bool" : ""),
+                                    .fix = "convert it first: x.astype('int32')"});
     case Domain::any: return;
   }
 }
@@ -68,6 +75,14 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
     shape = broadcast_types(op_name, {in[1].dtype, shape}, in[2], shape);
     require_rank(op_name, shape);
     return {{in[1].dtype, shape}};
+  } else if constexpr (operands(op) == 3) {
+    require_one_dtype(op_name, "first operand", in[0], "second operand", in[1]);
+    require_one_dtype(op_name, "first operand", in[0], "third operand", in[2]);
+    require_domain(op, in[0]);
+    Shape shape = broadcast_types(op_name, in[0], in[1], in[0].shape);
+    shape = broadcast_types(op_name, {in[0].dtype, shape}, in[2], shape);
+    require_rank(op_name, shape);
+    return {{in[0].dtype, shape}};
   } else {
     if (in.size() == 2) require_one_dtype(op_name, "first operand", in[0], "second operand", in[1]);
     require_domain(op, in[0]);
@@ -109,6 +124,10 @@ struct Grad {
   const VjpCall& call;
 
   Value number(double c) const { return scalar(g, g.type(y).dtype, c); }
+  // 1 / sqrt((1 + x) (a x + b)), in factors that keep their digits near 1 and -1.
+  Value one_over_root(double a, double b) const {
+    return rsqrt(g, mul(g, add(g, x, number(1)), add(g, mul(g, x, number(a)), number(b))));
+  }
   // Gradients of the operands: broadcasting undone.
   std::vector<Value> of(Value dx) const { return {dx.valid() ? sum_to(g, dx, g.type(x).shape) : dx}; }
   std::vector<Value> of(Value dx, Value dz) const {
@@ -125,12 +144,119 @@ std::vector<Value> vjp(const VjpCall& call) {
 
 std::vector<Value> zero(const Grad& c) { return std::vector<Value>(c.call.inputs.size()); }
 std::vector<Value> grad_abs(const Grad& c) { return c.of(mul(c.g, c.dy, sign(c.g, c.x))); }
+std::vector<Value> grad_acos(const Grad& c) { return c.of(neg(c.g, mul(c.g, c.dy, c.one_over_root(-1, 1)))); }
+std::vector<Value> grad_acosh(const Grad& c) { return c.of(mul(c.g, c.dy, c.one_over_root(1, -1))); }
+std::vector<Value> grad_asin(const Grad& c) { return c.of(mul(c.g, c.dy, c.one_over_root(-1, 1))); }
+std::vector<Value> grad_asinh(const Grad& c) { return c.of(mul(c.g, c.dy, rsqrt(c.g, add(c.g, square(c.g, c.x), c.number(1))))); }
+std::vector<Value> grad_atan(const Grad& c) { return c.of(div(c.g, c.dy, add(c.g, square(c.g, c.x), c.number(1)))); }
+// By y = x and x = z: dy z / (x^2 + z^2) and -dy x / (x^2 + z^2).
+std::vector<Value> grad_atan2(const Grad& c) {
+  Value part = div(c.g, c.dy, add(c.g, square(c.g, c.x), square(c.g, c.z)));
+  return c.of(mul(c.g, part, c.z), neg(c.g, mul(c.g, part, c.x)));
+}
+std::vector<Value> grad_atanh(const Grad& c) {
+  return c.of(div(c.g, c.dy, mul(c.g, sub(c.g, c.number(1), c.x), add(c.g, c.number(1), c.x))));
+}
+std::vector<Value> grad_cbrt(const Grad& c) { return c.of(div(c.g, c.dy, mul(c.g, c.number(3), square(c.g, c.y)))); }
+// Both ends count as inside, so that a bound does not stop x from moving back.
+std::vector<Value> grad_clip(const Grad& c) {
+  Value high = c.call.inputs[2], none = c.number(0);
+  Value below = less(c.g, c.x, c.z), above = greater(c.g, maximum(c.g, c.x, c.z), high);
+  Value dlow = where(c.g, above, none, where(c.g, below, c.dy, none)), dhigh = where(c.g, above, c.dy, none);
+  Value dx = where(c.g, logical_or(c.g, below, above), none, c.dy);
+  return {sum_to(c.g, dx, c.g.type(c.x).shape), sum_to(c.g, dlow, c.g.type(c.z).shape), sum_to(c.g, dhigh, c.g.type(high).shape)};
+}
+std::vector<Value> grad_cosh(const Grad& c) { return c.of(mul(c.g, c.dy, sinh(c.g, c.x))); }
 std::vector<Value> grad_add(const Grad& c) { return c.of(c.dy, c.dy); }
 std::vector<Value> grad_cos(const Grad& c) { return c.of(neg(c.g, mul(c.g, c.dy, sin(c.g, c.x)))); }
 std::vector<Value> grad_div(const Grad& c) {
   Value dx = div(c.g, c.dy, c.z);
   return c.of(dx, neg(c.g, mul(c.g, dx, c.y)));
 }
+// Whether a value is a number, not negative: then the sign of an activation's result is that of what it was given.
+bool is_positive_number(const Graph& g, Value v) {
+  const ir::Literal* number = ir::constant_value(g, v);
+  return number && size_of(number->type.shape) == Dim(1) && number->first() >= 0;
+}
+std::vector<Value> grad_elu(const Grad& c) {
+  Value dx;
+  if (is_positive_number(c.g, c.z))
+    dx = elu_grad(c.g, c.dy, c.y, c.z);
+  else
+    dx = where(c.g, greater(c.g, c.x, c.number(0)), c.dy, mul(c.g, c.dy, add(c.g, c.y, c.z)));
+  return c.of(dx, mul(c.g, c.dy, expm1(c.g, minimum(c.g, c.x, c.number(0)))));
+}
+// Of x where z > 0, else x (z + alpha).
+std::vector<Value> grad_elu_grad(const Grad& c) {
+  Value alpha = c.call.inputs[2], slope = where(c.g, greater(c.g, c.z, c.number(0)), c.number(0), mul(c.g, c.dy, c.x));
+  return {sum_to(c.g, elu_grad(c.g, c.dy, c.z, alpha), c.g.type(c.x).shape), sum_to(c.g, slope, c.g.type(c.z).shape),
+          sum_to(c.g, slope, c.g.type(alpha).shape)};
+}
+std::vector<Value> grad_leaky_relu(const Grad& c) {
+  Value none = c.number(0), dx;
+  if (is_positive_number(c.g, c.z))
+    dx = leaky_relu_grad(c.g, c.dy, c.y, c.z);
+  else
+    dx = where(c.g, greater(c.g, c.x, none), c.dy, mul(c.g, c.dy, c.z));
+  return c.of(dx, where(c.g, greater(c.g, c.x, none), none, mul(c.g, c.dy, c.x)));
+}
+std::vector<Value> grad_leaky_relu_grad(const Grad& c) {
+  Value slope = c.call.inputs[2], d = where(c.g, greater(c.g, c.z, c.number(0)), c.number(0), mul(c.g, c.dy, c.x));
+  return {sum_to(c.g, leaky_relu_grad(c.g, c.dy, c.z, slope), c.g.type(c.x).shape), Value{}, sum_to(c.g, d, c.g.type(slope).shape)};
+}
+// (2 / sqrt(pi)) e^(-x^2)
+std::vector<Value> grad_erf(const Grad& c) {
+  return c.of(mul(c.g, mul(c.g, c.dy, c.number(1.1283791670955126)), exp(c.g, neg(c.g, square(c.g, c.x)))));
+}
+std::vector<Value> grad_erfc(const Grad& c) {
+  return c.of(mul(c.g, mul(c.g, c.dy, c.number(-1.1283791670955126)), exp(c.g, neg(c.g, square(c.g, c.x)))));
+}
+std::vector<Value> grad_exp2(const Grad& c) { return c.of(mul(c.g, c.dy, mul(c.g, c.y, c.number(0.6931471805599453)))); }
+std::vector<Value> grad_expm1(const Grad& c) { return c.of(mul(c.g, c.dy, add(c.g, c.y, c.number(1)))); }
+// fmod(x, z) = x - z trunc(x / z)
+std::vector<Value> grad_fmod(const Grad& c) { return c.of(c.dy, neg(c.g, mul(c.g, c.dy, trunc(c.g, div(c.g, c.x, c.z))))); }
+std::vector<Value> grad_gelu(const Grad& c) { return c.of(gelu_grad(c.g, c.dy, c.x)); }
+// gelu'' = (2 - z^2) e^(-z^2/2) / sqrt(2 pi)
+std::vector<Value> grad_gelu_grad(const Grad& c) {
+  Value z2 = square(c.g, c.z), density = mul(c.g, exp(c.g, mul(c.g, z2, c.number(-0.5))), c.number(0.3989422804014327));
+  return c.of(gelu_grad(c.g, c.dy, c.z), mul(c.g, mul(c.g, c.dy, c.x), mul(c.g, sub(c.g, c.number(2), z2), density)));
+}
+std::vector<Value> grad_gelu_tanh(const Grad& c) { return c.of(gelu_tanh_grad(c.g, c.dy, c.x)); }
+// Of z s with s = sigmoid(v), v = k z + b z^3: s + z s(1-s) v', whose slope is s(1-s) (2 v' + z ((1-2s) v'^2 + v'')).
+std::vector<Value> grad_gelu_tanh_grad(const Grad& c) {
+  Graph& g = c.g;
+  constexpr double k = 1.5957691216057308, b = 0.07135481627260025;
+  Value z2 = square(g, c.z), s = sigmoid(g, mul(g, c.z, add(g, mul(g, z2, c.number(b)), c.number(k))));
+  Value rise = sub(g, s, square(g, s)), v1 = add(g, mul(g, z2, c.number(3 * b)), c.number(k)), v2 = mul(g, c.z, c.number(6 * b));
+  Value bend = add(g, mul(g, sub(g, c.number(1), add(g, s, s)), square(g, v1)), v2);
+  Value slope = mul(g, rise, add(g, add(g, v1, v1), mul(g, c.z, bend)));
+  return c.of(gelu_tanh_grad(g, c.dy, c.z), mul(g, mul(g, c.dy, c.x), slope));
+}
+std::vector<Value> grad_log10(const Grad& c) { return c.of(div(c.g, mul(c.g, c.dy, c.number(0.4342944819032518)), c.x)); }
+std::vector<Value> grad_log1p(const Grad& c) { return c.of(div(c.g, c.dy, add(c.g, c.x, c.number(1)))); }
+std::vector<Value> grad_log2(const Grad& c) { return c.of(div(c.g, mul(c.g, c.dy, c.number(1.4426950408889634)), c.x)); }
+// sigmoid(x - z) and sigmoid(z - x); the difference of equal infinities counts as 0.
+std::vector<Value> grad_logaddexp(const Grad& c) {
+  Value same = logical_and(c.g, equal(c.g, c.x, c.z), isinf(c.g, c.x));
+  Value apart = where(c.g, same, c.number(0), sub(c.g, c.x, c.z));
+  return c.of(mul(c.g, c.dy, sigmoid(c.g, apart)), mul(c.g, c.dy, sigmoid(c.g, neg(c.g, apart))));
+}
+std::vector<Value> grad_reciprocal(const Grad& c) { return c.of(neg(c.g, mul(c.g, c.dy, square(c.g, c.y)))); }
+std::vector<Value> grad_silu(const Grad& c) { return c.of(silu_grad(c.g, c.dy, c.x)); }
+// silu'' = s(1-s) (2 + z (1-2s)) with s = sigmoid(z)
+std::vector<Value> grad_silu_grad(const Grad& c) {
+  Graph& g = c.g;
+  Value s = sigmoid(g, c.z), rise = sub(g, s, square(g, s));
+  Value slope = mul(g, rise, add(g, mul(g, c.z, sub(g, c.number(1), add(g, s, s))), c.number(2)));
+  return c.of(silu_grad(g, c.dy, c.z), mul(g, mul(g, c.dy, c.x), slope));
+}
+std::vector<Value> grad_sinh(const Grad& c) { return c.of(mul(c.g, c.dy, cosh(c.g, c.x))); }
+std::vector<Value> grad_softplus(const Grad& c) { return c.of(softplus_grad(c.g, c.dy, c.y)); }
+// Of x (1 - e^-z) by x and by z.
+std::vector<Value> grad_softplus_grad(const Grad& c) {
+  return c.of(softplus_grad(c.g, c.dy, c.z), mul(c.g, mul(c.g, c.dy, c.x), exp(c.g, neg(c.g, c.z))));
+}
+std::vector<Value> grad_tan(const Grad& c) { return c.of(mul(c.g, c.dy, add(c.g, square(c.g, c.y), c.number(1)))); }
 std::vector<Value> grad_exp(const Grad& c) { return c.of(mul(c.g, c.dy, c.y)); }
 std::vector<Value> grad_log(const Grad& c) { return c.of(div(c.g, c.dy, c.x)); }
 // Where both operands are equal, each gets half.
@@ -180,6 +306,7 @@ std::vector<Value> grad_where(const Grad& c) {
 }
 
 constexpr const char* kGivesBool = "its result is bool: it does not change smoothly";
+constexpr const char* kGivesBits = "its operands are whole numbers or bools: they do not change smoothly";
 constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
 
 }  // namespace
@@ -204,22 +331,61 @@ constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
   };
 #define SMOOTH(op, gradient, text) LAMINA_DEF(op, vjp<gradient>, nullptr, text)
 #define TO_BOOL(op, text) LAMINA_DEF(op, nullptr, kGivesBool, text)
+#define BITS(op, text) LAMINA_DEF(op, nullptr, kGivesBits, text)
 
 SMOOTH(abs, grad_abs, "|x|")
+SMOOTH(acos, grad_acos, "the angle in radians, 0 to pi, whose cosine is x")
+SMOOTH(acosh, grad_acosh, "the positive number whose hyperbolic cosine is x")
 SMOOTH(add, grad_add, "a + b")
+SMOOTH(asin, grad_asin, "the angle in radians, -pi/2 to pi/2, whose sine is x")
+SMOOTH(asinh, grad_asinh, "the number whose hyperbolic sine is x")
+SMOOTH(atan, grad_atan, "the angle in radians, -pi/2 to pi/2, whose tangent is x")
+SMOOTH(atan2, grad_atan2, "the angle in radians, -pi to pi, of the point with height a and distance b from the axes")
+SMOOTH(atanh, grad_atanh, "the number whose hyperbolic tangent is x")
+BITS(bitwise_and, "the bits that both have, of integers and bools")
+BITS(bitwise_not, "the bits that x has not, of integers")
+BITS(bitwise_or, "the bits that either has, of integers and bools")
+BITS(bitwise_xor, "the bits that one of both has, of integers and bools")
+SMOOTH(cbrt, grad_cbrt, "the cube root of x")
+SMOOTH(ceil, zero, "the smallest whole number that is not below x. Its gradient is 0")
+SMOOTH(clip, grad_clip, "x, but at least low and at most high; NaN for NaN. x gets the gradient at the bounds too")
 SMOOTH(cos, grad_cos, "the cosine of x in radians")
+SMOOTH(cosh, grad_cosh, "the hyperbolic cosine of x")
 SMOOTH(div, grad_div, "a / b, for floating point; of integers, floor_divide is the quotient")
+SMOOTH(elu, grad_elu, "x where it is positive, else alpha (exp(x) - 1)")
+SMOOTH(elu_grad, grad_elu_grad, "dy where y > 0, else dy (y + alpha): the gradient of elu from its result y, for alpha that is not negative")
 TO_BOOL(equal, "a == b")
+SMOOTH(erf, grad_erf, "the error function of x")
+SMOOTH(erfc, grad_erfc, "1 - erf(x), exact where that is small")
 SMOOTH(exp, grad_exp, "e to the power x")
+SMOOTH(exp2, grad_exp2, "2 to the power x")
+SMOOTH(expm1, grad_expm1, "exp(x) - 1, exact where that is small")
+SMOOTH(floor, zero, "the largest whole number that is not above x. Its gradient is 0")
 SMOOTH(floor_divide, zero, "a / b rounded down to a whole number; 0 for an integer divided by 0. Its gradient is 0")
+SMOOTH(fmod, grad_fmod, "a - b * trunc(a / b): the rest, with the sign of a; 0 for an integer modulo 0")
+SMOOTH(gelu, grad_gelu, "x times the share of the normal distribution that is below x: x (1 + erf(x / sqrt(2))) / 2")
+SMOOTH(gelu_grad, grad_gelu_grad, "dy times the slope of gelu at x")
+SMOOTH(gelu_tanh, grad_gelu_tanh, "gelu's approximation x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2")
+SMOOTH(gelu_tanh_grad, grad_gelu_tanh_grad, "dy times the slope of gelu_tanh at x")
 TO_BOOL(greater, "a > b")
 TO_BOOL(greater_equal, "a >= b")
+TO_BOOL(isfinite, "whether x is neither infinite nor NaN")
+TO_BOOL(isinf, "whether x is infinite")
+TO_BOOL(isnan, "whether x is NaN")
+SMOOTH(leaky_relu, grad_leaky_relu, "x where it is positive, else slope x")
+SMOOTH(leaky_relu_grad, grad_leaky_relu_grad,
+       "dy where y > 0, else slope dy: the gradient of leaky_relu from its result y, for slopes that are not negative")
 TO_BOOL(less, "a < b")
 TO_BOOL(less_equal, "a <= b")
 SMOOTH(log, grad_log, "the natural logarithm of x")
+SMOOTH(log10, grad_log10, "the decimal logarithm of x")
+SMOOTH(log1p, grad_log1p, "log(1 + x), exact where x is small")
+SMOOTH(log2, grad_log2, "the binary logarithm of x")
+SMOOTH(logaddexp, grad_logaddexp, "log(exp(a) + exp(b)), which does not overflow")
 TO_BOOL(logical_and, "both, of bools")
 TO_BOOL(logical_not, "not, of bools")
 TO_BOOL(logical_or, "either, of bools")
+TO_BOOL(logical_xor, "one of both, of bools")
 SMOOTH(maximum, grad_extreme, "the larger of a and b; NaN if either is. Where they are equal, each gets half the gradient")
 SMOOTH(minimum, grad_extreme, "the smaller of a and b; NaN if either is. Where they are equal, each gets half the gradient")
 SMOOTH(mod, grad_mod, "a - b * floor_divide(a, b): the rest, with the sign of b; 0 for an integer modulo 0")
@@ -228,18 +394,29 @@ SMOOTH(neg, grad_neg, "-x; of u8, modulo 256")
 TO_BOOL(not_equal, "a != b")
 SMOOTH(pow, grad_pow,
        "a to the power b; an integer to a negative power is 0 but for the bases 1 and -1. No gradient reaches b where a <= 0")
+SMOOTH(reciprocal, grad_reciprocal, "1 / x")
 SMOOTH(relu, grad_relu, "x where it is positive, else 0; NaN for NaN")
 SMOOTH(relu_grad, grad_relu_grad, "dy where y > 0, else 0: the gradient of relu from its result y")
+SMOOTH(round, zero, "the nearest whole number, the even one of two. Its gradient is 0")
 SMOOTH(rsqrt, grad_rsqrt, "1 / sqrt(x)")
+BITS(shift_left, "a times 2 to the power b, of integers; what leaves the type is lost")
+BITS(shift_right, "a divided by 2 to the power b and rounded down, of integers")
 SMOOTH(sigmoid, grad_sigmoid, "1 / (1 + exp(-x))")
 SMOOTH(sigmoid_grad, grad_sigmoid_grad, "dy * y * (1 - y): the gradient of sigmoid from its result y")
 SMOOTH(sign, zero, "-1, 0 or 1; NaN for NaN. Its gradient is 0")
+SMOOTH(silu, grad_silu, "x sigmoid(x)")
+SMOOTH(silu_grad, grad_silu_grad, "dy times the slope of silu at x")
 SMOOTH(sin, grad_sin, "the sine of x in radians")
+SMOOTH(sinh, grad_sinh, "the hyperbolic sine of x")
+SMOOTH(softplus, grad_softplus, "log(1 + exp(x))")
+SMOOTH(softplus_grad, grad_softplus_grad, "dy (1 - exp(-y)): the gradient of softplus from its result y")
 SMOOTH(sqrt, grad_sqrt, "the square root of x")
 SMOOTH(square, grad_square, "x * x")
 SMOOTH(sub, grad_sub, "a - b")
+SMOOTH(tan, grad_tan, "the tangent of x in radians")
 SMOOTH(tanh, grad_tanh, "the hyperbolic tangent of x")
 SMOOTH(tanh_grad, grad_tanh_grad, "dy * (1 - y * y): the gradient of tanh from its result y")
+SMOOTH(trunc, zero, "x without its fraction. Its gradient is 0")
 SMOOTH(where, grad_where, "a where the condition holds, else b")
 
 }  // namespace lamina::ops

@@ -21,17 +21,33 @@ namespace def {
   inline Value name(Graph& g, Value x) { return g.add(def::name, {x}); }
 #define LAMINA_BINARY(name) \
   inline Value name(Graph& g, Value a, Value b) { return g.add(def::name, {a, b}); }
-LAMINA_UNARY(abs) LAMINA_UNARY(cos) LAMINA_UNARY(exp) LAMINA_UNARY(log) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(relu)
-LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(sin) LAMINA_UNARY(sqrt) LAMINA_UNARY(square) LAMINA_UNARY(tanh)
-LAMINA_BINARY(add) LAMINA_BINARY(div) LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(greater) LAMINA_BINARY(greater_equal)
-LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or) LAMINA_BINARY(maximum)
-LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul) LAMINA_BINARY(not_equal) LAMINA_BINARY(pow) LAMINA_BINARY(sub)
-LAMINA_BINARY(relu_grad)     // (dy, y): dy where y > 0, else 0
-LAMINA_BINARY(sigmoid_grad)  // (dy, y): dy y (1 - y)
-LAMINA_BINARY(tanh_grad)     // (dy, y): dy (1 - y^2)
+LAMINA_UNARY(abs) LAMINA_UNARY(acos) LAMINA_UNARY(acosh) LAMINA_UNARY(asin) LAMINA_UNARY(asinh) LAMINA_UNARY(atan) LAMINA_UNARY(atanh)
+LAMINA_UNARY(bitwise_not) LAMINA_UNARY(cbrt) LAMINA_UNARY(ceil) LAMINA_UNARY(cos) LAMINA_UNARY(cosh) LAMINA_UNARY(erf) LAMINA_UNARY(erfc)
+LAMINA_UNARY(exp) LAMINA_UNARY(exp2) LAMINA_UNARY(expm1) LAMINA_UNARY(floor) LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
+LAMINA_UNARY(isfinite) LAMINA_UNARY(isinf) LAMINA_UNARY(isnan) LAMINA_UNARY(log) LAMINA_UNARY(log10) LAMINA_UNARY(log1p)
+LAMINA_UNARY(log2) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(reciprocal) LAMINA_UNARY(relu) LAMINA_UNARY(round)
+LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(silu) LAMINA_UNARY(sin) LAMINA_UNARY(sinh)
+LAMINA_UNARY(softplus) LAMINA_UNARY(sqrt) LAMINA_UNARY(square) LAMINA_UNARY(tan) LAMINA_UNARY(tanh) LAMINA_UNARY(trunc)
+LAMINA_BINARY(add) LAMINA_BINARY(atan2) LAMINA_BINARY(bitwise_and) LAMINA_BINARY(bitwise_or) LAMINA_BINARY(bitwise_xor) LAMINA_BINARY(div)
+LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(fmod) LAMINA_BINARY(greater) LAMINA_BINARY(greater_equal)
+LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logaddexp) LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or)
+LAMINA_BINARY(logical_xor) LAMINA_BINARY(maximum) LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul) LAMINA_BINARY(not_equal)
+LAMINA_BINARY(pow) LAMINA_BINARY(shift_left) LAMINA_BINARY(shift_right) LAMINA_BINARY(sub)
+LAMINA_BINARY(elu)             // (x, alpha): x where it is positive, else alpha (e^x - 1)
+LAMINA_BINARY(gelu_grad)       // (dy, x)
+LAMINA_BINARY(gelu_tanh_grad)  // (dy, x)
+LAMINA_BINARY(leaky_relu)      // (x, slope): x where it is positive, else slope x
+LAMINA_BINARY(relu_grad)       // (dy, y): dy where y > 0, else 0
+LAMINA_BINARY(sigmoid_grad)    // (dy, y): dy y (1 - y)
+LAMINA_BINARY(silu_grad)       // (dy, x)
+LAMINA_BINARY(softplus_grad)   // (dy, y): dy (1 - e^-y)
+LAMINA_BINARY(tanh_grad)       // (dy, y): dy (1 - y^2)
 #undef LAMINA_UNARY
 #undef LAMINA_BINARY
 inline Value where(Graph& g, Value condition, Value a, Value b) { return g.add(def::where, {condition, a, b}); }
+inline Value clip(Graph& g, Value x, Value low, Value high) { return g.add(def::clip, {x, low, high}); }
+inline Value elu_grad(Graph& g, Value dy, Value y, Value alpha) { return g.add(def::elu_grad, {dy, y, alpha}); }
+inline Value leaky_relu_grad(Graph& g, Value dy, Value y, Value slope) { return g.add(def::leaky_relu_grad, {dy, y, slope}); }
 inline Value astype(Graph& g, Value x, DType dtype) { return g.type(x).dtype == dtype ? x : g.add(def::astype, ir::make_attrs(DTypeAttrs{dtype}), {x}); }
 // The group's region: a graph of elementwise nodes and constants whose inputs and outputs are the node's. All outputs have one shape,
 // to which inputs broadcast.
@@ -59,13 +75,13 @@ inline void assign(Graph& g, int resource, Value value) {
 inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false) {
   return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b}), {a, b});
 }
-// act(x w + b); x [r,k], w [k,n], b [n] or absent.
-inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation) {
-  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
+// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope.
+inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0) {
+  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
 }
-// (dz w^T) * act'(y), where y [r,k] is what the activation gave; without y, dz w^T.
-inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation) {
-  return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation}), y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
+// (dz w^T) * act'(y), where y [r,k] is what the activation gave, or was given (section::of_input); without y, dz w^T.
+inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0) {
+  return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation, alpha}), y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
 }
 // dw = x^T dz [k,n] and db = column sums of dz [n], never written to memory unless a region returns them. Region 0: (dw, extras...) ->
 // results; region 1: (db, extras...) -> results. Results: region 0's, then region 1's. A region with no outputs is not computed.
@@ -81,6 +97,11 @@ inline Value sum(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdim
 inline Value mean(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::mean, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
 inline Value max(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::max, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
 inline Value min(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::min, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
+inline Value prod(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::prod, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
+// Sums along one axis up to each element (from it, when reverse), itself left out when exclusive.
+inline Value cumsum(Graph& g, Value x, int axis, bool reverse = false, bool exclusive = false) {
+  return g.add(def::cumsum, ir::make_attrs(CumsumAttrs{axis, reverse, exclusive}), {x});
+}
 // i64 index of the first largest element along one axis.
 inline Value argmax(Graph& g, Value x, int axis, bool keepdims = false) { return g.add(def::argmax, ir::make_attrs(ArgmaxAttrs{axis, keepdims}), {x}); }
 // Undoes broadcasting: sums x over the axes that broadcasting `shape` to x's shape had added or stretched.

@@ -1,4 +1,4 @@
-// sum, mean, max and min over axes; all of them when none are named. keepdims leaves them as 1.
+// sum, mean, max, min and prod over axes; all of them when none are named. keepdims leaves them as 1.
 #include "kernels/reduce.h"
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 using section::Reduction;
 
 constexpr const char* name_of(Reduction op) {
-  constexpr const char* names[] = {"sum", "mean", "max", "min"};
+  constexpr const char* names[] = {"sum", "mean", "max", "min", "prod"};
   return names[int(op)];
 }
 
@@ -59,13 +59,66 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
                                                 .why = "a reduced dimension is 0, and there is no largest or smallest of no elements",
                                                 .fix = "check the size before"});
   }
-  const DType dtype = op == Reduction::sum && in.dtype == DType::boolean ? DType::i64 : in.dtype;
+  const bool counts = (op == Reduction::sum || op == Reduction::prod) && in.dtype == DType::boolean;
+  const DType dtype = counts ? DType::i64 : in.dtype;
   return {{dtype, kept_shape(in.shape, reduced, attrs.keepdims)}};
 }
 
 // y or dy, which may lack the reduced axes, shaped so that it broadcasts to x.
 Value with_kept_axes(Graph& g, Value v, Value x, const std::vector<bool>& reduced) {
   return reshape(g, v, kept_shape(g.type(x).shape, reduced, true));
+}
+
+// x[..., from : to] of the last axis; to may be INT64_MAX.
+Value part(Graph& g, Value x, int64_t from, int64_t to) {
+  const size_t rank = g.type(x).rank();
+  std::vector<int64_t> begin(rank), end(rank, std::numeric_limits<int64_t>::max());
+  begin.back() = from, end.back() = to;
+  return slice(g, x, std::move(begin), std::move(end), std::vector<int64_t>(rank, 1));
+}
+
+// Through a product without dividing, so that zeros and further derivatives are right: the elements are multiplied in halves, a tree, and dy
+// comes down it.
+Value through_product(Graph& g, Value x, Value dy, const std::vector<bool>& reduced) {
+  const Shape shape = g.type(x).shape;
+  std::vector<int64_t> order, back(shape.size());
+  Shape moved, flat;
+  for (bool last : {false, true})
+    for (size_t a = 0; a < shape.size(); ++a)
+      if (reduced[a] == last) back[a] = int64_t(order.size()), order.push_back(int64_t(a)), moved.push_back(shape[a]);
+  Dim length = 1;
+  for (size_t a = 0; a < shape.size(); ++a) {
+    if (reduced[a])
+      length = length * shape[a];
+    else
+      flat.push_back(shape[a]);
+  }
+  const int last_axis = int(flat.size());
+  flat.push_back(length);
+  int64_t n = length.number();
+  if (n == 0) return {};
+  constexpr int64_t end = std::numeric_limits<int64_t>::max();
+  struct Level {
+    Value a, b;
+    int64_t half, rest;
+  };
+  std::vector<Level> levels;
+  for (Value v = reshape(g, transpose(g, x, order), flat); n > 1; n -= levels.back().half) {
+    const int64_t half = n / 2;
+    levels.push_back({part(g, v, 0, half), part(g, v, half, 2 * half), half, n - 2 * half});
+    const Value joined = mul(g, levels.back().a, levels.back().b);
+    v = n % 2 ? concat(g, {joined, part(g, v, 2 * half, end)}, last_axis) : joined;
+  }
+  flat.back() = 1;
+  Value d = reshape(g, dy, flat);
+  for (size_t i = levels.size(); i-- > 0;) {
+    const Level& level = levels[i];
+    const Value pairs = level.rest ? part(g, d, 0, level.half) : d;
+    std::vector<Value> parts{mul(g, pairs, level.b), mul(g, pairs, level.a)};
+    if (level.rest) parts.push_back(part(g, d, level.half, end));
+    d = concat(g, std::move(parts), last_axis);
+  }
+  return transpose(g, reshape(g, d, moved), back);
 }
 
 template <Reduction op>
@@ -77,6 +130,13 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   const std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(call.attrs), type);
   dy = with_kept_axes(g, dy, x, reduced);
   if constexpr (op == Reduction::sum) return {broadcast_to(g, dy, type.shape)};
+  if constexpr (op == Reduction::prod) {
+    Dim length = 1;
+    for (size_t a = 0; a < type.rank(); ++a)
+      if (reduced[a]) length = length * type.shape[a];
+    if (length.known()) return {through_product(g, x, dy, reduced)};
+    return {div(g, mul(g, dy, with_kept_axes(g, call.results[0], x, reduced)), x)};  // NaN where an element is 0
+  }
   // Of a mean, the part is dy / n: the mean of dy over as many, when n is not known yet.
   if constexpr (op == Reduction::mean) {
     Shape lengths;
@@ -114,7 +174,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
     for (int64_t& axis : attrs.axes)
       if (axis >= 0) ++axis;
   if (attrs.axes.empty())
-    return {{call.graph.type(call.inputs[0].value).dtype == DType::boolean && &def == &def::sum
+    return {{call.graph.type(call.inputs[0].value).dtype == DType::boolean && (&def == &def::sum || &def == &def::prod)
                  ? astype(call.graph, call.inputs[0].value, DType::i64)
                  : call.inputs[0].value,
              true}};
@@ -184,6 +244,7 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 LAMINA_DEF(sum, "the sum over axes; bool sums to i64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
 LAMINA_DEF(mean, "the mean over axes, of floating point; f16 and bf16 are added in f32. Of nothing: NaN")
 LAMINA_DEF(max, "the largest element over axes; NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(prod, "the product over axes; bool to i64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
 LAMINA_DEF(min, "the smallest element over axes; NaN if one is. Elements that tie share the gradient evenly")
 
 }  // namespace lamina::ops

@@ -8,11 +8,19 @@ namespace {
 
 using section::Activation;
 
-std::optional<Activation> activation_of(const Node& node) {
-  if (is(node, ops::def::relu)) return Activation::relu;
-  if (is(node, ops::def::tanh)) return Activation::tanh;
-  if (is(node, ops::def::sigmoid)) return Activation::sigmoid;
-  return {};
+// The activation that a node is; with a parameter, when that is a number that keeps the sign of what it is given.
+std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node) {
+  constexpr std::pair<const ir::OpDef*, Activation> plain[] = {
+      {&ops::def::relu, Activation::relu}, {&ops::def::tanh, Activation::tanh},           {&ops::def::sigmoid, Activation::sigmoid},
+      {&ops::def::gelu, Activation::gelu}, {&ops::def::gelu_tanh, Activation::gelu_tanh}, {&ops::def::silu, Activation::silu},
+      {&ops::def::softplus, Activation::softplus}};
+  for (auto [op, activation] : plain)
+    if (node.op == op) return ops::ActivationAttrs{activation};
+  const bool is_elu = is(node, ops::def::elu);
+  if (!is_elu && !is(node, ops::def::leaky_relu)) return {};
+  const ir::Literal* alpha = uniform_constant(g, node.inputs[1]);
+  if (!alpha || !(alpha->first() >= 0) || !(g.type(node.inputs[0]) == node.types[0])) return {};
+  return ops::ActivationAttrs{is_elu ? Activation::elu : Activation::leaky_relu, float(alpha->first())};
 }
 
 // x w of two f32 matrices as they lie.
@@ -55,7 +63,7 @@ class DenseFusion {
  private:
   Match ending_at(int i) const {
     const Node& node = g_[i];
-    if (activation_of(node)) {
+    if (activation_of(g_, node)) {
       const Value z = node.inputs[0];
       if (uses_.of(z) != 1 || g_[z].device != node.device) return {};
       if (is_plain_product(g_[z])) return {z.node, -1, {}};
@@ -91,13 +99,13 @@ class DenseFusion {
   }
 
   void emit(int i, const Match& match) {
-    const auto activation = activation_of(g_[i]);
+    const auto activation = activation_of(g_, g_[i]).value_or(ops::ActivationAttrs{});
     const Node& product = g_[match.product];
     rewriter_.stand_at(match.product);
     Value bias = match.bias.valid() ? rewriter_[match.bias] : Value{};
     if (bias.valid()) bias = ops::reshape(rewriter_.to, bias, {product.types[0].shape[1]});
     rewriter_.map({i, 0}, ops::dense(rewriter_.to, rewriter_[product.inputs[0]], rewriter_[product.inputs[1]], bias,
-                                     activation.value_or(Activation::none)));
+                                     activation.activation, activation.alpha));
   }
 
   const Graph& g_;

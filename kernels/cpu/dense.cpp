@@ -52,7 +52,7 @@ float* thread_scratch(Scratch use, int64_t count) {
 }
 
 void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation,
-           const float* next_w) {
+           float alpha, const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const int64_t panel = tiles.panel_f32, block = std::min(k, kInnerBlock);
   const bool pack = rows.size() > 12 && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
@@ -62,7 +62,7 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
   for (int64_t i = rows.begin; i < rows.end; i += most) {
     Product<float> p{.m = std::min(most, rows.end - i), .n = columns.size(), .k = k, .a = x + i * k, .lda = k, .transpose_a = false, .b = w + columns.begin, .ldb = n,
                      .c = y + i * n + columns.begin, .ldc = n, .accumulate = false, .epilogue = Epilogue::activation, .activation = activation,
-                     .bias = b ? b + columns.begin : nullptr, .ahead = next_w ? next_w + columns.begin : nullptr, .ld_ahead = n};
+                     .alpha = alpha, .bias = b ? b + columns.begin : nullptr, .ahead = next_w ? next_w + columns.begin : nullptr, .ld_ahead = n};
     if (!pack && k <= 2 * kInnerBlock) {
       tiles.multiply_f32(p);
       continue;
@@ -90,7 +90,7 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
   }
 }
 
-void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation) {
+void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation, float alpha) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const bool mask = y && activation != section::Activation::none;
   // Many rows go through in groups that stay in the first cache, when the transposed matrix of all columns stays in the second.
@@ -101,7 +101,7 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
     const bool last = begin + inner == n;
     return Product<float>{.m = part.size(), .n = count, .k = inner, .a = dz + part.begin * n + begin, .lda = n, .transpose_a = false, .b = b, .ldb = width,
                           .c = dx + part.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
-                          .activation = activation, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr};
+                          .activation = activation, .alpha = alpha, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr};
   };
   if (rows.size() == 1) {
     Product<float> p = product(rows, columns.begin, columns.size(), 0, n, w + columns.begin * n);

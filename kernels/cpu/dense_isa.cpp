@@ -40,14 +40,43 @@ LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typenam
   }
 }
 
-// tanh and sigmoid of what was stored: the same functions as elsewhere, on a row that is still in the first cache.
+// Activations of what was stored, and gradients through them: the same functions as elsewhere, on a row that is still in the first cache.
+// One copy per type: a tile's row is long enough for a call.
 template <class T>
-void activate(Activation activation, T* y, int64_t n) {
-  if (activation == Activation::tanh) {
-    for (int64_t q = 0; q < n; ++q) y[q] = ops::tanh(y[q]);
-  } else {
-    for (int64_t q = 0; q < n; ++q) y[q] = ops::sigmoid(y[q]);
+[[gnu::noinline]] void activate(Activation activation, T alpha, T* y, int64_t n) {
+#define LAMINA_ROW(name, ...) \
+  case Activation::name:      \
+    for (int64_t q = 0; q < n; ++q) y[q] = ops::name(y[q] __VA_OPT__(, ) __VA_ARGS__); \
+    break;
+  switch (activation) {
+    LAMINA_ROW(tanh)
+    LAMINA_ROW(sigmoid)
+    LAMINA_ROW(elu, alpha)
+    LAMINA_ROW(gelu)
+    LAMINA_ROW(gelu_tanh)
+    LAMINA_ROW(leaky_relu, alpha)
+    LAMINA_ROW(silu)
+    LAMINA_ROW(softplus)
+    default: break;
   }
+#undef LAMINA_ROW
+}
+template <class T>
+[[gnu::noinline]] void mask(Activation activation, T alpha, T* d, const T* y, int64_t n) {
+#define LAMINA_ROW(name, ...) \
+  case Activation::name:      \
+    for (int64_t q = 0; q < n; ++q) d[q] = ops::name##_grad(d[q], y[q] __VA_OPT__(, ) __VA_ARGS__); \
+    break;
+  switch (activation) {
+    LAMINA_ROW(elu, alpha)
+    LAMINA_ROW(gelu)
+    LAMINA_ROW(gelu_tanh)
+    LAMINA_ROW(leaky_relu, alpha)
+    LAMINA_ROW(silu)
+    LAMINA_ROW(softplus)
+    default: break;
+  }
+#undef LAMINA_ROW
 }
 
 template <class T, int R, int C, bool Ragged>
@@ -73,7 +102,7 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, int last, t
       }
       store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return x; });
       if (p.activation != Activation::none)
-        for (int r = 0; r < R; ++r) activate(p.activation, p.c + (i + r) * p.ldc + j, (C - 1) * S::lanes + last);
+        for (int r = 0; r < R; ++r) activate(p.activation, p.alpha, p.c + (i + r) * p.ldc + j, (C - 1) * S::lanes + last);
       break;
     }
     case Epilogue::mask: {
@@ -86,11 +115,14 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, int last, t
           V v = load(y + at);
           return x * (one - v * v);
         });
-      } else {
+      } else if (p.activation == Activation::sigmoid) {
         store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
           V v = load(y + at);
           return x * (v * (one - v));
         });
+      } else {
+        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return x; });
+        for (int r = 0; r < R; ++r) mask(p.activation, p.alpha, p.c + (i + r) * p.ldc + j, y + (i + r) * p.ldc + j, (C - 1) * S::lanes + last);
       }
       break;
     }

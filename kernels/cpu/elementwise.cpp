@@ -326,20 +326,7 @@ void collapse(std::span<const View* const> in, std::span<const View* const> out,
 // How much work an element is, in loads of a cached float.
 int64_t cost(const ElementwiseCode& code) {
   int64_t sum = int64_t(code.inputs.size() + code.outputs.size());
-  for (const auto& in : code.instructions) {
-    switch (in.op) {
-      case ScalarOp::cos:
-      case ScalarOp::exp:
-      case ScalarOp::floor_divide:
-      case ScalarOp::log:
-      case ScalarOp::mod:
-      case ScalarOp::pow:
-      case ScalarOp::sigmoid:
-      case ScalarOp::sin:
-      case ScalarOp::tanh: sum += 8; break;
-      default: sum += 1;
-    }
-  }
+  for (const auto& in : code.instructions) sum += is_long(in.op) ? 8 : 1;
   return sum;
 }
 

@@ -30,45 +30,57 @@ template <>
 struct TypeOf<6> { using type = double; };
 // clang-format on
 
-// clang-format off
+#define LAMINA_CALL1(name) ops::name(a)
+#define LAMINA_CALL2(name) ops::name(a, b)
+#define LAMINA_CALL3(name) ops::name(a, b, c)
 template <ScalarOp op, class T>
-[[gnu::always_inline]] inline auto apply(T a, T b) {
-#define LAMINA_UNARY(name) \
-  if constexpr (op == ScalarOp::name) return ops::name(a);
-#define LAMINA_BINARY(name) \
-  if constexpr (op == ScalarOp::name) return ops::name(a, b);
-  LAMINA_UNARY(abs) LAMINA_UNARY(cos) LAMINA_UNARY(exp) LAMINA_UNARY(log) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(relu)
-  LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(sin) LAMINA_UNARY(sqrt) LAMINA_UNARY(square) LAMINA_UNARY(tanh)
-  LAMINA_BINARY(add) LAMINA_BINARY(div) LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(greater) LAMINA_BINARY(greater_equal)
-  LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or) LAMINA_BINARY(maximum)
-  LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul) LAMINA_BINARY(not_equal) LAMINA_BINARY(pow) LAMINA_BINARY(relu_grad)
-  LAMINA_BINARY(sigmoid_grad) LAMINA_BINARY(sub) LAMINA_BINARY(tanh_grad)
-#undef LAMINA_UNARY
-#undef LAMINA_BINARY
+[[gnu::always_inline]] inline auto apply(T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
+#define LAMINA_OP(name, operands) \
+  if constexpr (op == ScalarOp::name) return LAMINA_CALL##operands(name);
+  LAMINA_SCALAR_OPS(LAMINA_OP)
+#undef LAMINA_OP
 }
 
-// clang-format on
+// Circular functions of what is not far away: no call of the C library stands in the way of vectors.
+template <ScalarOp op>
+bool near_loop(int64_t n, float* to, const float* x) {
+  int far = 0;
+  for (int64_t i = 0; i < n; ++i) far |= !ops::is_near(x[i]);
+  if (far) return false;
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) {
+    if constexpr (op == ScalarOp::cos) to[i] = ops::near_cos(x[i]);
+    if constexpr (op == ScalarOp::sin) to[i] = ops::near_sin(x[i]);
+    if constexpr (op == ScalarOp::tan) to[i] = ops::near_tan(x[i]);
+  }
+  return true;
+}
 
 // ivdep: an output may be one of the operands, element for element.
 template <ScalarOp op, class T>
 void loop(int64_t n, void* out, const void* a, const void* b, const void* c) {
   const T* x = static_cast<const T*>(a);
   const T* y = static_cast<const T*>(b);
+  const T* z = static_cast<const T*>(c);
   if constexpr (op == ScalarOp::where) {
     const Bool* condition = static_cast<const Bool*>(a);
-    const T* z = static_cast<const T*>(c);
     T* to = static_cast<T*>(out);
 #pragma GCC ivdep
     for (int64_t i = 0; i < n; ++i) to[i] = ops::where(condition[i], y[i], z[i]);
   } else {
-    using R = decltype(apply<op>(T(), T()));
+    using R = decltype(apply<op>(T(), T(), T()));
     R* to = static_cast<R*>(out);
+    if constexpr (sizeof(T) == 4 && (op == ScalarOp::cos || op == ScalarOp::sin || op == ScalarOp::tan))
+      if (near_loop<op>(n, to, x)) return;
     if constexpr (operands(op) == 1) {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], T());
+      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], T(), T());
+    } else if constexpr (operands(op) == 2) {
+#pragma GCC ivdep
+      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], y[i], T());
     } else {
 #pragma GCC ivdep
-      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], y[i]);
+      for (int64_t i = 0; i < n; ++i) to[i] = apply<op>(x[i], y[i], z[i]);
     }
   }
 }
@@ -163,7 +175,9 @@ template <ScalarOp op, int I>
 constexpr Loop loop_of() {
   constexpr Domain d = domain(op);
   constexpr bool floating = I >= int(Compute::f32);
-  if constexpr (op == ScalarOp::cast || (d == Domain::floating && !floating) || (d == Domain::boolean && I != int(Compute::u8)))
+  constexpr bool whole_only = d == Domain::integer || d == Domain::bits;
+  if constexpr (op == ScalarOp::cast || (d == Domain::floating && !floating) || (whole_only && floating) ||
+                (d == Domain::boolean && I != int(Compute::u8)))
     return nullptr;
   else
     return loop<op, typename TypeOf<I>::type>;

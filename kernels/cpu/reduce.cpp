@@ -31,8 +31,22 @@ const ReduceTable& reduce_table() {
   return scalar::reduce_table;
 }
 
-Combine combine_of(Reduction op) { return op == Reduction::max ? Combine::max : op == Reduction::min ? Combine::min : Combine::sum; }
-ScalarOp scalar_of(Combine c) { return c == Combine::max ? ScalarOp::maximum : c == Combine::min ? ScalarOp::minimum : ScalarOp::add; }
+Combine combine_of(Reduction op) {
+  switch (op) {
+    case Reduction::max: return Combine::max;
+    case Reduction::min: return Combine::min;
+    case Reduction::prod: return Combine::prod;
+    default: return Combine::sum;
+  }
+}
+ScalarOp scalar_of(Combine c) {
+  switch (c) {
+    case Combine::max: return ScalarOp::maximum;
+    case Combine::min: return ScalarOp::minimum;
+    case Combine::prod: return ScalarOp::mul;
+    default: return ScalarOp::add;
+  }
+}
 
 // Axes in order, without those of length 1; neighbours in equal steps are one.
 struct Axes {
@@ -139,8 +153,10 @@ class Reducer {
   T join(T a, T b) const {
     if constexpr (std::is_same_v<T, int64_t>) {
       if (combine_ == Combine::sum) return T(uint64_t(a) + uint64_t(b));
+      if (combine_ == Combine::prod) return T(uint64_t(a) * uint64_t(b));
     } else {
       if (combine_ == Combine::sum) return a + b;
+      if (combine_ == Combine::prod) return a * b;
       if (a != a) return a;
     }
     return combine_ == Combine::max ? (a > b ? a : b) : (a < b ? a : b);
@@ -169,7 +185,7 @@ class Reducer {
   }
 
   void fill_empty(int64_t outputs) const {
-    const T value = op_ == Reduction::mean ? std::numeric_limits<T>::quiet_NaN() : T(0);  // a mean is divided by 0 anyway
+    const T value = op_ == Reduction::mean ? std::numeric_limits<T>::quiet_NaN() : op_ == Reduction::prod ? T(1) : T(0);  // a mean is divided by 0 anyway
     for (int64_t i = 0; i < outputs; ++i) store(i, &value, 1);
   }
 

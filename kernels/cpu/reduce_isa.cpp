@@ -21,6 +21,8 @@ template <Combine op, class V>
 [[gnu::always_inline]] inline void combine(V& a, const V& b) {
   if constexpr (op == Combine::sum) {
     a = a + b;
+  } else if constexpr (op == Combine::prod) {
+    a = a * b;
   } else {
     V chosen = op == Combine::max ? (a > b ? a : b) : (a < b ? a : b);
     a = a != a ? a : chosen;  // NaN wins
@@ -37,6 +39,8 @@ T run(const T* x, int64_t n) {
   } acc;
   if constexpr (op == Combine::sum) {
     for (int j = 0; j < vectors; ++j) acc.v[j] = V{};
+  } else if constexpr (op == Combine::prod) {
+    for (int j = 0; j < kLanes; ++j) acc.lane[j] = 1;
   } else {
     for (int j = 0; j < kLanes; ++j) acc.lane[j] = x[0];
   }
@@ -68,6 +72,10 @@ int64_t run_i64(const int64_t* x, int64_t n) {
     uint64_t acc = 0;
     for (int64_t i = 0; i < n; ++i) acc += uint64_t(x[i]);
     return int64_t(acc);
+  } else if constexpr (op == Combine::prod) {
+    uint64_t acc = 1;
+    for (int64_t i = 0; i < n; ++i) acc *= uint64_t(x[i]);
+    return int64_t(acc);
   } else {
     int64_t acc = x[0];
     for (int64_t i = 1; i < n; ++i) acc = op == Combine::max ? (acc > x[i] ? acc : x[i]) : (acc < x[i] ? acc : x[i]);
@@ -78,9 +86,9 @@ int64_t run_i64(const int64_t* x, int64_t n) {
 }  // namespace
 
 extern const ReduceTable reduce_table = {
-    .f32 = {run<Combine::sum, float>, run<Combine::max, float>, run<Combine::min, float>},
-    .f64 = {run<Combine::sum, double>, run<Combine::max, double>, run<Combine::min, double>},
-    .i64 = {run_i64<Combine::sum>, run_i64<Combine::max>, run_i64<Combine::min>},
+    .f32 = {run<Combine::sum, float>, run<Combine::max, float>, run<Combine::min, float>, run<Combine::prod, float>},
+    .f64 = {run<Combine::sum, double>, run<Combine::max, double>, run<Combine::min, double>, run<Combine::prod, double>},
+    .i64 = {run_i64<Combine::sum>, run_i64<Combine::max>, run_i64<Combine::min>, run_i64<Combine::prod>},
 };
 
 }  // namespace lamina::kernels::cpu::LAMINA_ISA

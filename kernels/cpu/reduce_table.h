@@ -5,7 +5,7 @@
 namespace lamina::kernels::cpu {
 
 // What a run is reduced with; section::Reduction::mean is a sum, divided later.
-enum class Combine : uint8_t { sum, max, min };
+enum class Combine : uint8_t { sum, max, min, prod };
 
 // One run: at least 1 and at most kRun elements in a row. Lane j of 32 takes elements j, j + 32, ...; the lanes are combined as a tree.
 inline constexpr int64_t kRun = 1024;
@@ -13,9 +13,9 @@ template <class T>
 using RunLoop = T (*)(const T* x, int64_t n);
 
 struct ReduceTable {
-  RunLoop<float> f32[3];
-  RunLoop<double> f64[3];
-  RunLoop<int64_t> i64[3];
+  RunLoop<float> f32[4];
+  RunLoop<double> f64[4];
+  RunLoop<int64_t> i64[4];
 };
 
 namespace scalar {

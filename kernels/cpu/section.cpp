@@ -111,11 +111,11 @@ class Section {
     switch (s.kind) {
       case StepKind::dense:
         dense(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_bias ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
-              by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation, next_weights(s));
+              by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation, s.scalar, next_weights(s));
         break;
       case StepKind::dense_grad_input:
         dense_grad_input(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_mask ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
-                         by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads), s.k, s.n, s.activation);
+                         by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads), s.k, s.n, s.activation, s.scalar);
         break;
       case StepKind::dense_update: run_update(s, thread, threads); break;
       case StepKind::elementwise: run_elementwise(s, thread, threads); break;

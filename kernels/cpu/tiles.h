@@ -31,6 +31,7 @@ struct Product {
   bool accumulate = false;  // go on from what c holds
   Epilogue epilogue = Epilogue::none;
   section::Activation activation = section::Activation::none;
+  T alpha = 0;               // the activation's
   const T* bias = nullptr;   // [n]
   const T* other = nullptr;  // mask: y; descent: w. Strides as c
   T rate = 0;

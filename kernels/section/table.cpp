@@ -14,9 +14,10 @@ const char* name(Reduction r) {
     case Reduction::sum: return "sum";
     case Reduction::mean: return "mean";
     case Reduction::max: return "max";
-    case Reduction::min: break;
+    case Reduction::min: return "min";
+    case Reduction::prod: break;
   }
-  return "min";
+  return "prod";
 }
 const char* suffix(Broadcast b) {
   switch (b) {
@@ -93,6 +94,12 @@ const char* name(Activation activation) {
     case Activation::relu: return "relu";
     case Activation::tanh: return "tanh";
     case Activation::sigmoid: return "sigmoid";
+    case Activation::elu: return "elu";
+    case Activation::gelu: return "gelu";
+    case Activation::gelu_tanh: return "gelu_tanh";
+    case Activation::leaky_relu: return "leaky_relu";
+    case Activation::silu: return "silu";
+    case Activation::softplus: return "softplus";
   }
   return "?";
 }

@@ -12,11 +12,11 @@ namespace lamina::section {
 
 enum class StepKind : uint8_t {
   dense,             // y[r,n] = act(x[r,k] w[k,n] + b[n])           in: x w (b)          out: y
-  dense_grad_input,  // dx[r,k] = (dz[r,n] w[k,n]^T) * act'(y[r,k])  in: dz w (y)         out: dx
+  dense_grad_input,  // dx[r,k] = (dz[r,n] w[k,n]^T) * act'(y[r,k])  in: dz w (y)         out: dx; y as of_input() says
   dense_update,      // dw = x^T dz, db = sum of dz's rows; then codes[code] on (dw, extras...) and codes[code2] on (db, extras...)
                      //                                              in: x dz extras...   out: results of code, then of code2
   elementwise,       // codes[code] over r x n                        in, out: as the code's
-  reduce,            // sum, mean, max or min of r x n over rows, columns or both    in: x    out: y
+  reduce,            // sum, mean, max, min or prod of r x n over rows, columns or both    in: x    out: y
   softmax,           // each row                                      in: x                out: y
   log_softmax,
   sparse_cross_entropy,       // in: logits[r,n] labels[r]            out: losses[r] probabilities[r,n]
@@ -29,8 +29,10 @@ enum class StepKind : uint8_t {
   check,
 };
 
-enum class Activation : uint8_t { none, relu, tanh, sigmoid };
-enum class Reduction : uint8_t { sum, mean, max, min };
+enum class Activation : uint8_t { none, relu, tanh, sigmoid, elu, gelu, gelu_tanh, leaky_relu, silu, softplus };
+// Whether its slope is taken from what it was given instead of what it gave: a mask is that then.
+constexpr bool of_input(Activation a) { return a == Activation::gelu || a == Activation::gelu_tanh || a == Activation::silu; }
+enum class Reduction : uint8_t { sum, mean, max, min, prod };
 enum class Broadcast : uint8_t { full, row, column, scalar };  // an operand of a step over r x n: [r,n], [n], [r,1], [1]
 
 // How a step can be shared among threads (or blocks) without changing one bit of its result.
@@ -52,7 +54,7 @@ struct Step {
   int32_t rows = 0, k = 0, n = 0;
   int32_t code = -1, code2 = -1;        // into Table::codes
   int32_t extras = 0;                   // dense_update: how many of the inputs after x and dz belong to code
-  float scalar = 0;                     // dropout: the rate
+  float scalar = 0;                     // dropout: the rate; an activation's alpha
   int32_t first_in = 0, ins = 0;        // into Table::operands
   int32_t first_out = 0, outs = 0;
   int32_t replicas = 1;                 // models of an ensemble

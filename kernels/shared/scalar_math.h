@@ -1,16 +1,10 @@
 // Functions of one float or double that scalar operations are made of. Compiled by g++, nvcc and NVRTC alike.
 //
-// exp, log and tanh of floats are polynomials: within 2 units in the last place of the true value, and one sequence of roundings, so that
-// scalar and vector code give the same bits. No multiplication is fused with an addition. The rest are the C library's.
+// Those of floats are polynomials and one sequence of roundings, so that scalar and vector code give the same bits; no multiplication is
+// fused with an addition. exp, log and tanh are computed in float, within 2 units in the last place of the true value; most others in
+// double (wide_math.h), within 0.52. Those of doubles, fmod, and sin, cos and tan of huge floats are the C library's.
 #pragma once
-#include "kernels/shared/scalar_op.h"
-
-// The C library's function; on the host as a builtin, which needs no header.
-#if defined(__CUDACC__)
-#define LAMINA_MATH(function) ::function
-#else
-#define LAMINA_MATH(function) __builtin_##function
-#endif
+#include "kernels/shared/wide_math.h"
 
 namespace lamina::kernels {
 namespace scalar {
@@ -49,18 +43,56 @@ LAMINA_SCALAR float remainder_of(float a, float b) { return LAMINA_MATH(fmodf)(a
 LAMINA_SCALAR double remainder_of(double a, double b) { return LAMINA_MATH(fmod)(a, b); }
 LAMINA_SCALAR float round_down(float a) { return LAMINA_MATH(floorf)(a); }
 LAMINA_SCALAR double round_down(double a) { return LAMINA_MATH(floor)(a); }
+LAMINA_SCALAR float round_up(float a) { return LAMINA_MATH(ceilf)(a); }
+LAMINA_SCALAR double round_up(double a) { return LAMINA_MATH(ceil)(a); }
+LAMINA_SCALAR float round_to_even(float a) { return LAMINA_MATH(rintf)(a); }
+LAMINA_SCALAR double round_to_even(double a) { return LAMINA_MATH(rint)(a); }
+LAMINA_SCALAR float cut_fraction(float a) { return LAMINA_MATH(truncf)(a); }
+LAMINA_SCALAR double cut_fraction(double a) { return LAMINA_MATH(trunc)(a); }
 LAMINA_SCALAR float sqrt(float x) { return LAMINA_MATH(sqrtf)(x); }
 LAMINA_SCALAR double sqrt(double x) { return LAMINA_MATH(sqrt)(x); }
-LAMINA_SCALAR float power(float a, float b) { return LAMINA_MATH(powf)(a, b); }
+LAMINA_SCALAR float power(float a, float b) { return float(wide::power(a, b)); }
 LAMINA_SCALAR double power(double a, double b) { return LAMINA_MATH(pow)(a, b); }
-LAMINA_SCALAR float sin(float x) { return LAMINA_MATH(sinf)(x); }
-LAMINA_SCALAR double sin(double x) { return LAMINA_MATH(sin)(x); }
-LAMINA_SCALAR float cos(float x) { return LAMINA_MATH(cosf)(x); }
-LAMINA_SCALAR double cos(double x) { return LAMINA_MATH(cos)(x); }
+
+// --- computed in double ---
+#define LAMINA_WIDE(name)                                                     \
+  LAMINA_SCALAR float name(float x) { return float(wide::name(double(x))); } \
+  LAMINA_SCALAR double name(double x) { return LAMINA_MATH(name)(x); }
+LAMINA_WIDE(acos)
+LAMINA_WIDE(acosh)
+LAMINA_WIDE(asin)
+LAMINA_WIDE(asinh)
+LAMINA_WIDE(atan)
+LAMINA_WIDE(atanh)
+LAMINA_WIDE(cbrt)
+LAMINA_WIDE(cosh)
+LAMINA_WIDE(erf)
+LAMINA_WIDE(erfc)
+LAMINA_WIDE(exp2)
+LAMINA_WIDE(expm1)
+LAMINA_WIDE(log10)
+LAMINA_WIDE(log1p)
+LAMINA_WIDE(log2)
+LAMINA_WIDE(sinh)
+#undef LAMINA_WIDE
+LAMINA_SCALAR float atan2(float y, float x) { return float(wide::atan2(y, x)); }
+LAMINA_SCALAR double atan2(double y, double x) { return LAMINA_MATH(atan2)(y, x); }
+// near_* is for what is not beyond the limit; a loop whose operands all are has no calls in it.
+LAMINA_SCALAR bool is_near(float x) { return absolute(x) <= wide::kFarthest; }
+#define LAMINA_CIRCULAR(name)                                                                       \
+  LAMINA_SCALAR float near_##name(float x) { return float(wide::name(double(x))); }                 \
+  LAMINA_SCALAR float name(float x) { return is_near(x) ? near_##name(x) : LAMINA_MATH(name##f)(x); } \
+  LAMINA_SCALAR double name(double x) { return LAMINA_MATH(name)(x); }
+LAMINA_CIRCULAR(cos)
+LAMINA_CIRCULAR(sin)
+LAMINA_CIRCULAR(tan)
+#undef LAMINA_CIRCULAR
 
 // --- exponentials ---
-// 2^n e^r with |r| <= ln(2) / 2: e^r by a polynomial, 2^n by two factors, so that a subnormal result is rounded once.
-LAMINA_SCALAR float exp(float x) {
+// 2^n e^r with |r| <= ln(2) / 2: e^r by a polynomial, 2^n by two factors, so that a subnormal result is rounded once. `extra` is a small
+// number that x lacks, as the rounding error of a square.
+template <bool has_extra = false>
+LAMINA_SCALAR float exp_of(float x, [[maybe_unused]] float extra = 0) {
   float c = x < -104.0f ? -104.0f : x;
   c = c > 89.0f ? 89.0f : c;
   float shifted = c * 1.44269504f + 12582912.0f;  // 1.5 * 2^23: the sum's last bits are the nearest whole number
@@ -68,6 +100,7 @@ LAMINA_SCALAR float exp(float x) {
   float whole = shifted - 12582912.0f;
   // r = high + low: ln 2 is taken in two parts, of which the first has few bits, so that its product is exact.
   float rest = c - whole * 0.693359375f, second = whole * 2.12194440e-4f;
+  if constexpr (has_extra) second += extra;
   float r = rest + second, low = second - (r - rest);
   float p = 1.381432055e-03f;
   p = p * r + 8.368850686e-03f;
@@ -79,6 +112,7 @@ LAMINA_SCALAR float exp(float x) {
   int half = n >> 1;
   return p * float_of(int(unsigned(half + 127) << 23)) * float_of(int(unsigned(n - half + 127) << 23));
 }
+LAMINA_SCALAR float exp(float x) { return exp_of(x); }
 LAMINA_SCALAR double exp(double x) { return LAMINA_MATH(exp)(x); }
 
 // x = 2^e (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); log(1 + f) = 2 atanh(f / (2 + f)).

@@ -3,13 +3,15 @@
 // T is unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. Half types compute in float and are rounded once
 // after each operation. The rules follow NumPy:
 //   integers wrap; division by zero and INT_MIN / -1 never trap: floor_divide(x, 0) = mod(x, 0) = 0, INT_MIN // -1 = INT_MIN
-//   floor_divide and mod round towards minus infinity: mod has the divisor's sign
+//   floor_divide and mod round towards minus infinity: mod has the divisor's sign; fmod has the dividend's
+//   a shift by as many bits as there are, or by a negative number, leaves 0, or -1 of a negative number to the right
+//   round goes to the even one of two equally near whole numbers; floor, ceil, round and trunc of integers change nothing
 //   an integer to a negative power is 0, but for the bases 1 and -1
-//   maximum, minimum, relu, sign and abs pass NaN on
+//   maximum, minimum, clip, relu, sign and abs pass NaN on
 //   a float becomes an integer by truncation: NaN gives 0, what is out of range gives the nearest end; a bool is x != 0
-// exp, log, tanh and sigmoid of floats are within 2 units in the last place, the same bits in scalar and vector code (scalar_math.h).
+// What floats give is the same in scalar and vector code; scalar_math.h and activations.h say how near it is.
 #pragma once
-#include "kernels/shared/scalar_math.h"
+#include "kernels/shared/activations.h"
 
 namespace lamina::kernels {
 namespace scalar {
@@ -122,6 +124,38 @@ LAMINA_SCALAR T mod(T a, T b) {
   }
 }
 template <class T>
+LAMINA_SCALAR T fmod(T a, T b) {
+  if constexpr (is_float<T>) {
+    return remainder_of(a, b);
+  } else if constexpr (is_signed<T>) {
+    return b == 0 || b == T(-1) ? T(0) : T(a % b);
+  } else {
+    return b == 0 ? T(0) : T(a % b);
+  }
+}
+template <class T>
+LAMINA_SCALAR T clip(T x, T low, T high) {
+  return minimum(maximum(x, low), high);
+}
+template <class T>
+LAMINA_SCALAR T reciprocal(T x) {
+  return T(1) / x;
+}
+#define LAMINA_ROUNDING(name, function) \
+  template <class T>                    \
+  LAMINA_SCALAR T name(T x) {           \
+    if constexpr (is_float<T>)          \
+      return function(x);               \
+    else                                \
+      return x;                         \
+  }
+LAMINA_ROUNDING(ceil, round_up)
+LAMINA_ROUNDING(floor, round_down)
+LAMINA_ROUNDING(round, round_to_even)
+LAMINA_ROUNDING(trunc, cut_fraction)
+#undef LAMINA_ROUNDING
+
+template <class T>
 LAMINA_SCALAR T floor_divide(T a, T b) {
   if constexpr (is_float<T>) {
     if (b == 0) return a / b;
@@ -160,8 +194,60 @@ LAMINA_SCALAR Bool logical_not(T a) {
   return a ^ 1;
 }
 template <class T>
+LAMINA_SCALAR Bool logical_xor(T a, T b) {
+  return a ^ b;
+}
+// x - x is 0 of a finite x, otherwise NaN.
+template <class T>
+LAMINA_SCALAR Bool isfinite(T x) {
+  return x - x == 0;
+}
+template <class T>
+LAMINA_SCALAR Bool isnan(T x) {
+  return x != x;
+}
+template <class T>
+LAMINA_SCALAR Bool isinf(T x) {
+  return x == x && !(x - x == 0);
+}
+template <class T>
 LAMINA_SCALAR T where(Bool c, T a, T b) {
   return c ? a : b;
+}
+
+// --- bits ---
+template <class T>
+LAMINA_SCALAR T bitwise_and(T a, T b) {
+  return T(a & b);
+}
+template <class T>
+LAMINA_SCALAR T bitwise_or(T a, T b) {
+  return T(a | b);
+}
+template <class T>
+LAMINA_SCALAR T bitwise_xor(T a, T b) {
+  return T(a ^ b);
+}
+template <class T>
+LAMINA_SCALAR T bitwise_not(T a) {
+  return T(~a);
+}
+template <class T>
+LAMINA_SCALAR T shift_left(T a, T b) {
+  constexpr Wrap<T> bits = sizeof(T) * 8;
+  Wrap<T> by = Wrap<T>(b);
+  return by < bits ? T(Wrap<T>(a) << (by & (sizeof(Wrap<T>) * 8 - 1))) : T(0);
+}
+template <class T>
+LAMINA_SCALAR T shift_right(T a, T b) {
+  constexpr Wrap<T> bits = sizeof(T) * 8;
+  Wrap<T> by = Wrap<T>(b);
+  by = by < bits ? by : bits - 1;  // the sign's copies, or of a u8 the last bit, which goes as well
+  T kept = T(a >> by);
+  if constexpr (is_signed<T>)
+    return kept;
+  else
+    return Wrap<T>(b) < bits ? kept : T(0);
 }
 
 // --- powers ---
@@ -181,32 +267,6 @@ LAMINA_SCALAR T pow(T a, T b) {
       if (left & 1) result *= base;
     return T(result);
   }
-}
-
-// --- activations and their gradients, from dy and the activation's result y ---
-// From e^-|x|, which does not overflow; what 1 + e loses by rounding is put back.
-template <class T>
-LAMINA_SCALAR T sigmoid(T x) {
-  T e = exp(-absolute(x)), sum = T(1) + e, lost = e - (sum - T(1));
-  T y = (x < 0 ? e : T(1)) / sum;
-  return y - y * (lost * (x < 0 ? T(1) - y : y));  // the last factor is 1 / sum
-}
-
-template <class T>
-LAMINA_SCALAR T relu(T x) {
-  return x <= 0 ? T(0) : x;
-}
-template <class T>
-LAMINA_SCALAR T relu_grad(T dy, T y) {
-  return y > 0 ? dy : T(0);
-}
-template <class T>
-LAMINA_SCALAR T tanh_grad(T dy, T y) {
-  return dy * (T(1) - y * y);
-}
-template <class T>
-LAMINA_SCALAR T sigmoid_grad(T dy, T y) {
-  return dy * (y * (T(1) - y));
 }
 
 // --- conversions: From and To as above; a bool result is asked for by to_bool ---

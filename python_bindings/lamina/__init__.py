@@ -29,6 +29,11 @@ from ._core import (  # shapes, indexing and sorting
     unique, vdot,
 )
 from ._core import avg_pool2d, batch_norm, conv1d, conv2d, conv2d_transpose, layer_norm, max_pool2d, moments
+from ._core import (
+    acos, acosh, all, any, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, cbrt, ceil, cosh, count_nonzero, cumsum,
+    elu, erf, erfc, exp2, expm1, floor, fmod, hard_sigmoid, isfinite, isinf, isnan, leaky_relu, log10, log1p, log2, logaddexp, logical_xor, logsumexp,
+    norm, prod, reciprocal, remainder, round, selu, shift_left, shift_right, sinh, std, tan, trunc, var,
+)
 from .errors import RetraceWarning
 from .vmap import vmap
 
@@ -89,4 +94,8 @@ __all__ += [
     "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
     "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
     "avg_pool2d", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "layer_norm", "max_pool2d", "moments",
+    "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cbrt", "ceil",
+    "cosh", "count_nonzero", "cumsum", "elu", "erf", "erfc", "exp2", "expm1", "floor", "fmod", "hard_sigmoid", "isfinite", "isinf", "isnan", "leaky_relu",
+    "log10", "log1p", "log2", "logaddexp", "logical_xor", "logsumexp", "norm", "prod", "reciprocal", "remainder", "round", "selu", "shift_left",
+    "shift_right", "sinh", "std", "tan", "trunc", "var",
 ]

@@ -13,6 +13,7 @@ void bind_dtypes(nb::module_& m);
 void bind_tensor(nb::module_& m);
 void bind_variable(nb::module_& m);
 void bind_ops(nb::module_& m);
+void bind_math(nb::module_& m);
 void bind_function(nb::module_& m);
 void bind_indexing(nb::module_& m);
 void bind_inspect(nb::module_& m);

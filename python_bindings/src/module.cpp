@@ -15,6 +15,7 @@ NB_MODULE(_core, m) {
   bind_indexing(m);
   bind_shape_functions(m);
   bind_sorting(m);
+  bind_math(m);
   bind_inspect(m);
   bind_function(m);
   bind_tape(m);

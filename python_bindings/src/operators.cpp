@@ -1,5 +1,7 @@
 #include "python_bindings/src/operators.h"
 
+#include <cmath>
+
 namespace lamina::python {
 
 Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }
@@ -10,6 +12,14 @@ PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
 }
 
 PyObject* identity_slot(PyObject* a) { return guarded([&] { return wrap(to_operand(a).resolve()); }); }
+
+nb::object rounded(const Operand& x, nb::handle digits) {
+  if (digits.is_none()) return to_python(round(x));
+  const Operand scale(std::pow(10.0, nb::cast<int>(digits)), CallSite());
+  const Tensor t = x.resolve();
+  if (!is_floating(t.dtype())) return to_python(t);
+  return to_python(div(Operand(round(Operand(mul(Operand(t, CallSite()), scale), CallSite())), CallSite()), scale));
+}
 
 PyObject* compare_slot(PyObject* a, PyObject* b, int operation) {
   switch (operation) {

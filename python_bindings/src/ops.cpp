@@ -7,7 +7,6 @@
 #include "graph/frontend/indexing.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
-#include "graph/nn/activation.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -78,9 +77,6 @@ void bind_elementwise(nb::module_& m) {
 #define BIND(name) m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"), ir::find_op(#name).doc);
   LAMINA_FOR_BINARY(BIND)
 #undef BIND
-  m.def("softplus", &call_unary<nn::softplus>, nb::arg("x"), "log(1 + exp(x))");
-  m.def("gelu", &call_unary<nn::gelu>, nb::arg("x"), "x times the normal distribution's share below x, in its tanh form");
-  m.def("silu", &call_unary<nn::silu>, nb::arg("x"), "x sigmoid(x)");
   m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), "x, through which no gradient flows");
   m.def("where", [](nb::handle condition, nb::handle a, nb::handle b) -> nb::object {
     if (a.is_none() && b.is_none()) {
@@ -91,8 +87,6 @@ void bind_elementwise(nb::module_& m) {
     return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
   }, nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(),
         "a where the condition (bool) holds, else b; all three broadcast. Of a condition alone: nonzero(condition).");
-  m.def("clip", [](nb::handle x, nb::handle low, nb::handle high) { return to_python(clip(to_operand(x), to_operand(low), to_operand(high))); },
-        nb::arg("x"), nb::arg("low"), nb::arg("high"), "x, with what is below low raised to it and what is above high lowered to it");
   m.def("astype", [](nb::handle x, nb::handle dtype) { return to_python(astype(to_operand(x), to_dtype(dtype))); }, nb::arg("x"), nb::arg("dtype"),
         "x converted to a dtype; a fraction is cut off, bool is whether the number is not 0");
 }

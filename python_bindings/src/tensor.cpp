@@ -146,6 +146,20 @@ void bind_tensor(nb::module_& m) {
            nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def("min", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes(axis), keepdims)); },
            nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("prod", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(prod(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("all", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(all(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("any", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(any(self_operand(t), to_axes(axis), keepdims)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def("var", [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) { return to_python(var(self_operand(t), to_axes(axis), keepdims, ddof)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
+      .def("std", [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) { return to_python(lamina::std(self_operand(t), to_axes(axis), keepdims, ddof)); },
+           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
+      .def("cumsum", [](const Tensor& t, int axis) { return to_python(cumsum(self_operand(t), axis)); }, nb::arg("axis") = -1)
+      .def("__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); }, nb::arg("ndigits") = nb::none())
+      .def("argmin", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmin(self_operand(t), axis, keepdims)); },
+           nb::arg("axis") = -1, nb::arg("keepdims") = false)
       .def("argmax", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmax(self_operand(t), axis, keepdims)); },
            nb::arg("axis") = -1, nb::arg("keepdims") = false);
   c.attr("__array_priority__") = 1000;  // an ndarray leaves its operators with a tensor to the tensor

@@ -50,8 +50,34 @@ int is_true(PyObject* self) {
   return guarded<int>([&] { return truth(value_of(self)); }, -1);
 }
 
+// v += x: the Variable stays the same object and is assigned.
+template <Tensor (*op)(const Operand&, const Operand&)>
+PyObject* in_place(PyObject* self, PyObject* other) {
+  return guarded([&]() -> PyObject* {
+    std::optional<Operand> right;
+    if (!is_variable(self) || !to_operand(other, right)) return Py_NewRef(Py_NotImplemented);
+    const Variable& v = as_variable(self);
+    v.assign(Operand(op(Operand(v, CallSite()), *right), CallSite()));
+    return Py_NewRef(self);
+  });
+}
+PyObject* in_place_power(PyObject* self, PyObject* other, PyObject*) { return in_place<pow>(self, other); }
+
 PyType_Slot slots[] = {
     LAMINA_OPERATOR_SLOTS,
+    LAMINA_SLOT(Py_nb_inplace_add, &in_place<add>),
+    LAMINA_SLOT(Py_nb_inplace_subtract, &in_place<sub>),
+    LAMINA_SLOT(Py_nb_inplace_multiply, &in_place<mul>),
+    LAMINA_SLOT(Py_nb_inplace_true_divide, &in_place<div>),
+    LAMINA_SLOT(Py_nb_inplace_floor_divide, &in_place<floor_divide>),
+    LAMINA_SLOT(Py_nb_inplace_remainder, &in_place<mod>),
+    LAMINA_SLOT(Py_nb_inplace_power, &in_place_power),
+    LAMINA_SLOT(Py_nb_inplace_matrix_multiply, &in_place<matrix_product>),
+    LAMINA_SLOT(Py_nb_inplace_and, &in_place<bitwise_and>),
+    LAMINA_SLOT(Py_nb_inplace_or, &in_place<bitwise_or>),
+    LAMINA_SLOT(Py_nb_inplace_xor, &in_place<bitwise_xor>),
+    LAMINA_SLOT(Py_nb_inplace_lshift, &in_place<shift_left>),
+    LAMINA_SLOT(Py_nb_inplace_rshift, &in_place<shift_right>),
     LAMINA_SLOT(Py_nb_bool, is_true),
     LAMINA_SLOT(Py_nb_int, &converted<to_int>),
     LAMINA_SLOT(Py_nb_float, &converted<to_float>),
@@ -70,7 +96,7 @@ PyType_Slot slots[] = {
 void bind_variable(nb::module_& m) {
   nb::class_<Variable> c(m, "Variable", nb::type_slots(slots), nb::is_weak_referenceable(),
                          "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
-                         "reference. dtype and shape never change.");
+                         "reference. dtype and shape never change. v += x and the like assign it.");
   variable_type = reinterpret_cast<PyTypeObject*>(c.ptr());
   c.def("__init__", [](Variable* self, nb::handle initial, const std::optional<std::string>& name, bool trainable, nb::handle dtype) {
      new (self) Variable(Operand(to_tensor(initial, to_optional_dtype(dtype)), CallSite()), name.value_or(""), trainable);
@@ -96,6 +122,7 @@ void bind_variable(nb::module_& m) {
         nb::object value = to_python(v.read(CallSite()));
         return as_array(value, as_tensor(value.ptr()), dtype, copy);
       }, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def("__round__", [](const Variable& v, nb::handle digits) { return rounded(Operand(v, CallSite()), digits); }, nb::arg("ndigits") = nb::none())
       .def("__format__", [](const nb::object& self, const std::string& spec) {
         const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(value_of(self.ptr()));
         return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));

@@ -61,12 +61,78 @@ class Generator : OrderMakers {
   void of_positive() {
     give(op(g(), positive(any_float())));
   }
+  // Where functions have no bends and results stay small: -0.9 to 0.9.
+  template <Value (*op)(Graph&, Value)>
+  void of_less_than_1() {
+    const Value x = any_float();
+    give(op(g(), ops::mul(g(), ops::tanh(g(), x), ops::scalar(g(), type(x).dtype, 0.9))));
+  }
+  template <Value (*op)(Graph&, Value)>
+  void rounding() {
+    const Value x = any_float();
+    if (gap(tensor(x), [](double v) { return std::abs(2 * v - std::round(2 * v)); }) < kMargin) reject();
+    give(op(g(), x));
+  }
+  void acosh() {
+    const Value x = any_float();
+    give(ops::acosh(g(), ops::add(g(), positive(x), ops::scalar(g(), type(x).dtype, 1))));
+  }
+  void angle() {
+    const Value x = any_float();
+    give(ops::atan2(g(), x, positive(x)));
+  }
+  template <Value (*op)(Graph&, Value)>
+  void classify() {
+    give(op(g(), any_float()));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void with_parameter() {
+    const Value x = any_float();
+    need_nonzero(x);
+    give(op(g(), x, ops::scalar(g(), type(x).dtype, 0.3)));
+  }
+  template <Value (*op)(Graph&, Value, Value, Value)>
+  void with_parameter_grad() {
+    const Value y = any_float();
+    need_nonzero(y);
+    const auto same = values_where([&](const TensorType& t) { return t == type(y); });
+    give(op(g(), pick(same), y, ops::scalar(g(), type(y).dtype, 0.3)));
+  }
+  void clip() {
+    const Value x = any_float(), low = ops::scalar(g(), type(x).dtype, -0.7), high = ops::scalar(g(), type(x).dtype, 1.1);
+    need_distance(x, low);
+    need_distance(x, high);
+    give(ops::clip(g(), x, low, high));
+  }
+  Value any_integer() {
+    return any([](const TensorType& t) { return is_integer(t.dtype); });
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void on_bits() {
+    const Value x = any_integer();
+    give(op(g(), x, mate(x)));
+  }
+  void bitwise_not() { give(ops::bitwise_not(g(), any_integer())); }
+  template <Value (*op)(Graph&, Value, Value)>
+  void shift() {
+    const Value x = any_integer();
+    give(op(g(), x, ops::scalar(g(), type(x).dtype, 1)));
+  }
+  void cumsum() {
+    const Value x = any_float(1);
+    give(ops::cumsum(g(), x, number(0, int(type(x).rank()) - 1), chance(0.5), chance(0.3)));
+  }
   void negate() { give(ops::neg(g(), any_number())); }
   void logical_not() { give(ops::logical_not(g(), any_bool())); }
   template <Value (*op)(Graph&, Value, Value)>
   void arithmetic() {
     const Value x = any_number(), y = mate(x);
     give(chance(0.8) ? op(g(), x, y) : op(g(), y, x));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
+  void arithmetic_floats() {
+    const Value x = any_float();
+    give(op(g(), x, mate(x)));
   }
   template <Value (*op)(Graph&, Value, Value)>
   void logical() {
@@ -370,6 +436,24 @@ class Generator : OrderMakers {
                                               &G::smooth<ops::sigmoid>,
                                               &G::smooth<ops::square>,
                                               &G::smooth<ops::tanh>,
+                                              // clang-format off
+                                              &G::smooth<ops::asinh>, &G::smooth<ops::atan>, &G::smooth<ops::erf>, &G::smooth<ops::erfc>,
+                                              &G::smooth<ops::exp2>, &G::smooth<ops::expm1>, &G::smooth<ops::gelu>,
+                                              &G::smooth<ops::gelu_tanh>, &G::smooth<ops::silu>, &G::smooth<ops::softplus>,
+                                              &G::of_less_than_1<ops::acos>, &G::of_less_than_1<ops::asin>, &G::of_less_than_1<ops::atanh>,
+                                              &G::of_less_than_1<ops::cosh>, &G::of_less_than_1<ops::sinh>, &G::of_less_than_1<ops::tan>,
+                                              &G::of_positive<ops::cbrt>, &G::of_positive<ops::log10>, &G::of_positive<ops::log1p>,
+                                              &G::of_positive<ops::log2>, &G::of_positive<ops::reciprocal>, &G::rounding<ops::ceil>,
+                                              &G::rounding<ops::floor>, &G::rounding<ops::round>, &G::rounding<ops::trunc>,
+                                              &G::classify<ops::isfinite>, &G::classify<ops::isinf>, &G::classify<ops::isnan>, &G::acosh,
+                                              &G::angle, &G::clip, &G::with_parameter<ops::elu>, &G::with_parameter<ops::leaky_relu>,
+                                              &G::with_parameter_grad<ops::elu_grad>, &G::with_parameter_grad<ops::leaky_relu_grad>,
+                                              &G::on_bits<ops::bitwise_and>, &G::on_bits<ops::bitwise_or>, &G::on_bits<ops::bitwise_xor>,
+                                              &G::bitwise_not, &G::shift<ops::shift_left>, &G::shift<ops::shift_right>,
+                                              &G::arithmetic_floats<ops::logaddexp>, &G::divide_down<ops::fmod>,
+                                              &G::logical<ops::logical_xor>, &G::masked<ops::gelu_grad>, &G::masked<ops::gelu_tanh_grad>,
+                                              &G::masked<ops::silu_grad>, &G::masked<ops::softplus_grad>, &G::reduce<ops::prod>, &G::cumsum,
+                                              // clang-format on
                                               &G::of_positive<ops::log>,
                                               &G::of_positive<ops::sqrt>,
                                               &G::of_positive<ops::rsqrt>,

@@ -19,7 +19,9 @@ using ir::GraphRef;
 using ir::Value;
 using section::Activation;
 
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::elu, Activation::gelu,
+                                       Activation::gelu_tanh, Activation::leaky_relu, Activation::silu, Activation::softplus};
+ops::ActivationAttrs with_parameter(Activation a) { return {a, a == Activation::elu ? 0.7f : a == Activation::leaky_relu ? 0.2f : 0.0f}; }
 
 struct Size {
   int64_t rows, k, n;
@@ -29,6 +31,8 @@ const std::vector<Size> kSizes{{3, 4, 5}, {20, 64, 64},  {20, 64, 10}, {20, 784,
                                {5, 1, 1}, {33, 17, 130}, {0, 4, 5},    {4, 0, 5},     {4, 5, 0}};
 
 bool is_small(const Size& s) { return s.rows * s.k * s.n < 500; }
+// The later activations go the same way as tanh: one size of layers shows it.
+bool is_shown_elsewhere(const Size& s, Activation a) { return a > Activation::sigmoid && !is_small(s) && s.n != 10; }
 
 // Weights as layers have them: sums of so many products stay near 1, where activations are not flat.
 CaseInput weights(const Size& s, int64_t summed) {
@@ -48,11 +52,11 @@ const OpCases dense_cases{"dense", [] {
                             for (const Size& s : kSizes)
                               for (Activation activation : kActivations)
                                 for (bool bias : {true, false}) {
-                                  if (!is_small(s) && activation != Activation::relu && !bias) continue;
+                                  if ((!is_small(s) && activation != Activation::relu && !bias) || is_shown_elsewhere(s, activation)) continue;
                                   OpCase c{
                                       .name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation), bias ? " with bias" : ""),
                                       .in = {{f32({s.rows, s.k})}, weights(s, s.k)},
-                                      .attrs = ir::make_attrs(ops::ActivationAttrs{activation})};
+                                      .attrs = ir::make_attrs(with_parameter(activation))};
                                   if (bias) c.in.push_back({f32({s.n})});
                                   allow_sums(c, s);
                                   out.push_back(std::move(c));
@@ -64,10 +68,15 @@ const OpCases grad_input_cases{"dense_grad_input", [] {
                                  std::vector<OpCase> out;
                                  for (const Size& s : kSizes)
                                    for (Activation activation : kActivations) {
+                                     if (is_shown_elsewhere(s, activation)) continue;
                                      OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation)),
                                               .in = {{f32({s.rows, s.n})}, weights(s, s.n)},
-                                              .attrs = ir::make_attrs(ops::ActivationAttrs{activation})};
+                                              .attrs = ir::make_attrs(with_parameter(activation))};
                                      if (activation == Activation::relu) c.in.push_back({f32({s.rows, s.k}), 0, 0, {0, 0.5, 2, 0, 0, 1}});
+                                     if (activation == Activation::elu || activation == Activation::leaky_relu)
+                                       c.in.push_back({f32({s.rows, s.k}), 0, 0, {-0.3, 0.5, 2, -0.6, -0.1, 1}});
+                                     if (section::of_input(activation)) c.in.push_back({f32({s.rows, s.k}), -3, 3});
+                                     if (activation == Activation::softplus) c.in.push_back({f32({s.rows, s.k}), 0.1, 3});
                                      if (activation == Activation::tanh) c.in.push_back({f32({s.rows, s.k}), -0.9, 0.9});
                                      if (activation == Activation::sigmoid) c.in.push_back({f32({s.rows, s.k}), 0.1, 0.9});
                                      allow_sums(c, s);

@@ -1,4 +1,4 @@
-// sum, mean, max and min over axes.
+// sum, mean, max, min and prod over axes.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -27,6 +27,7 @@ std::vector<double> reduce(const std::string& op, const ReduceAttrs& attrs, cons
   for (size_t a = 0; a < shape.size(); ++a) (reduced[a] ? count : outputs) *= shape[a];
   const long double start = op == "max"   ? -std::numeric_limits<long double>::infinity()
                             : op == "min" ? std::numeric_limits<long double>::infinity()
+                            : op == "prod" ? 1
                                           : 0;
   std::vector<long double> sums(size_t(outputs), start);
   for (int64_t i = 0; i < x.size(); ++i) {
@@ -42,6 +43,8 @@ std::vector<double> reduce(const std::string& op, const ReduceAttrs& attrs, cons
       s = std::isnan(v) || v > s ? v : s;
     else if (op == "min")
       s = std::isnan(v) || v < s ? v : s;
+    else if (op == "prod")
+      s *= v;
     else
       s += v;
   }
@@ -81,7 +84,7 @@ std::vector<OpCase> cases_of(const std::string& op) {
       {{0, 3}, {{1}, false}},
       {{3, 2, 2, 3}, {{1, 3}, false}},
   };
-  if (op == "sum" || op == "mean") rows.push_back({{2, 0}, {{1}, false}});
+  if (op == "sum" || op == "mean" || op == "prod") rows.push_back({{2, 0}, {{1}, false}});
   const size_t small = rows.size();
   // Long enough for blocks, trees and threads.
   for (auto& [shape, attrs] : std::vector<Row>{{{70, 1300}, {{1}, false}},
@@ -94,7 +97,7 @@ std::vector<OpCase> cases_of(const std::string& op) {
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [shape, attrs] = rows[i];
     OpCase c{
-        .name = cat("[", text(shape), "] over ", ir::attr_text(attrs.axes)), .in = {{f32(shape), -20, 20}}, .attrs = ir::make_attrs(attrs)};
+        .name = cat("[", text(shape), "] over ", ir::attr_text(attrs.axes)), .in = {op == "prod" ? CaseInput{f32(shape), 0.7, 1.3} : CaseInput{f32(shape), -20, 20}}, .attrs = ir::make_attrs(attrs)};
     c.reference = [op, attrs](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{reduce(op, attrs, in[0])}; };
     c.dtypes = op == "mean" ? kFloating : kNumeric;
     const int64_t n = size_of(shape).number();
@@ -102,6 +105,7 @@ std::vector<OpCase> cases_of(const std::string& op) {
     // Sums are compared at the scale of what was added: 20 times the root of the count.
     c.ulps = op == "max" || op == "min" ? 0 : 4;
     c.of_largest = 4;
+    if (op == "prod") c.of_largest = 0, c.ulps = i >= small ? 400 : 8;
     if (i >= small) {
       c.no_differences = "the smaller cases show it";
       c.ulps *= 4;
@@ -124,6 +128,18 @@ const OpCases kSum{"sum", [] {
 const OpCases kMean{"mean", [] { return cases_of("mean"); }};
 const OpCases kMax{"max", [] { return cases_of("max"); }};
 const OpCases kMin{"min", [] { return cases_of("min"); }};
+const OpCases kProd{"prod", [] {
+                      std::vector<OpCase> cases = cases_of("prod");
+                      // Zeros, whose gradient no division gives, and signs.
+                      OpCase zeros{.name = "with zeros", .in = {{f32({4, 5}), 0, 0, {2, 0, -3, 1.5, 1, 0, 2, 0, 4, 1, 1, 2, 3}}}, .attrs = ir::make_attrs(ReduceAttrs{{1}, false})};
+                      zeros.reference = [](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{reduce("prod", {{1}, false}, in[0])}; };
+                      zeros.dtypes = kNumeric;
+                      cases.push_back(zeros);
+                      OpCase bools{.name = "of bools", .in = {{boolean({5, 3})}}, .attrs = ir::make_attrs(ReduceAttrs{{1}, false})};
+                      bools.reference = zeros.reference;
+                      cases.push_back(bools);
+                      return cases;
+                    }};
 
 Tensor run(const ir::OpDef& op, const Tensor& x, ReduceAttrs attrs) {
   ir::Graph g;

@@ -12,7 +12,10 @@ namespace lamina::kernels::cpu {
 namespace {
 
 using section::Activation;
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::elu, Activation::gelu,
+                                       Activation::gelu_tanh, Activation::leaky_relu, Activation::silu, Activation::softplus};
+constexpr size_t kCount = std::size(kActivations);
+constexpr float kAlpha = 0.25f;
 
 std::vector<float> random_numbers(int64_t count, uint32_t seed) {
   std::mt19937 generator(seed);
@@ -28,6 +31,12 @@ double activated(double z, Activation a) {
     case Activation::relu: return z > 0 ? z : 0;
     case Activation::tanh: return std::tanh(z);
     case Activation::sigmoid: return 1 / (1 + std::exp(-z));
+    case Activation::elu: return z > 0 ? z : kAlpha * std::expm1(z);
+    case Activation::gelu: return 0.5 * z * std::erfc(-z * M_SQRT1_2);
+    case Activation::gelu_tanh: return 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
+    case Activation::leaky_relu: return z > 0 ? z : kAlpha * z;
+    case Activation::silu: return z / (1 + std::exp(-z));
+    case Activation::softplus: return std::log1p(std::exp(z));
   }
   return z;
 }
@@ -37,6 +46,12 @@ double slope(double y, Activation a) {
     case Activation::relu: return y > 0;
     case Activation::tanh: return 1 - y * y;
     case Activation::sigmoid: return y * (1 - y);
+    case Activation::elu: return y > 0 ? 1 : y + kAlpha;
+    case Activation::leaky_relu: return y > 0 ? 1 : kAlpha;
+    case Activation::softplus: return -std::expm1(-y);
+    case Activation::gelu:
+    case Activation::gelu_tanh:
+    case Activation::silu: return (activated(y + 1e-6, a) - activated(y - 1e-6, a)) / 2e-6;  // y is what it was given
   }
   return 1;
 }
@@ -70,17 +85,17 @@ TEST(DenseTiles, AgreeWithDoubleForAllShapes) {
     int turn = 0;
     for (const auto& [rows, k, n] : sizes()) {
       SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << k << "]x[" << k << "," << n << "]");
-      const Activation activation = kActivations[turn++ % 4];
+      const Activation activation = kActivations[size_t(turn++) % kCount];
       const bool bias = turn % 3 != 0;
       auto x = random_numbers(rows * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3);
       std::vector<float> y(size_t(rows * n + 16), kUntouched);
-      dense(tiles, x.data(), w.data(), bias ? b.data() : nullptr, y.data(), {0, rows}, {0, n}, k, n, activation);
+      dense(tiles, x.data(), w.data(), bias ? b.data() : nullptr, y.data(), {0, rows}, {0, n}, k, n, activation, kAlpha);
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < n; ++j) {
           double z = 0, size = 0;
           for (int64_t q = 0; q < k; ++q) z += double(x[size_t(i * k + q)]) * w[size_t(q * n + j)], size += std::abs(double(x[size_t(i * k + q)]) * w[size_t(q * n + j)]);
           if (bias) z += b[size_t(j)], size += std::abs(b[size_t(j)]);
-          ASSERT_NEAR(y[size_t(i * n + j)], activated(z, activation), bound(k, size) + (activation > Activation::relu ? 3e-7 : 0)) << i << "," << j;
+          ASSERT_NEAR(y[size_t(i * n + j)], activated(z, activation), bound(k, size) + (activation > Activation::relu ? 3e-7 + 4e-7 * std::abs(z) : 0)) << i << "," << j;
         }
       for (int64_t e = rows * n; e < rows * n + 16; ++e) ASSERT_EQ(y[size_t(e)], kUntouched);
     }
@@ -92,17 +107,19 @@ TEST(DenseTiles, GiveInputGradientsThatAgreeWithDouble) {
     int turn = 0;
     for (const auto& [rows, k, n] : sizes()) {
       SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << n << "]x[" << k << "," << n << "]T");
-      const Activation activation = kActivations[turn++ % 4];
+      const Activation activation = kActivations[size_t(turn++) % kCount];
       auto dz = random_numbers(rows * n, 1), w = random_numbers(k * n, 2), y = random_numbers(rows * k, 3);
+      if (activation == Activation::softplus)
+        for (float& v : y) v = std::abs(v);  // it gives nothing negative
       std::vector<float> dx(size_t(rows * k + 16), kUntouched);
       const bool mask = turn % 5 != 0;
-      dense_grad_input(tiles, dz.data(), w.data(), mask ? y.data() : nullptr, dx.data(), {0, rows}, {0, k}, k, n, activation);
+      dense_grad_input(tiles, dz.data(), w.data(), mask ? y.data() : nullptr, dx.data(), {0, rows}, {0, k}, k, n, activation, kAlpha);
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < k; ++j) {
           double sum = 0, size = 0;
           for (int64_t q = 0; q < n; ++q) sum += double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)], size += std::abs(double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)]);
           const double s = mask ? slope(y[size_t(i * k + j)], activation) : 1;
-          ASSERT_NEAR(dx[size_t(i * k + j)], sum * s, bound(n, size)) << i << "," << j;
+          ASSERT_NEAR(dx[size_t(i * k + j)], sum * s, bound(n, size) + (activation > Activation::sigmoid ? 4e-7 * std::abs(sum) : 0)) << i << "," << j;
         }
       for (int64_t e = rows * k; e < rows * k + 16; ++e) ASSERT_EQ(dx[size_t(e)], kUntouched);
     }

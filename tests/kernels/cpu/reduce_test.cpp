@@ -24,7 +24,7 @@ std::vector<float> numbers(size_t n) {
 TEST(ReduceKernel, AMatrixOfASectionGivesTheSameBits) {
   for (auto [rows, n] : std::vector<std::pair<int64_t, int64_t>>{{20, 64}, {1, 64}, {20, 1}, {1, 1}, {33, 5}, {1000, 300}, {3, 5000}}) {
     std::vector<float> x = numbers(size_t(rows * n));
-    for (Reduction op : {Reduction::sum, Reduction::mean, Reduction::max, Reduction::min})
+    for (Reduction op : {Reduction::sum, Reduction::mean, Reduction::max, Reduction::min, Reduction::prod})
       for (Broadcast reduced : {Broadcast::row, Broadcast::column, Broadcast::scalar}) {
         const int64_t size = reduced == Broadcast::row ? n : reduced == Broadcast::column ? rows : 1;
         std::vector<float> a(static_cast<size_t>(size), -1.0f), b(static_cast<size_t>(size), -2.0f);

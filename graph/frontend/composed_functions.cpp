@@ -1,0 +1,137 @@
+// Functions of op_functions.h that are made of several ops, or choose one.
+#include <array>
+#include <cmath>
+#include <limits>
+
+#include "graph/frontend/eager.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/ops/ops.h"
+
+namespace lamina {
+namespace def = ops::def;
+namespace {
+
+Error not_floating(const char* op, const Tensor& x, CallSite at) {
+  return Error(ErrorKind::type, {.what = cat(op, ": ", x.type(), " is not floating point"),
+                                 .where = text(at.line()),
+                                 .why = cat(op, " is defined for f16, bf16, f32 and f64"),
+                                 .fix = "convert it first: x.astype('float32')"});
+}
+
+// f(x) for a floating x; of half types computed in f32, so that what lies between is rounded once.
+template <class F>
+Tensor in_full_precision(const char* op, const Operand& operand, F f) {
+  const Tensor x = operand.resolve();
+  const CallSite at = operand.at();
+  if (!is_floating(x.dtype())) throw not_floating(op, x, at);
+  if (size_of(x.dtype()) > 2) return f(Operand(x, at));
+  return astype(Operand(f(Operand(astype(Operand(x, at), DType::f32), at)), at), x.dtype());
+}
+
+Tensor as_bool(const Operand& x) {
+  const Tensor t = x.resolve();
+  return t.dtype() == DType::boolean ? t : not_equal(Operand(t, x.at()), Operand(0, x.at()));
+}
+
+}  // namespace
+
+Tensor clip(const Operand& x, const Operand& low, const Operand& high) {
+  auto [value, least] = resolve_pair("clip", x, low);
+  Tensor most = resolve_pair("clip", Operand(value, x.at()), high).second;
+  return apply_one(def::clip, nullptr, std::array{std::move(value), std::move(least), std::move(most)}, x.at());
+}
+
+Tensor bitwise_not(const Operand& x) {
+  const Tensor t = x.resolve();
+  return apply_one(t.dtype() == DType::boolean ? def::logical_not : def::bitwise_not, nullptr, std::array{t}, x.at());
+}
+
+// --- activations ---
+
+Tensor gelu(const Operand& x, bool approximate) {
+  return apply_one(approximate ? def::gelu_tanh : def::gelu, nullptr, std::array{x.resolve()}, x.at());
+}
+Tensor elu(const Operand& x, const Operand& alpha) {
+  auto [value, number] = resolve_pair("elu", x, alpha);
+  return apply_one(def::elu, nullptr, std::array{std::move(value), std::move(number)}, x.at());
+}
+Tensor leaky_relu(const Operand& x, const Operand& slope) {
+  auto [value, number] = resolve_pair("leaky_relu", x, slope);
+  return apply_one(def::leaky_relu, nullptr, std::array{std::move(value), std::move(number)}, x.at());
+}
+Tensor selu(const Operand& x) {
+  constexpr double alpha = 1.6732632423543772, scale = 1.0507009873554805;
+  return mul(Operand(elu(x, Operand(alpha, x.at())), x.at()), Operand(scale, x.at()));
+}
+Tensor hard_sigmoid(const Operand& x) {
+  const CallSite at = x.at();
+  const Tensor line = add(Operand(mul(x, Operand(1.0 / 6, at)), at), Operand(0.5, at));
+  return clip(Operand(line, at), Operand(0, at), Operand(1, at));
+}
+
+// --- reductions ---
+
+Tensor all(const Operand& x, const Axes& axes, bool keepdims) {
+  const CallSite at = x.at();
+  const Tensor failing = sum(Operand(logical_not(Operand(as_bool(x), at)), at), axes, keepdims);
+  return equal(Operand(failing, at), Operand(0, at));
+}
+Tensor any(const Operand& x, const Axes& axes, bool keepdims) {
+  return not_equal(Operand(count_nonzero(x, axes, keepdims), x.at()), Operand(0, x.at()));
+}
+Tensor count_nonzero(const Operand& x, const Axes& axes, bool keepdims) { return sum(Operand(as_bool(x), x.at()), axes, keepdims); }
+
+Tensor logsumexp(const Operand& operand, const Axes& axes, bool keepdims) {
+  return in_full_precision("logsumexp", operand, [&](const Operand& x) {
+    const CallSite at = x.at();
+    auto o = [at](const Tensor& t) { return Operand(t, at); };
+    bool empty = false;
+    for (Dim d : x.tensor().shape()) empty = empty || d == Dim(0);
+    if (empty) return log(o(sum(o(exp(x)), axes, keepdims)));
+    // An infinite largest element stays in the exponentials, which do not overflow then.
+    const Tensor most = stop_gradient(o(max(x, axes, true)));
+    const Tensor shift = where(o(isfinite(o(most))), o(most), Operand(0.0, at));
+    const Tensor kept = log(o(sum(o(exp(o(sub(x, o(shift))))), axes, true)));
+    const Tensor y = add(o(kept), o(shift));
+    return keepdims ? y : axes.empty() ? reshape_to(o(y), {}) : squeeze(o(y), axes);
+  });
+}
+
+Tensor var(const Operand& operand, const Axes& axes, bool keepdims, double ddof) {
+  return in_full_precision("var", operand, [&](const Operand& x) {
+    const CallSite at = x.at();
+    auto o = [at](const Tensor& t) { return Operand(t, at); };
+    const Tensor squares = square(o(sub(x, o(mean(x, axes, true)))));
+    if (ddof == 0) return mean(o(squares), axes, keepdims);
+    const Tensor count = sum(o(ones_like(x)), axes, keepdims);
+    return div(o(sum(o(squares), axes, keepdims)), o(sub(o(count), Operand(ddof, at))));
+  });
+}
+Tensor std(const Operand& operand, const Axes& axes, bool keepdims, double ddof) {
+  return in_full_precision("std", operand, [&](const Operand& x) { return sqrt(Operand(var(x, axes, keepdims, ddof), x.at())); });
+}
+
+Tensor norm(const Operand& operand, double ord, const Axes& axes, bool keepdims) {
+  return in_full_precision("norm", operand, [&](const Operand& x) {
+    const CallSite at = x.at();
+    auto o = [at](const Tensor& t) { return Operand(t, at); };
+    if (std::isinf(ord)) return ord > 0 ? max(o(abs(x)), axes, keepdims) : min(o(abs(x)), axes, keepdims);
+    if (ord == 0) return astype(o(count_nonzero(x, axes, keepdims)), x.tensor().dtype());
+    if (ord == 1) return sum(o(abs(x)), axes, keepdims);
+    if (ord != ord)
+      throw Error(ErrorKind::invalid_argument, {.what = "norm: NaN is no order", .where = text(at.line()), .why = "a norm takes the ord-th root", .fix = "pass a number, or infinity"});
+    const Tensor powers = ord == 2 ? square(x) : pow(o(abs(x)), Operand(ord, at));
+    const Tensor total = sum(o(powers), axes, keepdims);
+    // The root has no slope at 0; a norm's gradient there is taken as 0.
+    const Tensor none = equal(o(total), Operand(0, at)), some = where(o(none), Operand(1.0, at), o(total));
+    const Tensor root = ord == 2 ? sqrt(o(some)) : pow(o(some), Operand(1 / ord, at));
+    return where(o(none), o(total), o(root));
+  });
+}
+
+Tensor cumsum(const Operand& x, int axis, bool reverse, bool exclusive) {
+  return apply_one(def::cumsum, ir::make_attrs(ops::CumsumAttrs{axis, reverse, exclusive}), std::array{x.resolve()}, x.at());
+}
+
+}  // namespace lamina

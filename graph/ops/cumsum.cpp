@@ -1,0 +1,49 @@
+// cumsum(x, axis, reverse, exclusive): running sums along one axis.
+#include "kernels/cumsum.h"
+
+#include "graph/ops/checks.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  const TensorType& in = call.in[0];
+  axis_of("cumsum", ir::attrs_of<CumsumAttrs>(call.attrs).axis, in);
+  return {{in.dtype == DType::boolean ? DType::i64 : in.dtype, in.shape}};
+}
+
+// An element is in the sums of all that come after it: the running sum of dy from the other end.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  if (!call.cotangents[0].valid()) return {Value{}};
+  const auto& attrs = ir::attrs_of<CumsumAttrs>(call.attrs);
+  return {cumsum(call.graph, call.cotangents[0], attrs.axis, !attrs.reverse, attrs.exclusive)};
+}
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  CumsumAttrs attrs = ir::attrs_of<CumsumAttrs>(call.attrs);
+  if (attrs.axis >= 0) ++attrs.axis;
+  return {{call.graph.add(def::cumsum, ir::make_attrs(attrs), {call.inputs[0].value}), true}};
+}
+
+Kernel cpu(const ir::KernelRequest& request) {
+  const auto& attrs = ir::attrs_of<CumsumAttrs>(request.attrs);
+  return bind<kernels::cpu::cumsum>(axis_of("cumsum", attrs.axis, request.in[0]), attrs.reverse, attrs.exclusive);
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::cumsum{
+    .name = "cumsum",
+    .inputs = 1,
+    .parse_attrs = ir::Attrs<CumsumAttrs>::parse,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .cpu = cpu,
+    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .doc = "running sums along one axis, from its end when reverse, each without its own element when exclusive; bool sums to i64",
+};
+
+}  // namespace lamina::ops

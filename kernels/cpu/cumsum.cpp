@@ -1,0 +1,86 @@
+// Lines along the axis are independent: threads share them. Neighbouring lines are added together, a row of all of them at a time.
+#include "kernels/cumsum.h"
+
+#include <algorithm>
+#include <type_traits>
+
+#include "runtime/core/config.h"
+#include "runtime/core/dtype.h"
+#include "runtime/device/thread_pool.h"
+
+namespace lamina::kernels::cpu {
+namespace {
+
+constexpr int64_t kColumns = 64;               // lines added together
+constexpr int64_t kWorthThreads = 128 * 1024;  // elements
+
+struct Job {
+  const char* x;
+  char* out;
+  int64_t outer, length, inner;  // [outer, length, inner], summed over the middle
+  bool reverse, exclusive;
+  int64_t tiles() const { return (inner + kColumns - 1) / kColumns; }
+};
+
+// What sums are made in (unsigned integers wrap), and stored as.
+template <class T>
+struct Sum {
+  using made = std::conditional_t<sizeof(T) == 2, float, T>;
+  using stored = T;
+};
+template <class T>
+  requires std::is_integral_v<T>
+struct Sum<T> {
+  using made = std::make_unsigned_t<T>;
+  using stored = T;
+};
+template <>
+struct Sum<bool> {
+  using made = uint64_t;
+  using stored = int64_t;
+};
+
+template <class T>
+void part(const Job& job, int64_t begin, int64_t end) {
+  using M = typename Sum<T>::made;
+  using S = typename Sum<T>::stored;
+  for (int64_t unit = begin; unit < end; ++unit) {
+    const int64_t column = unit % job.tiles() * kColumns, n = std::min(kColumns, job.inner - column);
+    const int64_t first = unit / job.tiles() * job.length * job.inner + column;
+    const T* x = reinterpret_cast<const T*>(job.x) + first;
+    S* out = reinterpret_cast<S*>(job.out) + first;
+    M sum[kColumns] = {};
+    for (int64_t k = 0; k < job.length; ++k) {
+      const int64_t at = (job.reverse ? job.length - 1 - k : k) * job.inner;
+      for (int64_t j = 0; j < n; ++j) {
+        const M before = sum[j];
+        sum[j] = M(before + M(x[at + j]));
+        out[at + j] = S(job.exclusive ? before : sum[j]);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void cumsum(Stream& stream, const View& x, const View& out, int axis, bool reverse, bool exclusive) {
+  Job job{x.as<const char>(), out.as<char>(), 1, x.shape[axis], 1, reverse, exclusive};
+  for (int a = 0; a < x.rank; ++a) (a < axis ? job.outer : job.inner) *= a == axis ? 1 : x.shape[a];
+  const int64_t units = job.outer * job.tiles();
+  if (units == 0 || job.length == 0) return;
+  with_dtype(x.dtype, [&]<class T>() {
+    const int threads = x.size() < kWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), units));
+    if (threads == 1) return part<T>(job, 0, units);
+    ThreadPool::of(stream.device)
+        .run(
+            threads,
+            [](void* c, int thread, int count, ThreadPool::Barrier&) {
+              const Job& shared = *static_cast<const Job*>(c);
+              const int64_t all = shared.outer * shared.tiles();
+              part<T>(shared, all * thread / count, all * (thread + 1) / count);
+            },
+            &job);
+  });
+}
+
+}  // namespace lamina::kernels::cpu
