@@ -28,7 +28,7 @@ Error bad_index(ErrorKind kind, const Operand& x, std::string what, std::string 
 Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
   Bounds b;
   // Numbers beyond any axis mean the same as these, and do not overflow.
-  constexpr int64_t kLongestStep = int64_t{1} << 31, kFarthest = int64_t{1} << 59;
+  static constexpr int64_t kLongestStep = int64_t{1} << 31, kFarthest = int64_t{1} << 59;
   auto near = [](std::optional<int64_t> place) { return place ? std::optional(std::clamp(*place, -kFarthest, kFarthest)) : place; };
   const std::optional<int64_t> start = near(part.start), stop = near(part.stop);
   b.step = std::clamp(part.step.value_or(1), -kLongestStep, kLongestStep);
