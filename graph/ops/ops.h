@@ -59,7 +59,8 @@ inline void assign(Graph& g, int resource, Value value) {
 inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false) {
   return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b}), {a, b});
 }
-// act(x w + b); x [r,k], w [k,n], b [n] or absent.
+// act(x w + b); x [r,k], w [k,n], b [n] or absent. A layer of an ensemble has w [models,k,n]; the others may have that axis in front too. So it is
+// with the two below.
 inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation) {
   return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
 }
