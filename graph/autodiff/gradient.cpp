@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/autodiff/region_transforms.h"
 #include "graph/ops/ops.h"
 
 namespace lamina::autodiff {
@@ -128,8 +129,7 @@ class Differentiation {
     for (size_t i = 0; i < end - begin; ++i) results.push_back({number, int(i)});
     const std::vector<Value> cotangents(cotangents_.begin() + int64_t(begin), cotangents_.begin() + int64_t(end));
     static const ir::Attrs<ir::NoAttrs> none;
-    static const ir::RegionTransforms transforms{.gradient = region_gradient, .batch = nullptr};
-    const std::vector<Value> flow = op.vjp({g_, attrs ? *attrs : none, inputs, results, cotangents, regions, &transforms});
+    const std::vector<Value> flow = op.vjp({g_, attrs ? *attrs : none, inputs, results, cotangents, regions, &region_transforms()});
     if (flow.size() != inputs.size())
       internal_error(cat(op.name, ": its gradient gives ", flow.size(), " values for ", inputs.size(), " inputs"));
     for (size_t i = 0; i < inputs.size(); ++i) {

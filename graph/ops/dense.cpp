@@ -8,6 +8,7 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
 #include "graph/ops/section_step.h"
+#include "runtime/core/config.h"
 
 namespace lamina::section {
 namespace {
@@ -43,13 +44,27 @@ void require_count(const char* op, size_t given, size_t least, size_t most) {
                                               .fix = ""});
 }
 
+// A matrix, or a matrix for each of some models.
 void require_matrix(const char* op, const char* argument, const TensorType& t) {
   require_floating(op, t);
-  if (t.rank() != 2)
+  if (t.rank() != 2 && t.rank() != 3)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", t, " is not a matrix"),
                                               .where = cat("argument '", argument, "'"),
-                                              .why = "it has rows and columns: 2 dimensions",
+                                              .why = "it has rows and columns: 2 dimensions, or 3 with a model axis in front",
                                               .fix = "reshape it"});
+}
+
+Dim rows_of(const TensorType& t) { return t.shape[t.rank() - 2]; }
+Dim columns_of(const TensorType& t) { return t.shape[t.rank() - 1]; }
+// The model axis, if there is one, and then these.
+Shape with_models(const TensorType& like, Shape shape) {
+  if (like.rank() == 3) shape.insert(shape.begin(), like.shape[0]);
+  return shape;
+}
+// Operands with a model axis have that of `whole`; only a shared one may do without.
+void require_models(const char* op, const TensorType& whole, const TensorType& t, bool may_be_shared) {
+  if (t.rank() == whole.rank() ? t.rank() == 2 || t.shape[0] == whole.shape[0] : may_be_shared && t.rank() == 2) return;
+  throw does_not_fit(op, whole, t, "a matrix for each model goes with one for each, of as many models", "");
 }
 
 std::vector<TensorType> infer_dense(const ir::InferCall& call) {
@@ -58,15 +73,16 @@ std::vector<TensorType> infer_dense(const ir::InferCall& call) {
   require_matrix("dense", "x", x);
   require_matrix("dense", "w", w);
   require_same_dtype("dense", x, w);
-  if (x.shape[1] != w.shape[0])
-    throw does_not_fit("dense", x, w, cat("x has ", x.shape[1], " columns and w ", w.shape[0], " rows"),
+  require_models("dense", w, x, true);
+  if (columns_of(x) != rows_of(w))
+    throw does_not_fit("dense", x, w, cat("x has ", columns_of(x), " columns and w ", rows_of(w), " rows"),
                        "pass weights with a row for each column of x");
   if (call.in.size() == 3) {
     require_same_dtype("dense", x, call.in[2]);
-    if (call.in[2].shape != Shape{w.shape[1]})
-      throw does_not_fit("dense", w, call.in[2], cat("the bias has one number for each of the ", w.shape[1], " columns of w"), "");
+    if (call.in[2].shape != Shape{columns_of(w)} && call.in[2].shape != with_models(w, {columns_of(w)}))
+      throw does_not_fit("dense", w, call.in[2], cat("the bias has one number for each of the ", columns_of(w), " columns of w"), "");
   }
-  return {{x.dtype, {x.shape[0], w.shape[1]}}};
+  return {{x.dtype, with_models(w, {rows_of(x), columns_of(w)})}};
 }
 
 std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
@@ -76,8 +92,9 @@ std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
   require_matrix(op, "dz", dz);
   require_matrix(op, "w", w);
   require_same_dtype(op, dz, w);
-  if (dz.shape[1] != w.shape[1]) throw does_not_fit(op, dz, w, cat("dz has ", dz.shape[1], " columns and w ", w.shape[1]), "");
-  TensorType out{dz.dtype, {dz.shape[0], w.shape[0]}};
+  require_models(op, w, dz, false);
+  if (columns_of(dz) != columns_of(w)) throw does_not_fit(op, dz, w, cat("dz has ", columns_of(dz), " columns and w ", columns_of(w)), "");
+  TensorType out{dz.dtype, with_models(w, {rows_of(dz), rows_of(w)})};
   if ((call.in.size() == 3) != (activation_of(call.attrs).activation != Activation::none))
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs).activation), " with ", call.in.size(), " inputs"),
@@ -109,11 +126,12 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
   require_matrix(op, "x", x);
   require_matrix(op, "dz", dz);
   require_same_dtype(op, x, dz);
-  if (x.shape[0] != dz.shape[0]) throw does_not_fit(op, x, dz, cat("x has ", x.shape[0], " rows and dz ", dz.shape[0]), "");
+  require_models(op, dz, x, true);
+  if (rows_of(x) != rows_of(dz)) throw does_not_fit(op, x, dz, cat("x has ", rows_of(x), " rows and dz ", rows_of(dz)), "");
   std::vector<TensorType> out;
   const Half halves[] = {
-      {*call.regions[0], 2, size_t(weight_extras), {x.dtype, {x.shape[1], dz.shape[1]}}},
-      {*call.regions[1], 2 + size_t(weight_extras), call.in.size() - 2 - size_t(weight_extras), {x.dtype, {dz.shape[1]}}}};
+      {*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
+      {*call.regions[1], 2 + size_t(weight_extras), call.in.size() - 2 - size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(dz)})}}};
   for (const Half& half : halves) {
     const ir::Graph& region = half.region;
     if (region.inputs.size() != 1 + half.extras)
@@ -184,7 +202,8 @@ Value through_activation(Graph& g, Value dy, Value y, const ActivationAttrs& a) 
   return dy;
 }
 
-// The three in plain ops. They take a leading model axis on any input as well, since what they are made of does.
+// The three in plain ops. They take leading model axes on any input as well, since what they are made of does; a bias per model comes as
+// rows [..., 1, n].
 Value plain_dense(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value z = matmul(g, in[0], in[1]);
   return activate(g, in.size() == 3 ? add(g, z, in[2]) : z, activation);
@@ -194,7 +213,7 @@ Value plain_grad_input(Graph& g, std::span<const Value> in, const ActivationAttr
   return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
 }
 std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weight_extras, const ir::Graph& weight_region,
-                                const ir::Graph& bias_region, bool batched) {
+                                const ir::Graph& bias_region) {
   std::vector<Value> weight_in, bias_in, out;
   if (!weight_region.outputs.empty()) {
     weight_in.push_back(matmul(g, in[0], in[1], true, false));
@@ -202,7 +221,7 @@ std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weig
     out = inline_region(g, weight_region, weight_in);
   }
   if (!bias_region.outputs.empty()) {
-    bias_in.push_back(sum(g, in[1], {batched ? 1 : 0}));
+    bias_in.push_back(sum(g, in[1], {-2}));
     bias_in.insert(bias_in.end(), in.begin() + 2 + int64_t(weight_extras), in.end());
     std::vector<Value> bias = inline_region(g, bias_region, bias_in);
     out.insert(out.end(), bias.begin(), bias.end());
@@ -210,22 +229,32 @@ std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weig
   return out;
 }
 
+// A bias [models, n] as [models, 1, n].
+Value bias_rows(Graph& g, Value bias) {
+  Shape shape = g.type(bias).shape;
+  shape.insert(shape.end() - 1, Dim(1));
+  return reshape(g, bias, std::move(shape));
+}
+
 std::vector<Value> decompose_dense(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  return {plain_dense(g, in, activation_of(attrs))};
+  std::vector<Value> operands(in.begin(), in.end());
+  if (in.size() == 3 && g.type(in[2]).rank() == 2) operands[2] = bias_rows(g, in[2]);
+  return {plain_dense(g, operands, activation_of(attrs))};
 }
 std::vector<Value> decompose_grad_input(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
   return {plain_grad_input(g, in, activation_of(attrs))};
 }
 std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in,
                                     std::span<const ir::GraphRef> regions) {
-  return plain_update(g, in, size_t(ir::attrs_of<DenseUpdateAttrs>(attrs).weight_extras), *regions[0], *regions[1], false);
+  return plain_update(g, in, size_t(ir::attrs_of<DenseUpdateAttrs>(attrs).weight_extras), *regions[0], *regions[1]);
 }
 
 // One weight for all models: their rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
 std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const ActivationAttrs& activation = activation_of(call.attrs);
-  bool shared = call.inputs[0].batched;
+  const size_t rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;  // of the weights: 3 when they are stacked already
+  bool shared = call.inputs[0].batched && rank == 2;
   for (const ir::Batched& in : call.inputs.subspan(1)) shared = shared && !in.batched;
   if (shared) {
     const Shape x = g.type(call.inputs[0].value).shape;
@@ -234,24 +263,31 @@ std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
     return {{reshape(g, y, {x[0], x[1], g.type(y).shape[1]}), true}};
   }
   std::vector<Value> in;
-  for (const ir::Batched& b : call.inputs) in.push_back(lift(g, b, 2));
+  for (const ir::Batched& b : call.inputs) {
+    const bool stacked_bias = in.size() == 2 && g.type(b.value).rank() - b.batched == 2;
+    in.push_back(lift(g, stacked_bias ? ir::Batched{bias_rows(g, b.value), b.batched} : b, rank));
+  }
   return {{plain_dense(g, in, activation), true}};
 }
 std::vector<ir::Batched> batch_grad_input(const ir::BatchCall& call) {
+  const size_t rank = call.graph.type(call.inputs[1].value).rank() - call.inputs[1].batched;
   std::vector<Value> in;
-  for (const ir::Batched& b : call.inputs) in.push_back(lift(call.graph, b, 2));
+  for (const ir::Batched& b : call.inputs) in.push_back(lift(call.graph, b, rank));
   return {{plain_grad_input(call.graph, in, activation_of(call.attrs)), true}};
 }
 std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   Graph& g = call.graph;
   size_t weight_extras = size_t(ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras);
+  const size_t rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;
   std::vector<Value> in;
-  for (size_t i = 0; i < call.inputs.size(); ++i)  // gradients of both regions have the model axis, so every result has
-    in.push_back(i < 2 ? with_model_axis(g, call.inputs[i], call.size) : lift(g, call.inputs[i], i < 2 + weight_extras ? 2 : 1));
+  for (size_t i = 0; i < call.inputs.size(); ++i) {  // gradients of both regions have the model axis, so every result has
+    const ir::Batched& b = call.inputs[i];
+    in.push_back(lift(g, i < 2 ? ir::Batched{with_model_axis(g, b, call.size), true} : b, i < 2 + weight_extras ? rank : rank - 1));
+  }
   std::vector<ir::Batched> out;
   size_t r = 0;
   for (const ir::GraphRef& region : call.regions) r += region->outputs.size();
-  for (Value v : plain_update(g, in, weight_extras, *call.regions[0], *call.regions[1], true)) {
+  for (Value v : plain_update(g, in, weight_extras, *call.regions[0], *call.regions[1])) {
     // A result that is an extra itself may lack the axis, or have it with 1s between.
     const Shape& want = out.size() < call.regions[0]->outputs.size()
                             ? call.regions[0]->type(call.regions[0]->outputs[out.size()]).shape
@@ -261,9 +297,17 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   return out;
 }
 
+bool is_step_matrix(const TensorType& t) { return is_section_matrix(t) || is_section_stack(t); }
+
+// A thread takes whole models: of few large ones, products that share each model among all threads are faster.
+bool pays_by_models(const section::Step& s) {
+  constexpr double kSmallModel = 4e6;  // flops
+  return s.replicas >= config::threads() || 2.0 * s.rows * s.k * s.n <= kSmallModel;
+}
+
 bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
   const TensorType& x = request.in[0];
-  if (!is_section_matrix(x) || !is_section_matrix(request.in[1])) return false;
+  if (!is_step_matrix(x) || !is_step_matrix(request.in[1])) return false;
   const bool bias = request.in.size() == 3;
   if (bias)
     set_step(out, section::StepKind::dense, section::Partition::rows, request.out[0], {Broadcast::full, Broadcast::full, Broadcast::row},
@@ -274,14 +318,15 @@ bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
   out.step.activation = activation_of(request.attrs).activation;
   out.step.scalar = activation_of(request.attrs).alpha;
   out.step.has_bias = bias;
-  out.step.k = int32_t(x.shape[1].number());
-  out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
-  return true;
+  out.step.k = int32_t(columns_of(x).number());
+  if (request.out[0].rank() == 3) set_models(out, request, bias ? std::vector<size_t>{2, 2, 1, 2} : std::vector<size_t>{2, 2, 2});
+  out.flops = 2.0 * out.step.replicas * out.step.rows * out.step.k * out.step.n;
+  return request.out[0].rank() == 2 || pays_by_models(out.step);
 }
 
 bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) {
   const TensorType& dz = request.in[0];
-  if (!is_section_matrix(dz) || !is_section_matrix(request.in[1])) return false;
+  if (!is_step_matrix(dz) || !is_step_matrix(request.in[1])) return false;
   const bool mask = request.in.size() == 3;
   if (mask)
     set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full, Broadcast::full},
@@ -291,9 +336,10 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
   out.step.activation = activation_of(request.attrs).activation;
   out.step.scalar = activation_of(request.attrs).alpha;
   out.step.has_mask = mask;
-  out.step.k = int32_t(request.out[0].shape[1].number());
-  out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
-  return true;
+  out.step.k = int32_t(columns_of(request.out[0]).number());
+  if (dz.rank() == 3) set_models(out, request, std::vector<size_t>(request.in.size() + 1, 2));
+  out.flops = 2.0 * out.step.replicas * out.step.rows * out.step.k * out.step.n;
+  return dz.rank() == 2 || pays_by_models(out.step);
 }
 
 // How an extra meets the gradient: [k,n] full, [n] or [1,n] row, one element scalar. Against the bias's gradient everything else is a row.
@@ -307,26 +353,37 @@ bool set_broadcast(const Shape& extra, const Shape& gradient, Broadcast& out) {
 
 bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
   const TensorType &x = request.in[0], &dz = request.in[1];
-  if (!is_section_matrix(x) || !is_section_matrix(dz)) return false;
+  if (!is_step_matrix(x) || !is_step_matrix(dz)) return false;
   set_step(out, section::StepKind::dense_update, section::Partition::tiles, dz, {Broadcast::full, Broadcast::full}, {});
   section::Step& s = out.step;
-  s.k = int32_t(x.shape[1].number());
+  s.k = int32_t(columns_of(x).number());
   s.extras = int32_t(ir::attrs_of<DenseUpdateAttrs>(request.attrs).weight_extras);
   s.has_bias = !request.regions[1]->outputs.empty();
-  const Shape weight{x.shape[1], dz.shape[1]}, bias{dz.shape[1]};
+  const Shape weight{columns_of(x), columns_of(dz)}, bias{columns_of(dz)};
+  std::vector<size_t> ranks{2, 2};  // without the model axis
   for (size_t i = 2; i < request.in.size(); ++i) {
     Broadcast broadcast = Broadcast::full;
-    if (!set_broadcast(request.in[i].shape, int32_t(i) < 2 + s.extras ? weight : bias, broadcast)) return false;
+    const bool of_weight = int32_t(i) < 2 + s.extras;
+    Shape extra = request.in[i].shape;
+    ranks.push_back(of_weight ? 2 : 1);
+    if (dz.rank() == 3 && extra.size() == ranks.back() + 1) {
+      if (extra[0] != dz.shape[0] && extra[0] != Dim(1)) return false;
+      extra.erase(extra.begin());
+    }
+    if (!set_broadcast(extra, of_weight ? weight : bias, broadcast)) return false;
     out.operands.push_back({int32_t(i), broadcast});
   }
   s.ins = s.first_out = int32_t(request.in.size());
-  for (size_t i = 0; i < request.out.size(); ++i)
+  for (size_t i = 0; i < request.out.size(); ++i) {
+    ranks.push_back(i < request.regions[0]->outputs.size() ? 2 : 1);
     out.operands.push_back({int32_t(request.in.size() + i), i < request.regions[0]->outputs.size() ? Broadcast::full : Broadcast::row});
+  }
   s.outs = int32_t(request.out.size());
   if (!request.regions[0]->outputs.empty()) s.code = int32_t(out.codes.size()), out.codes.push_back(code_of(*request.regions[0]));
   if (s.has_bias) s.code2 = int32_t(out.codes.size()), out.codes.push_back(code_of(*request.regions[1]));
-  out.flops = 2.0 * s.rows * s.k * s.n;
-  return true;
+  if (dz.rank() == 3) set_models(out, request, ranks);
+  out.flops = 2.0 * s.replicas * s.rows * s.k * s.n;
+  return dz.rank() == 2 || pays_by_models(s);
 }
 
 template <bool (*section_step)(const ir::KernelRequest&, ir::SectionStep&)>

@@ -1,6 +1,8 @@
 // dropout(x, state, rate): x / (1 - rate) with probability 1 - rate, else 0. Element i decides by word i of the draw that `state` names.
 #include "kernels/dropout.h"
 
+#include <array>
+
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
@@ -47,10 +49,15 @@ Kernel cpu(const ir::KernelRequest& request) {
 }
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
-  if (!is_section_matrix(request.in[0]) || request.in[1].rank() != 1) return false;
+  TensorType x = request.in[0];
+  const bool states = request.in[1].rank() == 2;  // of a generator per model; one generator counts the elements of all models
+  if (states ? !is_section_stack(x) : request.in[1].rank() != 1) return false;
+  if (!states && x.rank() == 3) x.shape = {x.shape[0] * x.shape[1], x.shape[2]};
+  if (!states && !is_section_matrix(x)) return false;
   using enum section::Broadcast;
-  set_step(out, section::StepKind::dropout, section::Partition::rows, request.in[0], {full, scalar}, {full});
+  set_step(out, section::StepKind::dropout, section::Partition::rows, x, {full, scalar}, {full});
   out.step.scalar = rate_of(request.attrs);
+  if (states) set_models(out, request, std::array<size_t, 3>{2, 1, 2});
   return true;
 }
 

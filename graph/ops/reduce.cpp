@@ -196,10 +196,21 @@ Kernel cpu(const ir::KernelRequest& request) {
 template <Reduction op>
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
   if (request.in[0].dtype != DType::f32) return false;
-  const std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0]);
-  const std::vector<int64_t> shape = numbers(request.in[0].shape);
-  size_t split = 0;
-  while (split < shape.size() && reduced[split] == reduced[0]) ++split;
+  std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0]);
+  std::vector<int64_t> shape = numbers(request.in[0].shape);
+  auto same_before = [&] {
+    size_t split = 0;
+    while (split < shape.size() && reduced[split] == reduced[0]) ++split;
+    return split;
+  };
+  // A first axis that stays, with something between it and what is reduced, or behind: each entry by itself, as a model of an ensemble.
+  int64_t models = 1;
+  if (shape.size() > 2 && !reduced[0] && shape[0] > 0 && (same_before() > 1 || !reduced.back())) {
+    models = shape[0];
+    shape.erase(shape.begin());
+    reduced.erase(reduced.begin());
+  }
+  const size_t split = same_before();
   for (size_t a = split; a < shape.size(); ++a)
     if (reduced[a] == reduced[0]) return false;
   int64_t rows = 1, n = 1;
@@ -220,7 +231,14 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
   s.rows = int32_t(rows), s.n = int32_t(n);
   s.partition = s.reduced == section::Broadcast::column && split == 1 && rows > 1 ? section::Partition::rows : section::Partition::one;
   step.operands = {{.buffer = 0}, {.buffer = 1, .broadcast = s.reduced}};
-  step.flops = double(rows) * double(n);
+  step.flops = double(rows) * double(n) * double(models);
+  if (models > 1) {
+    if (rows * n > std::numeric_limits<int32_t>::max() || models > std::numeric_limits<int32_t>::max()) return false;
+    s.partition = section::Partition::models;
+    s.replicas = int32_t(models);
+    step.operands[0].model_stride = int32_t(rows * n);
+    step.operands[1].model_stride = int32_t(s.reduced == section::Broadcast::column ? rows : s.reduced == section::Broadcast::row ? n : 1);
+  }
   return true;
 }
 

@@ -5,6 +5,7 @@
 
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/section_step.h"
 
 namespace lamina::ops {
 namespace {
@@ -92,29 +93,42 @@ bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir
   const std::vector<int64_t> full = numbers(request.out[0].shape);
   // The rows are the leading axis, as in every step over a batch, so that threads take the same rows in all of them; where an operand
   // does not fit that, the last axis may still be the columns.
-  std::vector<size_t> splits{full.size() < 2 ? size_t(0) : size_t(1)};
-  if (full.size() > 2) splits.push_back(full.size() - 1);
-  for (size_t split : splits) {
+  struct Way {
+    size_t split;
+    bool by_models;  // the first axis apart: each of its entries as a model of an ensemble
+  };
+  std::vector<Way> ways{{full.size() < 2 ? size_t(0) : size_t(1), false}};
+  if (full.size() > 2) ways.insert(ways.end(), {{1, true}, {full.size() - 2, true}, {full.size() - 1, false}});
+  for (const auto& [split, by_models] : ways) {
+    const int64_t models = by_models ? full[0] : 1;
+    if (models == 0) continue;
+    const std::vector<int64_t> whole(full.begin() + by_models, full.end());
+    int64_t rows = 1, n = 1;
+    for (size_t a = 0; a < whole.size(); ++a) (a < split ? rows : n) *= whole[a];
+    if (std::max({rows, n, by_models ? rows * n : 0}) > std::numeric_limits<int32_t>::max()) return false;
     std::vector<section::Operand> operands;
     bool fits = true;
     for (size_t i = 0; i < request.in.size() && fits; ++i) {
       section::Operand operand{.buffer = int32_t(i)};
-      fits = broadcast_of(numbers(request.in[i].shape), full, split, operand.broadcast);
+      std::vector<int64_t> shape = numbers(request.in[i].shape);
+      if (by_models && shape.size() == full.size()) {
+        if (shape[0] == models) operand.model_stride = model_stride(request.in[i], whole.size(), models);
+        shape.erase(shape.begin());
+      }
+      fits = broadcast_of(shape, whole, split, operand.broadcast);
       operands.push_back(operand);
     }
     if (!fits) continue;
-    for (size_t o = 0; o < request.out.size(); ++o) operands.push_back({.buffer = int32_t(request.in.size() + o)});
-    int64_t rows = 1, n = 1;
-    for (size_t a = 0; a < full.size(); ++a) (a < split ? rows : n) *= full[a];
-    if (std::max(rows, n) > std::numeric_limits<int32_t>::max()) return false;
+    for (size_t o = 0; o < request.out.size(); ++o) operands.push_back({.buffer = int32_t(request.in.size() + o), .model_stride = by_models ? int32_t(rows * n) : 0});
     section::Step& s = step.step;
     s.kind = section::StepKind::elementwise;
     s.rows = int32_t(rows), s.n = int32_t(n);
     s.code = 0;
     s.ins = int32_t(request.in.size()), s.outs = int32_t(request.out.size()), s.first_out = s.ins;
-    s.partition = split == 1 && rows > 1 ? section::Partition::rows : section::Partition::one;
+    s.partition = by_models ? section::Partition::models : split == 1 && rows > 1 ? section::Partition::rows : section::Partition::one;
+    s.replicas = int32_t(models);
     step.operands = std::move(operands);
-    step.flops = double(rows) * double(n) * double(code.instructions.size());
+    step.flops = double(rows) * double(n) * double(models) * double(code.instructions.size());
     step.codes = {std::move(code)};
     return true;
   }

@@ -1,6 +1,8 @@
 // softmax(x, axis): exp(x) / sum(exp(x)) along one axis.
 #include "kernels/softmax.h"
 
+#include <array>
+
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
@@ -42,9 +44,11 @@ Kernel cpu(const ir::KernelRequest& request) {
 }
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
-  if (!is_section_matrix(request.in[0]) || axis_of(request.attrs, request.in[0]) != 1) return false;
+  const TensorType& x = request.in[0];
+  if (!(is_section_matrix(x) || is_section_stack(x)) || axis_of(request.attrs, x) != int(x.rank()) - 1) return false;
   set_step(out, section::StepKind::softmax, section::Partition::rows, request.in[0], {section::Broadcast::full},
            {section::Broadcast::full});
+  if (x.rank() == 3) set_models(out, request, std::array<size_t, 2>{2, 2});
   return true;
 }
 

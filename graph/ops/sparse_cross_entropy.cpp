@@ -71,9 +71,11 @@ Kernel cpu(const ir::KernelRequest& request) {
 }
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
-  if (!is_section_matrix(request.in[0])) return false;
+  TensorType logits = request.in[0];  // of several models: all their rows
+  if (logits.rank() == 3) logits.shape = {logits.shape[0] * logits.shape[1], logits.shape[2]};
+  if (!is_section_matrix(logits)) return false;
   using enum section::Broadcast;
-  set_step(out, section::StepKind::sparse_cross_entropy, section::Partition::rows, request.in[0], {full, column}, {column, full});
+  set_step(out, section::StepKind::sparse_cross_entropy, section::Partition::rows, logits, {full, column}, {column, full});
   return true;
 }
 

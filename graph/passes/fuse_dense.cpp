@@ -23,9 +23,12 @@ std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& no
   return ops::ActivationAttrs{is_elu ? Activation::elu : Activation::leaky_relu, float(alpha->first())};
 }
 
-// x w of two f32 matrices as they lie.
-bool is_plain_product(const Node& node) {
-  if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32 || node.types[0].rank() != 2) return false;
+// x w of two f32 matrices as they lie; or with a w for each model of an ensemble.
+bool is_plain_product(const Graph& g, const Node& node) {
+  if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32) return false;
+  const TensorType &a = g.type(node.inputs[0]), &b = g.type(node.inputs[1]);
+  if (b.rank() > 3 || node.types[0].rank() != b.rank()) return false;
+  if (b.rank() == 3 && (b.shape[0] != node.types[0].shape[0] || (a.rank() == 3 && a.shape[0] != b.shape[0]))) return false;
   const auto& attrs = ir::attrs_of<ops::MatmulAttrs>(*node.attrs);
   return !attrs.transpose_a && !attrs.transpose_b;
 }
@@ -66,7 +69,7 @@ class DenseFusion {
     if (activation_of(g_, node)) {
       const Value z = node.inputs[0];
       if (uses_.of(z) != 1 || g_[z].device != node.device) return {};
-      if (is_plain_product(g_[z])) return {z.node, -1, {}};
+      if (is_plain_product(g_, g_[z])) return {z.node, -1, {}};
       return biased(z.node);
     }
     return biased(i);
@@ -78,17 +81,23 @@ class DenseFusion {
     if (!is(node, ops::def::add)) return {};
     for (size_t p : {0, 1}) {
       const Value product = node.inputs[p];
-      if (!is_plain_product(g_[product]) || uses_.of(product) != 1 || !(g_.type(product) == node.types[0]) ||
+      if (!is_plain_product(g_, g_[product]) || uses_.of(product) != 1 || !(g_.type(product) == node.types[0]) ||
           g_[product].device != node.device)
         continue;
-      const Value bias = row(node.inputs[1 - p], node.types[0].shape[1]);
+      const Value bias = row(node.inputs[1 - p], node.types[0].shape);
       if (bias.valid()) return {product.node, i, bias};
     }
     return {};
   }
 
   // v as a row [n] that is added to every row, through broadcast_to and reshape to [1,n]; not valid when it is something else.
-  Value row(Value v, Dim n) const {
+  // Of an ensemble, a row per model [models,n], through reshape to [models,1,n].
+  Value row(Value v, const Shape& shape) const {
+    const Dim n = shape.back();
+    if (shape.size() == 3 && g_.type(v).shape == Shape{shape[0], 1, n}) {
+      const Value before = is(g_[v], ops::def::reshape) ? g_[v].inputs[0] : v;
+      return g_.type(before).shape == Shape{shape[0], n} ? before : v;
+    }
     auto is_row = [&](Value u) { return g_.type(u).shape == Shape{n}; };
     auto is_matrix_of_rows = [&](Value u) { return g_.type(u).shape == Shape{1, n}; };
     if (is(g_[v], ops::def::broadcast_to)) v = g_[v].inputs[0];
@@ -103,7 +112,11 @@ class DenseFusion {
     const Node& product = g_[match.product];
     rewriter_.stand_at(match.product);
     Value bias = match.bias.valid() ? rewriter_[match.bias] : Value{};
-    if (bias.valid()) bias = ops::reshape(rewriter_.to, bias, {product.types[0].shape[1]});
+    if (bias.valid()) {
+      const Dim n = product.types[0].shape.back();
+      const bool per_model = rewriter_.to.type(bias).rank() > 1 && rewriter_.to.type(bias).shape[0] == product.types[0].shape[0] && product.types[0].rank() == 3;
+      bias = ops::reshape(rewriter_.to, bias, per_model ? Shape{product.types[0].shape[0], n} : Shape{n});
+    }
     rewriter_.map({i, 0}, ops::dense(rewriter_.to, rewriter_[product.inputs[0]], rewriter_[product.inputs[1]], bias,
                                      activation.activation, activation.alpha));
   }

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <map>
 #include <optional>
 
@@ -10,20 +11,25 @@ namespace {
 
 using section::Activation;
 
-bool is_product(const Node& node, bool transpose_a, bool transpose_b) {
-  if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32 || node.types[0].rank() != 2) return false;
+// Of two matrices, or of a pair for each model of an ensemble; the first one may be shared.
+bool is_product(const Graph& g, const Node& node, bool transpose_a, bool transpose_b, bool may_share) {
+  if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32) return false;
+  const TensorType &a = g.type(node.inputs[0]), &b = g.type(node.inputs[1]);
+  if (b.rank() != node.types[0].rank() || b.rank() > 3 || (a.rank() != b.rank() && !(may_share && a.rank() == 2))) return false;
+  if (b.rank() == 3 && (b.shape[0] != node.types[0].shape[0] || (a.rank() == 3 && a.shape[0] != b.shape[0]))) return false;
   const auto& attrs = ir::attrs_of<ops::MatmulAttrs>(*node.attrs);
   return attrs.transpose_a == transpose_a && attrs.transpose_b == transpose_b;
 }
-bool is_input_gradient(const Node& node) { return is_product(node, false, true); }   // dz w^T
-bool is_weight_gradient(const Node& node) { return is_product(node, true, false); }  // x^T dz
+bool is_input_gradient(const Graph& g, const Node& node) { return is_product(g, node, false, true, false); }   // dz w^T
+bool is_weight_gradient(const Graph& g, const Node& node) { return is_product(g, node, true, false, true); }  // x^T dz
 
-// The sum of a matrix's rows, [n].
+// The sum of a matrix's rows, [n]; of each model's matrix, [models,n].
 bool is_bias_gradient(const Graph& g, const Node& node) {
-  if (!is(node, ops::def::sum) || node.types[0].dtype != DType::f32 || node.types[0].rank() != 1 || g.type(node.inputs[0]).rank() != 2)
-    return false;
+  if (!is(node, ops::def::sum) || node.types[0].dtype != DType::f32) return false;
+  const int64_t rank = int64_t(g.type(node.inputs[0]).rank());
+  if ((rank != 2 && rank != 3) || int64_t(node.types[0].rank()) != rank - 1) return false;
   const auto& attrs = ir::attrs_of<ops::ReduceAttrs>(*node.attrs);
-  return attrs.axes.size() == 1 && (attrs.axes[0] == 0 || attrs.axes[0] == -2);
+  return attrs.axes.size() == 1 && (attrs.axes[0] == rank - 2 || attrs.axes[0] == -2);
 }
 
 std::optional<ops::ActivationAttrs> mask_of(const Graph& g, const Node& node) {
@@ -47,7 +53,7 @@ Graph fuse_input_gradients(const Graph& g) {
   auto masks_product = [&](const Node& node) {
     if (!mask_of(g, node)) return false;
     const Value product = node.inputs[0];
-    return is_input_gradient(g[product]) && uses.of(product) == 1 && g.type(product) == node.types[0] &&
+    return is_input_gradient(g, g[product]) && uses.of(product) == 1 && g.type(product) == node.types[0] &&
            g.type(node.inputs[1]) == node.types[0] && g[product].device == node.device && node.inputs[1] != product;
   };
   std::vector<char> masked(size_t(g.size()));
@@ -58,7 +64,7 @@ Graph fuse_input_gradients(const Graph& g) {
     const Node& node = g[i];
     if (!uses.live(i) || masked[size_t(i)]) continue;
     const bool mask = masks_product(node);
-    if (!mask && !is_input_gradient(node)) {
+    if (!mask && !is_input_gradient(g, node)) {
       rewriter.copy(i);
       continue;
     }
@@ -77,12 +83,12 @@ Graph fuse_input_gradients(const Graph& g) {
 class UpdateRules final : public GroupRules {
  public:
   UpdateRules(const Graph& g, const Uses& uses)
-      : g_(g), weight_(size_t(g.size()), -1), bias_(size_t(g.size()), -1), partner_(size_t(g.size()), -1), members_(size_t(g.size()), 1) {
+      : g_(g), weight_(size_t(g.size()), -1), bias_(size_t(g.size()), -1), partner_(size_t(g.size()), -1), members_(size_t(g.size()), 1), columns_(size_t(g.size())) {
     std::map<Value, std::vector<int>> by_dz;    // weight gradients that have no bias gradient yet
     std::map<Value, std::vector<int>> waiting;  // and the other way round
     for (int i = 0; i < g.size(); ++i) {
       if (!uses.live(i)) continue;
-      const bool weight = is_weight_gradient(g[i]), bias = is_bias_gradient(g, g[i]);
+      const bool weight = is_weight_gradient(g, g[i]), bias = is_bias_gradient(g, g[i]);
       if (!weight && !bias) continue;
       const Value dz = g[i].inputs[weight ? 1 : 0];
       auto& others = (weight ? waiting : by_dz)[dz];
@@ -97,14 +103,14 @@ class UpdateRules final : public GroupRules {
   }
 
   bool may_start(int node) const override {
-    return is_anchor(node) || (is_elementwise(g_[node]) && (rank(node) == 1 || rank(node) == 2) && g_[node].types[0].dtype == DType::f32 &&
+    return is_anchor(node) || (is_elementwise(g_[node]) && rank(node) >= 1 && rank(node) <= 3 && g_[node].types[0].dtype == DType::f32 &&
                                fits_update(g_[node]));
   }
   bool may_join(int node, int group, std::span<const Value> operands) const override {
     if (is_anchor(node) || g_[node].device != g_[group].device || members_[size_t(group)] >= kMostMembers) return false;
     const Shape& shape = g_[node].types[0].shape;
-    const int start = anchored(group) ? anchor(group, rank(node)) : group;
-    if (start < 0 || g_[start].types[0].shape != shape) return false;
+    const int start = anchored(group) ? anchor(group, shape) : group;
+    if (start < 0 || g_[start].types[0].shape != shape || (has_column(g_[node]) && is_matrix_of_weights(start))) return false;
     // A region sees its own gradient only: what the bias's region gives is no operand of the weight's.
     for (Value v : operands)
       if (g_.type(v).shape != shape) return false;
@@ -115,14 +121,15 @@ class UpdateRules final : public GroupRules {
     if (anchored(a) && anchored(b)) return are_partners(a, b);
     if (!anchored(a) && !anchored(b)) return g_[a].types[0].shape == g_[b].types[0].shape;
     const int other = anchored(a) ? b : a;
-    const int start = anchor(anchored(a) ? a : b, rank(other));
-    return start >= 0 && g_[start].types[0].shape == g_[other].types[0].shape;
+    const int start = anchor(anchored(a) ? a : b, g_[other].types[0].shape);
+    return start >= 0 && !(columns_[size_t(other)] && is_matrix_of_weights(start));
   }
   int partner(int node) const override {
     return partner_[size_t(node)] >= 0 && partner_[size_t(node)] < node ? partner_[size_t(node)] : -1;
   }
   void started(int node) override {
-    if (is_weight_gradient(g_[node]))
+    columns_[size_t(node)] = has_column(g_[node]);
+    if (is_weight_gradient(g_, g_[node]))
       weight_[size_t(node)] = node;
     else if (is_anchor(node))
       bias_[size_t(node)] = node;
@@ -131,6 +138,7 @@ class UpdateRules final : public GroupRules {
     weight_[size_t(into)] = std::max(weight_[size_t(into)], weight_[size_t(from)]);
     bias_[size_t(into)] = std::max(bias_[size_t(into)], bias_[size_t(from)]);
     members_[size_t(into)] += members_[size_t(from)];
+    columns_[size_t(into)] = columns_[size_t(into)] || columns_[size_t(from)];
   }
   int weight_gradient(int group) const { return weight_[size_t(group)]; }
   int bias_gradient(int group) const { return bias_[size_t(group)]; }
@@ -138,17 +146,32 @@ class UpdateRules final : public GroupRules {
  private:
   static constexpr int kMostMembers = 64;
   size_t rank(int node) const { return g_[node].types[0].rank(); }
-  bool is_anchor(int node) const { return partner_[size_t(node)] >= 0 || is_weight_gradient(g_[node]); }
-  // Operands that an update can take: f32, and not a column [k,1], which no kernel of an update reads.
+  bool is_anchor(int node) const { return partner_[size_t(node)] >= 0 || is_weight_gradient(g_, g_[node]); }
+  // Operands that an update can take: f32, and not a column of each model's matrix, [k,1], which no kernel of an update reads.
   bool fits_update(const Node& node) const {
     const Shape& shape = node.types[0].shape;
     for (Value v : node.inputs) {
       const TensorType& t = g_.type(v);
-      if (t.dtype != DType::f32 || (t.rank() == 2 && shape.size() == 2 && t.shape[1] != shape[1] && t.shape[0] != Dim(1))) return false;
+      if (t.dtype != DType::f32) return false;
+      if (shape.size() == 3 && t.rank() >= 2 && t.shape.back() != shape.back() && t.shape[t.rank() - 2] != Dim(1)) return false;
     }
     return true;
   }
-  int anchor(int group, size_t of_rank) const { return of_rank == 2 ? weight_[size_t(group)] : bias_[size_t(group)]; }
+  // Of a matrix [k,n], an operand [k,1]: what a bias of an ensemble, [models,n], may have, but weights may not.
+  bool has_column(const Node& node) const {
+    const Shape& shape = node.types[0].shape;
+    return shape.size() == 2 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) {
+             const TensorType& t = g_.type(v);
+             return t.rank() == 2 && t.shape[1] != shape[1] && t.shape[0] != Dim(1);
+           });
+  }
+  bool is_matrix_of_weights(int start) const { return rank(start) == 2 && is_weight_gradient(g_, g_[start]); }
+  // The gradient of that shape in the group, or -1.
+  int anchor(int group, const Shape& shape) const {
+    for (int start : {weight_[size_t(group)], bias_[size_t(group)]})
+      if (start >= 0 && g_[start].types[0].shape == shape) return start;
+    return -1;
+  }
   bool anchored(int group) const { return weight_[size_t(group)] >= 0 || bias_[size_t(group)] >= 0; }
   bool are_partners(int a, int b) const {
     const int weight = std::max(weight_[size_t(a)], weight_[size_t(b)]), bias = std::max(bias_[size_t(a)], bias_[size_t(b)]);
@@ -158,6 +181,7 @@ class UpdateRules final : public GroupRules {
 
   const Graph& g_;
   std::vector<int> weight_, bias_, partner_, members_;
+  std::vector<char> columns_;  // whether a node of the group has_column()
 };
 
 Graph fuse_updates(const Graph& g) {
@@ -183,7 +207,7 @@ Graph fuse_updates(const Graph& g) {
     const int bias = rules.bias_gradient(group);
     std::vector<int> of_weight, of_bias;
     for (int i : members)
-      if (i != weight && i != bias) (g[i].types[0].rank() == 2 ? of_weight : of_bias).push_back(i);
+      if (i != weight && i != bias) (g[i].types[0].shape == g[weight].types[0].shape ? of_weight : of_bias).push_back(i);
     const Value dw{weight, 0}, db{bias, 0};
     const Region weight_region = make_region(g, {&dw, 1}, of_weight, wanted);
     Region bias_region;
@@ -191,7 +215,9 @@ Graph fuse_updates(const Graph& g) {
       bias_region = make_region(g, {&db, 1}, of_bias, wanted);
     } else {
       Graph unused;
-      unused.add_input({DType::f32, {g[weight].types[0].shape[1]}});
+      Shape shape = g[weight].types[0].shape;
+      shape.erase(shape.end() - 2);
+      unused.add_input({DType::f32, std::move(shape)});
       bias_region.graph = std::make_shared<const Graph>(std::move(unused));
     }
     rewriter.stand_at(weight);

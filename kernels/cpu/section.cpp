@@ -82,11 +82,13 @@ class Section {
 
   template <class T>
   T* in(const Step& s, int i) const {
-    return reinterpret_cast<T*>(data_[size_t(table_.operands[size_t(s.first_in + i)].buffer)]);
+    const Operand& o = table_.operands[size_t(s.first_in + i)];
+    return reinterpret_cast<T*>(data_[size_t(o.buffer)]) + model * o.model_stride;
   }
   template <class T>
   T* out(const Step& s, int i) const {
-    return reinterpret_cast<T*>(data_[size_t(table_.operands[size_t(s.first_out + i)].buffer)]);
+    const Operand& o = table_.operands[size_t(s.first_out + i)];
+    return reinterpret_cast<T*>(data_[size_t(o.buffer)]) + model * o.model_stride;
   }
   const View& view(int operand) const {
     const size_t buffer = size_t(table_.operands[size_t(operand)].buffer);
@@ -101,7 +103,19 @@ class Section {
     return {std::min(n, r.begin * panel), std::min(n, r.end * panel)};
   }
 
+  // One core runs a model's whole step: its values of the step before are still in that core's cache.
+  void run_models(const Step& s, int thread, int threads) {
+    Step one = s;
+    one.partition = Partition::one;
+    const Range mine = share(s.replicas, thread, threads);
+    struct Back {
+      ~Back() { model = 0; }
+    } back;
+    for (model = mine.begin; model < mine.end; ++model) run_step(one, 0, 1);
+  }
+
   void run_step(const Step& s, int thread, int threads) {
+    if (s.partition == Partition::models) return run_models(s, thread, threads);
     if (s.partition == Partition::one) {
       if (thread != 0) return;
       threads = 1;
@@ -200,12 +214,14 @@ class Section {
     for (int i = 0; i < count; ++i) {
       const Operand& o = table_.operands[size_t(first + i)];
       to[i] = {data_[size_t(o.buffer)], o.broadcast};
+      if (model > 0) to[i].data += model * o.model_stride * int64_t(size_of(view(first + i).dtype));
     }
   }
 
   struct Inner;
   void run_nested(const Step& s);
 
+  inline static thread_local int64_t model = 0;  // whose parts of the operands in(), out() and gather() give
   const KernelCall& call_;
   const Table& table_;
   const Tiles& tiles_;

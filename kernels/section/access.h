@@ -11,6 +11,8 @@ struct Access {
   bool write = false;
   // A `rows` step touches row i of this operand only for row i of the batch.
   bool by_rows = false;
+  // A `models` step touches model i's part of this operand only for model i.
+  bool by_models = false;
 };
 
 // In order: the inputs, then the outputs. The step's operands must be there.

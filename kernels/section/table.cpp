@@ -8,7 +8,15 @@
 namespace lamina::section {
 namespace {
 
-const char* name(Partition p) { return p == Partition::rows ? "rows" : p == Partition::tiles ? "tiles" : "one"; }
+const char* name(Partition p) {
+  switch (p) {
+    case Partition::rows: return "rows";
+    case Partition::tiles: return "tiles";
+    case Partition::one: return "one";
+    case Partition::models: break;
+  }
+  return "models";
+}
 const char* name(Reduction r) {
   switch (r) {
     case Reduction::sum: return "sum";
@@ -55,6 +63,7 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
     for (int i = 0; i < count; ++i) {
       const Operand& o = table.operands.at(size_t(first + i));
       out << (i ? " %" : "%") << o.buffer << suffix(o.broadcast);
+      if (s.partition == Partition::models && o.model_stride == 0) out << ":shared";
     }
   };
   list("in", s.first_in, s.ins);
@@ -62,6 +71,12 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
   if (s.replicas != 1) out << " replicas " << s.replicas;
   if (s.shards != 1) out << " shards " << s.shards;
   if (s.barrier_before) out << " | barrier";
+}
+
+// Into how many equal parts, one behind the other, threads share the operand; 0: they do not.
+int64_t parts_of(const Step& s, const Access& access) {
+  if (s.partition == Partition::models) return access.by_models ? s.replicas : 0;
+  return s.partition == Partition::rows && access.by_rows ? s.rows : 0;
 }
 
 bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
@@ -133,7 +148,7 @@ void accesses_of(const Table& table, const Step& s, std::vector<Access>& out) {
       case StepKind::log_softmax: by_rows = true; break;
       default: by_rows = false; break;
     }
-    out.push_back({o.buffer, write, by_rows});
+    out.push_back({o.buffer, write, by_rows, o.model_stride != 0});
   }
 }
 
@@ -142,9 +157,9 @@ bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of
   const OperandRange &x = ranges[size_t(of_a.buffer)], &y = ranges[size_t(of_b.buffer)];
   if (!overlap(x, y)) return false;
   if (a.partition == Partition::one && b.partition == Partition::one) return false;  // one thread does both
-  // Row i of both is the same bytes, and the same thread's.
-  const bool same_rows = a.partition == Partition::rows && b.partition == Partition::rows && a.rows == b.rows && of_a.by_rows && of_b.by_rows;
-  return !(same_rows && x.begin == y.begin && x.end == y.end);
+  // Row (or model) i of both is the same bytes, and the same thread's.
+  const int64_t parts = parts_of(a, of_a);
+  return !(parts > 0 && parts == parts_of(b, of_b) && x.begin == y.begin && x.end == y.end);
 }
 
 void place_barriers(Table& table, const std::vector<OperandRange>& ranges) {

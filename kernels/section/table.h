@@ -40,6 +40,7 @@ enum class Partition : uint8_t {
   rows,   // each takes some rows of the batch, and reads only those rows of what earlier `rows` steps wrote
   tiles,  // each takes some tiles of the result, and reads everything
   one,    // one does it all
+  models, // each takes some models of an ensemble: the step as a whole, on those models' parts of its operands
 };
 
 struct Step {
@@ -57,13 +58,14 @@ struct Step {
   float scalar = 0;                     // dropout: the rate; an activation's alpha
   int32_t first_in = 0, ins = 0;        // into Table::operands
   int32_t first_out = 0, outs = 0;
-  int32_t replicas = 1;                 // models of an ensemble
+  int32_t replicas = 1;                 // models of an ensemble; the sizes above are one model's
   int32_t shards = 1;                   // V of data-parallel training
 };
 
 struct Operand {
   int32_t buffer = 0;                   // index among the instruction's operands: inputs first, then outputs
   Broadcast broadcast = Broadcast::full;
+  int32_t model_stride = 0;             // elements from one model's part to the next one's; 0: all models share it
 };
 
 struct Table {

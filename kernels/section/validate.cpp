@@ -50,7 +50,9 @@ class Validator {
       require(i < s.ins || o.buffer >= inputs_, "writes an input of the section");
     }
     require(s.rows >= 0 && s.k >= 0 && s.n >= 0, "has a negative size");
-    require(s.replicas == 1 && s.shards == 1, "has replicas or shards, which no interpreter runs yet");
+    require(s.shards == 1, "has shards, which no interpreter runs yet");
+    require(s.replicas >= 1 && (s.replicas == 1 || s.partition == Partition::models), "has models that are not shared out");
+    if (s.partition == Partition::models) check_models(s);
     auto counts = [&](int ins, int outs) { require(s.ins == ins && s.outs == outs, "has the wrong number of operands"); };
     auto code = [&](int index, int code_ins) -> int {
       require(index >= 0 && size_t(index) < table_.codes.size(), "names a code that is not there");
@@ -91,6 +93,24 @@ class Validator {
         break;
       case StepKind::print:
       case StepKind::check: fail("is of a kind that no interpreter runs yet");
+    }
+  }
+
+  void check_models(const Step& s) const {
+    switch (s.kind) {
+      case StepKind::dense:
+      case StepKind::dense_grad_input:
+      case StepKind::dense_update:
+      case StepKind::elementwise:
+      case StepKind::reduce:
+      case StepKind::softmax:
+      case StepKind::log_softmax:
+      case StepKind::dropout: break;
+      default: fail("cannot be shared by models");
+    }
+    for (int i = 0; i < s.ins + s.outs; ++i) {
+      const Operand& o = table_.operands[size_t(i < s.ins ? s.first_in + i : s.first_out + i - s.ins)];
+      require(o.model_stride >= 0 && (i < s.ins || s.replicas == 1 || o.model_stride > 0), "writes one place for all models");
     }
   }
 

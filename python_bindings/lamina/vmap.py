@@ -2,7 +2,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import functools
 
 from . import _core, errors
@@ -110,7 +109,8 @@ def _parameter_names(fn) -> tuple:
 
 
 def _fields(value):
-    return [f.name for f in dataclasses.fields(value)] if dataclasses.is_dataclass(value) and not isinstance(value, type) else None
+    """The names of a dataclass instance's fields, or None. The module dataclasses would import much."""
+    return None if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", None)
 
 
 def _parts(value):

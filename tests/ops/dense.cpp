@@ -61,6 +61,15 @@ const OpCases dense_cases{"dense", [] {
                                   allow_sums(c, s);
                                   out.push_back(std::move(c));
                                 }
+                            // Layers of an ensemble: a bias per model or one for all, inputs per model or one batch for all.
+                            for (bool shared : {false, true}) {
+                              const Size s{5, 7, 18};
+                              OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
+                                       .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})}, {f32({3, 7, 18})}, {f32(shared ? Shape{3, 18} : Shape{18})}},
+                                       .attrs = ir::make_attrs(ops::ActivationAttrs{Activation::tanh})};
+                              allow_sums(c, s);
+                              out.push_back(std::move(c));
+                            }
                             return out;
                           }};
 
@@ -82,6 +91,11 @@ const OpCases grad_input_cases{"dense_grad_input", [] {
                                      allow_sums(c, s);
                                      out.push_back(std::move(c));
                                    }
+                                 OpCase models{.name = "3 models of 5 x 7 x 18",
+                                               .in = {{f32({3, 5, 18})}, {f32({3, 7, 18})}, {f32({3, 5, 7}), 0.1, 0.9}},
+                                               .attrs = ir::make_attrs(ops::ActivationAttrs{Activation::sigmoid})};
+                                 allow_sums(models, {5, 7, 18});
+                                 out.push_back(std::move(models));
                                  return out;
                                }};
 
@@ -148,6 +162,18 @@ const OpCases update_cases{"dense_update", [] {
                                    c.dtypes = {DType::f32};  // the regions' inputs are f32
                                    out.push_back(std::move(c));
                                  }
+                             // An ensemble's layer with a rate per model, on inputs per model and on one batch for all.
+                             for (bool shared : {false, true}) {
+                               const Shape weight{3, 7, 18}, bias{3, 18}, weight_rate{3, 1, 1}, bias_rate{3, 1};
+                               const auto descend = [](Graph& g, auto& in) { return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))}; };
+                               OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
+                                        .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})}, {f32({3, 5, 18})}, {f32(weight)}, {f32(weight_rate)}, {f32(bias)}, {f32(bias_rate)}},
+                                        .attrs = ir::make_attrs(ops::DenseUpdateAttrs{2}),
+                                        .regions = {region({f32(weight), f32(weight), f32(weight_rate)}, descend), region({f32(bias), f32(bias), f32(bias_rate)}, descend)}};
+                               allow_sums(c, {5, 7, 18});
+                               c.dtypes = {DType::f32};
+                               out.push_back(std::move(c));
+                             }
                              return out;
                            }};
 
@@ -202,6 +228,11 @@ TEST(DenseOps, RefuseOperandsThatDoNotFit) {
   EXPECT_THROW(ops::dense(g, x, wide, {}, Activation::relu), Error);
   EXPECT_THROW(ops::dense(g, n, n, {}, Activation::relu), Error);
   EXPECT_THROW(ops::dense(g, vector, w, {}, Activation::relu), Error);
+  const Value two_models = g.add_input(f32({2, 3, 5})), three_inputs = g.add_input(f32({3, 4, 3}));
+  EXPECT_NO_THROW(ops::dense(g, x, two_models, b, Activation::relu));
+  EXPECT_THROW(ops::dense(g, three_inputs, two_models, {}, Activation::relu), Error);
+  EXPECT_THROW(ops::dense(g, three_inputs, w, {}, Activation::relu), Error);
+  EXPECT_THROW(ops::dense_grad_input(g, dz, two_models, {}, Activation::none), Error);
   EXPECT_THROW(g.add(ops::def::dense, ir::make_attrs(ops::ActivationAttrs{}), {x}), Error);
   EXPECT_NO_THROW(ops::dense_grad_input(g, dz, w, x, Activation::relu));
   EXPECT_THROW(ops::dense_grad_input(g, dz, w, {}, Activation::relu), Error);

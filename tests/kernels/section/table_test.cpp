@@ -147,11 +147,31 @@ TEST(SectionValidator, FindsEachPlantedFault) {
   expect("has inputs for a bias that is not there", [](Net& n) { n.table.steps[3].extras = 1, n.table.codes[0].inputs.pop_back(); });
   expect("writes an input of the section", [](Net& n) { n.table.operands[size_t(n.table.steps[1].first_out)].buffer = n.x; });
   expect("has a negative size", [](Net& n) { n.table.steps[1].k = -1; });
-  expect("has replicas or shards", [](Net& n) { n.table.steps[1].replicas = 4; });
+  expect("has models that are not shared out", [](Net& n) { n.table.steps[1].replicas = 4; });
+  expect("writes one place for all models", [](Net& n) { n.table.steps[1].replicas = 4, n.table.steps[1].partition = Partition::models; });
+  expect("has shards", [](Net& n) { n.table.steps[1].shards = 4; });
   expect("cannot be shared by rows", [](Net& n) { n.table.steps[3].partition = Partition::rows; });
   expect("of a kind that no interpreter runs yet", [](Net& n) { n.table.steps[1].kind = StepKind::print; });
   expect("writes %6 over %0, which it also reads", [](Net& n) { n.ranges[size_t(n.h)] = n.ranges[size_t(n.x)]; });
   expect("after an earlier step overwrote it", [](Net& n) { n.ranges[size_t(n.dh)] = n.ranges[size_t(n.h)], n.table.steps[2].has_mask = 0, n.table.steps[2].ins = 2; });
+}
+
+// Two layers of four models on one batch; a thread takes whole models, so its second layer reads what it wrote itself.
+TEST(SectionTable, LayersOfAnEnsembleNeedNoBarriersBetweenThem) {
+  SectionBuilder s;
+  const int x = s.input(std::vector<float>(20 * 8)), w0 = s.input(std::vector<float>(4 * 8 * 16)), w1 = s.input(std::vector<float>(4 * 16 * 4));
+  const int h = s.output(4 * 20 * 16), y = s.output(4 * 20 * 4), sums = s.output(4), all = s.output(1);
+  auto of_models = [](Step& step) { step.replicas = 4; };
+  of_models(s.add(StepKind::dense, Partition::models, 20, 8, 16, {{x}, {w0, Broadcast::full, 8 * 16}}, {{h, Broadcast::full, 20 * 16}}));
+  of_models(s.add(StepKind::dense, Partition::models, 20, 16, 4, {{h, Broadcast::full, 20 * 16}, {w1, Broadcast::full, 16 * 4}}, {{y, Broadcast::full, 20 * 4}}));
+  s.add(StepKind::reduce, Partition::rows, 4, 0, 80, {{y}}, {{sums}}).reduced = Broadcast::column;  // a model's results are one row
+  s.add(StepKind::reduce, Partition::one, 1, 0, 4, {{sums}}, {{all}}).reduced = Broadcast::scalar;
+  s.finish(2);
+  EXPECT_EQ(print(s.table),
+            "  0 dense none [20,8]x[8,16] models in=%0:shared %1 out=%3 replicas 4\n"
+            "  1 dense none [20,16]x[16,4] models in=%3 %2 out=%4 replicas 4\n"
+            "  2 reduce sum [4,80] to:column rows in=%4 out=%5\n"
+            "  3 reduce sum [1,4] to:scalar one in=%5 out=%6 | barrier\n");
 }
 
 TEST(SectionValidator, AcceptsAViewOfWhatWasWritten) {
