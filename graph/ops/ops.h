@@ -129,5 +129,3 @@ inline Value random_normal(Graph& g, Value state, const TensorType& type, double
 }
 
 }  // namespace lamina::ops
-
-#include "graph/ops/regions.h"
