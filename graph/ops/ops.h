@@ -75,13 +75,10 @@ inline void assign(Graph& g, int resource, Value value) {
 inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false) {
   return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b}), {a, b});
 }
-// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope.
+// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope. A layer of an ensemble has w [models,k,n]; the others
+// may have that axis in front too. So it is with the two below.
 inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0) {
   return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
-// act(x w + b); x [r,k], w [k,n], b [n] or absent. A layer of an ensemble has w [models,k,n]; the others may have that axis in front too. So it is
-// with the two below.
-inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation) {
-  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
 }
 // (dz w^T) * act'(y), where y [r,k] is what the activation gave, or was given (section::of_input); without y, dz w^T.
 inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0) {

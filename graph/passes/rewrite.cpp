@@ -4,6 +4,7 @@
 #include <functional>
 #include <queue>
 
+#include "graph/ops/regions.h"
 #include "runtime/core/error.h"
 
 namespace lamina::passes {

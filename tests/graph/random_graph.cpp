@@ -1,6 +1,8 @@
 #include "tests/graph/random_graph.h"
 
 #include "graph/autodiff/gradient.h"
+#include "graph/ops/regions.h"
+#include "tests/graph/graph_builder.h"
 #include "tests/graph/order_makers.h"
 
 namespace lamina::tests {
@@ -424,6 +426,79 @@ class Generator : OrderMakers {
     if (options_.only_f64) return reject();
     give(g().add(ops::def::stop_gradient, {any_float()}));
   }
+  // --- loops and branches ---
+  static ir::GraphRef region(const std::vector<TensorType>& in, const std::function<std::vector<Value>(Graph&, const std::vector<Value>&)>& build) {
+    auto r = std::make_shared<Graph>();
+    for (const TensorType& t : in) r->add_input(t);
+    r->outputs = build(*r, r->inputs);
+    return r;
+  }
+  static Value half(Graph& r, Value x) { return ops::mul(r, x, ops::scalar(r, r.type(x).dtype, 0.5)); }
+  void branch() {
+    const Value x = any_float(), sum = ops::sum(g(), any_float());
+    if (!run_new_nodes()) return reject();
+    need_nonzero(sum);
+    const Value pred = ops::greater(g(), sum, ops::scalar(g(), type(sum).dtype, 0));
+    auto then = region({type(x)}, [](Graph& r, const std::vector<Value>& in) {
+      const Value y = ops::tanh(r, in[0]);
+      return std::vector{y, ops::add(r, in[0], half(r, y))};
+    });
+    auto otherwise = region({type(x)}, [](Graph& r, const std::vector<Value>& in) { return std::vector{in[0], ops::sin(r, in[0])}; });
+    const Value c = ops::cond(g(), pred, {x}, then, otherwise);
+    give(c);
+    give({c.node, 1});
+  }
+  // y = tanh(y) / 2 + w or what a scan makes of y, a few times.
+  void while_loop() {
+    const Value y = any_float(), w = mate(y);
+    if (!broadcasts_into(w, y)) return reject();
+    const TensorType counter{DType::i32, {}};
+    const Value start = ops::scalar(g(), DType::i32, 0), end = ops::scalar(g(), DType::i32, number(0, 4));
+    const std::vector<TensorType> types{counter, type(y), type(w), counter};
+    const bool nested = chance(0.3);
+    auto condition = region(types, [](Graph& r, const std::vector<Value>& in) { return std::vector{ops::less(r, in[0], in[3])}; });
+    auto body = region(types, [&](Graph& r, const std::vector<Value>& in) {
+      Value next = ops::add(r, half(r, ops::tanh(r, in[1])), in[2]);
+      if (nested) {
+        auto inner = region({r.type(next), r.type(in[2])}, [](Graph& b, const std::vector<Value>& v) { return std::vector{ops::add(b, ops::sin(b, v[0]), half(b, v[1]))}; });
+        next = ops::scan(r, {next}, {}, {in[2]}, inner, number(1, 12));
+      }
+      return std::vector{ops::add(r, in[0], ops::scalar(r, DType::i32, 1)), next};
+    });
+    const Value loop = ops::while_loop(g(), {start, y}, {w, end}, condition, body, chance(0.3) ? 3 : -1);
+    give({loop.node, 1});
+  }
+  bool broadcasts_into(Value w, Value y) {
+    try {
+      return broadcast(type(w).shape, type(y).shape) == type(y).shape;
+    } catch (const Error&) {
+      return false;
+    }
+  }
+  void scan() {
+    const Value xs = any_float(1);
+    TensorType slice = type(xs);
+    const Dim length = slice.shape[0];
+    slice.shape.erase(slice.shape.begin());
+    const Value start = ops::full(g(), slice, 0.5);
+    auto body = region({slice, slice}, [](Graph& r, const std::vector<Value>& in) {
+      const Value next = ops::tanh(r, ops::add(r, in[0], half(r, in[1])));
+      return std::vector{next, ops::mul(r, next, in[1])};
+    });
+    const Value count = chance(0.3) ? ops::scalar(g(), DType::i64, number(0, int(length.number()))) : Value{};
+    const Value s = ops::scan(g(), {start}, {xs}, {}, body, length, chance(0.3), count);
+    give(s);
+    give({s.node, 1});
+  }
+  void with_length() {
+    const Value x = any_float();
+    Graph r;
+    const Value a = r.add_input(type(x)), n = r.add_input({DType::i64, {}});
+    auto body = region({type(x)}, [](Graph& b, const std::vector<Value>& in) { return std::vector{ops::sin(b, in[0])}; });
+    r.outputs = {ops::scan(r, {a}, {}, {}, body, Dim::symbol("trips_9"), false, n)};
+    const Value count = ops::scalar(g(), DType::i64, number(0, 11));
+    give(ops::with_length(g(), count, {x, count}, std::make_shared<const Graph>(std::move(r)), "trips_9"));
+  }
 
   static const std::vector<Maker>& all_makers() {
     using G = Generator;
@@ -530,7 +605,11 @@ class Generator : OrderMakers {
                                               &G::ravel_index,
                                               &G::scatter,
                                               &G::random_integers,
-                                              &G::truncated_normal};
+                                              &G::truncated_normal,
+                                              &G::branch,
+                                              &G::while_loop,
+                                              &G::scan,
+                                              &G::with_length};
     return makers;
   }
 

@@ -1,9 +1,10 @@
 #include "tests/ops/evaluate.h"
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 
-#include "graph/ops/ops.h"
+#include "graph/ops/regions.h"
 #include "runtime/core/error.h"
 
 namespace lamina::tests {
@@ -91,8 +92,57 @@ Tensor Tensor::clone() const {
 }
 bool Tensor::same_bits(const Tensor& other) const { return type == other.type && std::memcmp(raw(), other.raw(), byte_count()) == 0; }
 
+namespace {
+
+// Loops and branches, iteration by iteration.
+std::vector<Tensor> run_regions(const ir::Node& node, std::vector<Tensor> in) {
+  if (node.op == &ops::def::cond) return evaluate(*node.regions[in[0].at(0) != 0 ? 0 : 1], {in.begin() + 1, in.end()});
+  if (node.op == &ops::def::with_length) {
+    const int64_t length = std::max<int64_t>(1, int64_t(in[0].at(0)));
+    return evaluate(ir::specialize(*node.regions[0], {{ir::attrs_of<ops::LengthAttrs>(*node.attrs).symbol, length}}), {in.begin() + 1, in.end()});
+  }
+  if (node.op == &ops::def::while_loop) {
+    const auto& attrs = ir::attrs_of<ops::LoopAttrs>(*node.attrs);
+    int64_t done = 0;
+    for (; done != attrs.maximum && evaluate(*node.regions[0], in)[0].at(0) != 0; ++done) {
+      const std::vector<Tensor> next = evaluate(*node.regions[1], in);
+      std::copy(next.begin(), next.end(), in.begin());
+    }
+    in.resize(size_t(attrs.carried));
+    in.push_back(Tensor::of<int64_t>({}, {done}));
+    return in;
+  }
+  const auto& attrs = ir::attrs_of<ops::ScanAttrs>(*node.attrs);
+  const auto carried = size_t(attrs.carried), stacked = size_t(attrs.stacked);
+  int64_t count = attrs.length[0].number();
+  if (attrs.counted) count = std::min(count, int64_t(in.back().at(0))), in.pop_back();
+  std::vector<Tensor> results;
+  for (const TensorType& type : node.types) results.emplace_back(type);
+  for (int64_t n = 0; n < count; ++n) {
+    const int64_t i = attrs.reverse ? count - 1 - n : n;
+    std::vector<Tensor> now = in;
+    for (size_t k = carried; k < carried + stacked; ++k) {
+      Tensor slice(node.regions[0]->type(node.regions[0]->inputs[k]));
+      std::memcpy(slice.raw(), static_cast<const char*>(in[k].raw()) + size_t(i) * slice.byte_count(), slice.byte_count());
+      now[k] = slice;
+    }
+    const std::vector<Tensor> out = evaluate(*node.regions[0], now);
+    std::copy(out.begin(), out.begin() + int64_t(carried), in.begin());
+    for (size_t y = carried; y < out.size(); ++y) std::memcpy(static_cast<char*>(results[y].raw()) + size_t(i) * out[y].byte_count(), out[y].raw(), out[y].byte_count());
+  }
+  std::copy(in.begin(), in.begin() + int64_t(carried), results.begin());
+  return results;
+}
+
+}  // namespace
+
 std::vector<Tensor> run_node(const ir::Node& node, const std::vector<View>& inputs) {
   const ir::OpDef& op = *node.op;
+  if (ops::owns_programs(node)) {
+    std::vector<Tensor> in;
+    for (const View& view : inputs) in.push_back(copy_of(view));
+    return run_regions(node, std::move(in));
+  }
   std::vector<TensorType> in_types;
   for (const View& view : inputs) in_types.push_back(type_of(view));
   if (op.alias) {
