@@ -72,8 +72,9 @@ Value with_kept_axes(Graph& g, Value v, Value x, const std::vector<bool>& reduce
 // x[..., from : to] of the last axis; to may be INT64_MAX.
 Value part(Graph& g, Value x, int64_t from, int64_t to) {
   const size_t rank = g.type(x).rank();
+  if (rank == 0) return x;
   std::vector<int64_t> begin(rank), end(rank, std::numeric_limits<int64_t>::max());
-  begin.back() = from, end.back() = to;
+  begin[rank - 1] = from, end[rank - 1] = to;
   return slice(g, x, std::move(begin), std::move(end), std::vector<int64_t>(rank, 1));
 }
 

@@ -74,7 +74,7 @@ HundredLayers hundred_layers(const HundredLayers::Options& options) {
   };
   for (int layer = 0; layer < options.layers; ++layer) {
     dense(cat("dense_", layer + 1), options.width);
-    x = ops::relu(g, x);
+    x = options.activation ? options.activation(g, x) : ops::relu(g, x);
   }
   if (options.train && options.dropout) {
     g.place.scope = "dropout/";

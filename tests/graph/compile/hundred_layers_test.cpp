@@ -5,6 +5,7 @@
 #include <fstream>
 #include <sstream>
 
+#include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/hundred_layers.h"
@@ -37,6 +38,42 @@ TEST(HundredLayersProgram, IsOneSectionOnACpu) {
     // A weight's new value is made in its own memory; the generator's 16 bytes are copied, since dropout reads the old ones on the way back.
     EXPECT_EQ(count(" copy "), 2u) << program->instructions[0].detail;
     EXPECT_LE(count("| barrier"), 12u) << program->instructions[0].detail;  // the chain of layers needs none
+  }
+}
+
+// With each activation the step is one section still, whose backward products carry the activation's slope, and trains as plain ops do.
+TEST(HundredLayersProgram, IsOneSectionWithAnyActivation) {
+  using ir::Graph, ir::Value;
+  const std::vector<std::pair<const char*, Value (*)(Graph&, Value)>> activations{
+      {"gelu", ops::gelu},
+      {"gelu_tanh", ops::gelu_tanh},
+      {"silu", ops::silu},
+      {"softplus", ops::softplus},
+      {"elu", [](Graph& g, Value z) { return ops::elu(g, z, ops::scalar(g, DType::f32, 0.7)); }},
+      {"leaky_relu", [](Graph& g, Value z) { return ops::leaky_relu(g, z, ops::scalar(g, DType::f32, 0.2)); }},
+      {"tanh", ops::tanh},
+      {"sigmoid", ops::sigmoid}};
+  for (const auto& [name, activation] : activations) {
+    SCOPED_TRACE(name);
+    HundredLayers model = hundred_layers({.layers = 5, .activation = activation});
+    const ir::Graph optimized = passes::optimize(model.graph).graph;
+    auto program = compile::compile(optimized, on("cpu:0"));
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    const std::string& steps = program->instructions[0].detail;
+    EXPECT_NE(steps.find(cat("dense_grad_input ", name)), std::string::npos) << steps;
+    const std::vector<Tensor> batch = random_batch(model, 3);
+    Resources wanted = initial_values(model, Initializer::glorot, 3), state = initial_values(model, Initializer::glorot, 3);
+    const std::vector<Tensor> loss = evaluate(model.graph, batch, &wanted), got = run_program(optimized, batch, &state, on("cpu:0", 2));
+    EXPECT_NEAR(got[0].at(0), loss[0].at(0), 1e-5 * std::abs(loss[0].at(0)));
+    for (int w : model.weights) {
+      const Tensor before = initial_values(model, Initializer::glorot, 3).at(w);
+      double moved = 0, wrong = 0;
+      for (int64_t i = 0; i < before.size(); ++i) {
+        const double step = wanted.at(w).at(i) - before.at(i), error = state.at(w).at(i) - wanted.at(w).at(i);
+        moved += step * step, wrong += error * error;
+      }
+      EXPECT_LT(std::sqrt(wrong), 2e-2 * std::sqrt(moved) + 1e-7) << "resource " << w;
+    }
   }
 }
 

@@ -4,7 +4,7 @@
 
 namespace lamina::kernels::cpu {
 
-namespace wide {
+namespace wide_tiles {
 extern const Tiles kTiles;
 }
 
@@ -16,7 +16,7 @@ std::vector<std::string> runnable_isas() {
 }
 
 std::vector<NamedTiles> all_tiles() {
-  std::vector<NamedTiles> all{{"wide", wide::kTiles}};
+  std::vector<NamedTiles> all{{"wide", wide_tiles::kTiles}};
   const std::string before = config::cpu_isa();
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);

@@ -1,5 +1,5 @@
 // The tiles for 64-byte vectors and 32 registers, from the same source, in vectors that every machine can run.
-#define LAMINA_ISA wide
+#define LAMINA_ISA wide_tiles
 #define LAMINA_SIMD_BYTES 64
 #undef __AVX2__
 #undef __AVX512F__
