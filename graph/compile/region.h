@@ -1,7 +1,7 @@
 // The regions of cond, while_loop, scan and with_length as Programs, and the kernel that runs them (runtime/exec/region.h).
 #pragma once
 #include "graph/compile/compile.h"
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 #include "kernels/section/nested.h"
 
 namespace lamina::compile {

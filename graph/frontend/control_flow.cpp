@@ -4,7 +4,7 @@
 
 #include "graph/frontend/eager.h"
 #include "graph/frontend/trace.h"
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 
 namespace lamina::control {
 namespace {

@@ -1,6 +1,6 @@
 // What the files of the ops with regions have in common. Internal to this folder.
 #pragma once
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 
 namespace lamina::ops {
 

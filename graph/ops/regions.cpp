@@ -1,4 +1,4 @@
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 
 namespace lamina::ops {
 

@@ -1,9 +1,13 @@
 // Ops that own graphs: cond, while_loop, scan and with_length. A region's inputs and outputs are all its connections: it has no resources of
 // its own, tensors from around it are inputs, and state is read before the node and assigned after it.
 #pragma once
-#include "graph/ops/ops.h"
+#include "graph/ir/graph.h"
+#include "graph/ops/attrs.h"
 
 namespace lamina::ops {
+
+using ir::Graph;
+using ir::Value;
 
 struct LoopAttrs {
   int64_t carried = 0;   // how many of the inputs change from iteration to iteration; the others are captures

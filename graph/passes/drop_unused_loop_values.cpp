@@ -106,7 +106,8 @@ Graph drop_unused_loop_values(const Graph& g) {
   const Uses uses(g);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
-    if (uses.live(i) && Loop::is_one(g[i])) Dropping(g, uses, i, rewriter).run();
+    if (!uses.live(i)) continue;  // it may use what is dropped
+    if (Loop::is_one(g[i])) Dropping(g, uses, i, rewriter).run();
     else rewriter.copy(i);
   }
   return rewriter.finish();

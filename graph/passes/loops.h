@@ -1,6 +1,6 @@
 // What the passes on loops and branches share: taking nodes and regions apart and putting them together.
 #pragma once
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 #include "graph/passes/rewrite.h"
 
 namespace lamina::passes {

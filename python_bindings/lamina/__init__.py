@@ -14,26 +14,20 @@ import os
 
 from . import _core, errors
 from ._core import (
-    ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__, abs, add, arange, argmax, argmin, astype,
-    bfloat16, bool, broadcast_to, clip, concat, cond, config, constant, cos, cuda, device, device_of, div, dropout, dtype, equal,
-    executing_eagerly, exp, expand_dims, flatten, float16, float32, float64, floor_divide, from_dlpack, full, gather, gelu, greater,
-    greater_equal, inspect, int16, int32, int64, int8, less, less_equal, log, log_softmax, logical_and, logical_not, logical_or, matmul, max,
-    maximum, mean, min, minimum, mod, mul, neg, not_equal, one_hot, ones, ones_like, per_model, pow, random, range, relu, reshape, rsqrt, scan,
-    sigmoid, sign, silu, sin, softmax, softplus, sqrt, square, squeeze, stack, stop_gradient, sub, sum, synchronize, tanh, transpose, uint8,
-    where, while_loop, zeros, zeros_like,
+    ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__, abs, acos, acosh, add, all, any, arange, argmax,
+    argmin, argsort, asin, asinh, astype, atan, atan2, atanh, avg_pool2d, batch_norm, bfloat16, bitwise_and, bitwise_not, bitwise_or, bitwise_xor,
+    bool, broadcast_to, cbrt, ceil, clip, concat, cond, config, constant, conv1d, conv2d, conv2d_transpose, cos, cosh, count_nonzero, cuda, cumsum,
+    device, device_of, diag, diagonal, div, dot, dropout, dtype, einsum, elu, equal, erf, erfc, executing_eagerly, exp, exp2, expand_dims, expm1,
+    eye, flatten, flip, float16, float32, float64, floor, floor_divide, fmod, from_dlpack, full, full_like, gather, gather_nd, gelu, greater,
+    greater_equal, hard_sigmoid, inner, inspect, int16, int32, int64, int8, isfinite, isinf, isnan, layer_norm, leaky_relu, less, less_equal,
+    linspace, log, log10, log1p, log2, log_softmax, logaddexp, logical_and, logical_not, logical_or, logical_xor, logsumexp, matmul, max,
+    max_pool2d, maximum, mean, meshgrid, min, minimum, mod, moments, moveaxis, mul, neg, nonzero, norm, not_equal, one_hot, ones, ones_like, outer,
+    pad, per_model, pow, prod, random, range, ravel, reciprocal, relu, remainder, repeat, reshape, roll, round, rsqrt, scan, scatter_add,
+    scatter_nd, searchsorted, selu, shift_left, shift_right, sigmoid, sign, silu, sin, sinh, softmax, softplus, sort, split, sqrt, square, squeeze,
+    stack, std, stop_gradient, sub, sum, swapaxes, synchronize, take, take_along_axis, tan, tanh, tensordot, tile, top_k, transpose, tril, triu,
+    trunc, uint8, unique, var, vdot, where, while_loop, zeros, zeros_like,
 )
 from ._loops import fori_loop
-from ._core import (  # shapes, indexing and sorting
-    argsort, diag, diagonal, dot, einsum, eye, flip, full_like, gather_nd, inner, linspace, meshgrid, moveaxis, nonzero, outer, pad, ravel,
-    repeat, roll, scatter_add, scatter_nd, searchsorted, sort, split, swapaxes, take, take_along_axis, tensordot, tile, top_k, tril, triu,
-    unique, vdot,
-)
-from ._core import avg_pool2d, batch_norm, conv1d, conv2d, conv2d_transpose, layer_norm, max_pool2d, moments
-from ._core import (
-    acos, acosh, all, any, asin, asinh, atan, atan2, atanh, bitwise_and, bitwise_not, bitwise_or, bitwise_xor, cbrt, ceil, cosh, count_nonzero, cumsum,
-    elu, erf, erfc, exp2, expm1, floor, fmod, hard_sigmoid, isfinite, isinf, isnan, leaky_relu, log10, log1p, log2, logaddexp, logical_xor, logsumexp,
-    norm, prod, reciprocal, remainder, round, selu, shift_left, shift_right, sinh, std, tan, trunc, var,
-)
 from .errors import RetraceWarning
 from .vmap import vmap
 
@@ -74,28 +68,19 @@ def __dir__():
 
 
 __all__ = [
-    "ConcreteFunction", "DType", "Function", "GradientTape", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__", "abs", "add",
-    "arange", "argmax", "argmin", "astype", "bfloat16", "bool", "broadcast_to", "clip", "concat", "cond", "config", "constant", "cos", "cuda",
-    "data", "device", "device_of", "div", "dropout", "dtype", "equal", "errors", "executing_eagerly", "exp", "expand_dims", "flatten", "float16",
-    "float32", "float64", "floor_divide", "fori_loop", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect",
-    "int16", "int32", "int64", "int8", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul",
-    "max", "maximum", "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim",
-    "per_model", "pow", "random", "range", "relu", "reshape", "rsqrt", "scan", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt",
-    "square", "squeeze", "stack", "stop_gradient", "sub", "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "vmap", "where",
-    "while_loop", "zeros", "zeros_like",
-]
-__all__ += [
-    "argsort", "diag", "diagonal", "dot", "einsum", "eye", "flip", "full_like", "gather_nd", "inner", "linspace", "meshgrid", "moveaxis",
-    "nonzero", "outer", "pad", "ravel", "repeat", "roll", "scatter_add", "scatter_nd", "searchsorted", "sort", "split", "swapaxes", "take",
-    "take_along_axis", "tensordot", "tile", "top_k", "tril", "triu", "unique", "vdot",
-    "float32", "float64", "floor_divide", "from_dlpack", "full", "function", "gather", "gelu", "greater", "greater_equal", "inspect", "int8", "int16",
-    "int32", "int64", "less", "less_equal", "log", "log_softmax", "logical_and", "logical_not", "logical_or", "losses", "matmul", "max", "maximum",
-    "mean", "metrics", "min", "minimum", "mod", "mul", "neg", "nn", "not_equal", "one_hot", "ones", "ones_like", "optim", "pow", "random", "range",
-    "relu", "reshape", "rsqrt", "sigmoid", "sign", "silu", "sin", "softmax", "softplus", "sqrt", "square", "squeeze", "stack", "stop_gradient", "sub",
-    "sum", "synchronize", "tanh", "testing", "transpose", "uint8", "where", "zeros", "zeros_like",
-    "avg_pool2d", "batch_norm", "conv1d", "conv2d", "conv2d_transpose", "layer_norm", "max_pool2d", "moments",
-    "acos", "acosh", "all", "any", "asin", "asinh", "atan", "atan2", "atanh", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "cbrt", "ceil",
-    "cosh", "count_nonzero", "cumsum", "elu", "erf", "erfc", "exp2", "expm1", "floor", "fmod", "hard_sigmoid", "isfinite", "isinf", "isnan", "leaky_relu",
-    "log10", "log1p", "log2", "logaddexp", "logical_xor", "logsumexp", "norm", "prod", "reciprocal", "remainder", "round", "selu", "shift_left",
-    "shift_right", "sinh", "std", "tan", "trunc", "var",
+    "ConcreteFunction", "DType", "Function", "GradientTape", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__", "abs", "acos",
+    "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool2d",
+    "batch_norm", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "broadcast_to", "cbrt", "ceil", "clip", "concat",
+    "cond", "config", "constant", "conv1d", "conv2d", "conv2d_transpose", "cos", "cosh", "count_nonzero", "cuda", "cumsum", "data", "device",
+    "device_of", "diag", "diagonal", "div", "dot", "dropout", "dtype", "einsum", "elu", "equal", "erf", "erfc", "errors", "executing_eagerly",
+    "exp", "exp2", "expand_dims", "expm1", "eye", "flatten", "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "fori_loop",
+    "from_dlpack", "full", "full_like", "function", "gather", "gather_nd", "gelu", "greater", "greater_equal", "hard_sigmoid", "inner", "inspect",
+    "int16", "int32", "int64", "int8", "isfinite", "isinf", "isnan", "layer_norm", "leaky_relu", "less", "less_equal", "linspace", "log", "log10",
+    "log1p", "log2", "log_softmax", "logaddexp", "logical_and", "logical_not", "logical_or", "logical_xor", "logsumexp", "losses", "matmul", "max",
+    "max_pool2d", "maximum", "mean", "meshgrid", "metrics", "min", "minimum", "mod", "moments", "moveaxis", "mul", "neg", "nn", "nonzero", "norm",
+    "not_equal", "one_hot", "ones", "ones_like", "optim", "outer", "pad", "per_model", "pow", "prod", "random", "range", "ravel", "reciprocal",
+    "relu", "remainder", "repeat", "reshape", "roll", "round", "rsqrt", "scan", "scatter_add", "scatter_nd", "searchsorted", "selu", "shift_left",
+    "shift_right", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack", "std",
+    "stop_gradient", "sub", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "testing", "tile", "top_k",
+    "transpose", "tril", "triu", "trunc", "uint8", "unique", "var", "vdot", "vmap", "where", "while_loop", "zeros", "zeros_like",
 ]

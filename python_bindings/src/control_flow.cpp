@@ -168,10 +168,10 @@ void bind_control_flow(nb::module_& m) {
   m.def("cond", &cond, nb::arg("pred"), nb::arg("then"), nb::arg("otherwise"),
         "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of\n"
         "tensors (tuples, lists, dicts, None) with the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A Python bool chooses while tracing.");
-  m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init"), nb::arg("maximum_iterations") = nb::none(),
+  m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init").none(), nb::arg("maximum_iterations") = nb::none(),
         "state = body(state) as long as condition(state), one bool, is true; returns the last state. init is the first.\n\nA state is any structure of tensors; numbers in it become tensors. Every tensor "
         "keeps its dtype and shape, else\nTypeMismatch or InvalidArgument is raised. With maximum_iterations the loop ends after that many at the latest, and a gradient plans its memory for them.");
-  m.def("scan", &scan, nb::arg("body"), nb::arg("init"), nb::arg("xs") = nb::none(), nb::arg("length") = nb::none(), nb::arg("reverse") = false,
+  m.def("scan", &scan, nb::arg("body"), nb::arg("init").none(), nb::arg("xs") = nb::none(), nb::arg("length") = nb::none(), nb::arg("reverse") = false,
         "state, y = body(state, x) for each slice x of xs along its first axis; returns the last state and the ys, stacked along a new first axis.\n\nxs is any structure of tensors of one length, or None "
         "with length=. reverse goes from the last slice to the first. The state keeps its structure, dtypes\nand shapes, as in while_loop.");
 }

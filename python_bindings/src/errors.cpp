@@ -76,7 +76,7 @@ void set_python_error(const Error& error) noexcept {
 void throw_python_error() { throw nb::python_error(); }
 
 void throw_type_error(const std::string& what, const std::string& why, const std::string& fix) {
-  throw Error(ErrorKind::type, {.what = what, .where = "", .why = why, .fix = fix});
+  throw Error(ErrorKind::type, {.what = what, .where = text(CallSite().line()), .why = why, .fix = fix});
 }
 
 void bind_errors(nb::module_& m) {

@@ -229,7 +229,7 @@ TEST(OpErrors, AnUnknownActivationNamesTheKnown) {
     FAIL() << "nothing was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "there is no activation named 'rely'\n  why:   there are: relu, elu, silu, none, tanh, gelu, sigmoid, softplus, gelu_tanh, leaky_relu\n  fix:   did you mean 'relu'?");
+              "there is no activation named 'rely'\n  why:   there are: relu, elu, gelu, silu, none, tanh, sigmoid, gelu_tanh, leaky_relu, softplus\n  fix:   did you mean 'relu'?");
   }
 }
 

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 #include "runtime/core/error.h"
 
 namespace lamina::tests {

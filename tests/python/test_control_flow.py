@@ -114,13 +114,13 @@ def test_an_epoch_is_one_program_and_gives_the_weights_of_a_loop():
 
     def make():
         lm.random.set_seed(3)
-        model = lm.nn.Sequential(lm.nn.Dense(8, activation="relu"), lm.nn.Dense(2))
+        model = lm.nn.Sequential([lm.nn.Dense(8, activation="relu"), lm.nn.Dense(2)])
         model(lm.constant(xs[0]))
         optimizer = lm.optim.Adam(0.01)
 
         def step(x, y):
             with lm.GradientTape() as tape:
-                loss = lm.mean(lm.losses.sparse_cross_entropy(y, model(x)))
+                loss = lm.mean(lm.losses.sparse_categorical_crossentropy(y, model(x), from_logits=True))
             weights = model.trainable_variables
             optimizer.apply_gradients(zip(tape.gradient(loss, weights), weights))
             return loss

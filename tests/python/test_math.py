@@ -156,7 +156,7 @@ def gradient(f, x):
 
 @pytest.mark.parametrize("f", [
     lambda x: lm.prod(x, axis=1), lambda x: lm.logsumexp(x, axis=0), lm.var, lambda x: lm.std(x, axis=1, ddof=1), lm.norm, lambda x: lm.norm(x, 1, axis=0),
-    lambda x: lm.norm(x, math.inf), lambda x: lm.norm(x, 3), lambda x: lm.cumsum(x, axis=0), lm.selu, lm.hard_sigmoid, lambda x: lm.gelu(x, approximate=True),
+    lambda x: lm.norm(x, math.inf), lambda x: lm.norm(x, 3), lambda x: lm.cumsum(x, axis=0), lm.selu, lambda x: lm.hard_sigmoid(x + 0.01), lambda x: lm.gelu(x, approximate=True),
     lambda x: lm.leaky_relu(x, 0.2), lambda x: lm.elu(x, 0.5), lambda x: lm.clip(x, -1, 1), lambda x: lm.logaddexp(x, 0.3),
 ])
 def test_gradients_are_those_of_differences(f):

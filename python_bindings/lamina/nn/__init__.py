@@ -8,15 +8,12 @@ from .images import (
 from .layer import Layer
 from .layers import Activation, Dense, Dropout, Flatten
 from .model import Model, Sequential
-from .stack import Stack, stack
-from .symbolic import Input
-
-__all__ = ["Activation", "Callback", "Dense", "Dropout", "Flatten", "History", "Input", "Layer", "Model", "Sequential", "Stack", "initializers", "stack"]
 from .normalization import BatchNorm, BatchNormalization, Embedding, LayerNorm, LayerNormalization
+from .stack import Stack, stack
 from .symbolic import Input
 
 __all__ = [
     "Activation", "AveragePooling2D", "AvgPool2D", "BatchNorm", "BatchNormalization", "Callback", "Conv1D", "Conv2D", "Conv2DTranspose", "Dense",
     "Dropout", "Embedding", "Flatten", "GlobalAveragePool2D", "GlobalAveragePooling2D", "GlobalMaxPool2D", "GlobalMaxPooling2D", "History", "Input",
-    "Layer", "LayerNorm", "LayerNormalization", "MaxPool2D", "MaxPooling2D", "Model", "Sequential", "initializers",
+    "Layer", "LayerNorm", "LayerNormalization", "MaxPool2D", "MaxPooling2D", "Model", "Sequential", "Stack", "initializers", "stack",
 ]

@@ -1,7 +1,7 @@
 // Programs of loops: the benchmark's training step in a scan over batches, its memory, and what runs in it.
 #include <gtest/gtest.h>
 
-#include "graph/ops/regions.h"
+#include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/hundred_layers.h"
