@@ -154,11 +154,20 @@ void bind_losses(nb::module_& root) {
 #undef BIND
 }
 
-// A number, or a Variable of lm.per_model.
-optim::Hyper to_hyper(nb::handle value) {
+// A number, or a Variable of lm.per_model: an object with a name for type checkers, looked at by to_hyper().
+class HyperObject : public nb::object {
+  static bool any(nb::handle) { return true; }
+  NB_OBJECT(HyperObject, nb::object, "float | lamina._core.Variable", any)
+};
+using HyperArgument = const HyperObject&;
+
+optim::Hyper to_hyper(HyperArgument value) {
   if (is_variable(value.ptr())) return optim::Hyper(as_variable(value.ptr()));
   const double number = PyFloat_AsDouble(value.ptr());
-  if (number == -1 && PyErr_Occurred()) throw_python_error();
+  if (number == -1 && PyErr_Occurred()) {
+    PyErr_Clear();
+    throw_type_error(cat("a hyperparameter is a ", Py_TYPE(value.ptr())->tp_name), "it is a number, or a Variable of lm.per_model", "pass a float");
+  }
   return number;
 }
 
@@ -199,19 +208,24 @@ void bind_optimizers(nb::module_& root) {
            "Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for\n"
            "other dtypes.");
   nb::class_<optim::SGD, optim::Optimizer>(m, "SGD", "Gradient descent, with momentum and Nesterov's form of it.")
-      .def("__init__", [](optim::SGD* self, nb::handle rate, nb::handle momentum, bool nesterov) { new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov); },
+      .def("__init__", [](optim::SGD* self, HyperArgument rate, HyperArgument momentum, bool nesterov) {
+        new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov);
+      },
            nb::arg("learning_rate") = 0.01, nb::arg("momentum") = 0.0, nb::arg("nesterov") = false);
   nb::class_<optim::RMSprop, optim::Optimizer>(m, "RMSprop", "Gradients divided by a running root mean square. Tieleman and Hinton 2012.")
-      .def("__init__", [](optim::RMSprop* self, nb::handle rate, nb::handle rho, nb::handle momentum, nb::handle epsilon, bool centered) {
+      .def("__init__", [](optim::RMSprop* self, HyperArgument rate, HyperArgument rho, HyperArgument momentum, HyperArgument epsilon,
+                         bool centered) {
         new (self) optim::RMSprop(to_hyper(rate), {to_hyper(rho), to_hyper(momentum), to_hyper(epsilon), centered});
       }, nb::arg("learning_rate") = 0.001, nb::arg("rho") = 0.9, nb::arg("momentum") = 0.0, nb::arg("epsilon") = 1e-7, nb::arg("centered") = false);
   nb::class_<optim::Adam, optim::Optimizer>(m, "Adam", "Kingma and Ba 2015.")
-      .def("__init__", [](optim::Adam* self, nb::handle rate, nb::handle beta_1, nb::handle beta_2, nb::handle epsilon, nb::handle weight_decay) {
+      .def("__init__", [](optim::Adam* self, HyperArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon,
+                         HyperArgument weight_decay) {
         new (self) optim::Adam(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
       }, nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7, nb::arg("weight_decay") = 0.0)
       .def_prop_ro("iterations", [](const optim::Adam& a) { return a.iterations(); }, "How many steps were done: an int64 Variable.");
   nb::class_<optim::AdamW, optim::Adam>(m, "AdamW", "Adam with decoupled weight decay. Loshchilov and Hutter 2019.")
-      .def("__init__", [](optim::AdamW* self, nb::handle rate, nb::handle weight_decay, nb::handle beta_1, nb::handle beta_2, nb::handle epsilon) {
+      .def("__init__", [](optim::AdamW* self, HyperArgument rate, HyperArgument weight_decay, HyperArgument beta_1, HyperArgument beta_2,
+                         HyperArgument epsilon) {
         new (self) optim::AdamW(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
       }, nb::arg("learning_rate") = 0.001, nb::arg("weight_decay") = 0.004, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7);
 }
