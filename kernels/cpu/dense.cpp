@@ -90,7 +90,8 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
   }
 }
 
-void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation, float alpha) {
+void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation, float alpha,
+                      const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const bool mask = y && activation != section::Activation::none;
   // Many rows go through in groups that stay in the first cache, when the transposed matrix of all columns stays in the second.
@@ -101,7 +102,8 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
     const bool last = begin + inner == n;
     return Product<float>{.m = part.size(), .n = count, .k = inner, .a = dz + part.begin * n + begin, .lda = n, .transpose_a = false, .b = b, .ldb = width,
                           .c = dx + part.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
-                          .activation = activation, .alpha = alpha, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr};
+                          .activation = activation, .alpha = alpha, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr,
+                          .ahead = next_w ? next_w + j * n + begin * count : nullptr, .ld_ahead = count};  // as many lines as it has rows
   };
   if (rows.size() == 1) {
     Product<float> p = product(rows, columns.begin, columns.size(), 0, n, w + columns.begin * n);

@@ -163,8 +163,10 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const T* a = Transposed ? p.a + i : p.a + i * lda;
   const T* b = p.b + j;
   const bool looks_ahead = p.ahead && i == 0;
-  const T* ahead = looks_ahead ? p.ahead + j : b;
-  const int64_t ld_ahead = looks_ahead ? p.ld_ahead : 0;
+  constexpr int64_t width = C * S::lanes;
+  const bool next_panel = j + width < p.n;
+  const T* ahead = looks_ahead ? p.ahead + j : next_panel ? b + width : p.ahead ? p.ahead : b;
+  const int64_t ld_ahead = looks_ahead ? p.ld_ahead : next_panel ? ldb : p.ahead ? p.ld_ahead : 0;
 #pragma GCC unroll 2
   for (int64_t q = 0; q < k; ++q) {
     V row[C];
@@ -178,7 +180,7 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
     }
     if constexpr (R >= 4) {
 #pragma GCC unroll 8
-      for (int c = 0; c < C; c += 64 / int(sizeof(V))) __builtin_prefetch(ahead + c * S::lanes, 0, 2);
+      for (int c = 0; c < C; c += 64 / int(sizeof(V))) __builtin_prefetch(ahead + c * S::lanes, 0, 3);
       ahead += ld_ahead;
     }
     a += Transposed ? lda : 1;

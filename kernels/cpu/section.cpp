@@ -129,7 +129,7 @@ class Section {
         break;
       case StepKind::dense_grad_input:
         dense_grad_input(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_mask ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
-                         by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads), s.k, s.n, s.activation, s.scalar);
+                         by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads), s.k, s.n, s.activation, s.scalar, next_transposed_weights(s));
         break;
       case StepKind::dense_update: run_update(s, thread, threads); break;
       case StepKind::elementwise: run_elementwise(s, thread, threads); break;
@@ -160,6 +160,13 @@ class Section {
   const float* next_weights(const Step& s) const {
     const Step* next = &s + 1;
     return next != table_.steps.data() + table_.steps.size() && next->kind == StepKind::dense && next->n == s.n && next->k >= s.k ? in<const float>(*next, 1) : nullptr;
+  }
+
+  // The same of the next dense_grad_input, which may come after this layer's update.
+  const float* next_transposed_weights(const Step& s) const {
+    const Step *next = &s + 1, *end = table_.steps.data() + table_.steps.size();
+    while (next != end && next->kind == StepKind::dense_update) ++next;
+    return next != end && next->kind == StepKind::dense_grad_input && int64_t(next->k) * next->n >= int64_t(s.k) * s.n ? in<const float>(*next, 1) : nullptr;
   }
 
   void run_update(const Step& s, int thread, int threads) {
