@@ -132,7 +132,7 @@ def measure_network(network, batch, peers, cores, rounds, seconds):
                 if p.can(what):
                     p.measure(what, seconds)
         for p in floors:
-            for what in ("step_floor", "forward_floor"):
+            for what in ("step_floor", "forward_floor", "loop_dense_floor"):
                 p.measure(what, seconds / 2)
     for p in programs:
         p.close()
@@ -168,8 +168,6 @@ def figures(programs):
         if floor:
             out[f"{what}_floor_us"] = floor
             out[f"{what}_over_floor"] = round(best(programs, "Lamina", what, threads=1)[0] / floor, 3)
-    if "loop_dense_us" in out:
-        out["loop_dense_ms"] = round(out["loop_dense_us"] / 1000, 3)
     compiled = best(programs, "Lamina", "trace_and_compile")[0]
     if compiled:
         out["trace_and_compile_ms"] = round(compiled / 1000, 2)
