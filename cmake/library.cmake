@@ -51,12 +51,16 @@ if(LAMINA_HAS_CUDA)
 endif()
 
 if(LAMINA_ISA_SOURCES)
+  set(LAMINA_ISA_OPTIMIZATION -O3)
+  if(LAMINA_SANITIZE)
+    set(LAMINA_ISA_OPTIMIZATION -O1)  # a file takes minutes at -O3, and what is looked for is the same
+  endif()
   foreach(isa IN LISTS LAMINA_ISAS)
     add_library(lamina_isa_${isa} OBJECT ${LAMINA_ISA_SOURCES})
     lamina_library_settings(lamina_isa_${isa})
     target_compile_definitions(lamina_isa_${isa} PRIVATE LAMINA_ISA=${isa})
     # errno and floating-point exceptions are not read anywhere; results stay the same, and loops with selects and square roots are vectorized.
-    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:-O3>")
+    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${LAMINA_ISA_OPTIMIZATION}>")
     list(APPEND LAMINA_OBJECT_LIBRARIES lamina_isa_${isa})
   endforeach()
 endif()
