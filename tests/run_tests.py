@@ -117,7 +117,8 @@ def main():
 
     for program in o.cpp:
         began, folder = time.time(), os.path.basename(os.path.dirname(program))
-        take("C++" if folder == "build" else f"C++ in {folder}", run_cpp(program, o.words, os.cpu_count() or 1, timeout), began)
+        name = "C++" if program.endswith("lamina_tests") else os.path.basename(program)
+        take(name if folder == "build" else f"{name} in {folder}", run_cpp(program, o.words, os.cpu_count() or 1, timeout), began)
     if o.python:
         began = time.time()
         files = ["tests/python/test_structure.py"] if o.quick else ["tests/python"]

@@ -1,0 +1,28 @@
+# lamina_emulated: the sources of kernels/cuda compiled for the host, every GPU thread a fiber, and tested against the CPU kernels.
+# lamina_emulated_checked: the same tests, where each read and write of a kernel is looked at for races and red zones. The compiler's
+# -fsanitize=thread puts the calls there; tests/emulated/races.cpp answers them, so it is not linked with the sanitizer's library.
+file(GLOB_RECURSE LAMINA_EMULATED_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/emulated/*.cpp")
+set(LAMINA_EMULATOR_SOURCES tests/emulated/emulator.cpp tests/emulated/races.cpp tests/emulated/red_zones.cpp)
+list(TRANSFORM LAMINA_EMULATOR_SOURCES PREPEND "${PROJECT_SOURCE_DIR}/" OUTPUT_VARIABLE LAMINA_EMULATOR_PATHS)
+list(REMOVE_ITEM LAMINA_EMULATED_SOURCES ${LAMINA_EMULATOR_PATHS})
+
+add_library(lamina_emulator OBJECT ${LAMINA_EMULATOR_SOURCES})
+lamina_library_settings(lamina_emulator)
+set(LAMINA_EMULATED_OBJECTS ${LAMINA_OBJECT_LIBRARIES})
+list(REMOVE_ITEM LAMINA_EMULATED_OBJECTS lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
+
+function(lamina_emulated_tests name)
+  add_executable(${name} ${LAMINA_EMULATED_SOURCES} "$<$<BOOL:${LAMINA_HAS_CUDA}>:${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp>")
+  lamina_library_settings(${name})
+  target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:-O1>" -g1)
+  target_link_libraries(${name} PRIVATE lamina_emulator ${LAMINA_EMULATED_OBJECTS} GTest::gtest GTest::gtest_main)
+  target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <cmath> <functional> <map> <random> <sstream> <string> <vector>)
+  gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" TEST_PREFIX "${name}." PROPERTIES LABELS emulated)
+endfunction()
+
+lamina_emulated_tests(lamina_emulated)
+if(NOT LAMINA_SANITIZE)
+  lamina_emulated_tests(lamina_emulated_checked)
+  target_compile_options(lamina_emulated_checked PRIVATE -fsanitize=thread -Wno-tsan)
+  target_compile_definitions(lamina_emulated_checked PRIVATE LAMINA_EMULATION_CHECKED=1)
+endif()

@@ -1,0 +1,49 @@
+// What kernels for the GPU are written with. nvcc turns it into a few instructions each (device_gpu.h). Any other compiler makes every GPU
+// thread a fiber of one host thread (device_host.h), so that the same source runs, and is checked, on a machine with no GPU.
+//
+// A kernel keeps to these rules, so that both are possible:
+//   LAMINA_KERNEL(256) name(arguments by value) { ... }       at most 256 threads a block; blocks have whole warps, in one dimension
+//   launch<name>(stream, {.grid = {x, y}, .threads = 256, .shared_bytes = n}, arguments...);   never <<<>>>
+//   LAMINA_DEVICE float helper(float x) { ... }                functions that kernels call
+//   LAMINA_SHARED(float, tile, 64 * 65);                       shared memory of a fixed size: tile is a float* to it
+//   float* more = dynamic_shared<float>();                     the launch's shared_bytes, 16-byte aligned
+// and uses only what is declared below, kernels/shared and its own functions: no <cuda_fp16.h>, no cooperative groups, no PTX of its own.
+//
+//   where    thread_index() block_size() block_index() block_index_y() block_count() block_count_y() lane() warp_index()
+//   barriers sync_block() sync_block_or(bool) sync_warp(mask)          every thread of the block, or of the mask, has to come
+//   warps    shuffle(v, lane) shuffle_up(v, n) shuffle_down(v, n) shuffle_xor(v, bits) ballot(bool) any(bool) all(bool); a mask may follow
+//   atomics  atomic_add(T*, T): int, unsigned, unsigned long long, float, double; atomic_min, atomic_max: int, unsigned, long long;
+//            atomic_or(unsigned*), atomic_exchange(unsigned*), atomic_cas(unsigned* or unsigned long long*, expected, value). All relaxed;
+//            what they give back is the old value
+//   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) add_release(unsigned*, v) fence_device() pause()
+//            what one block has written is seen by another: writes; sync_block(); one thread: add_release. There: one thread: load_acquire
+//            until the value is right; sync_block(); reads with load_shared_between_blocks(const T*), which go past the SM's own cache
+//   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits have arrived, for this thread
+//   numbers  fma(a, b, c): one rounding. a * b + c is two: nvcc is told -fmad=false, as kernels/shared wants
+//
+// Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then
+// they are all resident, and a launch with more blocks than fit fails.
+#pragma once
+#include "runtime/device/stream.h"
+
+namespace lamina::kernels::cuda {
+
+inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
+
+struct Grid {
+  unsigned x = 1, y = 1;
+};
+struct LaunchShape {
+  Grid grid;
+  unsigned threads = 256;
+  unsigned shared_bytes = 0;
+  bool cooperative = false;
+};
+
+}  // namespace lamina::kernels::cuda
+
+#if defined(__CUDACC__)
+#include "kernels/cuda/device_gpu.h"
+#else
+#include "kernels/cuda/device_host.h"
+#endif

@@ -1,0 +1,134 @@
+// device.h for nvcc.
+#pragma once
+#include <cuda_runtime_api.h>
+
+#define LAMINA_KERNEL(most_threads) __global__ void __launch_bounds__(most_threads)
+#define LAMINA_DEVICE __device__ __forceinline__
+#define LAMINA_SHARED(T, name, count) __shared__ __align__(16) T name[count]
+#define LAMINA_UNROLL _Pragma("unroll")
+
+namespace lamina::kernels::cuda {
+
+LAMINA_DEVICE unsigned thread_index() { return threadIdx.x; }
+LAMINA_DEVICE unsigned block_size() { return blockDim.x; }
+LAMINA_DEVICE unsigned block_index() { return blockIdx.x; }
+LAMINA_DEVICE unsigned block_index_y() { return blockIdx.y; }
+LAMINA_DEVICE unsigned block_count() { return gridDim.x; }
+LAMINA_DEVICE unsigned block_count_y() { return gridDim.y; }
+LAMINA_DEVICE unsigned lane() { return threadIdx.x & 31u; }
+LAMINA_DEVICE unsigned warp_index() { return threadIdx.x >> 5; }
+
+LAMINA_DEVICE void sync_block() { __syncthreads(); }
+LAMINA_DEVICE bool sync_block_or(bool v) { return __syncthreads_or(v) != 0; }
+LAMINA_DEVICE void sync_warp(unsigned mask = kAllLanes) { __syncwarp(mask); }
+
+template <class T>
+LAMINA_DEVICE T shuffle(T v, unsigned from, unsigned mask = kAllLanes) {
+  return __shfl_sync(mask, v, int(from));
+}
+template <class T>
+LAMINA_DEVICE T shuffle_up(T v, unsigned by, unsigned mask = kAllLanes) {
+  return __shfl_up_sync(mask, v, by);
+}
+template <class T>
+LAMINA_DEVICE T shuffle_down(T v, unsigned by, unsigned mask = kAllLanes) {
+  return __shfl_down_sync(mask, v, by);
+}
+template <class T>
+LAMINA_DEVICE T shuffle_xor(T v, unsigned bits, unsigned mask = kAllLanes) {
+  return __shfl_xor_sync(mask, v, int(bits));
+}
+LAMINA_DEVICE unsigned ballot(bool v, unsigned mask = kAllLanes) { return __ballot_sync(mask, v); }
+LAMINA_DEVICE bool any(bool v, unsigned mask = kAllLanes) { return __any_sync(mask, v) != 0; }
+LAMINA_DEVICE bool all(bool v, unsigned mask = kAllLanes) { return __all_sync(mask, v) != 0; }
+
+template <class T>
+LAMINA_DEVICE T atomic_add(T* to, T v) {
+  return atomicAdd(to, v);
+}
+template <class T>
+LAMINA_DEVICE T atomic_min(T* to, T v) {
+  return atomicMin(to, v);
+}
+template <class T>
+LAMINA_DEVICE T atomic_max(T* to, T v) {
+  return atomicMax(to, v);
+}
+LAMINA_DEVICE unsigned atomic_or(unsigned* to, unsigned v) { return atomicOr(to, v); }
+LAMINA_DEVICE unsigned atomic_exchange(unsigned* to, unsigned v) { return atomicExch(to, v); }
+template <class T>
+LAMINA_DEVICE T atomic_cas(T* to, T expected, T v) {
+  return atomicCAS(to, expected, v);
+}
+
+LAMINA_DEVICE unsigned load_acquire(const unsigned* p) {
+  unsigned v;
+  asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+LAMINA_DEVICE void store_release(unsigned* p, unsigned v) {
+  asm volatile("st.release.gpu.global.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+LAMINA_DEVICE void fence_device() { __threadfence(); }
+LAMINA_DEVICE void pause() { __nanosleep(32); }
+template <class T>
+LAMINA_DEVICE T load_shared_between_blocks(const T* p) {
+  return __ldcg(p);
+}
+
+template <int bytes>
+LAMINA_DEVICE void copy_async(void* to_shared, const void* from) {
+  static_assert(bytes == 4 || bytes == 8 || bytes == 16);
+  const unsigned to = static_cast<unsigned>(__cvta_generic_to_shared(to_shared));
+  if constexpr (bytes == 16)
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(to), "l"(from) : "memory");
+  else
+    asm volatile("cp.async.ca.shared.global [%0], [%1], %2;" ::"r"(to), "l"(from), "n"(bytes) : "memory");
+}
+LAMINA_DEVICE void commit_copies() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int but>
+LAMINA_DEVICE void wait_copies() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(but) : "memory");
+}
+
+LAMINA_DEVICE float fma(float a, float b, float c) { return __fmaf_rn(a, b, c); }
+LAMINA_DEVICE double fma(double a, double b, double c) { return __fma_rn(a, b, c); }
+
+template <class T>
+LAMINA_DEVICE T* dynamic_shared() {
+  extern __shared__ __align__(16) unsigned char lamina_dynamic_shared[];
+  return reinterpret_cast<T*>(lamina_dynamic_shared);
+}
+
+// A failure stays cudart's last error, which CudaBackend::launch takes and names.
+template <auto kernel, class... A>
+void launch(Stream& stream, const LaunchShape& shape, A... arguments) {
+  const void* function = reinterpret_cast<const void*>(kernel);
+  constexpr unsigned always_allowed = 48 * 1024;
+  if (shape.shared_bytes > always_allowed &&
+      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) != cudaSuccess)
+    return;
+  cudaLaunchAttribute attribute{};
+  attribute.id = cudaLaunchAttributeCooperative;
+  attribute.val.cooperative = 1;
+  cudaLaunchConfig_t config{};
+  config.gridDim = dim3(shape.grid.x, shape.grid.y);
+  config.blockDim = dim3(shape.threads);
+  config.dynamicSmemBytes = shape.shared_bytes;
+  config.stream = static_cast<cudaStream_t>(stream.native);
+  config.attrs = &attribute;
+  config.numAttrs = shape.cooperative ? 1 : 0;
+  [&]<class... P>(void (*)(P...)) {
+    // As the kernel's own parameter types, since cudart copies their bytes.
+    auto run = [&](P... parameters) {
+      void* pointers[] = {&parameters..., nullptr};
+      cudaLaunchKernelExC(&config, function, pointers);
+    };
+    run(arguments...);
+  }(kernel);
+}
+
+}  // namespace lamina::kernels::cuda

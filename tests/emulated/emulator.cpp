@@ -1,0 +1,533 @@
+// GPU threads as fibers of one host thread: contexts, barriers, shuffles, shared memory, and who runs next.
+#include "tests/emulated/emulator.h"
+
+#include <sys/mman.h>
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <map>
+#include <memory>
+#include <random>
+
+#if defined(__SANITIZE_ADDRESS__)
+#include <sanitizer/common_interface_defs.h>
+#endif
+#if !defined(__x86_64__)
+#include <ucontext.h>
+#endif
+
+namespace lamina::kernels::cuda::emulation {
+namespace {
+
+struct Block;
+
+struct Copy {
+  void* to;
+  const void* from;
+  size_t bytes;
+  int64_t group;
+  Where where;
+};
+
+struct Context {
+#if defined(__x86_64__)
+  void* sp = nullptr;
+#else
+  ucontext_t registers;
+#endif
+  char* stack = nullptr;
+  size_t size = 0;
+};
+
+struct Meeting {  // lanes that wait for each other
+  unsigned mask = 0, arrived = 0;
+  std::vector<struct Fiber*> waiting;
+};
+struct Warp {
+  std::vector<Meeting> meetings;  // of disjoint lanes
+  uint64_t given[32] = {};
+};
+
+struct Fiber {
+  Context context;
+  Position position{};
+  Block* block = nullptr;
+  Warp* warp = nullptr;
+  unsigned lane = 0;
+  bool done = false;
+  const char* what = "";  // it waits for, or did last
+  Where where;
+  bool vote = false;
+  unsigned from = 0, votes = 0;
+  uint64_t taken = 0;
+  std::vector<Copy> copies;
+  int64_t committed = 0;
+};
+
+struct Free {
+  void operator()(void* p) const { std::free(p); }
+};
+using Memory = std::unique_ptr<char, Free>;
+constexpr size_t kGuard = 256;  // bytes behind shared memory that nobody may write
+constexpr unsigned char kGuardByte = 0xC5;
+
+struct Block {
+  unsigned number = 0;  // in the launch
+  std::vector<std::unique_ptr<Fiber>> fibers;
+  std::vector<Warp> warps;
+  std::vector<Fiber*> waiting;
+  unsigned alive = 0;
+  Memory dynamic;
+  size_t dynamic_bytes = 0;
+  std::map<const void*, std::pair<Memory, size_t>> statics;
+};
+
+Settings the_settings;
+Counts the_counts;
+Observer* observer = nullptr;
+Current now;
+
+Fiber* running = nullptr;  // null: the host thread itself
+Context host;
+std::vector<Fiber*> ready;  // a ring would do; `head` is its begin
+size_t head = 0;
+unsigned alive = 0;
+int64_t pauses = 0;
+std::string failure;
+const std::function<void()>* body = nullptr;
+std::mt19937 chance;
+std::vector<std::unique_ptr<Block>> blocks;
+LaunchShape shape;
+
+// --- contexts ---
+#if defined(__x86_64__)
+extern "C" void lamina_switch_fiber(void** save, void* load);
+// The last step is a jump and not a return, whose target the processor would predict wrong each time.
+asm(R"(
+.text
+.type lamina_switch_fiber,@function
+lamina_switch_fiber:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  popq %rcx
+  jmp *%rcx
+.size lamina_switch_fiber,.-lamina_switch_fiber
+)");
+#endif
+
+void fiber_main();
+#if defined(__SANITIZE_ADDRESS__)
+void* fake_stack = nullptr;
+const void* host_stack = nullptr;
+size_t host_stack_size = 0;
+#endif
+
+void start(Context& c) {
+#if defined(__x86_64__)
+  auto* top = reinterpret_cast<void**>(c.stack + c.size);
+  // Tops of different fibers would share cache sets: each starts a little lower than the one before.
+  static unsigned colour = 0;
+  top -= 8 * (colour++ * 5 % 127) + 2;
+  *--top = nullptr;  // where fiber_main would return to; keeps the stack 16-byte aligned as after a call
+  *--top = reinterpret_cast<void*>(&fiber_main);
+  for (int i = 0; i < 6; ++i) *--top = nullptr;
+  c.sp = top;
+#else
+  getcontext(&c.registers);
+  c.registers.uc_stack.ss_sp = c.stack;
+  c.registers.uc_stack.ss_size = c.size;
+  makecontext(&c.registers, fiber_main, 0);
+#endif
+}
+
+void change_to(Fiber* next) {
+  Context& from = running ? running->context : host;
+  Context& to = next ? next->context : host;
+  running = next;
+  ++the_counts.switches;
+  now.running = next != nullptr;
+  if (next) {
+    now.block = next->block->number;
+    now.thread = next->position.thread;
+    now.stack_begin = next->context.stack;
+    now.stack_end = next->context.stack + next->context.size;
+  }
+#if defined(__SANITIZE_ADDRESS__)
+  void* kept = nullptr;
+  __sanitizer_start_switch_fiber(&kept, next ? to.stack : static_cast<const char*>(host_stack), next ? to.size : host_stack_size);
+#endif
+#if defined(__x86_64__)
+  lamina_switch_fiber(&from.sp, to.sp);
+#else
+  swapcontext(&from.registers, &to.registers);
+#endif
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(kept, nullptr, nullptr);
+#endif
+}
+
+std::string text(const Where& w) {
+  std::string file = w.file_name();
+  if (const size_t at = file.rfind('/'); at != std::string::npos) file.erase(0, at + 1);
+  return file + ":" + std::to_string(w.line());
+}
+
+// Threads by what they wait for.
+std::string report() {
+  std::map<std::string, std::vector<std::string>> groups;
+  for (const auto& b : blocks) {
+    std::map<std::string, std::pair<int, unsigned>> here;
+    for (const auto& f : b->fibers) {
+      if (b->alive == 0) continue;
+      const std::string state = f->done ? "ended" : std::string(f->what) + " at " + text(f->where);
+      auto& [count, first] = here[state];
+      if (count++ == 0) first = f->position.thread;
+    }
+    for (const auto& [state, who] : here)
+      groups[state].push_back("block " + std::to_string(b->number) + ": " + std::to_string(who.first) + " threads from " +
+                              std::to_string(who.second));
+  }
+  std::string out;
+  for (const auto& [state, who] : groups) {
+    out += "\n  " + state + ": " + who[0];
+    if (who.size() > 1) out += ", and in " + std::to_string(who.size() - 1) + " other blocks";
+  }
+  return out;
+}
+
+// --- who runs next ---
+void make_ready(std::vector<Fiber*>& waiting) {
+  if (the_settings.order == Order::reverse) std::reverse(waiting.begin(), waiting.end());
+  ready.insert(ready.end(), waiting.begin(), waiting.end());
+  waiting.clear();
+  pauses = 0;
+}
+
+Fiber* next_ready() {
+  if (head == ready.size()) return nullptr;
+  if (the_settings.order == Order::random) std::swap(ready[head], ready[head + chance() % (ready.size() - head)]);
+  Fiber* f = ready[head++];
+  if (head == ready.size())
+    ready.clear(), head = 0;
+  else if (head > 65536)
+    ready.erase(ready.begin(), ready.begin() + ptrdiff_t(head)), head = 0;
+  return f;
+}
+
+void run_another() {
+  Fiber* me = running;
+  Fiber* next = next_ready();
+  if (next == me) return;
+  if (!next) fail("deadlock: every thread waits" + report());
+  change_to(next);
+}
+
+void check_guards(const Block& b) {
+  auto check = [&](const char* begin, size_t bytes, const char* what) {
+    for (size_t i = 0; i < kGuard; ++i)
+      if (static_cast<unsigned char>(begin[bytes + i]) != kGuardByte)
+        fail("block " + std::to_string(b.number) + " has written " + std::to_string(i) + " bytes behind its " + what +
+             " shared memory of " + std::to_string(bytes) + " bytes");
+  };
+#if !defined(__SANITIZE_ADDRESS__)  // which has its own red zones
+  if (b.dynamic) check(b.dynamic.get(), b.dynamic_bytes, "dynamic");
+  for (const auto& [site, memory] : b.statics) check(memory.first.get(), memory.second, "static");
+#else
+  (void)check, (void)b;
+#endif
+}
+
+Memory shared_memory(size_t bytes, unsigned block) {
+#if defined(__SANITIZE_ADDRESS__)
+  constexpr size_t guard = 0;
+#else
+  constexpr size_t guard = kGuard;
+#endif
+  void* p = nullptr;
+  if (posix_memalign(&p, 128, std::max<size_t>(bytes + guard, 1))) throw std::bad_alloc();
+  std::memset(p, 0xff, bytes);  // NaN, or -1
+  if (guard) std::memset(static_cast<char*>(p) + bytes, kGuardByte, guard);
+  if (observer) observer->fresh(p, bytes, block);
+  return Memory(static_cast<char*>(p));
+}
+
+void fiber_main() {
+#if defined(__SANITIZE_ADDRESS__)
+  __sanitizer_finish_switch_fiber(nullptr, host_stack ? nullptr : &host_stack, host_stack_size ? nullptr : &host_stack_size);
+#endif
+  try {
+    (*body)();
+  } catch (const std::exception& e) {
+    fail(std::string("a kernel threw: ") + e.what());
+  }
+  Fiber* me = running;
+  me->done = true;
+  pauses = 0;
+  --alive;
+  Block& b = *me->block;
+  if (--b.alive == 0) check_guards(b);
+  if (!me->copies.empty()) fail("a thread ended with copies that it did not wait for, begun at " + text(me->copies[0].where));
+  // Threads that have ended do not come to a barrier any more. Hardware may let the others pass; which ones is chance.
+  if (!b.waiting.empty() && b.waiting.size() == b.alive)
+    fail("threads ended while others of their block wait at " + text(b.waiting[0]->where) + report());
+  Fiber* next = next_ready();
+  if (!next && alive > 0) fail("deadlock: every thread waits" + report());
+  change_to(next);
+  std::abort();  // nobody comes back to a fiber that has ended
+}
+
+// --- launches ---
+struct Stacks {
+  std::vector<char*> unused;
+  size_t size = 0;
+  char* take(size_t bytes) {
+    if (size != bytes) {
+      for (char* s : unused) munmap(s, size);
+      unused.clear();
+      size = bytes;
+    }
+    if (!unused.empty()) {
+      char* s = unused.back();
+      unused.pop_back();
+      return s;
+    }
+    void* p = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (p == MAP_FAILED) throw std::bad_alloc();
+    return static_cast<char*>(p);
+  }
+} stacks;
+
+std::unique_ptr<Block> make_block(unsigned number) {
+  auto b = std::make_unique<Block>();
+  b->number = number;
+  b->alive = shape.threads;
+  b->warps.resize(shape.threads / kWarp);
+  b->dynamic_bytes = shape.shared_bytes;
+  b->dynamic = shared_memory(shape.shared_bytes, number);
+  for (unsigned t = 0; t < shape.threads; ++t) {
+    auto f = std::make_unique<Fiber>();
+    f->context.size = the_settings.stack_bytes;
+    f->context.stack = stacks.take(the_settings.stack_bytes);
+    f->position = {t, number % shape.grid.x, number / shape.grid.x, shape.threads, shape.grid.x, shape.grid.y};
+    f->block = b.get();
+    f->warp = &b->warps[t / kWarp];
+    f->lane = t % kWarp;
+    f->what = "not begun";
+    start(f->context);
+    b->fibers.push_back(std::move(f));
+  }
+  ++the_counts.blocks;
+  return b;
+}
+
+void clear() {
+  for (auto& b : blocks)
+    for (auto& f : b->fibers) stacks.unused.push_back(f->context.stack);
+  blocks.clear();
+  ready.clear();
+  head = 0;
+  running = nullptr;
+  now = {};
+}
+
+void run_blocks(const std::vector<unsigned>& numbers) {
+  std::vector<Fiber*> all;
+  for (unsigned number : numbers) {
+    blocks.push_back(make_block(number));
+    for (auto& f : blocks.back()->fibers) all.push_back(f.get());
+  }
+  alive = unsigned(all.size());
+  make_ready(all);
+  change_to(next_ready());
+  std::string why;
+  std::swap(why, failure);
+  clear();
+  if (!why.empty()) throw Failure(why);
+}
+
+}  // namespace
+
+Settings& settings() { return the_settings; }
+Counts& counts() { return the_counts; }
+const Position& position() { return running->position; }
+const Current& current() { return now; }
+void set_observer(Observer* o) { observer = o; }
+
+void fail(const std::string& why) {
+  if (!running) throw Failure(why);
+  if (failure.empty()) failure = why;
+  change_to(nullptr);
+  std::abort();
+}
+
+void run(const LaunchShape& wanted, const std::function<void()>& thread, const char* name) {
+  const std::string what = std::string(name) + ": ";
+  if (wanted.threads == 0 || wanted.threads % kWarp || wanted.threads > 1024)
+    throw Failure(what + "a block has " + std::to_string(wanted.threads) + " threads, wanted 32 to 1024 in whole warps");
+  if (wanted.grid.x == 0 || wanted.grid.y == 0 || wanted.grid.y > 65535 || wanted.grid.x > 0x7fffffffu)
+    throw Failure(what + "a grid of " + std::to_string(wanted.grid.x) + " x " + std::to_string(wanted.grid.y) + " blocks");
+  if (wanted.shared_bytes > 227 * 1024) throw Failure(what + std::to_string(wanted.shared_bytes) + " bytes of shared memory");
+  const unsigned count = wanted.grid.x * wanted.grid.y;
+  if (wanted.cooperative && count > the_settings.resident_blocks)
+    throw Failure(what + "more blocks than can be resident at once: " + std::to_string(count));
+  if (running) throw Failure(what + "launched by a kernel");
+  shape = wanted;
+  body = &thread;
+  pauses = 0;
+  chance.seed(the_settings.seed);
+  ++the_counts.launches;
+  std::vector<unsigned> numbers(count);
+  for (unsigned i = 0; i < count; ++i) numbers[i] = i;
+  if (the_settings.order == Order::reverse) std::reverse(numbers.begin(), numbers.end());
+  if (the_settings.order == Order::random) std::shuffle(numbers.begin(), numbers.end(), chance);
+  if (observer) observer->launch_begins(count, wanted.threads);
+  try {
+    if (wanted.cooperative)
+      run_blocks(numbers);
+    else
+      for (unsigned number : numbers) run_blocks({number});
+  } catch (const Failure& f) {
+    if (observer) observer->launch_ends();
+    throw Failure(what + f.what());
+  }
+  if (observer) observer->launch_ends();
+}
+
+// --- what kernels call ---
+void sync_block(const Where& where) { sync_block_or(false, where); }
+
+bool sync_block_or(bool v, const Where& where) {
+  Fiber* me = running;
+  Block& b = *me->block;
+  me->what = "barrier of the block";
+  me->where = where;
+  me->vote = v;
+  if (!b.waiting.empty() && b.waiting[0]->where.line() != where.line())
+    fail("threads of block " + std::to_string(b.number) + " wait at different barriers: " + text(b.waiting[0]->where) + " and " +
+         text(where));
+  if (b.alive < b.fibers.size()) fail("a barrier of the block at " + text(where) + " after threads have ended" + report());
+  b.waiting.push_back(me);
+  if (b.waiting.size() == b.alive) {
+    ++the_counts.block_barriers;
+    bool any = false;
+    for (Fiber* f : b.waiting) any |= f->vote;
+    for (Fiber* f : b.waiting) f->vote = any;
+    if (observer) observer->block_barrier(b.number);
+    make_ready(b.waiting);
+  }
+  run_another();
+  return me->vote;
+}
+
+// What each lane gets is settled when the last one comes, so that nobody can overwrite it.
+static void meet(unsigned mask, const char* what, const Where& where) {
+  Fiber* me = running;
+  Warp& w = *me->warp;
+  me->what = what;
+  me->where = where;
+  if (!(mask >> me->lane & 1)) fail("lane " + std::to_string(me->lane) + " is not in its own mask at " + text(where));
+  Meeting* m = nullptr;
+  for (Meeting& other : w.meetings) {
+    if (other.arrived == 0)
+      m = m ? m : &other;
+    else if (other.mask == mask && other.waiting[0]->where.line() == where.line())
+      m = &other;
+    else if (other.mask & mask)
+      fail("lanes of a warp meet at different places or with different masks: " + text(other.waiting[0]->where) + " and " + text(where));
+    if (m == &other && other.arrived) break;
+  }
+  if (!m) m = &w.meetings.emplace_back();
+  m->mask = mask;
+  m->arrived |= 1u << me->lane;
+  m->waiting.push_back(me);
+  if (m->arrived == mask) {
+    ++the_counts.warp_barriers;
+    unsigned votes = 0;
+    for (Fiber* f : m->waiting) votes |= unsigned(f->vote) << f->lane;
+    for (Fiber* f : m->waiting) f->votes = votes, f->taken = w.given[f->from];
+    m->arrived = 0;
+    if (observer) observer->warp_barrier(me->block->number, me->position.thread / kWarp);
+    make_ready(m->waiting);
+  }
+  run_another();
+}
+
+void sync_warp(unsigned mask, const Where& where) { meet(mask, "barrier of the warp", where); }
+
+void shuffle(void* value, size_t bytes, unsigned from, unsigned mask, const Where& where) {
+  if (bytes > 8) fail("a shuffle of more than 8 bytes at " + text(where));
+  Fiber* me = running;
+  if (!(mask >> from & 1)) fail("a shuffle at " + text(where) + " from lane " + std::to_string(from) + ", which is not in the mask");
+  std::memcpy(&me->warp->given[me->lane], value, bytes);
+  me->from = from;
+  meet(mask, "shuffle", where);
+  std::memcpy(value, &me->taken, bytes);
+}
+
+unsigned ballot(bool v, unsigned mask, const Where& where) {
+  running->vote = v;
+  meet(mask, "vote", where);
+  running->vote = false;
+  return running->votes;
+}
+
+void pause(const Where& where) {
+  Fiber* me = running;
+  me->what = "waits in a loop";
+  me->where = where;
+  if (++pauses > the_settings.most_pauses) fail("stuck: nothing has happened for " + std::to_string(pauses) + " pauses" + report());
+  ready.push_back(me);
+  run_another();
+}
+
+void before_atomic(const void* address, size_t bytes, const Where& where) {
+  if (the_settings.order == Order::random && chance() % 2) pause(where);
+  pauses = 0;
+  if (observer) observer->atomic(address, bytes, where);
+}
+void acquired(const void* address, const Where&) {
+  if (observer) observer->acquire(address);
+}
+void before_release(const void* address, const Where&) {
+  if (observer) observer->release(address);
+}
+
+void copy_async(void* to, const void* from, size_t bytes, const Where& where) {
+  if (reinterpret_cast<uintptr_t>(to) % bytes || reinterpret_cast<uintptr_t>(from) % bytes)
+    fail("a copy of " + std::to_string(bytes) + " bytes that is not aligned, at " + text(where));
+  running->copies.push_back({to, from, bytes, running->committed, where});
+}
+void commit_copies() { ++running->committed; }
+// Copies arrive as late as they may: who does not wait for them reads what was there before.
+void wait_copies(int but, const Where&) {
+  Fiber* me = running;
+  size_t done = 0;
+  for (; done < me->copies.size() && me->copies[done].group < me->committed - but; ++done) {
+    const Copy& c = me->copies[done];
+    if (observer) observer->access(c.from, c.bytes, false, c.where), observer->access(c.to, c.bytes, true, c.where);
+    std::memcpy(c.to, c.from, c.bytes);
+  }
+  me->copies.erase(me->copies.begin(), me->copies.begin() + ptrdiff_t(done));
+}
+
+void* static_shared(const void* site, size_t bytes) {
+  Block& b = *running->block;
+  const auto found = b.statics.find(site);
+  if (found != b.statics.end()) return found->second.first.get();
+  return (b.statics[site] = {shared_memory(bytes, b.number), bytes}).first.get();
+}
+void* dynamic_shared() { return running->block->dynamic.get(); }
+
+}  // namespace lamina::kernels::cuda::emulation

@@ -1,0 +1,20 @@
+// Every test fails that leaves a race unexplained.
+#include <gtest/gtest.h>
+
+#include "tests/emulated/races.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+class NoRaces : public testing::EmptyTestEventListener {
+  void OnTestEnd(const testing::TestInfo&) override {
+    for (const std::string& race : take_races()) ADD_FAILURE() << race;
+  }
+};
+const bool listening = [] {
+  testing::UnitTest::GetInstance()->listeners().Append(new NoRaces);
+  return true;
+}();
+
+}  // namespace
+}  // namespace lamina::kernels::cuda
