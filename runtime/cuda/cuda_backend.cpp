@@ -182,7 +182,7 @@ Event CudaBackend::create_event(Device device) {
 }
 
 void CudaBackend::destroy_event(Event& event) {
-  if (event.native) api_.event_destroy(native(event));
+  if (event.native && api_.event_destroy(native(event)) != cudaSuccess) api_.take_last_error();
   event.native = nullptr;
 }
 
@@ -285,6 +285,7 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
   }
   CurrentDevice current(api_, stream.device);
   launching = {name, call.line};
+  api_.take_last_error();  // of a call that nobody waited for: this launch is not to blame
   kernel.run(call);
   const cudaError_t status = api_.take_last_error();
   if (status != cudaSuccess) {

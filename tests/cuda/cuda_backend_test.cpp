@@ -371,7 +371,7 @@ TEST_F(Cuda, GivesAHalfMadePoolBackWhenItCannotBeSetUp) {
   fake.fail.clear();
   backend.default_stream(gpu(0));
   EXPECT_EQ(times("pool_create"), 2);
-  EXPECT_EQ(times("allocate_host"), 1);
+  EXPECT_EQ(times("host_allocate"), 1);
 }
 
 }  // namespace

@@ -142,11 +142,11 @@ inline const CudaApi& fake_api() {
           },
       .allocate_host =
           [](void** data, size_t bytes, unsigned) {
-            const cudaError_t status = FakeCuda::now().call("allocate_host", cat(bytes));
+            const cudaError_t status = FakeCuda::now().call("host_allocate", cat(bytes));
             if (status == cudaSuccess) FakeCuda::now().pinned.emplace_back(*data = std::calloc(1, bytes), std::free);
             return status;
           },
-      .free_host = [](void*) { return FakeCuda::now().call("free_host"); },
+      .free_host = [](void*) { return FakeCuda::now().call("host_free"); },
       .copy =
           [](void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
             const cudaError_t status =
