@@ -11,11 +11,20 @@ lamina_library_settings(lamina_emulator)
 set(LAMINA_EMULATED_OBJECTS ${LAMINA_OBJECT_LIBRARIES})
 list(REMOVE_ITEM LAMINA_EMULATED_OBJECTS lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
 
+# A kernel whose test does not include its source gets a file that does.
+foreach(source IN LISTS LAMINA_GPU_KERNEL_SOURCES)
+  get_filename_component(kernel "${source}" NAME_WE)
+  if(NOT EXISTS "${PROJECT_SOURCE_DIR}/tests/emulated/${kernel}_test.cpp")
+    file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/emulated/${kernel}.cpp" CONTENT "#include \"kernels/cuda/${kernel}.cu\"\n")
+    list(APPEND LAMINA_EMULATED_SOURCES "${PROJECT_BINARY_DIR}/emulated/${kernel}.cpp")
+  endif()
+endforeach()
+
 function(lamina_emulated_tests name)
   add_executable(${name} ${LAMINA_EMULATED_SOURCES} "$<$<BOOL:${LAMINA_HAS_CUDA}>:${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp>")
   lamina_library_settings(${name})
-  target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:-O1>" -g1)
-  target_link_libraries(${name} PRIVATE lamina_emulator ${LAMINA_EMULATED_OBJECTS} GTest::gtest GTest::gtest_main)
+  target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:-O1>" -g1 -Wno-subobject-linkage)  # a file that includes a .cu is its only user
+  target_link_libraries(${name} PRIVATE lamina_emulator lamina_op_cases ${LAMINA_EMULATED_OBJECTS} GTest::gtest GTest::gtest_main)
   target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <cmath> <functional> <map> <random> <sstream> <string> <vector>)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" TEST_PREFIX "${name}." PROPERTIES LABELS emulated)
 endfunction()

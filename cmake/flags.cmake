@@ -15,8 +15,8 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-Wall;-Wextra;-
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized>")  # false alarms inside std::variant and std::vector
 endif()
-# The same for nvcc. Line numbers for profilers; constexpr functions of the host's headers may be called by kernels.
-add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-lineinfo;--expt-relaxed-constexpr>")
+# The same for nvcc, which does not know the pragmas of g++. Line numbers for profilers; constexpr functions of the host's headers may be called by kernels.
+add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-lineinfo;--expt-relaxed-constexpr;--diag-suppress=1675>")
 if(LAMINA_WERROR)
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Werror>")
 endif()

@@ -6,8 +6,8 @@ find_package(nlohmann_json REQUIRED)
 # A new source file needs no edit here.
 file(GLOB_RECURSE LAMINA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/*.cpp" "${PROJECT_SOURCE_DIR}/kernels/*.cpp"
      "${PROJECT_SOURCE_DIR}/graph/*.cpp" "${PROJECT_SOURCE_DIR}/capi/*.cpp")
-file(GLOB_RECURSE LAMINA_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/cuda/*.cpp" "${PROJECT_SOURCE_DIR}/runtime/cuda/*.cu"
-     "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cpp" "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu")
+file(GLOB_RECURSE LAMINA_CUDA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/runtime/cuda/*.cpp" "${PROJECT_SOURCE_DIR}/runtime/cuda/*.cu")
+file(GLOB LAMINA_GPU_KERNEL_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cuda/*.cu")
 file(GLOB LAMINA_ISA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_isa.cpp")
 # The MPI plug-in is a library of its own.
 list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(runtime/cuda|kernels/cuda|runtime/dist/mpi)/")
@@ -18,6 +18,17 @@ endif()
 if(NOT LAMINA_HAS_CUDA)
   list(APPEND LAMINA_SOURCES "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
 endif()
+
+# The headers that NVRTC compiles too, as text.
+file(GLOB LAMINA_SHARED_HEADER_FILES CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/kernels/shared/*.h")
+set(LAMINA_SHARED_HEADERS "")
+foreach(header IN LISTS LAMINA_SHARED_HEADER_FILES)
+  file(READ "${PROJECT_SOURCE_DIR}/${header}" text)
+  string(APPEND LAMINA_SHARED_HEADERS "      {\"${header}\", R\"lamina(${text})lamina\"},\n")
+  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${header}")
+endforeach()
+configure_file(cmake/shared_headers.cpp.in "${PROJECT_BINARY_DIR}/shared_headers.cpp" @ONLY)
+list(APPEND LAMINA_SOURCES "${PROJECT_BINARY_DIR}/shared_headers.cpp")
 
 function(lamina_library_settings target)
   target_compile_definitions(${target} PRIVATE LAMINA_BUILDING=1)
@@ -50,6 +61,13 @@ if(LAMINA_HAS_CUDA)
   list(APPEND LAMINA_OBJECT_LIBRARIES lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
 endif()
 
+# The GPU's kernels, by nvcc. The programs of cmake/emulated.cmake have the same sources as C++ instead.
+if(LAMINA_HAS_CUDA AND LAMINA_GPU_KERNEL_SOURCES)
+  add_library(lamina_gpu_kernels OBJECT ${LAMINA_GPU_KERNEL_SOURCES})
+  lamina_library_settings(lamina_gpu_kernels)
+  target_link_libraries(lamina_gpu_kernels PRIVATE lamina_cudart)
+endif()
+
 if(LAMINA_ISA_SOURCES)
   set(LAMINA_ISA_OPTIMIZATION -O3)
   if(LAMINA_SANITIZE)
@@ -70,7 +88,7 @@ file(WRITE "${PROJECT_BINARY_DIR}/empty.cpp" "")
 add_library(lamina SHARED "${PROJECT_BINARY_DIR}/empty.cpp")
 add_library(Lamina::Runtime ALIAS lamina)
 lamina_library_settings(lamina)
-target_link_libraries(lamina PRIVATE ${LAMINA_OBJECT_LIBRARIES})
+target_link_libraries(lamina PRIVATE ${LAMINA_OBJECT_LIBRARIES} $<TARGET_NAME_IF_EXISTS:lamina_gpu_kernels>)
 target_link_options(lamina PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:-z,defs")
 if(LAMINA_SANITIZE)
   target_link_options(lamina PRIVATE "LINKER:-z,undefs")

@@ -1,5 +1,6 @@
 // argmax: the index of the first largest element along one axis; the first NaN, if there is one.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -9,3 +10,7 @@ namespace lamina::kernels::cpu {
 LAMINA_API void argmax(Stream&, const View& x, const View& out, int axis);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+LAMINA_GPU_KERNEL void argmax(Stream&, const View& x, const View& out, int axis);
+}  // namespace lamina::kernels::cuda

@@ -1,6 +1,7 @@
 // c[batch] = op(a[batch]) op(b[batch]): matrices are the last two axes, the leading axes broadcast, op transposes when asked.
 // Each matrix is one call of cpu::matmul (kernels/section/table.h), whose order of sums depends on its shape only.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -11,3 +12,8 @@ template <class T>
 void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+template <class T>
+LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b);
+}  // namespace lamina::kernels::cuda

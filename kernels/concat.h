@@ -2,6 +2,7 @@
 #pragma once
 #include <span>
 
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -11,3 +12,7 @@ namespace lamina::kernels::cpu {
 void concat(Stream&, std::span<const View* const> in, std::span<const View* const> out, int axis);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+LAMINA_GPU_KERNEL void concat(Stream&, std::span<const View* const> in, std::span<const View* const> out, int axis);
+}  // namespace lamina::kernels::cuda

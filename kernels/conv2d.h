@@ -3,6 +3,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -31,3 +32,13 @@ template <class T>
 void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, ConvSizes sizes);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+using cpu::ConvSizes;
+template <class T>
+LAMINA_GPU_KERNEL void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);
+template <class T>
+LAMINA_GPU_KERNEL void conv2d_grad_input(Stream&, const View& dy, const View& w, const View& dx, ConvSizes sizes);
+template <class T>
+LAMINA_GPU_KERNEL void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, ConvSizes sizes);
+}  // namespace lamina::kernels::cuda

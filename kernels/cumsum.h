@@ -1,6 +1,7 @@
 // Running sums along one axis of a contiguous tensor, in order from the first element (from the last, when reverse). exclusive leaves the
 // element itself out: the first sum is 0. f16 and bf16 are added in float and rounded for each result; integers wrap; bool sums to i64.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -9,3 +10,8 @@ namespace lamina::kernels::cpu {
 LAMINA_API void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+// On lines longer than 1024 of few neighbours, the sums of runs of 1024 are added before a run's own.
+LAMINA_GPU_KERNEL void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
+}  // namespace lamina::kernels::cuda

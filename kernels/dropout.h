@@ -1,5 +1,6 @@
 // dropout: y[i] = x[i] / (1 - rate) with probability 1 - rate, else 0; element i decides by its own Philox word (kernels/shared/philox.h).
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -14,3 +15,8 @@ void dropout(Stream&, const View& x, const View& state, const View& y, float rat
 void dropout_run(const float* x, const int64_t* state, float rate, float* y, int64_t first, int64_t count);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+template <class T>
+LAMINA_GPU_KERNEL void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
+}  // namespace lamina::kernels::cuda

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "kernels/gpu_kernel.h"
 #include "kernels/shared/scalar_op.h"
 #include "runtime/device/kernel.h"
 
@@ -33,5 +34,12 @@ LAMINA_API void elementwise(Stream&, std::span<const View* const> in, std::span<
 // The same for n elements in a row: input i advances by one element where steps[i] is 1 and stays where it is 0.
 LAMINA_API void elementwise_run(const ElementwiseCode& code, const void* const* in, const uint8_t* steps, void* const* out, int64_t n);
 }  // namespace cpu
+
+namespace cuda {
+// Whether a program is short enough for the GPU's kernel; a longer one runs node by node.
+LAMINA_API bool fits(const ElementwiseCode& code);
+// The same bits as cpu::elementwise, but for the functions of doubles that come from the C library.
+LAMINA_GPU_KERNEL void elementwise(Stream&, std::span<const View* const> in, std::span<const View* const> out, const ElementwiseCode& code);
+}  // namespace cuda
 
 }  // namespace lamina::kernels

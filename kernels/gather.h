@@ -1,6 +1,7 @@
 // gather and scatter_add along one axis, by integer indices. A negative index counts from the end; one out of range throws Error index
 // before anything is written.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -21,3 +22,13 @@ template <class T>
 void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes sizes);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+using cpu::GatherSizes;
+// An index out of range is found while the kernel runs: what it would have read is 0, and the stream's next wait throws.
+template <class T>
+LAMINA_GPU_KERNEL void gather(Stream&, const View& x, const View& indices, const View& y, GatherSizes sizes);
+// An update whose index is out of range is left out, and the stream's next wait throws.
+template <class T>
+LAMINA_GPU_KERNEL void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes sizes);
+}  // namespace lamina::kernels::cuda

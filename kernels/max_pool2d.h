@@ -2,6 +2,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -21,3 +22,9 @@ template <class T>
 void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+using cpu::PoolSizes;
+template <class T>
+LAMINA_GPU_KERNEL void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
+}  // namespace lamina::kernels::cuda

@@ -1,5 +1,6 @@
 // one_hot and iota: tensors made from positions.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -13,3 +14,10 @@ template <class T>
 void iota(Stream&, const View& y, int axis);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+template <class T>
+LAMINA_GPU_KERNEL void one_hot(Stream&, const View& labels, const View& y);
+template <class T>
+LAMINA_GPU_KERNEL void iota(Stream&, const View& y, int axis);
+}  // namespace lamina::kernels::cuda

@@ -1,5 +1,6 @@
 // pad_slice: zeros everywhere, x at regular places.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -9,3 +10,7 @@ namespace lamina::kernels::cpu {
 void pad_slice(Stream&, const View& x, const View& y, View place, int64_t offset);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+LAMINA_GPU_KERNEL void pad_slice(Stream&, const View& x, const View& y, View place, int64_t offset);
+}  // namespace lamina::kernels::cuda

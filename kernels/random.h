@@ -1,6 +1,7 @@
 // Draws from a generator's state: i64 [2] {seed, counter}, or [models...,2]: then y's leading axes are the models, and an element's index
 // counts within its model. Element i depends on seed, counter and i only.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -27,3 +28,14 @@ void random_truncated_normal(Stream&, const View& state, const View& y, double m
 void random_words(const int64_t* state, int64_t first, int64_t blocks, uint32_t* out);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+template <class T>
+LAMINA_GPU_KERNEL void random_uniform(Stream&, const View& state, const View& y, double low, double high);
+template <class T>
+LAMINA_GPU_KERNEL void random_normal(Stream&, const View& state, const View& y, double mean, double deviation);
+template <class T>
+LAMINA_GPU_KERNEL void random_integers(Stream&, const View& state, const View& y, int64_t low, int64_t high);
+template <class T>
+LAMINA_GPU_KERNEL void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low, double high);
+}  // namespace lamina::kernels::cuda

@@ -6,6 +6,7 @@
 #pragma once
 #include <cstdint>
 
+#include "kernels/gpu_kernel.h"
 #include "kernels/section/table.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
@@ -23,3 +24,8 @@ LAMINA_API void reduce(Stream&, const View& x, const View& out, section::Reducti
 LAMINA_API void reduce_matrix(section::Reduction op, section::Broadcast reduced, const float* x, float* out, int64_t rows, int64_t n);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+// The same bits as cpu::reduce.
+LAMINA_GPU_KERNEL void reduce(Stream&, const View& x, const View& out, section::Reduction op, uint32_t axes);
+}  // namespace lamina::kernels::cuda

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "kernels/gather.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels {
 
@@ -25,4 +26,14 @@ void scatter_combine(Stream&, const View& updates, const View& indices, const Vi
 void nonzero(Stream&, const View& x, const View& places, const View& count);
 
 }  // namespace cpu
+
+namespace cuda {
+// As gather does with indices out of range: place 0 here, and no update there.
+LAMINA_GPU_KERNEL void ravel_index(Stream&, std::span<const View* const> in, std::span<const View* const> out, std::vector<int64_t> lengths);
+template <class T>
+LAMINA_GPU_KERNEL void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes);
+template <class T>
+LAMINA_GPU_KERNEL void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes, ScatterMode mode);
+LAMINA_GPU_KERNEL void nonzero(Stream&, const View& x, const View& places, const View& count);
+}  // namespace cuda
 }  // namespace lamina::kernels

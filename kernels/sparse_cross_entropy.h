@@ -1,6 +1,7 @@
 // Softmax cross entropy with integer labels: losses[i] = log(sum(exp(logits[i]))) - logits[i][labels[i]], and the probabilities.
 // A label outside 0..n-1 throws Error index before anything is written. f16 and bf16 are computed in float.
 #pragma once
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -17,3 +18,9 @@ void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t 
                                float* probabilities);
 
 }  // namespace lamina::kernels::cpu
+
+namespace lamina::kernels::cuda {
+// A label out of range is found while the kernel runs: its loss is NaN, and the stream's next wait throws.
+template <class T>
+LAMINA_GPU_KERNEL void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const View& losses, const View& probabilities);
+}  // namespace lamina::kernels::cuda

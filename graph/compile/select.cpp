@@ -1,6 +1,7 @@
 #include "graph/compile/select.h"
 
 #include "graph/compile/region.h"
+#include "graph/ops/kernel_call.h"
 #include "runtime/core/config.h"
 
 namespace lamina::compile {
@@ -50,7 +51,7 @@ ir::SectionStep copy_step(const TensorType&) {
 Kernel copy_kernel(Device device, const TensorType& type) {
   if (device.kind == DeviceKind::null) return null_kernel();
   if (device.kind == DeviceKind::cpu) return section_kernel(copy_step(type));
-  throw Error(ErrorKind::device, {.what = cat("there is no copy kernel on ", device), .where = "", .why = "kernels for GPUs come with the CUDA backend", .fix = "place it on the CPU"});
+  return ops::bind<ops::copy<ops::On::gpu>>();
 }
 
 Selection select_kernels(const ir::Graph& g, const Options& options) {
@@ -67,7 +68,8 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
       ir::SectionStep step;
-      if (node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      // A GPU runs nodes one by one: it has no kernel for sections yet.
+      if (device.kind != DeviceKind::gpu && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
       if (ops::owns_programs(node)) {
         RegionKernel programs = compile_regions(node, types, device, options);
         selected.kernel = std::move(programs.kernel);

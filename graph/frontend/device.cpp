@@ -60,6 +60,7 @@ bool functions_run_eagerly() { return eager_functions.load(std::memory_order_rel
 
 namespace cuda {
 bool is_available() { return backend_of(DeviceKind::gpu).device_count() > 0; }
+std::vector<LibraryReport> libraries() { return backend_of(DeviceKind::gpu).libraries(); }
 std::string why_unavailable() { return backend_of(DeviceKind::gpu).unavailable_reason(); }
 }  // namespace cuda
 

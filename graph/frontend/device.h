@@ -5,6 +5,7 @@
 
 #include "graph/frontend/tensor.h"
 #include "runtime/device/device.h"
+#include "runtime/device/library_report.h"
 
 namespace lamina {
 
@@ -46,6 +47,8 @@ LAMINA_API bool functions_run_eagerly();
 namespace cuda {
 LAMINA_API bool is_available();
 LAMINA_API std::string why_unavailable();  // "" when it is available
+// The driver and NVIDIA's libraries: which are there, in which version, and what brings those that are not. Empty in a build without CUDA.
+LAMINA_API std::vector<LibraryReport> libraries();
 }  // namespace cuda
 
 }  // namespace lamina

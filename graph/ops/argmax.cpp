@@ -31,8 +31,9 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{call.graph.add(def::argmax, ir::make_attrs(attrs), {call.inputs[0].value}), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
-  return bind<kernels::cpu::argmax>(axis_of("argmax", ir::attrs_of<ArgmaxAttrs>(request.attrs).axis, request.in[0]));
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
+  return bind<LAMINA_ON(on, argmax)>(axis_of("argmax", ir::attrs_of<ArgmaxAttrs>(request.attrs).axis, request.in[0]));
 }
 
 }  // namespace
@@ -43,10 +44,10 @@ constinit const ir::OpDef def::argmax{
     .parse_attrs = ir::Attrs<ArgmaxAttrs>::parse,
     .infer = infer,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the index (i64) of the first largest element along one axis; of the first NaN, if there is one",
 };
 

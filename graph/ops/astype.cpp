@@ -21,7 +21,10 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{call.graph.add(def::astype, ir::make_attrs(ir::attrs_of<DTypeAttrs>(call.attrs)), {call.inputs[0].value}), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) { return elementwise_kernel(code_of(ScalarOp::cast, request.in, request.out[0].dtype)); }
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
+  return elementwise_kernel(on, code_of(ScalarOp::cast, request.in, request.out[0].dtype));
+}
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
   return elementwise_step(request, code_of(ScalarOp::cast, request.in, request.out[0].dtype), step);
@@ -36,12 +39,12 @@ constinit const ir::OpDef def::astype{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .section = section_step,
     .scalar_op = int(ScalarOp::cast),
     .strided = true,
     .in_place = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc =
         "x in another dtype: floats are truncated to integers (NaN gives 0, out of range the nearest end), integers wrap, bool is x != 0",
 };

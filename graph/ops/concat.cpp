@@ -55,6 +55,11 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{concat(call.graph, with_model_axes(call.graph, call.inputs, call.size), axis < 0 ? axis : axis + 1), true}};
 }
 
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
+  return bind<LAMINA_ON(on, concat)>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]));
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::concat{
@@ -64,12 +69,9 @@ constinit const ir::OpDef def::concat{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu =
-        [](const ir::KernelRequest& request) {
-          return bind<kernels::cpu::concat>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]));
-        },
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the tensors one after the other along an axis",
 };
 

@@ -70,7 +70,7 @@ constinit const ir::OpDef def::cond{
     .vjp = vjp,
     .batch = batch,
     .no_cpu = "the planner compiles its regions",
-    .no_cuda = "the planner compiles its regions",
+    .no_cuda = "loops and branches have no kernel for GPUs yet",
     .doc = "the results of one of two regions, chosen by a bool",
 };
 

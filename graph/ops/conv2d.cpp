@@ -170,20 +170,21 @@ kernels::cpu::ConvSizes sizes_of(const char* op, const TensorType& x, const Tens
           .groups = a.groups};
 }
 
-Kernel cpu_conv(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_conv(const ir::KernelRequest& request) {
   const auto sizes = sizes_of("conv2d", request.in[0], request.in[1], request.out[0], attrs_of(request.attrs));
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::conv2d<T>>(sizes); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d<T>)>(sizes); });
 }
-Kernel cpu_input(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_input(const ir::KernelRequest& request) {
   const auto sizes = sizes_of("conv2d_grad_input", request.out[0], request.in[1], request.in[0], attrs_of(request.attrs));
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::conv2d_grad_input<T>>(sizes); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d_grad_input<T>)>(sizes); });
 }
-Kernel cpu_filter(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_filter(const ir::KernelRequest& request) {
   const auto sizes = sizes_of("conv2d_grad_filter", request.in[0], request.out[0], request.in[1], attrs_of(request.attrs));
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::conv2d_grad_filter<T>>(sizes); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d_grad_filter<T>)>(sizes); });
 }
-
-constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
 
 }  // namespace
 
@@ -194,8 +195,8 @@ constinit const ir::OpDef def::conv2d{
     .infer = infer_conv,
     .vjp = vjp_conv,
     .batch = batch_conv,
-    .cpu = cpu_conv,
-    .no_cuda = kNoCuda,
+    .cpu = kernel_conv<On::cpu>,
+    .cuda = kernel_conv<On::gpu>,
     .doc = "images [n,h,w,c] seen through filters [a,b,c/groups,o] at each place of a window: [n,h',w',o]",
 };
 
@@ -206,8 +207,8 @@ constinit const ir::OpDef def::conv2d_grad_filter{
     .infer = infer_filter,
     .vjp = vjp_filter,
     .batch = batch_filter,
-    .cpu = cpu_filter,
-    .no_cuda = kNoCuda,
+    .cpu = kernel_filter<On::cpu>,
+    .cuda = kernel_filter<On::gpu>,
     .doc = "conv2d's gradient by its filters, from the images and the result's gradient",
 };
 
@@ -218,8 +219,8 @@ constinit const ir::OpDef def::conv2d_grad_input{
     .infer = infer_input,
     .vjp = vjp_input,
     .batch = batch_input,
-    .cpu = cpu_input,
-    .no_cuda = kNoCuda,
+    .cpu = kernel_input<On::cpu>,
+    .cuda = kernel_input<On::gpu>,
     .doc = "conv2d's gradient by its images, from the result's gradient and the filters; the transposed convolution",
 };
 

@@ -27,9 +27,10 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{call.graph.add(def::cumsum, ir::make_attrs(attrs), {call.inputs[0].value}), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   const auto& attrs = ir::attrs_of<CumsumAttrs>(request.attrs);
-  return bind<kernels::cpu::cumsum>(axis_of("cumsum", attrs.axis, request.in[0]), attrs.reverse, attrs.exclusive);
+  return bind<LAMINA_ON(on, cumsum)>(axis_of("cumsum", attrs.axis, request.in[0]), attrs.reverse, attrs.exclusive);
 }
 
 }  // namespace
@@ -41,8 +42,8 @@ constinit const ir::OpDef def::cumsum{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .doc = "running sums along one axis, from its end when reverse, each without its own element when exclusive; bool sums to i64",
 };
 

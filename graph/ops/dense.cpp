@@ -393,7 +393,7 @@ Kernel cpu(const ir::KernelRequest& request) {
 }
 
 constexpr const char* kAfterGradients = "passes make it after differentiation";
-constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
+constexpr const char* kNoCuda = "outside of a section, a GPU runs the ops that it decomposes into";
 
 }  // namespace
 

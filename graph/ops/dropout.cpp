@@ -43,9 +43,10 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{move_axis(g, dropout(g, move_axis(g, all, 0, outer), state.value, rate_of(call.attrs)), outer, 0), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   float rate = rate_of(request.attrs);
-  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<kernels::cpu::dropout<T>>(rate); });
+  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, dropout<T>)>(rate); });
 }
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
@@ -70,11 +71,11 @@ constinit const ir::OpDef def::dropout{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .section = section_step,
     .draws = true,
     .partition = section::Partition::rows,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "x / (1 - rate) with probability 1 - rate, else 0; drawn from a generator's state",
 };
 

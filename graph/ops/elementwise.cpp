@@ -103,9 +103,9 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{call.graph.add(def, nullptr, std::move(values)), true}};
 }
 
-template <ScalarOp op>
-Kernel cpu(const ir::KernelRequest& request) {
-  return elementwise_kernel(code_of(op, request.in, request.out[0].dtype));
+template <On on, ScalarOp op>
+Kernel kernel(const ir::KernelRequest& request) {
+  return elementwise_kernel(on, code_of(op, request.in, request.out[0].dtype));
 }
 
 template <ScalarOp op>
@@ -307,7 +307,6 @@ std::vector<Value> grad_where(const Grad& c) {
 
 constexpr const char* kGivesBool = "its result is bool: it does not change smoothly";
 constexpr const char* kGivesBits = "its operands are whole numbers or bools: they do not change smoothly";
-constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
 
 }  // namespace
 
@@ -320,13 +319,13 @@ constexpr const char* kNoCuda = "kernels for GPUs come with the CUDA backend";
       .infer = infer<ScalarOp::op>,            \
       .vjp = gradient,                         \
       .batch = batch<def::op>,                 \
-      .cpu = cpu<ScalarOp::op>,                \
+      .cpu = kernel<On::cpu, ScalarOp::op>,    \
+      .cuda = kernel<On::gpu, ScalarOp::op>,   \
       .section = section_step<ScalarOp::op>,   \
       .scalar_op = int(ScalarOp::op),          \
       .strided = true,                         \
       .in_place = true,                        \
       .no_vjp = reason,                        \
-      .no_cuda = kNoCuda,                      \
       .doc = text,                             \
   };
 #define SMOOTH(op, gradient, text) LAMINA_DEF(op, vjp<gradient>, nullptr, text)

@@ -28,7 +28,10 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return types;
 }
 
-Kernel cpu(const ir::KernelRequest& request) { return elementwise_kernel(code_of(*request.regions[0])); }
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
+  return elementwise_kernel(on, code_of(*request.regions[0]));
+}
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
   return elementwise_step(request, code_of(*request.regions[0]), step);
@@ -57,14 +60,14 @@ constinit const ir::OpDef def::fused_elementwise{
     .name = "fused_elementwise",
     .inputs = -1,
     .infer = infer,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .section = section_step,
     .decompose = decompose,
     .strided = true,
     .in_place = true,
     .no_vjp = "made after differentiation by a pass",
     .no_batch = "made after batching by a pass",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "a group of elementwise ops as one kernel, made by a pass",
 };
 

@@ -107,13 +107,15 @@ std::vector<ir::Batched> batch_scatter(const ir::BatchCall& call) {
            true}};
 }
 
-Kernel cpu_gather(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_gather(const ir::KernelRequest& request) {
   auto s = sizes(plan_gather(request.attrs, request.in[0], request.in[1]), request.in[0], request.in[1]);
-  return for_width(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::gather<T>>(s); });
+  return for_width(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, gather<T>)>(s); });
 }
-Kernel cpu_scatter(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_scatter(const ir::KernelRequest& request) {
   auto s = sizes(plan_scatter(request.attrs, request.in[0], request.in[1]), request.out[0], request.in[1]);
-  return for_numeric(request.in[0].dtype, [&]<class T>() { return bind<kernels::cpu::scatter_add<T>>(s); });
+  return for_numeric(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, scatter_add<T>)>(s); });
 }
 
 }  // namespace
@@ -125,8 +127,8 @@ constinit const ir::OpDef def::gather{
     .infer = infer_gather,
     .vjp = vjp_gather,
     .batch = batch_gather,
-    .cpu = cpu_gather,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = kernel_gather<On::cpu>,
+    .cuda = kernel_gather<On::gpu>,
     .doc = "slices of x along an axis, chosen by integer indices",
 };
 
@@ -137,8 +139,8 @@ constinit const ir::OpDef def::scatter_add{
     .infer = infer_scatter,
     .vjp = vjp_scatter,
     .batch = batch_scatter,
-    .cpu = cpu_scatter,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = kernel_scatter<On::cpu>,
+    .cuda = kernel_scatter<On::gpu>,
     .doc = "zeros of a shape with updates added along an axis at integer indices, in their order",
 };
 

@@ -16,9 +16,10 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {a.type};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   int axis = axis_of("iota", ir::attrs_of<IotaAttrs>(request.attrs).axis, request.out[0]);
-  return for_numeric(request.out[0].dtype, [=]<class T>() { return bind<kernels::cpu::iota<T>>(axis); });
+  return for_numeric(request.out[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, iota<T>)>(axis); });
 }
 
 }  // namespace
@@ -29,9 +30,9 @@ constinit const ir::OpDef def::iota{
     .parse_attrs = ir::Attrs<IotaAttrs>::parse,
     .infer = infer,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{}; },
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .no_batch = "it has no inputs, so it is the same for every model",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "each element is its own index along an axis",
 };
 

@@ -5,6 +5,9 @@
 //
 // The leading View parameters are the node's inputs, then its results. A function that takes two spans of views instead gets all
 // inputs and all results. What follows are plain arguments, kept in the Kernel.
+//
+// Where a device's kernel takes the same arguments on every device, one hook chooses for all: template <On on> with
+// bind<LAMINA_ON(on, softmax<T>)>(axis), as .cpu = kernel<On::cpu>, .cuda = kernel<On::gpu>.
 #pragma once
 #include <memory>
 #include <tuple>
@@ -12,8 +15,13 @@
 #include <utility>
 
 #include "graph/ir/op.h"
+#include "kernels/copy.h"
 
 namespace lamina::ops {
+
+enum class On { cpu, gpu };
+#define LAMINA_ON(on, ...) ((on) == On::cpu ? &kernels::cpu::__VA_ARGS__ : &kernels::cuda::__VA_ARGS__)
+
 namespace detail {
 
 using Views = std::span<const View* const>;
@@ -54,6 +62,15 @@ void run_kernel(const KernelCall& call) {
 }
 
 }  // namespace detail
+
+// kernels/copy.h as a kernel of either device.
+template <On on>
+void copy(Stream& stream, const View& x, const View& y) {
+  if constexpr (on == On::cpu)
+    kernels::cpu::copy_elements(x, y);
+  else
+    kernels::cuda::copy_elements(stream, x, y);
+}
 
 template <auto F, class... A>
 Kernel bind(A&&... args) {

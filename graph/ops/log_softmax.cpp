@@ -39,9 +39,10 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{log_softmax(call.graph, call.inputs[0].value, axis < 0 ? axis : axis + 1), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   int axis = axis_of(request.attrs, request.in[0]);
-  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<kernels::cpu::log_softmax<T>>(axis); });
+  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, log_softmax<T>)>(axis); });
 }
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
@@ -62,11 +63,11 @@ constinit const ir::OpDef def::log_softmax{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .section = section_step,
     .decompose = decompose,
     .partition = section::Partition::rows,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "x - log(sum(exp(x))) along one axis",
 };
 

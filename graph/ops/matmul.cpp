@@ -89,12 +89,13 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{matmul(g, lift(g, call.inputs[0], rank), lift(g, call.inputs[1], rank), flags.transpose_a, flags.transpose_b), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(request.attrs);
-  auto make = [ta = ta, tb = tb]<class T>() { return bind<kernels::cpu::batched_matmul<T>>(ta, tb); };
+  auto make = [ta = ta, tb = tb]<class T>() { return bind<LAMINA_ON(on, batched_matmul<T>)>(ta, tb); };
   DType dtype = request.in[0].dtype;
-  if (dtype == DType::i32) return make.operator()<int32_t>();
-  if (dtype == DType::i64) return make.operator()<int64_t>();
+  if (dtype == DType::i32) return make.template operator()<int32_t>();
+  if (dtype == DType::i64) return make.template operator()<int64_t>();
   return for_floating(dtype, make);
 }
 
@@ -123,10 +124,10 @@ constinit const ir::OpDef def::matmul{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .section = section_step,
     .partition = section::Partition::rows,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the product of matrices (the last two axes), each transposed when asked; the leading axes broadcast",
 };
 

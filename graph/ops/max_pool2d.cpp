@@ -69,7 +69,8 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return out;
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   const auto& a = ir::attrs_of<MaxPool2dAttrs>(request.attrs);
   const TensorType& x = request.in[0];
   const std::vector<int64_t> in = numbers(x.shape), out = numbers(request.out[0].shape);
@@ -85,7 +86,7 @@ Kernel cpu(const ir::KernelRequest& request) {
                                       .stride_width = a.strides[1],
                                       .before_height = axis_of(a, x, 0).before,
                                       .before_width = axis_of(a, x, 1).before};
-  return for_numeric(x.dtype, [&]<class T>() { return bind<kernels::cpu::max_pool2d<T>>(sizes); });
+  return for_numeric(x.dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d<T>)>(sizes); });
 }
 
 }  // namespace
@@ -97,8 +98,8 @@ constinit const ir::OpDef def::max_pool2d{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .doc = "the largest element under a window that walks over images [n,h,w,c], and its place in the image; the first of equal ones",
 };
 

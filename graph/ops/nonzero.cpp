@@ -30,8 +30,8 @@ constinit const ir::OpDef def::nonzero{
     .infer = infer,
     .batch = batch,
     .cpu = [](const ir::KernelRequest&) { return bind<kernels::cpu::nonzero>(); },
+    .cuda = [](const ir::KernelRequest&) { return bind<kernels::cuda::nonzero>(); },
     .no_vjp = "an index does not change smoothly",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the places (i64) along the last axis where a condition holds, then the axis's length; and how many there are",
 };
 

@@ -35,10 +35,11 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{one_hot(call.graph, call.inputs[0].value, a.classes, a.dtype), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   DType dtype = request.out[0].dtype;
-  if (dtype == DType::boolean) return bind<kernels::cpu::one_hot<bool>>();
-  return for_numeric(dtype, []<class T>() { return bind<kernels::cpu::one_hot<T>>(); });
+  if (dtype == DType::boolean) return bind<LAMINA_ON(on, one_hot<bool>)>();
+  return for_numeric(dtype, []<class T>() { return bind<LAMINA_ON(on, one_hot<T>)>(); });
 }
 
 }  // namespace
@@ -50,9 +51,9 @@ constinit const ir::OpDef def::one_hot{
     .infer = infer,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{Value{}}; },  // labels are integers: nothing flows there
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .decompose = decompose,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "1 where the class is the label, else 0; one more last axis",
 };
 

@@ -57,13 +57,15 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{move_axis(g, g.add(op, ir::make_attrs(std::move(a)), {state.value}), outer, 0), true}};
 }
 
-Kernel cpu_uniform(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_uniform(const ir::KernelRequest& request) {
   const RandomAttrs& a = attrs_of(request.attrs);
-  return for_floating(a.type.dtype, [&]<class T>() { return bind<kernels::cpu::random_uniform<T>>(a.a, a.b); });
+  return for_floating(a.type.dtype, [&]<class T>() { return bind<LAMINA_ON(on, random_uniform<T>)>(a.a, a.b); });
 }
-Kernel cpu_normal(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_normal(const ir::KernelRequest& request) {
   const RandomAttrs& a = attrs_of(request.attrs);
-  return for_floating(a.type.dtype, [&]<class T>() { return bind<kernels::cpu::random_normal<T>>(a.a, a.b); });
+  return for_floating(a.type.dtype, [&]<class T>() { return bind<LAMINA_ON(on, random_normal<T>)>(a.a, a.b); });
 }
 
 }  // namespace
@@ -75,9 +77,9 @@ constinit const ir::OpDef def::random_uniform{
     .infer = infer_uniform,
     .vjp = vjp,
     .batch = batch<def::random_uniform>,
-    .cpu = cpu_uniform,
+    .cpu = kernel_uniform<On::cpu>,
+    .cuda = kernel_uniform<On::gpu>,
     .draws = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "numbers drawn evenly from [a, b)",
 };
 
@@ -88,9 +90,9 @@ constinit const ir::OpDef def::random_normal{
     .infer = infer_normal,
     .vjp = vjp,
     .batch = batch<def::random_normal>,
-    .cpu = cpu_normal,
+    .cpu = kernel_normal<On::cpu>,
+    .cuda = kernel_normal<On::gpu>,
     .draws = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "numbers drawn from the normal distribution of mean a and deviation b",
 };
 

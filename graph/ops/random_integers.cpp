@@ -75,21 +75,23 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{call.graph.add(op, ir::make_attrs(std::move(a)), {call.inputs[0].value}), true}};
 }
 
-Kernel cpu_integers(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_integers(const ir::KernelRequest& request) {
   const auto& a = integers_of(request.attrs);
   switch (a.type.dtype) {
-    case DType::u8: return bind<kernels::cpu::random_integers<uint8_t>>(a.low, a.high);
-    case DType::i8: return bind<kernels::cpu::random_integers<int8_t>>(a.low, a.high);
-    case DType::i16: return bind<kernels::cpu::random_integers<int16_t>>(a.low, a.high);
-    case DType::i32: return bind<kernels::cpu::random_integers<int32_t>>(a.low, a.high);
-    case DType::i64: return bind<kernels::cpu::random_integers<int64_t>>(a.low, a.high);
+    case DType::u8: return bind<LAMINA_ON(on, random_integers<uint8_t>)>(a.low, a.high);
+    case DType::i8: return bind<LAMINA_ON(on, random_integers<int8_t>)>(a.low, a.high);
+    case DType::i16: return bind<LAMINA_ON(on, random_integers<int16_t>)>(a.low, a.high);
+    case DType::i32: return bind<LAMINA_ON(on, random_integers<int32_t>)>(a.low, a.high);
+    case DType::i64: return bind<LAMINA_ON(on, random_integers<int64_t>)>(a.low, a.high);
     default: return {};
   }
 }
-Kernel cpu_normal(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_normal(const ir::KernelRequest& request) {
   const auto& a = normal_of(request.attrs);
   return for_floating(a.type.dtype,
-                      [&]<class T>() { return bind<kernels::cpu::random_truncated_normal<T>>(a.mean, a.deviation, a.low, a.high); });
+                      [&]<class T>() { return bind<LAMINA_ON(on, random_truncated_normal<T>)>(a.mean, a.deviation, a.low, a.high); });
 }
 
 }  // namespace
@@ -101,8 +103,8 @@ constinit const ir::OpDef def::random_integers{
     .infer = infer_integers,
     .vjp = vjp,
     .batch = batch<def::random_integers, RandomIntegersAttrs>,
-    .cpu = cpu_integers,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = kernel_integers<On::cpu>,
+    .cuda = kernel_integers<On::gpu>,
     .doc = "whole numbers drawn from low, ..., high - 1, each equally likely",
 };
 
@@ -113,8 +115,8 @@ constinit const ir::OpDef def::random_truncated_normal{
     .infer = infer_normal,
     .vjp = vjp,
     .batch = batch<def::random_truncated_normal, TruncatedNormalAttrs>,
-    .cpu = cpu_normal,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .cpu = kernel_normal<On::cpu>,
+    .cuda = kernel_normal<On::gpu>,
     .doc = "numbers drawn from the normal distribution of a mean and deviation, given that they lie in [low, high]",
 };
 

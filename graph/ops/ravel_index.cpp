@@ -42,6 +42,11 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{ravel_index(call.graph, std::move(in), lengths_of(call.attrs)), true}};
 }
 
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
+  return bind<LAMINA_ON(on, ravel_index)>(numbers(lengths_of(request.attrs)));
+}
+
 }  // namespace
 
 constinit const ir::OpDef def::ravel_index{
@@ -50,10 +55,10 @@ constinit const ir::OpDef def::ravel_index{
     .parse_attrs = ir::Attrs<RavelIndexAttrs>::parse,
     .infer = infer,
     .batch = batch,
-    .cpu = [](const ir::KernelRequest& request) { return bind<kernels::cpu::ravel_index>(numbers(lengths_of(request.attrs))); },
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "integer places along axes of some lengths as places (i64) in the flattened axes",
 };
 

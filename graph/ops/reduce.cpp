@@ -188,9 +188,9 @@ uint32_t mask(const std::vector<bool>& reduced) {
   return bits;
 }
 
-template <Reduction op>
-Kernel cpu(const ir::KernelRequest& request) {
-  return bind<kernels::cpu::reduce>(op, mask(reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0])));
+template <On on, Reduction op>
+Kernel kernel(const ir::KernelRequest& request) {
+  return bind<LAMINA_ON(on, reduce)>(op, mask(reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0])));
 }
 
 // As a step: the reduced axes are the leading or the trailing ones of an f32 tensor.
@@ -253,10 +253,10 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
       .infer = infer<Reduction::op>,                            \
       .vjp = vjp<Reduction::op>,                                \
       .batch = batch<def::op>,                                  \
-      .cpu = cpu<Reduction::op>,                                \
+      .cpu = kernel<On::cpu, Reduction::op>,                    \
+      .cuda = kernel<On::gpu, Reduction::op>,                   \
       .section = section_step<Reduction::op>,                   \
       .strided = true,                                          \
-      .no_cuda = "kernels for GPUs come with the CUDA backend", \
       .doc = text,                                              \
   };
 

@@ -87,7 +87,10 @@ ElementwiseCode code_of(ScalarOp op, std::span<const TensorType> in, DType resul
   return code;
 }
 
-Kernel elementwise_kernel(ElementwiseCode code) { return bind<kernels::cpu::elementwise>(std::move(code)); }
+Kernel elementwise_kernel(On on, ElementwiseCode code) {
+  if (on == On::cpu) return bind<kernels::cpu::elementwise>(std::move(code));
+  return kernels::cuda::fits(code) ? bind<kernels::cuda::elementwise>(std::move(code)) : Kernel{};
+}
 
 bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir::SectionStep& step) {
   const std::vector<int64_t> full = numbers(request.out[0].shape);

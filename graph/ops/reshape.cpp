@@ -35,11 +35,12 @@ bool alias(const ir::AttrsBase&, const View& in, const TensorType& out, View& vi
   return true;
 }
 
-void copy_rows(Stream&, const View& x, const View& y) {
+template <On on>
+void copy_rows(Stream& stream, const View& x, const View& y) {
   View as_x = x;  // y's elements in x's shape
   as_x.data = y.data;
   for (int64_t i = x.rank - 1, stride = 1; i >= 0; stride *= x.shape[i--]) as_x.strides[i] = stride;
-  kernels::cpu::copy_elements(x, as_x);
+  copy<on>(stream, x, as_x);
 }
 
 }  // namespace
@@ -51,10 +52,10 @@ constinit const ir::OpDef def::reshape{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = [](const ir::KernelRequest&) { return bind<copy_rows>(); },
+    .cpu = [](const ir::KernelRequest&) { return bind<copy_rows<On::cpu>>(); },
+    .cuda = [](const ir::KernelRequest&) { return bind<copy_rows<On::gpu>>(); },
     .alias = alias,
     .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the same elements in row-major order with another shape",
 };
 

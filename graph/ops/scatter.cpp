@@ -108,7 +108,8 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{scatter(call.graph, in[0], in[1], in[2], mode, batch_axes + 1), true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
   const auto [mode, batch_axes] = attrs_of(request.attrs);
   auto product = [](const Shape& shape, size_t from, size_t to) {
     return size_of(Shape(shape.begin() + int64_t(from), shape.begin() + int64_t(to))).number();
@@ -120,8 +121,8 @@ Kernel cpu(const ir::KernelRequest& request) {
                                         .length = x.shape[p].number(),
                                         .inner = product(x.shape, p + 1, x.rank()),
                                         .count = product(indices.shape, p, indices.rank())};
-  if (mode == ScatterMode::set) return for_width(x.dtype, [&]<class T>() { return bind<kernels::cpu::scatter_set<T>>(sizes); });
-  return for_numeric(x.dtype, [&, mode = mode]<class T>() { return bind<kernels::cpu::scatter_combine<T>>(sizes, mode); });
+  if (mode == ScatterMode::set) return for_width(x.dtype, [&]<class T>() { return bind<LAMINA_ON(on, scatter_set<T>)>(sizes); });
+  return for_numeric(x.dtype, [&, mode = mode]<class T>() { return bind<LAMINA_ON(on, scatter_combine<T>)>(sizes, mode); });
 }
 
 }  // namespace
@@ -133,10 +134,10 @@ constinit const ir::OpDef def::scatter{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .in_place = true,
     .first_in_place = 2,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "x with updates set, added, multiplied, or the least or largest kept, at integer indices along an axis, in their order",
 };
 

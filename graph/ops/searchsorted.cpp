@@ -30,9 +30,10 @@ std::vector<ir::Batched> batch_search(const ir::BatchCall& call) {
   return {{searchsorted(g, in[0], in[1], right_of(call.attrs)), true}};
 }
 
-Kernel cpu_search(const ir::KernelRequest& request) {
-  auto make = [&]<class T>() { return bind<kernels::cpu::searchsorted<T>>(right_of(request.attrs)); };
-  return request.in[0].dtype == DType::boolean ? make.operator()<uint8_t>() : for_numeric(request.in[0].dtype, make);
+template <On on>
+Kernel kernel_search(const ir::KernelRequest& request) {
+  auto make = [&]<class T>() { return bind<LAMINA_ON(on, searchsorted<T>)>(right_of(request.attrs)); };
+  return request.in[0].dtype == DType::boolean ? make.template operator()<uint8_t>() : for_numeric(request.in[0].dtype, make);
 }
 
 std::vector<TensorType> infer_unique(const ir::InferCall& call) {
@@ -46,9 +47,10 @@ std::vector<ir::Batched> batch_unique(const ir::BatchCall& call) {
   return {{{node, 0}, true}, {{node, 1}, true}, {{node, 2}, true}, {{node, 3}, true}};
 }
 
-Kernel cpu_unique(const ir::KernelRequest& request) {
-  auto make = []<class T>() { return bind<kernels::cpu::unique<T>>(); };
-  return request.in[0].dtype == DType::boolean ? make.operator()<uint8_t>() : for_numeric(request.in[0].dtype, make);
+template <On on>
+Kernel kernel_unique(const ir::KernelRequest& request) {
+  auto make = []<class T>() { return bind<LAMINA_ON(on, unique<T>)>(); };
+  return request.in[0].dtype == DType::boolean ? make.template operator()<uint8_t>() : for_numeric(request.in[0].dtype, make);
 }
 
 }  // namespace
@@ -59,9 +61,9 @@ constinit const ir::OpDef def::searchsorted{
     .parse_attrs = ir::Attrs<SearchAttrs>::parse,
     .infer = infer_search,
     .batch = batch_search,
-    .cpu = cpu_search,
+    .cpu = kernel_search<On::cpu>,
+    .cuda = kernel_search<On::gpu>,
     .no_vjp = "an index does not change smoothly",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "how many elements of an ascending row are less than (right: or equal to) each value, as i64",
 };
 
@@ -70,10 +72,10 @@ constinit const ir::OpDef def::unique{
     .inputs = 1,
     .infer = infer_unique,
     .batch = batch_unique,
-    .cpu = cpu_unique,
+    .cpu = kernel_unique<On::cpu>,
+    .cuda = kernel_unique<On::gpu>,
     .strided = true,
     .no_vjp = "its results are indices, which do not change smoothly",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc =
         "of the distinct elements along the last axis, ascending: the first place, which one each element is, their counts, how many they "
         "are",

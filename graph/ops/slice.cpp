@@ -168,12 +168,13 @@ std::vector<ir::Batched> batch_pad(const ir::BatchCall& call) {
   return {{call.graph.add(def::pad_slice, ir::make_attrs(std::move(all)), {call.inputs[0].value}), true}};
 }
 
-Kernel cpu_pad(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_pad(const ir::KernelRequest& request) {
   const auto& a = ir::attrs_of<PadSliceAttrs>(request.attrs);
   View place;
   int64_t offset = 0;
   see({a.begin, {}, a.step, a.offset, {}}, contiguous_view(nullptr, request.out[0]), request.in[0].shape, place, offset);
-  return bind<kernels::cpu::pad_slice>(place, offset);
+  return bind<LAMINA_ON(on, pad_slice)>(place, offset);
 }
 
 }  // namespace
@@ -198,9 +199,9 @@ constinit const ir::OpDef def::pad_slice{
     .infer = infer_pad,
     .vjp = vjp_pad,
     .batch = batch_pad,
-    .cpu = cpu_pad,
+    .cpu = kernel_pad<On::cpu>,
+    .cuda = kernel_pad<On::gpu>,
     .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "zeros of a shape with x at begin, begin + step, ... of each axis",
 };
 

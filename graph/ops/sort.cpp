@@ -45,15 +45,17 @@ template <class F>
 Kernel for_sortable(DType dtype, F&& make) {
   return dtype == DType::boolean ? make.template operator()<uint8_t>() : for_numeric(dtype, make);
 }
-Kernel cpu_sort(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_sort(const ir::KernelRequest& request) {
   const int axis = axis_of("sort", attrs_of(request.attrs).axis, request.in[0]);
   return for_sortable(request.in[0].dtype,
-                      [&]<class T>() { return bind<kernels::cpu::sort<T>>(axis, attrs_of(request.attrs).descending); });
+                      [&]<class T>() { return bind<LAMINA_ON(on, sort<T>)>(axis, attrs_of(request.attrs).descending); });
 }
-Kernel cpu_argsort(const ir::KernelRequest& request) {
+template <On on>
+Kernel kernel_argsort(const ir::KernelRequest& request) {
   const int axis = axis_of("argsort", attrs_of(request.attrs).axis, request.in[0]);
   return for_sortable(request.in[0].dtype,
-                      [&]<class T>() { return bind<kernels::cpu::argsort<T>>(axis, attrs_of(request.attrs).descending); });
+                      [&]<class T>() { return bind<LAMINA_ON(on, argsort<T>)>(axis, attrs_of(request.attrs).descending); });
 }
 
 // --- top_k ---
@@ -79,8 +81,9 @@ std::vector<ir::Batched> batch_top_k(const ir::BatchCall& call) {
   const Value values = top_k(call.graph, call.inputs[0].value, ir::attrs_of<TopKAttrs>(call.attrs).k);
   return {{values, true}, {{values.node, 1}, true}};
 }
-Kernel cpu_top_k(const ir::KernelRequest& request) {
-  return for_sortable(request.in[0].dtype, []<class T>() { return bind<kernels::cpu::top_k<T>>(); });
+template <On on>
+Kernel kernel_top_k(const ir::KernelRequest& request) {
+  return for_sortable(request.in[0].dtype, []<class T>() { return bind<LAMINA_ON(on, top_k<T>)>(); });
 }
 
 }  // namespace
@@ -92,9 +95,9 @@ constinit const ir::OpDef def::sort{
     .infer = infer<def::sort>,
     .vjp = vjp_sort,
     .batch = batch<def::sort>,
-    .cpu = cpu_sort,
+    .cpu = kernel_sort<On::cpu>,
+    .cuda = kernel_sort<On::gpu>,
     .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the elements in ascending (or descending) order along an axis; NaN is larger than every number",
 };
 
@@ -104,10 +107,10 @@ constinit const ir::OpDef def::argsort{
     .parse_attrs = ir::Attrs<SortAttrs>::parse,
     .infer = infer<def::argsort>,
     .batch = batch<def::argsort>,
-    .cpu = cpu_argsort,
+    .cpu = kernel_argsort<On::cpu>,
+    .cuda = kernel_argsort<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the places (i64) along an axis that put the elements in order; equal elements keep theirs",
 };
 
@@ -118,9 +121,9 @@ constinit const ir::OpDef def::top_k{
     .infer = infer_top_k,
     .vjp = vjp_top_k,
     .batch = batch_top_k,
-    .cpu = cpu_top_k,
+    .cpu = kernel_top_k<On::cpu>,
+    .cuda = kernel_top_k<On::gpu>,
     .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "the k largest elements along the last axis, the largest first, and their places (i64); of equal ones the first",
 };
 

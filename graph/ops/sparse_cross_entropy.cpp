@@ -66,8 +66,9 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return {{losses, true}, {{losses.node, 1}, true}};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
-  return for_floating(request.in[0].dtype, []<class T>() { return bind<kernels::cpu::sparse_cross_entropy<T>>(); });
+template <On on>
+Kernel kernel(const ir::KernelRequest& request) {
+  return for_floating(request.in[0].dtype, []<class T>() { return bind<LAMINA_ON(on, sparse_cross_entropy<T>)>(); });
 }
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
@@ -87,10 +88,10 @@ constinit const ir::OpDef def::sparse_cross_entropy{
     .infer = infer,
     .vjp = vjp,
     .batch = batch,
-    .cpu = cpu,
+    .cpu = kernel<On::cpu>,
+    .cuda = kernel<On::gpu>,
     .section = section_step,
     .partition = section::Partition::rows,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
     .doc = "losses log(sum(exp(logits))) - logits[label], and the probabilities softmax(logits)",
 };
 

@@ -19,14 +19,13 @@ bool alias(const ir::AttrsBase&, const View& in, const TensorType&, View& view, 
   return true;
 }
 
-void copy_all(Stream&, const View& x, const View& y) { kernels::cpu::copy_elements(x, y); }
-
 }  // namespace
 
 constinit const ir::OpDef def::stop_gradient{
     .name = "stop_gradient", .inputs = 1, .infer = infer, .vjp = vjp, .batch = batch,
-    .cpu = [](const ir::KernelRequest&) { return bind<copy_all>(); }, .alias = alias, .strided = true,
-    .no_cuda = "kernels for GPUs come with the CUDA backend", .doc = "x, through which no gradient flows",
+    .cpu = [](const ir::KernelRequest&) { return bind<copy<On::cpu>>(); },
+    .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); }, .alias = alias, .strided = true,
+    .doc = "x, through which no gradient flows",
 };
 
 }  // namespace lamina::ops

@@ -78,6 +78,17 @@ void bind_devices(nb::module_& m) {
   nb::module_ cuda = m.def_submodule("cuda", "Whether there is a GPU.");
   cuda.def("is_available", [] { return cuda::is_available(); });
   cuda.def("why_unavailable", [] { return cuda::why_unavailable(); }, "Why not; \"\" when it is available.");
+  cuda.def("libraries", [] {
+    nb::list out;
+    for (const LibraryReport& r : cuda::libraries()) {
+      nb::dict d;
+      d["name"] = r.name, d["wanted"] = r.wanted, d["found"] = r.found, d["version"] = r.version;
+      d["why"] = r.why, d["fix"] = r.fix, d["required"] = r.required;
+      out.append(d);
+    }
+    return out;
+  }, "NVIDIA's driver and libraries, a dict each: name, wanted (its file), found (its path or \"\"), version, and where it is missing why and fix.\n\n"
+     "Empty in a build without CUDA. `python -m lamina doctor` prints it.");
 }
 
 }  // namespace lamina::python

@@ -23,6 +23,7 @@ const CudaApi& cudart_api() {
       .event_record = cudaEventRecord,
       .memory_info = cudaMemGetInfo,
       .pool_create = cudaMemPoolCreate,
+      .pool_destroy = cudaMemPoolDestroy,
       .pool_set = cudaMemPoolSetAttribute,
       .pool_get = cudaMemPoolGetAttribute,
       .pool_trim = cudaMemPoolTrimTo,
@@ -30,7 +31,16 @@ const CudaApi& cudart_api() {
       .free_to_pool = cudaFreeAsync,
       .allocate = cudaMalloc,
       .free = cudaFree,
+      .allocate_host = cudaHostAlloc,
+      .free_host = cudaFreeHost,
       .copy = cudaMemcpyAsync,
+      .library_load =
+          [](cudaLibrary_t* library, const void* code) {
+            return cudaLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
+          },
+      .library_unload = cudaLibraryUnload,
+      .library_kernel = cudaLibraryGetKernel,
+      .launch = cudaLaunchKernelExC,
       .capture_begin = cudaStreamBeginCapture,
       .capture_end = cudaStreamEndCapture,
       .graph_instantiate = cudaGraphInstantiate,

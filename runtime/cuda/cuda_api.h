@@ -26,6 +26,7 @@ struct CudaApi {
 
   cudaError_t (*memory_info)(size_t* free, size_t* total);
   cudaError_t (*pool_create)(cudaMemPool_t* pool, const cudaMemPoolProps* properties);
+  cudaError_t (*pool_destroy)(cudaMemPool_t pool);
   cudaError_t (*pool_set)(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
   cudaError_t (*pool_get)(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value);
   cudaError_t (*pool_trim)(cudaMemPool_t pool, size_t keep);
@@ -33,7 +34,14 @@ struct CudaApi {
   cudaError_t (*free_to_pool)(void* data, cudaStream_t stream);
   cudaError_t (*allocate)(void** data, size_t bytes);
   cudaError_t (*free)(void* data);
+  cudaError_t (*allocate_host)(void** data, size_t bytes, unsigned flags);  // pinned, and mapped where a device shall see it
+  cudaError_t (*free_host)(void* data);
   cudaError_t (*copy)(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
+
+  cudaError_t (*library_load)(cudaLibrary_t* library, const void* code);
+  cudaError_t (*library_unload)(cudaLibrary_t library);
+  cudaError_t (*library_kernel)(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
+  cudaError_t (*launch)(const cudaLaunchConfig_t* config, const void* kernel, void** arguments);
 
   cudaError_t (*capture_begin)(cudaStream_t stream, cudaStreamCaptureMode mode);
   cudaError_t (*capture_end)(cudaStream_t stream, cudaGraph_t* graph);

@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "runtime/cuda/graph_capture.h"
+#include "runtime/cuda/libraries.h"
 
 namespace lamina {
 
@@ -51,6 +52,13 @@ std::string explain(const CudaApi& api, cudaError_t status, int count) {
   return cat("the NVIDIA driver (CUDA ", version_text(driver), ") says ", api.error_name(status), " (", static_cast<int>(status),
              "): ", api.error_text(status));
 }
+
+// What this thread is launching.
+struct Launching {
+  const char* name = "";
+  SourceLine line;
+};
+thread_local Launching launching;
 
 cudaMemcpyKind cuda_kind(CopyKind kind) {
   switch (kind) {
@@ -102,17 +110,30 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
   require(device);
   Opened& opened = *opened_[static_cast<size_t>(device.index)];
   std::call_once(opened.once, [&] {
-    if (!opened.stream.native) opened.stream = create_stream(device);  // there already if what follows failed the first time
+    // What is there already when something failed the first time is kept.
+    if (!opened.stream.native) opened.stream = create_stream(device);
+    CurrentDevice current(api_, device);
+    if (!opened.fault) {
+      void* record = nullptr;
+      check(api_, api_.allocate_host(&record, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable), "get pinned memory", device);
+      opened.fault = new (record) Fault;
+    }
     int pools = 0;
     check(api_, api_.device_attribute(&pools, cudaDevAttrMemoryPoolsSupported, device.index), "ask for memory pools", device);
     if (!pools) return;
     cudaMemPoolProps wanted{};
     wanted.allocType = cudaMemAllocationTypePinned;
     wanted.location = {.type = cudaMemLocationTypeDevice, .id = device.index};
-    check(api_, api_.pool_create(&opened.pool, &wanted), "make a memory pool", device);
+    cudaMemPool_t pool = nullptr;
+    check(api_, api_.pool_create(&pool, &wanted), "make a memory pool", device);
     // Freed memory stays in the pool: giving it back to the driver at every synchronization would stall each step.
     uint64_t keep = std::numeric_limits<uint64_t>::max();
-    check(api_, api_.pool_set(opened.pool, cudaMemPoolAttrReleaseThreshold, &keep), "set up the memory pool", device);
+    if (const cudaError_t status = api_.pool_set(pool, cudaMemPoolAttrReleaseThreshold, &keep); status != cudaSuccess) {
+      const Error error = error_of(api_, status, "set up the memory pool", device);
+      api_.pool_destroy(pool);
+      throw error;
+    }
+    opened.pool = pool;
   });
   return opened;
 }
@@ -128,6 +149,8 @@ DeviceProperties CudaBackend::properties(Device device) {
           .shared_memory_per_block = static_cast<int64_t>(p.sharedMemPerBlockOptin),
           .threads = 1};
 }
+
+std::vector<LibraryReport> CudaBackend::libraries() { return library_reports(system_loader()); }
 
 Stream CudaBackend::default_stream(Device device) { return open(device).stream; }
 
@@ -159,7 +182,7 @@ Event CudaBackend::create_event(Device device) {
 }
 
 void CudaBackend::destroy_event(Event& event) {
-  if (event.native) api_.event_destroy(native(event));
+  if (event.native && api_.event_destroy(native(event)) != cudaSuccess) api_.take_last_error();
   event.native = nullptr;
 }
 
@@ -190,6 +213,9 @@ void CudaBackend::synchronize(Stream& stream) {
   }
   if (first) throw *first;
   check(api_, status, "finish what was started on the stream", stream.device);
+  Opened& opened = *opened_[static_cast<size_t>(stream.device.index)];
+  if (opened.fault)
+    if (std::optional<Error> fault = faults_.take(*opened.fault)) throw *fault;
 }
 
 void* CudaBackend::try_allocate(Opened& opened, Stream& stream, size_t bytes, cudaError_t* status) {
@@ -246,6 +272,10 @@ void CudaBackend::copy(Stream& stream, void* to, const void* from, size_t bytes,
   if (status != cudaSuccess) throw error_of(api_, status, cat("copy ", bytes, " bytes"), stream.device);
 }
 
+FaultSite CudaBackend::fault_site(Stream& stream, Error (*describe)(const Fault&)) {
+  return {open(stream.device).fault, faults_.add(describe, launching.name, launching.line)};
+}
+
 void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) {
   if (!kernel) {
     throw Error(ErrorKind::device, {.what = cat(name, ": there is no kernel for a GPU"),
@@ -254,9 +284,14 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
                                     .fix = "run it on 'cpu'"});
   }
   CurrentDevice current(api_, stream.device);
+  launching = {name, call.line};
+  api_.take_last_error();  // of a call that nobody waited for: this launch is not to blame
   kernel.run(call);
   const cudaError_t status = api_.take_last_error();
-  if (status != cudaSuccess) throw error_of(api_, status, cat("launch ", name), stream.device);
+  if (status != cudaSuccess) {
+    const Error error = error_of(api_, status, cat("launch ", name), stream.device);
+    throw call.line.known() ? error.at(text(call.line)) : error;
+  }
 }
 
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {

@@ -21,6 +21,7 @@ class CudaBackend final : public Backend {
   int device_count() override { return found().count; }
   std::string unavailable_reason() override { return found().reason; }
   DeviceProperties properties(Device device) override;
+  std::vector<LibraryReport> libraries() override;
 
   Stream default_stream(Device device) override;
   Stream create_stream(Device device) override;
@@ -35,6 +36,7 @@ class CudaBackend final : public Backend {
   void free(Stream& stream, void* data, size_t bytes) override;
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override;
 
+  FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&)) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
   std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override;
 
@@ -48,6 +50,7 @@ class CudaBackend final : public Backend {
     std::once_flag once;
     Stream stream;
     cudaMemPool_t pool = nullptr;  // null where the driver has no memory pools
+    Fault* fault = nullptr;        // in pinned memory, where kernels report what they cannot use
   };
 
   const Found& found();
@@ -61,6 +64,7 @@ class CudaBackend final : public Backend {
   std::once_flag asked_;
   Found found_;
   std::vector<std::unique_ptr<Opened>> opened_;  // one per device
+  FaultLog faults_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };

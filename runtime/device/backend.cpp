@@ -1,5 +1,7 @@
 #include "runtime/device/backend.h"
 
+#include <atomic>
+
 #include "runtime/core/error.h"
 
 namespace lamina {
@@ -8,11 +10,22 @@ Kernel Backend::compile(Device device, const std::string&, const std::string& en
   throw Error(ErrorKind::device, {.what = cat("the kernel '", entry, "' cannot be compiled for ", device), .where = "", .why = cat("the ", name(), " backend compiles no source"), .fix = ""});
 }
 
+FaultSite Backend::fault_site(Stream&, Error (*)(const Fault&)) { return {}; }
+
 std::unique_ptr<Replayable> Backend::record_launches(Stream& stream, const std::function<void()>&) {
   throw Error(ErrorKind::device, {.what = cat("launches on ", stream.device, " cannot be recorded"), .where = "", .why = cat("the ", name(), " backend records none"), .fix = ""});
 }
 
-Backend& backend_of(DeviceKind kind) { return kind == DeviceKind::cpu ? cpu_backend() : kind == DeviceKind::gpu ? cuda_backend() : null_backend(); }
+namespace {
+std::atomic<Backend*> replacements[3] = {};
+}
+
+void replace_backend(DeviceKind kind, Backend* backend) { replacements[int(kind)] = backend; }
+
+Backend& backend_of(DeviceKind kind) {
+  if (Backend* replacement = replacements[int(kind)].load(std::memory_order_relaxed)) return *replacement;
+  return kind == DeviceKind::cpu ? cpu_backend() : kind == DeviceKind::gpu ? cuda_backend() : null_backend();
+}
 
 void require_device(Device device) {
   Backend& backend = backend_of(device);

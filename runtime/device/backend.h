@@ -6,7 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/device/fault.h"
 #include "runtime/device/kernel.h"
+#include "runtime/device/library_report.h"
 #include "runtime/device/stream.h"
 
 namespace lamina {
@@ -27,6 +29,7 @@ class LAMINA_API Backend {
   virtual int device_count() = 0;
   virtual std::string unavailable_reason() = 0;  // "" when device_count() > 0
   virtual DeviceProperties properties(Device device) = 0;
+  virtual std::vector<LibraryReport> libraries() { return {}; }  // looked for again on every call
 
   virtual Stream default_stream(Device device) = 0;  // made on first use, lives as long as the process
   virtual Stream create_stream(Device device) = 0;
@@ -44,6 +47,9 @@ class LAMINA_API Backend {
   // The only way a kernel starts. `name` is the instruction's, for profilers and errors. The views and arguments must stay
   // alive until the stream has been synchronized.
   virtual void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) = 0;
+  // Called by a kernel while it is launched: where it reports an element that it cannot use, as an index out of range, once it has run.
+  // The first report on a stream's device is thrown by the next wait, as `describe` words it. Backends whose kernels throw say nothing.
+  virtual FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&));
   // Compiles source for a device (NVRTC). Backends that cannot say so.
   virtual Kernel compile(Device device, const std::string& source, const std::string& entry);
   virtual std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches);
@@ -53,6 +59,8 @@ LAMINA_API Backend& cpu_backend();
 LAMINA_API Backend& cuda_backend();
 LAMINA_API Backend& null_backend();  // accepts every call, runs nothing, keeps a record
 LAMINA_API Backend& backend_of(DeviceKind kind);
+// For tests: `backend` takes the place of the kind's own until it is null.
+LAMINA_API void replace_backend(DeviceKind kind, Backend* backend);
 inline Backend& backend_of(Device device) { return backend_of(device.kind); }
 
 // What the null backend was asked to do, in order ("allocate 4096 bytes on null:h100", "launch dense on null:h100", ...).

@@ -3,6 +3,7 @@
 #include <memory>
 #include <span>
 
+#include "runtime/core/source_line.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -13,6 +14,7 @@ struct KernelCall {
   const void* args;  // the kernel's own immutable arguments
   std::span<const View* const> in;
   std::span<const View* const> out;
+  SourceLine line = {};  // the user's, for errors that are found later
 };
 
 struct Kernel {

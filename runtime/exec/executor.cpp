@@ -187,7 +187,7 @@ void Executor::launch_all(Frame& frame) {
     for (const Instruction& instruction : p.instructions) {
       Stream& stream = streams_[size_t(instruction.stream)];
       for (int event : instruction.wait_for) stream.backend->wait(stream, frame.events[size_t(event)]);
-      KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}};
+      KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};
       operand += instruction.inputs.size() + instruction.outputs.size();
       if (instruction.kernel) {
         stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());

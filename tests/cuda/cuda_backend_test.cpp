@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <set>
 
 #include "tests/cuda/fake_cuda.h"
 
@@ -276,6 +277,101 @@ TEST_F(Cuda, LeaksNoGraphThatCannotBeMadeReady) {
   fake.fail["graph_instantiate"] = cudaErrorMemoryAllocation;
   EXPECT_EQ(error_from([&] { backend.record_launches(stream, [] {}); }).parts.what, "cuda: cannot make a graph ready to run");
   EXPECT_EQ(times("graph_destroy"), 1);
+}
+
+TEST_F(Cuda, ThrowsWhatAKernelReportedAtTheNextWaitWithItsInstructionAndLine) {
+  Stream stream = backend.default_stream(gpu(0));
+  const auto run = [](const KernelCall& call) {
+    const FaultSite site = call.stream.backend->fault_site(call.stream, [](const Fault& f) {
+      return Error(ErrorKind::index, {.what = cat("index ", f.value), .where = "indices", .why = "", .fix = ""});
+    });
+    ASSERT_NE(site.record, nullptr);
+    *site.record = {.launch = site.launch, .ready = 1, .which = 0, .value = 7, .limit = 5, .place = 0};
+  };
+  backend.launch(stream, {.run = run, .args = nullptr}, {stream, nullptr, {}, {}, source_line("train.py", 12)}, "gather");
+  const Error e = error_from([&] { backend.synchronize(stream); });
+  EXPECT_EQ(e.kind, ErrorKind::index);
+  EXPECT_EQ(e.parts.what, "index 7");
+  EXPECT_NE(e.parts.where.find("instruction gather"), std::string::npos) << e.parts.where;
+  EXPECT_NE(e.parts.where.find("train.py:12"), std::string::npos) << e.parts.where;
+  backend.synchronize(stream);  // once
+}
+
+// Every call of cudart fails in turn with every kind of error: a typed error each time, nothing kept that was not asked for, and everything
+// works afterwards.
+TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
+  struct Everything {
+    CudaBackend& backend;
+    void operator()() const {
+      Stream stream = backend.create_stream(gpu(0)), other = backend.default_stream(gpu(0));
+      Event event{};
+      void* data = nullptr;
+      std::unique_ptr<Replayable> graph;
+      const auto clean = [&] {
+        graph.reset();
+        if (data) backend.free(stream, data, 64);
+        backend.destroy_event(event);
+        try {
+          backend.destroy_stream(stream);
+        } catch (const Error&) {  // it was the call that fails
+        }
+      };
+      try {
+        backend.properties(gpu(0));
+        event = backend.create_event(gpu(0));
+        data = backend.allocate(stream, 64);
+        char host[64] = {};
+        backend.copy(stream, data, host, 64, CopyKind::to_device);
+        backend.record(stream, event);
+        backend.wait(other, event);
+        backend.launch(stream, {.run = [](const KernelCall&) {}, .args = nullptr}, {stream, nullptr, {}, {}}, "nothing");
+        graph = backend.record_launches(stream, [] {});
+        graph->replay(stream);
+        backend.synchronize(stream);
+      } catch (...) {
+        clean();
+        throw;
+      }
+      clean();
+    }
+  };
+  Everything{backend}();  // opened once, so that what stays is known
+  const size_t used = fake.used;
+  std::set<std::string> names;
+  for (const std::string& call : fake.calls) names.insert(call.substr(0, call.find(' ')));
+  ASSERT_GE(names.size(), 15u);
+  for (const std::string& name : names)
+    for (const cudaError_t status : {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorUnknown}) {
+      SCOPED_TRACE(cat(name, ", ", cudaGetErrorName(status)));
+      CudaBackend fresh(fake_api());
+      fake.calls.clear();
+      fake.fail = {{name, status}};
+      try {
+        Everything{fresh}();
+      } catch (const Error& e) {
+        EXPECT_TRUE(e.kind == ErrorKind::device || e.kind == ErrorKind::out_of_memory) << e.what();
+        EXPECT_FALSE(e.parts.fix.empty());
+      }
+      fake.fail.clear();
+      const auto made = [&](const char* call) { return times(call); };
+      EXPECT_EQ(made("graph_instantiate") >= made("graph_executable_destroy"), true);
+      EXPECT_LE(made("capture_end"), made("graph_destroy") + (name == "capture_end" || name == "graph_destroy"));
+      EXPECT_LE(made("event_create"), made("event_destroy") + (name == "event_create"));
+      if (name != "free_to_pool") EXPECT_EQ(fake.used, used) << "memory was kept";
+      fake.used = used;
+      EXPECT_NO_THROW(Everything{fresh}()) << "it does not work afterwards";
+      EXPECT_EQ(fake.used, used);
+    }
+}
+
+TEST_F(Cuda, GivesAHalfMadePoolBackWhenItCannotBeSetUp) {
+  fake.fail["pool_set"] = cudaErrorUnknown;
+  error_from([&] { backend.default_stream(gpu(0)); });
+  EXPECT_EQ(times("pool_destroy"), 1);
+  fake.fail.clear();
+  backend.default_stream(gpu(0));
+  EXPECT_EQ(times("pool_create"), 2);
+  EXPECT_EQ(times("host_allocate"), 1);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -19,6 +20,7 @@ struct FakeCuda {
   std::map<std::string, cudaError_t> fail;  // the call of this name fails, every time
   std::vector<std::string> calls;
   std::map<void*, size_t> blocks;
+  std::vector<std::shared_ptr<void>> pinned;
   intptr_t handles = 0;
   cudaError_t last = cudaSuccess;
 
@@ -105,6 +107,7 @@ inline const CudaApi& fake_api() {
             return cudaSuccess;
           },
       .pool_create = [](cudaMemPool_t* p, const cudaMemPoolProps*) { return FakeCuda::now().make("pool_create", p); },
+      .pool_destroy = [](cudaMemPool_t) { return FakeCuda::now().call("pool_destroy"); },
       .pool_set = [](cudaMemPool_t, cudaMemPoolAttr, void*) { return FakeCuda::now().call("pool_set"); },
       .pool_get =
           [](cudaMemPool_t, cudaMemPoolAttr which, void* value) {
@@ -137,6 +140,13 @@ inline const CudaApi& fake_api() {
             FakeCuda::now().call("free");
             return FakeCuda::now().give(data, false);
           },
+      .allocate_host =
+          [](void** data, size_t bytes, unsigned) {
+            const cudaError_t status = FakeCuda::now().call("host_allocate", cat(bytes));
+            if (status == cudaSuccess) FakeCuda::now().pinned.emplace_back(*data = std::calloc(1, bytes), std::free);
+            return status;
+          },
+      .free_host = [](void*) { return FakeCuda::now().call("host_free"); },
       .copy =
           [](void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
             const cudaError_t status =
@@ -144,6 +154,10 @@ inline const CudaApi& fake_api() {
             if (status == cudaSuccess) std::memcpy(to, from, bytes);
             return status;
           },
+      .library_load = [](cudaLibrary_t* l, const void*) { return FakeCuda::now().make("library_load", l); },
+      .library_unload = [](cudaLibrary_t l) { return FakeCuda::now().call("library_unload", handle_text(l)); },
+      .library_kernel = [](cudaKernel_t* k, cudaLibrary_t, const char* name) { return FakeCuda::now().make(cat("library_kernel ", name), k); },
+      .launch = [](const cudaLaunchConfig_t*, const void* kernel, void**) { return FakeCuda::now().call("launch", handle_text(kernel)); },
       .capture_begin = [](cudaStream_t s, cudaStreamCaptureMode) { return FakeCuda::now().call("capture_begin", handle_text(s)); },
       .capture_end = [](cudaStream_t, cudaGraph_t* g) { return FakeCuda::now().make("capture_end", g); },
       .graph_instantiate = [](cudaGraphExec_t* e, cudaGraph_t, unsigned long long) { return FakeCuda::now().make("graph_instantiate", e); },

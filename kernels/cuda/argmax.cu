@@ -1,0 +1,81 @@
+// Long lines: a warp takes one, each lane the first largest of every 32nd element. Short ones: a thread each. Bound by memory.
+#include "kernels/argmax.h"
+
+#include "kernels/cuda/element.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+constexpr int64_t kLong = 64;  // elements of a line
+
+struct Job {
+  const char* x;
+  DType type;
+  int64_t* out;
+  int64_t length, step;  // of the axis
+  Axes outputs;
+};
+
+// b comes before a in the search: it is larger, or the first NaN, or equal and further in front.
+template <class T>
+LAMINA_DEVICE bool beats(T b, int64_t b_at, T a, int64_t a_at) {
+  if (b > a || (b != b && a == a)) return true;
+  if (a > b || (a != a && b == b)) return false;
+  return b_at < a_at;
+}
+
+template <class T>
+LAMINA_KERNEL(256) argmax_lines(Job job) {
+  for (int64_t o = first_element(); o < job.outputs.size; o += all_threads()) {
+    const int64_t base = job.outputs.offset(o);
+    T best = load_as<T>(job.x, job.type, base);
+    int64_t at = 0;
+    for (int64_t i = 1; i < job.length; ++i) {
+      const T v = load_as<T>(job.x, job.type, base + i * job.step);
+      if (beats(v, i, best, at)) best = v, at = i;
+    }
+    job.out[o] = at;
+  }
+}
+
+template <class T>
+LAMINA_KERNEL(256) argmax_long_lines(Job job) {
+  for (int64_t o = first_warp(); o < job.outputs.size; o += all_warps()) {
+    const int64_t base = job.outputs.offset(o);
+    int64_t at = lane();  // a line has more elements than there are lanes
+    T best = load_as<T>(job.x, job.type, base + at * job.step);
+    for (int64_t i = at + kWarp; i < job.length; i += kWarp) {
+      const T v = load_as<T>(job.x, job.type, base + i * job.step);
+      if (beats(v, i, best, at)) best = v, at = i;
+    }
+    for (unsigned bits = kWarp / 2; bits; bits /= 2) {
+      const T v = shuffle_xor(best, bits);
+      const int64_t i = shuffle_xor(at, bits);
+      if (beats(v, i, best, at)) best = v, at = i;
+    }
+    if (lane() == 0) job.out[o] = at;
+  }
+}
+
+template <class T>
+void run(Stream& stream, const Job& job) {
+  if (job.length >= kLong)
+    launch<argmax_long_lines<T>>(stream, over_warps(job.outputs.size), job);
+  else
+    launch<argmax_lines<T>>(stream, over(job.outputs.size), job);
+}
+
+}  // namespace
+
+void argmax(Stream& stream, const View& x, const View& out, int axis) {
+  const Job job{x.as<const char>(), x.dtype, out.as<int64_t>(), x.shape[axis], x.strides[axis], axes_without(x, axis)};
+  if (job.outputs.size == 0) return;
+  if (x.dtype == DType::f64)
+    run<double>(stream, job);
+  else if (is_floating(x.dtype))
+    run<float>(stream, job);
+  else
+    run<int64_t>(stream, job);
+}
+
+}  // namespace lamina::kernels::cuda

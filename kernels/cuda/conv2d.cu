@@ -1,0 +1,127 @@
+// Each of the three is a product (product.h), a batch for each group of channels. The images' elements are found while tiles are loaded: a
+// row of the product is a place of the result, and k goes over the window and the channels.
+#include "kernels/conv2d.h"
+
+#include "kernels/cuda/product.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+struct Place {
+  int64_t image, row, column;
+};
+// Place p of images of height x width.
+LAMINA_DEVICE Place place_of(int64_t p, int64_t height, int64_t width) { return {p / width / height, p / width % height, p % width}; }
+
+// What a window over x sees: element (place of y, (a, b, c)), 0 outside of the image.
+template <class T>
+struct Seen {
+  const T* x;
+  ConvSizes s;
+  int64_t group = 0;
+  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+  LAMINA_DEVICE compute_t<T> at(int64_t place, int64_t k) const {
+    const int64_t channels = s.channels / s.groups, c = k % channels, b = k / channels % s.window_width, a = k / channels / s.window_width;
+    const Place y = place_of(place, s.out_height, s.out_width);
+    const int64_t row = y.row * s.stride_height + a * s.dilation_height - s.before_height;
+    const int64_t column = y.column * s.stride_width + b * s.dilation_width - s.before_width;
+    if (row < 0 || row >= s.height || column < 0 || column >= s.width) return compute_t<T>(0);
+    return widen(x[((y.image * s.height + row) * s.width + column) * s.channels + group * channels + c]);
+  }
+};
+template <class T>
+struct PlacesByWindow : Seen<T> {
+  static constexpr bool depth_is_near = true;
+  LAMINA_DEVICE compute_t<T> operator()(int64_t place, int64_t k) const { return this->at(place, k); }
+};
+template <class T>
+struct WindowByPlaces : Seen<T> {
+  static constexpr bool depth_is_near = false;
+  LAMINA_DEVICE compute_t<T> operator()(int64_t k, int64_t place) const { return this->at(place, k); }
+};
+
+// What reaches an element of x through the window: element (place of x, (a, b, filter)) of dy, 0 where the window does not stand.
+template <class T>
+struct Reaching {
+  const T* dy;
+  ConvSizes s;
+  int64_t group = 0;
+  static constexpr bool depth_is_near = true;
+  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+  LAMINA_DEVICE compute_t<T> operator()(int64_t place, int64_t k) const {
+    const int64_t filters = s.filters / s.groups, o = k % filters, b = k / filters % s.window_width, a = k / filters / s.window_width;
+    const Place x = place_of(place, s.height, s.width);
+    const int64_t row = x.row + s.before_height - a * s.dilation_height, column = x.column + s.before_width - b * s.dilation_width;
+    if (row < 0 || column < 0 || row % s.stride_height || column % s.stride_width) return compute_t<T>(0);
+    const int64_t i = row / s.stride_height, j = column / s.stride_width;
+    if (i >= s.out_height || j >= s.out_width) return compute_t<T>(0);
+    return widen(dy[((x.image * s.out_height + i) * s.out_width + j) * s.filters + group * filters + o]);
+  }
+};
+
+// A group's part of rows of `width` elements: element (column, row).
+template <class T>
+struct GroupColumns {
+  const T* data;
+  int64_t width, per_group, group = 0;
+  static constexpr bool depth_is_near = false;
+  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+  LAMINA_DEVICE compute_t<T> operator()(int64_t column, int64_t row) const { return widen(data[row * width + group * per_group + column]); }
+};
+// The filters with channels as columns: element (channel, (a, b, filter)).
+template <class T>
+struct TurnedFilters {
+  const T* w;
+  int64_t channels, filters, groups, group = 0;  // channels of one group
+  static constexpr bool depth_is_near = true;
+  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+  LAMINA_DEVICE compute_t<T> operator()(int64_t channel, int64_t k) const {
+    const int64_t own = filters / groups;
+    return widen(w[(k / own * channels + channel) * filters + group * own + k % own]);
+  }
+};
+template <class T>
+struct StoreColumns {
+  T* data;
+  int64_t width, per_group, group = 0;
+  LAMINA_DEVICE void start(int64_t batch) { group = batch; }
+  LAMINA_DEVICE void operator()(int64_t row, int64_t column, compute_t<T> v) const { data[row * width + group * per_group + column] = narrow<T>(v); }
+};
+
+}  // namespace
+
+template <class T>
+void conv2d(Stream& stream, const View& x, const View& w, const View& y, ConvSizes s) {
+  const int64_t own = s.filters / s.groups;
+  product<compute_t<T>>(stream, PlacesByWindow<T>{{x.as<const T>(), s}}, GroupColumns<T>{w.as<const T>(), s.filters, own},
+                        StoreColumns<T>{y.as<T>(), s.filters, own}, s.groups, s.images * s.out_height * s.out_width, own,
+                        s.window_height * s.window_width * (s.channels / s.groups));
+}
+
+template <class T>
+void conv2d_grad_input(Stream& stream, const View& dy, const View& w, const View& dx, ConvSizes s) {
+  const int64_t channels = s.channels / s.groups;
+  product<compute_t<T>>(stream, Reaching<T>{dy.as<const T>(), s}, TurnedFilters<T>{w.as<const T>(), channels, s.filters, s.groups},
+                        StoreColumns<T>{dx.as<T>(), s.channels, channels}, s.groups, s.images * s.height * s.width, channels,
+                        s.window_height * s.window_width * (s.filters / s.groups));
+}
+
+template <class T>
+void conv2d_grad_filter(Stream& stream, const View& x, const View& dy, const View& dw, ConvSizes s) {
+  const int64_t own = s.filters / s.groups;
+  product<compute_t<T>>(stream, WindowByPlaces<T>{{x.as<const T>(), s}}, GroupColumns<T>{dy.as<const T>(), s.filters, own},
+                        StoreColumns<T>{dw.as<T>(), s.filters, own}, s.groups, s.window_height * s.window_width * (s.channels / s.groups), own,
+                        s.images * s.out_height * s.out_width);
+}
+
+#define LAMINA_CONV(T)                                                                       \
+  template void conv2d<T>(Stream&, const View&, const View&, const View&, ConvSizes);            \
+  template void conv2d_grad_input<T>(Stream&, const View&, const View&, const View&, ConvSizes); \
+  template void conv2d_grad_filter<T>(Stream&, const View&, const View&, const View&, ConvSizes);
+LAMINA_CONV(f16)
+LAMINA_CONV(bf16)
+LAMINA_CONV(float)
+LAMINA_CONV(double)
+#undef LAMINA_CONV
+
+}  // namespace lamina::kernels::cuda

@@ -1,0 +1,38 @@
+// A thread takes the four elements of one Philox block. Bound by memory.
+#include "kernels/dropout.h"
+
+#include "kernels/cuda/element.h"
+#include "kernels/shared/philox.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+template <class T>
+LAMINA_KERNEL(256) dropout_blocks(const T* x, const int64_t* state, T* y, int64_t models, int64_t n, unsigned drop, compute_t<T> scale) {
+  const int64_t blocks = (n + 3) / 4;
+  for (int64_t unit = first_element(); unit < models * blocks; unit += all_threads()) {
+    const int64_t model = unit / blocks, block = unit % blocks;
+    const philox::Block words = philox::draw(state[2 * model], state[2 * model + 1], block);
+    for (int k = 0; k < 4 && 4 * block + k < n; ++k) {
+      const int64_t i = model * n + 4 * block + k;
+      y[i] = narrow<T>(words.word[k] < drop ? compute_t<T>(0) : compute_t<T>(widen(x[i]) * scale));
+    }
+  }
+}
+
+}  // namespace
+
+template <class T>
+void dropout(Stream& stream, const View& x, const View& state, const View& y, float rate) {
+  const int64_t models = state.size() / 2, n = models ? x.size() / models : 0;
+  if (n == 0) return;
+  launch<dropout_blocks<T>>(stream, over(models * ((n + 3) / 4)), x.as<const T>(), state.as<const int64_t>(), y.as<T>(), models, n,
+                            philox::drop_below(rate), compute_t<T>(1 / (1 - double(rate))));
+}
+
+template void dropout<f16>(Stream&, const View&, const View&, const View&, float);
+template void dropout<bf16>(Stream&, const View&, const View&, const View&, float);
+template void dropout<float>(Stream&, const View&, const View&, const View&, float);
+template void dropout<double>(Stream&, const View&, const View&, const View&, float);
+
+}  // namespace lamina::kernels::cuda

@@ -1,0 +1,74 @@
+// gather: a thread reads an element of each result. scatter_add: the updates are brought into the order of their indices; of those with one
+// index a thread adds the elements of one column in their order, so that sums do not depend on which thread is first. Bound by memory.
+#include "kernels/gather.h"
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/segments.h"
+#include "runtime/core/error.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+template <class T>
+LAMINA_KERNEL(256) gather_elements(const T* x, const void* indices, DType type, T* y, GatherSizes s, int64_t size, FaultSite site) {
+  for (int64_t i = first_element(); i < size; i += all_threads()) {
+    const int64_t inner = i % s.inner, j = i / s.inner % s.count, o = i / s.inner / s.count % s.outer, b = i / s.inner / s.count / s.outer;
+    const int64_t given = integer_at(indices, type, b * s.count + j), index = given < 0 ? given + s.length : given;
+    if (index < 0 || index >= s.length) {
+      report(site, 0, given, s.length, b * s.count + j);
+      y[i] = T(0);
+    } else {
+      y[i] = x[((b * s.outer + o) * s.length + index) * s.inner + inner];
+    }
+  }
+}
+
+struct Add {
+  template <class T>
+  LAMINA_DEVICE T operator()(T sum, T update) const {
+    if constexpr (std::is_integral_v<T>)
+      return T(std::make_unsigned_t<T>(std::make_unsigned_t<T>(sum) + std::make_unsigned_t<T>(update)));
+    else
+      return narrow<T>(widen(sum) + widen(update));
+  }
+};
+
+Error gather_error(const Fault& f) { return index_error("gather", f); }
+Error scatter_error(const Fault& f) { return index_error("scatter_add", f); }
+
+}  // namespace
+
+template <class T>
+void gather(Stream& stream, const View& x, const View& indices, const View& y, GatherSizes s) {
+  const int64_t size = s.batch * s.outer * s.count * s.inner;
+  if (size == 0) return check_indices(stream, indices, s, gather_error);
+  launch<gather_elements<T>>(stream, over(size), x.as<const T>(), static_cast<const void*>(indices.data), indices.dtype, y.as<T>(), s, size,
+                             stream.backend->fault_site(stream, gather_error));
+}
+
+template <class T>
+void scatter_add(Stream& stream, const View& updates, const View& indices, const View& y, GatherSizes s) {
+  zero(stream, y);
+  combine_segments<T>(stream, updates, indices, y, s, Add{}, scatter_error);
+}
+
+#define LAMINA_GATHER(T) template void gather<T>(Stream&, const View&, const View&, const View&, GatherSizes);
+LAMINA_GATHER(uint8_t)
+LAMINA_GATHER(uint16_t)
+LAMINA_GATHER(uint32_t)
+LAMINA_GATHER(uint64_t)
+#undef LAMINA_GATHER
+#define LAMINA_SCATTER(T) template void scatter_add<T>(Stream&, const View&, const View&, const View&, GatherSizes);
+LAMINA_SCATTER(uint8_t)
+LAMINA_SCATTER(int8_t)
+LAMINA_SCATTER(int16_t)
+LAMINA_SCATTER(int32_t)
+LAMINA_SCATTER(int64_t)
+LAMINA_SCATTER(f16)
+LAMINA_SCATTER(bf16)
+LAMINA_SCATTER(float)
+LAMINA_SCATTER(double)
+#undef LAMINA_SCATTER
+
+}  // namespace lamina::kernels::cuda

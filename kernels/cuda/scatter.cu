@@ -1,0 +1,177 @@
+// Updates as in gather.cu: sorted by index, a thread for each group of equal indices and column. nonzero: a block takes a row, 256 elements at a
+// time, and counts in front of each by the warps' ballots.
+#include "kernels/scatter.h"
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/segments.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+LAMINA_KERNEL(256) make_index_items(const void* indices, DType type, Item* items, GatherSizes s, int64_t padded, FaultSite site) {
+  for (int64_t i = first_element(); i < s.batch * padded; i += all_threads()) {
+    const int64_t b = i / padded, j = i % padded;
+    Item item{~uint64_t(0), INT64_MAX};
+    if (j < s.count) {
+      const int64_t given = integer_at(indices, type, b * s.count + j), index = given < 0 ? given + s.length : given;
+      if (index < 0 || index >= s.length) report(site, 0, given, s.length, b * s.count + j);
+      else item = {uint64_t(index), j};
+    }
+    items[i] = item;
+  }
+}
+
+LAMINA_KERNEL(256) check_index_elements(const void* indices, DType type, int64_t count, int64_t length, FaultSite site) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) {
+    const int64_t index = integer_at(indices, type, i);
+    if (index < -length || index >= length) report(site, 0, index, length, i);
+  }
+}
+
+struct Set {
+  template <class T>
+  LAMINA_DEVICE T operator()(T, T update) const {
+    return update;
+  }
+};
+template <ScatterMode mode>
+struct CombineBy {
+  template <class T>
+  LAMINA_DEVICE T operator()(T a, T b) const {
+    if constexpr (std::is_integral_v<T>) {
+      using U = std::make_unsigned_t<T>;
+      if constexpr (mode == ScatterMode::add) return T(U(U(a) + U(b)));
+      else if constexpr (mode == ScatterMode::mul) return T(uint64_t(U(a)) * uint64_t(U(b)));
+      else if constexpr (mode == ScatterMode::min) return b < a ? b : a;
+      else return b > a ? b : a;
+    } else {
+      const compute_t<T> p = widen(a), q = widen(b);
+      if constexpr (mode == ScatterMode::add) return narrow<T>(p + q);
+      else if constexpr (mode == ScatterMode::mul) return narrow<T>(p * q);
+      else if constexpr (mode == ScatterMode::min) return q < p || q != q ? b : a;
+      else return q > p || q != q ? b : a;
+    }
+  }
+};
+
+Error scatter_error(const Fault& f) { return index_error("scatter", f); }
+Error ravel_error(const Fault& f) {
+  return Error(ErrorKind::index, {.what = cat("index: index ", f.value, " is out of range for an axis of length ", f.limit),
+                                  .where = cat("indices of axis ", f.which),
+                                  .why = f.limit ? cat("indices are from ", -f.limit, " to ", f.limit - 1) : "the axis has no elements",
+                                  .fix = "correct the indices"});
+}
+
+LAMINA_KERNEL(256) ravel_axis(const void* indices, DType type, Axes places, int64_t* y, int64_t length, int axis, FaultSite site) {
+  for (int64_t i = first_element(); i < places.size; i += all_threads()) {
+    const int64_t given = integer_at(indices, type, places.offset(i));
+    int64_t index = given < 0 ? given + length : given;
+    if (index < 0 || index >= length) {
+      report(site, axis, given, length, i);
+      index = 0;
+    }
+    y[i] = axis ? y[i] * length + index : index;
+  }
+}
+
+LAMINA_KERNEL(256) nonzero_rows(const unsigned char* x, int64_t* places, int64_t* count, int64_t rows, int64_t n) {
+  LAMINA_SHARED(unsigned, found_by, kThreads / kWarp);
+  for (int64_t r = block_index(); r < rows; r += block_count()) {
+    int64_t found = 0;
+    for (int64_t first = 0; first < n; first += kThreads) {
+      const int64_t i = first + thread_index();
+      const bool holds = i < n && x[r * n + i] != 0;
+      const unsigned lanes = ballot(holds);
+      if (lane() == 0) found_by[warp_index()] = unsigned(count_bits(lanes));
+      sync_block();
+      unsigned before = unsigned(count_bits(lanes & ((1u << lane()) - 1))), all = 0;
+      for (unsigned w = 0; w < kThreads / kWarp; ++w) {
+        if (w < warp_index()) before += found_by[w];
+        all += found_by[w];
+      }
+      if (holds) places[r * n + found + before] = i;
+      found += all;
+      sync_block();
+    }
+    for (int64_t i = found + thread_index(); i < n; i += kThreads) places[r * n + i] = n;
+    if (thread_index() == 0) count[r] = found;
+  }
+}
+
+template <class T>
+void copy_if_apart(Stream& stream, const View& x, const View& y) {
+  if (y.data != x.data && x.size() > 0) stream.backend->copy(stream, y.data, x.data, size_t(x.size()) * sizeof(T), CopyKind::within_device);
+}
+
+}  // namespace
+
+void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, Item* items, int64_t padded, Error (*describe)(const Fault&)) {
+  launch<make_index_items>(stream, over(s.batch * padded), static_cast<const void*>(indices.data), indices.dtype, items, s, padded,
+                           stream.backend->fault_site(stream, describe));
+  sort_items(stream, items, s.batch, padded);
+}
+
+void check_indices(Stream& stream, const View& indices, const GatherSizes& s, Error (*describe)(const Fault&)) {
+  if (indices.size() == 0) return;
+  launch<check_index_elements>(stream, over(indices.size()), static_cast<const void*>(indices.data), indices.dtype, indices.size(), s.length,
+                               stream.backend->fault_site(stream, describe));
+}
+
+void ravel_index(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, std::vector<int64_t> lengths) {
+  const View& y = *out[0];
+  if (y.size() == 0) return;
+  for (size_t k = 0; k < in.size(); ++k) {
+    Axes places;
+    for (int a = 0; a < y.rank; ++a) {
+      const int own = a - (y.rank - in[k]->rank);
+      places.add(y.shape[a], own < 0 || in[k]->shape[own] == 1 ? 0 : in[k]->strides[own]);
+    }
+    launch<ravel_axis>(stream, over(y.size()), static_cast<const void*>(in[k]->data), in[k]->dtype, places, y.as<int64_t>(), lengths[k], int(k),
+                       stream.backend->fault_site(stream, ravel_error));
+  }
+}
+
+template <class T>
+void scatter_set(Stream& stream, const View& updates, const View& indices, const View& x, const View& y, GatherSizes s) {
+  copy_if_apart<T>(stream, x, y);
+  combine_segments<T>(stream, updates, indices, y, s, Set{}, scatter_error);
+}
+
+template <class T>
+void scatter_combine(Stream& stream, const View& updates, const View& indices, const View& x, const View& y, GatherSizes s, ScatterMode mode) {
+  copy_if_apart<T>(stream, x, y);
+  switch (mode) {
+    case ScatterMode::add: return combine_segments<T>(stream, updates, indices, y, s, CombineBy<ScatterMode::add>{}, scatter_error);
+    case ScatterMode::mul: return combine_segments<T>(stream, updates, indices, y, s, CombineBy<ScatterMode::mul>{}, scatter_error);
+    case ScatterMode::min: return combine_segments<T>(stream, updates, indices, y, s, CombineBy<ScatterMode::min>{}, scatter_error);
+    case ScatterMode::max: return combine_segments<T>(stream, updates, indices, y, s, CombineBy<ScatterMode::max>{}, scatter_error);
+    case ScatterMode::set: return combine_segments<T>(stream, updates, indices, y, s, Set{}, scatter_error);
+  }
+}
+
+void nonzero(Stream& stream, const View& x, const View& places, const View& count) {
+  const int64_t rows = count.size();
+  if (rows == 0) return;
+  launch<nonzero_rows>(stream, {.grid = {unsigned(rows < kMostBlocks ? rows : kMostBlocks)}, .threads = kThreads}, x.as<const unsigned char>(),
+                       places.as<int64_t>(), count.as<int64_t>(), rows, x.shape[x.rank - 1]);
+}
+
+template void scatter_set<uint8_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
+template void scatter_set<uint16_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
+template void scatter_set<uint32_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
+template void scatter_set<uint64_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
+#define LAMINA_COMBINE(T) \
+  template void scatter_combine<T>(Stream&, const View&, const View&, const View&, const View&, GatherSizes, ScatterMode);
+LAMINA_COMBINE(uint8_t)
+LAMINA_COMBINE(int8_t)
+LAMINA_COMBINE(int16_t)
+LAMINA_COMBINE(int32_t)
+LAMINA_COMBINE(int64_t)
+LAMINA_COMBINE(f16)
+LAMINA_COMBINE(bf16)
+LAMINA_COMBINE(float)
+LAMINA_COMBINE(double)
+#undef LAMINA_COMBINE
+
+}  // namespace lamina::kernels::cuda

@@ -1,0 +1,39 @@
+// What kernels for the GPU get from the backend of their stream: memory for the length of a launch, and where to report bad indices.
+#pragma once
+#include "kernels/cuda/device.h"
+#include "runtime/core/view.h"
+#include "runtime/device/backend.h"
+
+namespace lamina::kernels::cuda {
+
+// Device memory that is given back, in the stream's order, when this goes out of scope.
+template <class T>
+class Scratch {
+ public:
+  Scratch(Stream& stream, int64_t count) : stream_(stream), bytes_(size_t(count) * sizeof(T)), data_(static_cast<T*>(stream.backend->allocate(stream, bytes_))) {}
+  ~Scratch() { stream_.backend->free(stream_, data_, bytes_); }
+  Scratch(const Scratch&) = delete;
+  Scratch& operator=(const Scratch&) = delete;
+  T* data() const { return data_; }
+
+ private:
+  Stream& stream_;
+  size_t bytes_;
+  T* data_;
+};
+
+// Of every dtype 0 is all bits 0. y: contiguous.
+void zero(Stream& stream, const View& y);  // pad_slice.cu
+
+// The first thread of all launches on the device whose report nobody has taken yet is the one that is heard.
+LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
+  if (!site.record || atomic_cas(&site.record->launch, 0u, site.launch) != 0u) return;
+  site.record->which = which;
+  site.record->value = value, site.record->limit = limit, site.record->place = place;
+#if defined(__CUDA_ARCH__)
+  __threadfence_system();
+#endif
+  site.record->ready = 1;
+}
+
+}  // namespace lamina::kernels::cuda

@@ -1,0 +1,49 @@
+// A warp takes a row, as in softmax.cu. Bound by memory.
+#include "kernels/sparse_cross_entropy.h"
+
+#include "kernels/cuda/scratch.h"
+#include "kernels/cuda/softmax_row.h"
+#include "runtime/core/error.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+template <class T>
+LAMINA_KERNEL(256) cross_entropy_rows(const T* logits, const void* labels, DType label_type, T* losses, T* probabilities, int64_t rows, int64_t n, FaultSite site) {
+  using C = compute_t<T>;
+  for (int64_t r = first_warp(); r < rows; r += all_warps()) {
+    const T* x = logits + r * n;
+    const int64_t label = integer_at(labels, label_type, r);
+    const bool known = label >= 0 && label < n;
+    if (!known && lane() == 0) report(site, 0, label, n, r);
+    C high;
+    double sum;
+    measure<true>(x, n, 1, high, sum);
+    for (int64_t i = lane(); i < n; i += kWarp) probabilities[r * n + i] = narrow<T>(scalar::exp(C(widen(x[i]) - high)) / C(sum));
+    if (lane() == 0) losses[r] = narrow<T>(known ? C(C(scalar::log(sum)) - (widen(x[label]) - high)) : C(scalar::wide::not_a_number()));
+  }
+}
+
+Error bad_label(const Fault& f) {
+  return Error(ErrorKind::index, {.what = cat("label ", f.value, " is out of range for ", f.limit, f.limit == 1 ? " class" : " classes"),
+                                  .where = cat("sparse_cross_entropy, labels[", f.place, "]"),
+                                  .why = f.limit ? cat("labels are from 0 to ", f.limit - 1) : "there are no classes",
+                                  .fix = "correct the labels, or give the model as many outputs as there are classes"});
+}
+
+}  // namespace
+
+template <class T>
+void sparse_cross_entropy(Stream& stream, const View& logits, const View& labels, const View& losses, const View& probabilities) {
+  const int64_t rows = labels.size(), n = logits.shape[logits.rank - 1];
+  if (rows == 0) return;
+  launch<cross_entropy_rows<T>>(stream, over_warps(rows), logits.as<const T>(), static_cast<const void*>(labels.data), labels.dtype, losses.as<T>(),
+                                probabilities.as<T>(), rows, n, stream.backend->fault_site(stream, bad_label));
+}
+
+template void sparse_cross_entropy<f16>(Stream&, const View&, const View&, const View&, const View&);
+template void sparse_cross_entropy<bf16>(Stream&, const View&, const View&, const View&, const View&);
+template void sparse_cross_entropy<float>(Stream&, const View&, const View&, const View&, const View&);
+template void sparse_cross_entropy<double>(Stream&, const View&, const View&, const View&, const View&);
+
+}  // namespace lamina::kernels::cuda

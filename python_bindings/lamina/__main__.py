@@ -1,0 +1,43 @@
+"""``python -m lamina doctor``: what this machine has of what Lamina can use, and what brings the rest."""
+
+import platform
+import sys
+
+
+def doctor(out=sys.stdout):
+    """Prints what was found, what was wanted and where, and for what is missing the command that brings it.
+
+    Returns 0 when everything that a GPU needs is there or there is no GPU to use, 1 when there is a GPU and something that it needs is missing.
+    """
+    import lamina as lm
+
+    def say(text=""):
+        print(text, file=out)
+
+    say(f"Lamina {lm.__version__}, Python {platform.python_version()}, {platform.machine()}")
+    say(f"CPU: {lm.config.cpu_isa()}, {lm.config.threads()} threads; devices: {', '.join(lm.config.list_devices('cpu'))}")
+    available = lm.cuda.is_available()
+    say(f"GPU: {', '.join(lm.config.list_devices('gpu'))}" if available else f"GPU: none. {lm.cuda.why_unavailable()}")
+    missing = []
+    for library in lm.cuda.libraries():
+        version = f" {library['version']}" if library["version"] else ""
+        if library["found"]:
+            say(f"  {library['name']}{version}: found {library['found']}")
+            continue
+        missing.append(library)
+        say(f"  {library['name']}: missing, wanted {library['wanted']}{'' if library['required'] else ' (optional)'}")
+        for tried in library["why"].split("; "):
+            say(f"    tried {tried}")
+        say(f"    fix: {library['fix']}")
+    return 1 if available and any(library["required"] for library in missing) else 0
+
+
+def main(arguments):
+    if arguments == ["doctor"]:
+        return doctor()
+    print("usage: python -m lamina doctor    says what this machine has of what Lamina can use", file=sys.stderr)
+    return 0 if arguments in (["-h"], ["--help"]) else 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
