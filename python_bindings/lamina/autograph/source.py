@@ -1,0 +1,64 @@
+"""The syntax tree of a function's own source."""
+from __future__ import annotations
+
+import ast
+import copy
+import functools
+import inspect
+import linecache
+import types
+
+
+class NoSource(Exception):
+    """Why a function's source cannot be had."""
+
+
+@functools.lru_cache(maxsize=256)
+def _parsed(filename: str, text: str) -> ast.Module:
+    return ast.parse(text, filename)
+
+
+def function_node(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
+    """A copy of the function's node in its file's tree, with the file's line numbers. Raises NoSource."""
+    code = function.__code__
+    lines = linecache.getlines(code.co_filename, function.__globals__)
+    if not lines:
+        raise NoSource(f"the source of {function.__qualname__} was not available (it comes from {code.co_filename})")
+    try:
+        tree = _parsed(code.co_filename, "".join(lines))
+    except SyntaxError as error:
+        raise NoSource(f"the source of {function.__qualname__} in {code.co_filename} cannot be parsed: {error}") from None
+    kind = ast.Lambda if code.co_name == "<lambda>" else ast.FunctionDef
+    found = [node for node in ast.walk(tree) if isinstance(node, kind) and _first_line(node) == code.co_firstlineno
+             and (kind is ast.Lambda or node.name == code.co_name)]
+    if len(found) > 1:
+        found = [node for node in found if _same_code(node, code)] or found
+    if not found:
+        raise NoSource(f"{code.co_filename} has changed since {function.__qualname__} was defined")
+    return copy.deepcopy(found[0])
+
+
+def _first_line(node) -> int:
+    decorators = getattr(node, "decorator_list", ())
+    return min([node.lineno, *(d.lineno for d in decorators)])
+
+
+def _same_code(node, code: types.CodeType) -> bool:
+    """Whether this node compiles to that code; closures make other instructions of the same names, so what is compared is what both have."""
+    if [a.arg for a in _arguments(node.args)] != list(code.co_varnames[:_argument_count(code)]):
+        return False
+    if isinstance(node, ast.Lambda):
+        inner = compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<compare>", "eval").co_consts
+        found = next(c for c in inner if isinstance(c, types.CodeType))
+        names = set(found.co_names) | set(found.co_freevars) | set(found.co_varnames)
+        constants = [c for c in found.co_consts if not isinstance(c, types.CodeType)]
+        return names == set(code.co_names) | set(code.co_freevars) | set(code.co_varnames) and constants == [c for c in code.co_consts if not isinstance(c, types.CodeType)]
+    return True
+
+
+def _arguments(args: ast.arguments):
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *([args.vararg] if args.vararg else []), *([args.kwarg] if args.kwarg else [])]
+
+
+def _argument_count(code: types.CodeType) -> int:
+    return code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
