@@ -86,7 +86,8 @@ class Liveness:
             s.body_in = head
             return head | (read(s.iter) | (read(s.target) - inside) if isinstance(s, ast.For) else set())
         if isinstance(s, ast.With):
-            return self.block(s.body, out) | set().union(*(read(i.context_expr) for i in s.items))
+            bound = set().union(*(written(i.optional_vars) for i in s.items if i.optional_vars is not None))
+            return (self.block(s.body, out) - bound) | set().union(*(read(i.context_expr) for i in s.items))
         if isinstance(s, ast.Try):
             # An exception may come after any statement: nothing that the handlers or the end read dies inside.
             end = self.block(s.finalbody, out)

@@ -32,7 +32,10 @@ def function_node(function: types.FunctionType) -> ast.FunctionDef | ast.Lambda:
     found = [node for node in ast.walk(tree) if isinstance(node, kind) and _first_line(node) == code.co_firstlineno
              and (kind is ast.Lambda or node.name == code.co_name)]
     if len(found) > 1:
-        found = [node for node in found if _same_code(node, code)] or found
+        found = [node for node in found if _same_code(node, code)]
+        found = [node for node in found if _stands_at(node, code, exactly=True)] or [node for node in found if _stands_at(node, code, exactly=False)]
+        if len({ast.dump(node) for node in found}) > 1:
+            raise NoSource(f"the source of {function.__qualname__} was not available: several like it are on line {code.co_firstlineno} of {code.co_filename}")
     if not found:
         raise NoSource(f"{code.co_filename} has changed since {function.__qualname__} was defined")
     return copy.deepcopy(found[0])
@@ -43,11 +46,25 @@ def _first_line(node) -> int:
     return min([node.lineno, *(d.lineno for d in decorators)])
 
 
+def _stands_at(node, code: types.CodeType, exactly: bool) -> bool:
+    """Whether the code's instructions come from this node's body, or from within the node."""
+    if not hasattr(code, "co_positions"):  # before Python 3.11
+        return True
+    places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
+    if not places:
+        return not exactly
+    first, last = min((p[0], p[2]) for p in places), max((p[1], p[3]) for p in places)
+    if exactly:
+        body = node.body[0] if isinstance(node.body, list) else node.body
+        return (body.lineno, body.col_offset) == first and (body.end_lineno, body.end_col_offset) == last
+    return (node.lineno, node.col_offset) <= first and last <= (node.end_lineno, node.end_col_offset)
+
+
 def _same_code(node, code: types.CodeType) -> bool:
-    """Whether this node compiles to that code; closures make other instructions of the same names, so what is compared is what both have."""
+    """Whether this node may compile to that code: the same arguments, and before Python 3.11, which says where code stands, the same names and constants."""
     if [a.arg for a in _arguments(node.args)] != list(code.co_varnames[:_argument_count(code)]):
         return False
-    if isinstance(node, ast.Lambda):
+    if isinstance(node, ast.Lambda) and not hasattr(code, "co_positions"):
         inner = compile(ast.fix_missing_locations(ast.Expression(copy.deepcopy(node))), "<compare>", "eval").co_consts
         found = next(c for c in inner if isinstance(c, types.CodeType))
         names = set(found.co_names) | set(found.co_freevars) | set(found.co_varnames)
