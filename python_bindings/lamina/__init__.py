@@ -34,7 +34,7 @@ from .vmap import vmap
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
 
-def function(fn=None, *, input_signature=None, relax_shapes=False):
+def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=True):
     """fn as a lm.Function: traced into one graph per signature at its first call with it, run as that graph afterwards.
 
     A signature is the dtypes and shapes of tensors and Variables, and the type and value of everything else; NumPy arrays count as tensors,
@@ -42,19 +42,20 @@ def function(fn=None, *, input_signature=None, relax_shapes=False):
 
     input_signature: a list of TensorSpecs, one per tensor argument; one graph takes all that fits, anything else raises SignatureMismatch.
     relax_shapes: calls that differ in lengths only share a graph for all lengths from the second length on.
+    autograph: if, while, for, and, or, not on tensors become part of the graph, here and in functions that fn calls. False: fn is traced as it is.
 
     Use it as lm.function(fn), @lm.function or @lm.function(...). fn may be a function, method, or any callable object such as a model.
     """
     if fn is None:
-        return lambda fn: _core.function(fn, input_signature, relax_shapes)
-    return _core.function(fn, input_signature, relax_shapes)
+        return lambda fn: function(fn, input_signature=input_signature, relax_shapes=relax_shapes, autograph=autograph)
+    return _core.function(fn, input_signature, relax_shapes, autograph)
 
 
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers see them as what they are
-    from . import data, losses, metrics, nn, optim, progress, testing  # noqa: F401
-_SUBMODULES = ("data", "losses", "metrics", "nn", "optim", "progress", "testing")
+    from . import autograph, data, losses, metrics, nn, optim, progress, testing  # noqa: F401
+_SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "optim", "progress", "testing")
 
 
 def __getattr__(name):

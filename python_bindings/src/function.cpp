@@ -30,8 +30,10 @@ struct State {
   std::optional<std::vector<TensorSpec>> signature;
   std::optional<Function> function;               // from the first call on, when the arguments' names are known
   bool relax_shapes = false;
+  bool autograph = true;
   std::vector<Relaxed> relaxed;
   int retired_traces = 0;                         // of relaxed graphs that wider ones replaced
+  std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects of those that were asked for
   bool receives_self = false;                     // the first argument is the instance whose method this is: no part of the key
   std::string name;
 };
@@ -149,6 +151,12 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   std::vector<PyObject*> raw;
   for (const nb::object& v : values) raw.push_back(v.ptr());
   nb::object function = nb::borrow(self->python_function);
+  if (self->state->autograph) function = nb::module_::import_("lamina.autograph.conversion").attr("converted")(function);
+  struct AutographScope {
+    bool before;
+    explicit AutographScope(bool on) : before(std::exchange(autograph_flag, on)) {}
+    ~AutographScope() { autograph_flag = before; }
+  } scope(self->state->autograph);
   nb::object result = nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
   if (!result.is_valid()) throw_python_error();
   Traced out;
@@ -382,7 +390,14 @@ std::shared_ptr<ConcreteFunction> concrete_for(PyObject* o, PyObject* const* arg
 // The arguments of methods that take what the function takes. With a method of an instance Python passes the instance itself only in calls
 // of the method, so these are for functions and bound callables.
 PyObject* get_concrete_function(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return guarded([&] { return nb::cast(Concrete{concrete_for(o, args, count, names)}).release().ptr(); });
+  return guarded([&] {
+    std::shared_ptr<ConcreteFunction> found = concrete_for(o, args, count, names);
+    auto& known = self_of(o)->state->concretes;
+    for (auto& [concrete, object] : known)
+      if (concrete == found.get()) return nb::object(object).release().ptr();
+    known.emplace_back(found.get(), nb::cast(Concrete{found}));
+    return nb::object(known.back().second).release().ptr();
+  });
 }
 
 PyObject* inspect_call(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
@@ -447,13 +462,14 @@ void collect_garbage() {
   PyGC_Collect();
 }
 
-nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes) {
+nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
   if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: a ", Py_TYPE(function.ptr())->tp_name, " cannot be called"), "", "pass a function or a callable object");
   State state;
   const nb::object name = nb::getattr(function, "__name__", nb::none());
   state.name = PyUnicode_Check(name.ptr()) ? nb::cast<std::string>(name) : std::string(Py_TYPE(function.ptr())->tp_name);
   state.relax_shapes = relax_shapes;
+  state.autograph = autograph;
   if (!input_signature.is_none()) state.signature = to_specs(input_signature);
   nb::object made = nb::steal(make(function.ptr(), state));
   made.attr("__wrapped__") = function;
@@ -476,7 +492,8 @@ void bind_function(nb::module_& m) {
   m.attr("Function") = nb::handle(type);
   set_garbage_collector(collect_garbage);
   set_retrace_observer(observe_retrace);
-  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false);
+  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false, nb::arg("autograph") = true);
+  m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");
 }

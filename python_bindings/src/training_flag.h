@@ -4,5 +4,7 @@
 namespace lamina::python {
 
 inline thread_local bool training_flag = false;
+// Whether the function that is being traced is converted by AutoGraph.
+inline thread_local bool autograph_flag = false;
 
 }  // namespace lamina::python

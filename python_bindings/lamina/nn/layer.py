@@ -55,16 +55,21 @@ class Layer:
             return symbolic_call(self, args, training, kwargs)
         if not self.built:
             self._build_once(args, kwargs)
+        call = self.call
+        takes_training = "training" in _parameters(call)
+        if _core.autograph_is_active():
+            from ..autograph.conversion import converted
+            call = converted(call)
         if training is None:
             training = _core.training()
-            if "training" in _parameters(self.call):
+            if takes_training:
                 kwargs["training"] = training
-            return self.call(*args, **kwargs)
-        if "training" in _parameters(self.call):
+            return call(*args, **kwargs)
+        if takes_training:
             kwargs["training"] = training
         before = _core.set_training(bool(training))
         try:
-            return self.call(*args, **kwargs)
+            return call(*args, **kwargs)
         finally:
             _core.set_training(before)
 

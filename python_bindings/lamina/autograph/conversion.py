@@ -1,0 +1,153 @@
+"""Converted functions: made once per piece of code, with the closure, globals and defaults of the function they stand for."""
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+import sys
+import threading
+import types
+import weakref
+
+from .. import _core
+from . import runtime
+from .source import NoSource, function_node
+from .transform import AG, convert
+
+_codes: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # original code -> converted code
+_lock = threading.RLock()
+
+# Packages whose functions are called as they are: they have no branches on tensors.
+_SKIPPED = frozenset(sys.stdlib_module_names) - {"__main__"} | {"lamina", "numpy", "scipy", "pandas", "matplotlib", "torch", "jax", "tensorflow", "pytest", "_pytest",
+                                                               "hypothesis", "PIL", "sklearn"}
+_NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
+
+
+def do_not_convert(function):
+    """The function as it is: AutoGraph leaves it alone. Use it as a decorator."""
+    try:
+        function._lamina_do_not_convert = True
+    except AttributeError:  # a bound method: on its function
+        function.__func__._lamina_do_not_convert = True
+    return function
+
+
+def to_code(function) -> str:
+    """The source that AutoGraph makes of a function, as text. Raises lm.errors.ConversionFailed when there is no source to make it of."""
+    from .. import errors
+
+    function = inspect.unwrap(getattr(function, "python_function", function))
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType):
+        function = getattr(type(function), "__call__", function)
+        function = getattr(function, "__func__", function)
+    try:
+        return ast.unparse(_converted_node(function)) + "\n"
+    except (NoSource, AttributeError) as error:
+        raise errors.ConversionFailed(f"to_code: {error}", fix="pass a function that is written in a file") from None
+
+
+def _name_of(function):
+    return "lm__lambda" if function.__name__ == "<lambda>" else f"lm__{function.__name__}"
+
+
+def _class_name(function):
+    parts = function.__qualname__.split(".")
+    return parts[-2] if len(parts) > 1 and parts[-2] != "<locals>" else None
+
+
+def _converted_node(function):
+    return convert(function_node(function), _name_of(function), _class_name(function))
+
+
+def _converted_code(function):
+    """The code object of the converted function, its free variables those of the original and the runtime."""
+    node = _converted_node(function)
+    names = [*function.__code__.co_freevars, AG]
+    outer = ast.FunctionDef("factory", ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, []), [node, ast.Return(ast.Name(node.name, ast.Load()))], [], None)
+    outer.type_params = []
+    ast.copy_location(outer, node)
+    module = ast.fix_missing_locations(ast.Module([outer], []))
+    code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True, flags=function.__code__.co_flags & _future_flags())
+    factory = next(c for c in code.co_consts if isinstance(c, types.CodeType))
+    return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
+
+
+@functools.lru_cache(maxsize=1)
+def _future_flags():
+    import __future__
+    flags = 0
+    for name in __future__.all_feature_names:
+        flags |= getattr(__future__, name).compiler_flag
+    return flags
+
+
+def _is_skipped(function) -> bool:
+    if getattr(function, "_lamina_do_not_convert", False):
+        return True
+    code = function.__code__
+    return bool(code.co_flags & _NOT_PLAIN) or (function.__module__ or "").split(".")[0] in _SKIPPED or code.co_name.startswith("lm__")
+
+
+def converted_function(function: types.FunctionType):
+    """The converted function, or the function itself when it needs no conversion or has no source."""
+    if _is_skipped(function):
+        return function
+    code = function.__code__
+    with _lock:
+        if code not in _codes:
+            try:
+                _codes[code] = _converted_code(function)
+            except NoSource as error:
+                _codes[code] = str(error)
+    made = _codes[code]
+    if isinstance(made, str):
+        return function
+    cells = dict(zip(code.co_freevars, function.__closure__ or ()))
+    closure = tuple(_RUNTIME if name == AG else cells[name] for name in made.co_freevars)
+    out = types.FunctionType(made, function.__globals__, function.__name__, function.__defaults__, closure)
+    out.__kwdefaults__ = function.__kwdefaults__
+    out.__qualname__, out.__module__, out.__dict__ = function.__qualname__, function.__module__, dict(function.__dict__)
+    return out
+
+
+def converted(callable_):
+    """What to call instead of a callable while a graph is traced."""
+    if isinstance(callable_, types.FunctionType):
+        return converted_function(callable_)
+    if isinstance(callable_, types.MethodType):
+        function = callable_.__func__
+        if isinstance(function, types.FunctionType):
+            made = converted_function(function)
+            return callable_ if made is function else types.MethodType(made, callable_.__self__)
+        return callable_
+    if isinstance(callable_, functools.partial):
+        return functools.partial(converted(callable_.func), *callable_.args, **callable_.keywords)
+    if isinstance(callable_, (type, types.BuiltinFunctionType, _core.Function)):
+        try:
+            return runtime.BUILTINS.get(callable_, callable_)
+        except TypeError:
+            return callable_
+    call = getattr(type(callable_), "__call__", None)
+    if isinstance(call, types.FunctionType):
+        made = converted_function(call)
+        return callable_ if made is call else types.MethodType(made, callable_)
+    try:
+        return runtime.BUILTINS.get(callable_, callable_)
+    except TypeError:
+        return callable_
+
+
+def why_not(callable_) -> str | None:
+    """Why a function could not be converted; None when it could or need not."""
+    function = getattr(callable_, "__func__", callable_)
+    made = _codes.get(getattr(function, "__code__", None)) if isinstance(function, types.FunctionType) else None
+    return made if isinstance(made, str) else None
+
+
+def _callee(callable_):
+    return converted(callable_) if _core.autograph_is_active() else callable_
+
+
+runtime.callee = _callee
+_RUNTIME = types.CellType(runtime)

@@ -1,0 +1,341 @@
+"""A function's syntax tree, with its branches, loops and conditions as calls of runtime.py, which decides at each of them whether it is Python's
+or becomes part of the graph."""
+from __future__ import annotations
+
+import ast
+
+from .lower_jumps import lower_jumps
+from .names import Liveness, read, written
+
+AG = "ag__"
+_UNCONVERTED = frozenset({"locals", "globals", "vars", "eval", "exec", "dir", "isinstance", "issubclass", "hasattr", "getattr", "setattr", "type", "id"})
+
+
+def convert(node: ast.FunctionDef | ast.Lambda, name: str, class_name: str | None) -> ast.FunctionDef:
+    """The converted function, called `name`. class_name: of the class whose method it is."""
+    if isinstance(node, ast.Lambda):
+        body = [ast.copy_location(ast.Return(node.body), node.body)]
+        function = ast.copy_location(ast.FunctionDef(name, node.args, body, [], None), node)
+    else:
+        function = node
+        function.name, function.decorator_list, function.returns = name, [], None
+    function.type_comment = None
+    if not hasattr(function, "type_params"):
+        function.type_params = []
+    _forget_defaults(function.args)
+    if class_name:
+        _Mangle(class_name).visit(function)
+    docstring = function.body[:1] if ast.get_docstring(function, clean=False) is not None else []
+    function.body = function.body[len(docstring):] or [ast.copy_location(ast.Pass(), function)]
+    lower_jumps(function)
+    Liveness(function)
+    transformer = _Transformer(function)
+    function.body = docstring + transformer.block(function.body)
+    return ast.fix_missing_locations(function)
+
+
+def _forget_defaults(args: ast.arguments):
+    """The values are put in with the new function object; here only that there are some matters."""
+    for argument in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]:
+        if argument is not None:
+            argument.annotation = None
+    args.defaults = [ast.copy_location(ast.Constant(None), d) for d in args.defaults]
+    args.kw_defaults = [d if d is None else ast.copy_location(ast.Constant(None), d) for d in args.kw_defaults]
+
+
+class _Mangle(ast.NodeTransformer):
+    """self.__x is self._Class__x: outside of the class nobody else would write it so."""
+
+    def __init__(self, class_name):
+        self.prefix = "_" + class_name.lstrip("_")
+
+    def mangled(self, name):
+        return self.prefix + name if name.startswith("__") and not name.endswith("__") else name
+
+    def visit_Attribute(self, node):
+        self.generic_visit(node)
+        node.attr = self.mangled(node.attr)
+        return node
+
+    def visit_Name(self, node):
+        node.id = self.mangled(node.id)
+        return node
+
+
+def _load(name):
+    return ast.Name(name, ast.Load())
+
+
+def _runtime(function, *args):
+    return ast.Call(ast.Attribute(_load(AG), function, ast.Load()), list(args), [])
+
+
+def _thunk(expression):
+    return ast.Lambda(ast.arguments([], [], None, [], [], None, []), expression)
+
+
+def _tuple(names, context=ast.Load):
+    return ast.Tuple([ast.Name(n, context()) for n in names], context())
+
+
+def _function(name, arguments, body):
+    args = ast.arguments([], [ast.arg(a) for a in arguments], None, [], [], None, [])
+    made = ast.FunctionDef(name, args, body, [], None)
+    made.type_params = []
+    return made
+
+
+class _Expressions(ast.NodeTransformer):
+    """and, or, not, chained comparisons, conditional expressions and calls."""
+
+    def __init__(self, undefined, first_argument):
+        self.undefined = undefined  # names whose value may be missing
+        self.first_argument = first_argument
+        self.comprehension = 0
+
+    def visit_Name(self, node):
+        if isinstance(node.ctx, ast.Load) and node.id in self.undefined:
+            return ast.copy_location(_runtime("value_of", node, ast.Constant(node.id)), node)
+        return node
+
+    def _scope(self, node):
+        return node  # functions and classes are converted when they are called
+
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _scope
+
+    def visit_Lambda(self, node):
+        return node
+
+    def _delayed(self, node, operands):
+        """Whether operands can be put into functions: an assignment or a yield inside would mean something else there."""
+        return not any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for o in operands for n in ast.walk(o))
+
+    def visit_BoolOp(self, node):
+        plain = not self._delayed(node, node.values)
+        self.generic_visit(node)
+        if plain:
+            return node
+        name = "and_" if isinstance(node.op, ast.And) else "or_"
+        return ast.copy_location(_runtime(name, *(_thunk(v) for v in node.values)), node)
+
+    def visit_UnaryOp(self, node):
+        self.generic_visit(node)
+        return ast.copy_location(_runtime("not_", node.operand), node) if isinstance(node.op, ast.Not) else node
+
+    def visit_IfExp(self, node):
+        plain = not self._delayed(node, [node.body, node.orelse])
+        self.generic_visit(node)
+        return node if plain else ast.copy_location(_runtime("if_expression", node.test, _thunk(node.body), _thunk(node.orelse)), node)
+
+    def visit_Compare(self, node):
+        plain = len(node.ops) == 1 or not self._delayed(node, node.comparators)
+        self.generic_visit(node)
+        if plain:
+            return node
+        names = ast.Tuple([ast.Constant(type(op).__name__) for op in node.ops], ast.Load())
+        return ast.copy_location(_runtime("compare", names, node.left, *(_thunk(c) for c in node.comparators)), node)
+
+    def visit_Call(self, node):
+        self.generic_visit(node)
+        if isinstance(node.func, ast.Name):
+            if node.func.id == "super" and not node.args and self.first_argument:
+                node.args = [_load("__class__"), _load(self.first_argument)]
+                return node
+            if node.func.id in _UNCONVERTED:
+                return node
+        if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == AG:
+            return node
+        node.func = ast.copy_location(_runtime("callee", node.func), node.func)
+        return node
+
+
+class _Transformer:
+    def __init__(self, function):
+        args = function.args
+        parameters = [*args.posonlyargs, *args.args, *args.kwonlyargs, *([args.vararg] if args.vararg else []), *([args.kwarg] if args.kwarg else [])]
+        self.first_argument = parameters[0].arg if parameters else None
+        self.bound = {a.arg for a in parameters}     # names that have a place, in this function or around it
+        self.defined = set(self.bound)               # names that surely have a value
+        self.made_undefined = set()                  # names that were given Undefined somewhere
+        self.outer = {n for s in ast.walk(function) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+        self.globals = {n for s in ast.walk(function) if isinstance(s, ast.Global) for n in s.names}
+        self.bound |= self.outer
+        self.defined |= self.outer
+        self.numbers = {}
+
+    def name(self, stem):
+        n = self.numbers[stem] = self.numbers.get(stem, 0) + 1
+        return stem if n == 1 else f"{stem}_{n}"
+
+    def expression(self, node):
+        return _Expressions(self.made_undefined - self.defined, self.first_argument).visit(node) if node is not None else None
+
+    def block(self, statements):
+        out = []
+        for s in statements:
+            made = self.statement(s)
+            for one in made:
+                ast.copy_location(one, s)
+                ast.fix_missing_locations(one)
+            out += made
+        return out
+
+    def inner_block(self, statements, names):
+        """A block that becomes a function of its own, which shares these names with the one around it."""
+        inside = [n for n in names if n not in self.globals]
+        shared = [n for n in names if n in self.globals]
+        return ([ast.Nonlocal(inside)] if inside else []) + ([ast.Global(shared)] if shared else []) + (self.block(statements) or [ast.Pass()])
+
+    def undefined_before(self, names):
+        """Statements that give names without a place Undefined."""
+        missing = [n for n in sorted(names) if n not in self.bound]
+        self.bound |= set(missing)
+        self.made_undefined |= set(missing)
+        return [ast.Assign([ast.Name(n, ast.Store())], _runtime("Undefined", ast.Constant(n))) for n in missing]
+
+    def state(self, names):
+        """get_state and set_state of names, as statements and as expressions."""
+        get, put = self.name("get_state"), self.name("set_state")
+        inside = [n for n in names if n not in self.globals]
+        shared = [n for n in names if n in self.globals]
+        body = ([ast.Nonlocal(inside)] if inside else []) + ([ast.Global(shared)] if shared else [])
+        body += [ast.Assign([_tuple(names, ast.Store)], _load("state"))] if names else [ast.Pass()]
+        return [_function(get, [], [ast.Return(_tuple(names))]), _function(put, ["state"], body)], [_load(get), _load(put)]
+
+    def statement(self, s):
+        handler = getattr(self, f"visit_{type(s).__name__}", None)
+        return handler(s) if handler else self.simple(s)
+
+    def simple(self, s):
+        for field, value in ast.iter_fields(s):
+            if isinstance(value, ast.expr):
+                setattr(s, field, self.expression(value))
+            elif isinstance(value, list) and value and isinstance(value[0], ast.expr):
+                setattr(s, field, [self.expression(v) for v in value])
+        names = written(s)
+        if isinstance(s, ast.Delete):
+            self.defined -= names
+        else:
+            self.bound |= names
+            self.defined |= names
+        return [s]
+
+    def visit_AugAssign(self, s):
+        if isinstance(s.target, ast.Name) and s.target.id in self.made_undefined - self.defined:
+            name = s.target.id
+            check = ast.Expr(_runtime("value_of", _load(name), ast.Constant(name)))
+            return [check, *self.simple(s)]
+        return self.simple(s)
+
+    def visit_FunctionDef(self, s):
+        s.decorator_list = [self.expression(d) for d in s.decorator_list]
+        self.bound.add(s.name)
+        self.defined.add(s.name)
+        return [s]
+
+    def visit_ClassDef(self, s):
+        self.bound.add(s.name)
+        self.defined.add(s.name)
+        return [s]
+
+    visit_AsyncFunctionDef = visit_FunctionDef
+
+    def visit_Assert(self, s):
+        message = s.msg or ast.Constant(None)
+        return [ast.Expr(_runtime("assert_", self.expression(s.test), _thunk(self.expression(message))))]
+
+    def visit_If(self, s):
+        test = self.expression(s.test)
+        modified = written(s.body) | written(s.orelse)
+        merged = sorted(modified & s.live_out)
+        scratch = sorted((modified & (s.body_in | s.orelse_in)) - s.live_out)  # changed from what it was, but not needed afterwards
+        names = merged + scratch
+        out = self.undefined_before(names)
+        states, state = self.state(names)
+        first, second = self.name("if_body"), self.name("else_body")
+        before, bound = set(self.defined), set(self.bound)
+        body = self.inner_block(s.body, names)
+        after, self.defined, self.bound = self.defined, set(before), set(bound)
+        orelse = self.inner_block(s.orelse, names)
+        self.defined, self.bound = before | (after & self.defined & set(merged)), bound
+        call = _runtime("if_", test, _load(first), _load(second), *state, ast.Constant(tuple(names)), ast.Constant(len(merged)))
+        return [*out, *states, _function(first, [], body), _function(second, [], orelse), ast.Expr(call)]
+
+    def loop_names(self, s, extra=()):
+        return sorted((written(s.body) | set(extra)) & (s.body_in | s.live_out))
+
+    def visit_While(self, s):
+        from .lower_jumps import none_of
+        names = sorted((written(s.body) | written(s.test)) & (s.body_in | s.live_out))
+        out = self.undefined_before(names)
+        states, state = self.state(names)
+        test, body = self.name("loop_test"), self.name("loop_body")
+        condition = s.test if not s.exits else ast.BoolOp(ast.And(), [none_of(s.exits), s.test])
+        before, bound = set(self.defined), set(self.bound)
+        condition = self.expression(condition)
+        shared = sorted(written(s.test) & set(names))
+        tests = ([ast.Nonlocal(shared)] if shared else []) + [ast.Return(condition)]
+        inner = self.inner_block(s.body, names)
+        self.defined, self.bound = before, bound
+        call = _runtime("while_", _load(test), _load(body), *state, ast.Constant(tuple(names)))
+        return [*out, *states, _function(test, [], tests), _function(body, [], inner), ast.Expr(call)]
+
+    def visit_For(self, s):
+        from .lower_jumps import none_of
+        names = self.loop_names(s, written(s.target))
+        iterated = self.expression(s.iter)
+        out = self.undefined_before(names)
+        states, state = self.state(names)
+        body, test = self.name("loop_body"), self.name("extra_test")
+        before, bound = set(self.defined), set(self.bound)
+        extra = _load(test) if s.exits else ast.Constant(None)
+        tests = [_function(test, [], [ast.Return(self.expression(none_of(s.exits)))])] if s.exits else []
+        assign = ast.copy_location(ast.Assign([s.target], _load("item")), s)
+        inner = self.inner_block([assign, *s.body], names)
+        self.defined, self.bound = before, bound
+        call = _runtime("for_", iterated, extra, _load(body), *state, ast.Constant(tuple(names)))
+        return [*out, *states, *tests, _function(body, ["item"], inner), ast.Expr(call)]
+
+    def _python_block(self, block):
+        before = set(self.defined)
+        made = self.block(block)
+        self.defined = before
+        return made
+
+    def visit_With(self, s):
+        for item in s.items:
+            item.context_expr = self.expression(item.context_expr)
+            if item.optional_vars is not None:
+                self.bound |= written(item.optional_vars)
+                self.defined |= written(item.optional_vars)
+        s.body = self.block(s.body)
+        return [s]
+
+    def visit_Try(self, s):
+        out = self.undefined_before(written(s) - {h.name for h in s.handlers})
+        s.body, s.orelse, s.finalbody = (self._python_block(b) for b in (s.body, s.orelse, s.finalbody))
+        for handler in s.handlers:
+            handler.type = self.expression(handler.type)
+            names = {handler.name} if handler.name else set()
+            self.bound |= names
+            self.defined |= names
+            handler.body = self._python_block(handler.body)
+        return [*out, s]
+
+    def visit_Match(self, s):
+        s.subject = self.expression(s.subject)
+        out = self.undefined_before(written(s))
+        for case in s.cases:
+            before = set(self.defined)
+            self.defined |= written(case.pattern)
+            case.guard = self.expression(case.guard)
+            case.body = self.block(case.body)
+            self.defined = before
+        return [*out, s]
+
+    def visit_Return(self, s):
+        s.value = _runtime("returned", self.expression(s.value)) if s.value is not None else None
+        return [s]
+
+
+__all__ = ["AG", "convert", "read"]

@@ -1,0 +1,331 @@
+"""AutoGraph: control flow on tensors gives what plain Python gives, in one graph; what cannot be converted says so at the user's line."""
+import itertools
+import linecache
+import textwrap
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+c = lm.constant
+
+
+def both(fn, *args):
+    """What fn gives eagerly, after checking that the graph gives the same."""
+    eager = fn(*(c(a) for a in args))
+    graph = lm.function(fn)(*(c(a) for a in args))
+    np.testing.assert_array_equal(np.asarray(graph), np.asarray(eager))
+    return np.asarray(eager).tolist()
+
+
+def made(source, name="f", **names):
+    """A function from source text that AutoGraph can read."""
+    source = textwrap.dedent(source)
+    filename = f"<test {hash(source)}>"
+    linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+    scope = {"lm": lm, "c": c, **names}
+    exec(compile(source, filename, "exec"), scope)
+    return scope[name]
+
+
+# --- a matrix of loops: what iterates, how often, how it is left, where ---
+
+LOOPS = {"while": "i = c(0)\n    while i < n:\n        i += 1", "range": "for i in lm.range(n):\n        pass", "builtin range": "for i in range(n):\n        pass"}
+EXITS = {"none": "", "break": "if s > 7: break", "continue": "if s % 2 == 1: continue", "return": "if s > 7: return s * 100",
+         "both": "if s % 3 == 2: continue\n        if s > 9: break", "else": "if s > 7: return -s\n        elif s == 3: continue\n        else: s = s + 1"}
+AFTER = {"": "", "loop else": "\n    else:\n        s = s + 1000"}
+
+
+@pytest.mark.parametrize("loop, leave, after", list(itertools.product(LOOPS, EXITS, AFTER)))
+def test_a_loop_gives_what_python_gives(loop, leave, after):
+    body = f"\n        s = s + 2 * i\n        {EXITS[leave]}\n        s = s + 1"
+    fn = made(f"def f(n):\n    s = c(0)\n    {LOOPS[loop]}{body}{AFTER[after]}\n    return s\n")
+    plain = made(f"def f(n):\n    s = 0\n    {LOOPS[loop]}{body}{AFTER[after]}\n    return s\n".replace("lm.range", "range").replace("c(0)", "0"))
+    graph = lm.function(fn)
+    for trips in (0, 1, 2, 3, 4, 9):
+        assert int(graph(c(trips))) == plain(trips), trips
+    assert graph.trace_count == 1
+
+
+@pytest.mark.parametrize("outer, inner, leave", list(itertools.product(("while", "range"), ("while", "range"), ("none", "break", "continue", "return"))))
+def test_nested_loops_give_what_python_gives(outer, inner, leave):
+    heads = {"while": ("{v} = c(-1)\n{pad}while {v} < {n} - 1:\n{pad}    {v} += 1"), "range": "for {v} in lm.range({n}):\n{pad}    pass"}
+    inside = heads[inner].format(v="j", n="(i + 1)", pad=" " * 8)
+    exits = {"none": "pass", "break": "if t > 5: break", "continue": "if j == 1: continue", "return": "if t > 9: return t"}[leave]
+    source = f"""def f(n):
+    t = c(0)
+    {heads[outer].format(v='i', n='n', pad=' ' * 4)}
+        {inside}
+            t = t + j + 1
+            {exits}
+            t = t * 2 % 1000
+        t = t + 1
+    return t
+"""
+    fn, plain = made(source), made(source.replace("lm.range", "range").replace("c(", "("))
+    graph = lm.function(fn)
+    for trips in range(5):
+        assert int(graph(c(trips))) == plain(trips), trips
+    assert graph.trace_count == 1
+
+
+CONDITIONS = ["x > 0", "not x > 0", "x > 0 and x < 5", "x < 0 or x == 3", "0 < x < 5", "not (x > 0 and x < 5)", "x > 1 and (x < 4 or x == 7)", "0 < x <= 3 != x"]
+
+
+@pytest.mark.parametrize("condition", CONDITIONS)
+def test_conditions_give_what_python_gives(condition):
+    for source in (f"def f(x):\n    if {condition}: return x + 10\n    return x - 10\n", f"def f(x):\n    return x + 10 if {condition} else x - 10\n",
+                   f"def f(x):\n    y = x\n    if {condition}:\n        y = y * 2\n    elif x == 2:\n        y = y * 3\n    return y\n"):
+        fn = made(source)
+        graph = lm.function(fn)
+        for x in range(-2, 9):
+            assert int(graph(c(x))) == fn(x)
+        assert graph.trace_count == 1
+
+
+def test_python_values_stay_python():
+    seen = []
+
+    @lm.function
+    def f(x, n, flag):
+        if flag:
+            x = x + 1
+        for i in range(n):
+            seen.append(i)
+            x = x * 2
+        while n > 0:
+            n -= 1
+            x = x + 1
+        return x
+
+    assert int(f(c(1), 3, True)) == 19
+    assert seen == [0, 1, 2]
+
+
+def test_functions_called_inside_are_converted():
+    def inner(v):
+        if v > 0:
+            return v * 2
+        return -v
+
+    class Thing:
+        def __init__(self):
+            self.__scale = 3
+
+        def method(self, v):
+            while v < 10:
+                v = v * self.__scale
+            return v
+
+    thing = Thing()
+    assert both(lambda v: inner(v) + inner(-v), 4) == 12
+    assert both(lambda v: thing.method(v), 2) == 18
+    assert both(lambda v: [f(v) for f in (lambda u: u if u > 3 else u + 10, lambda u: -u if u > 3 else u)][1], 5) == -5
+
+
+def test_super_and_closures_work():
+    class Base:
+        def call(self, v):
+            return v + 1
+
+    class Derived(Base):
+        def call(self, v):
+            if v > 0:
+                v = super().call(v)
+            return v
+
+    count = 0
+
+    def counted(v):
+        nonlocal count
+        count += 1
+        if v > 0:
+            return v + count
+        return v
+
+    assert both(Derived().call, 1) == 2
+    assert int(lm.function(counted)(c(1))) == 2 and count == 1
+
+
+def test_layers_and_models_are_converted():
+    class Net(lm.nn.Model):
+        def call(self, x):
+            if lm.sum(x) > 0:
+                return x * 2
+            return -x
+
+    net = lm.function(Net())
+    assert net(c([1.0, 2.0])).numpy().tolist() == [2, 4]
+    assert net(c([-1.0, -2.0])).numpy().tolist() == [1, 2]
+    assert net.trace_count == 1
+
+
+def test_variables_are_assigned_on_the_way_that_runs():
+    v = lm.Variable(0.0)
+
+    @lm.function
+    def f(flag, n):
+        if flag:
+            v.assign_add(1.0)
+        else:
+            v.assign_add(100.0)
+        for i in lm.range(n):
+            v.assign_add(lm.astype(i, lm.float32))
+
+    f(c(True), c(3))
+    assert float(v) == 4
+    f(c(False), c(4))
+    assert float(v) == 110
+    assert f.trace_count == 1
+
+
+def test_gradients_flow_through_branches_and_loops():
+    @lm.function
+    def f(x, n):
+        with lm.GradientTape() as tape:
+            tape.watch(x)
+            y = x
+            for _ in lm.range(n):
+                if y > 10.0:
+                    y = y + x
+                else:
+                    y = y * x
+        return y, tape.gradient(y, x)
+
+    y, slope = f(c(2.0), c(4))
+    assert (float(y), float(slope)) == (18.0, 33.0)  # ((2*2)*2)*2 = 16, + 2: 4 x^3 + 1
+
+
+def test_enumerate_and_zip_go_through_tensors():
+    def weighted(v):
+        s = c(0)
+        for i, r in enumerate(v): s += i * r
+        return s
+
+    def paired(v, w):
+        s = c(0)
+        for a, b in zip(v, w):
+            if a > b: break
+            s += a * b
+        return s
+
+    assert both(weighted, [5, 6, 7]) == 20
+    assert both(paired, [1, 2, 9, 4], [3, 4, 5, 6]) == 11
+
+
+def test_a_step_and_a_start_of_a_range_are_respected():
+    def f(a, b):
+        s = c(0)
+        for i in lm.range(a, b, 3): s = s * 10 + i
+        for i in range(b, a, -2): s = s * 10 + i
+        return s
+
+    graph = lm.function(f)
+    for a, b in ((0, 7), (2, 3), (5, 1)):
+        s = 0
+        for i in [*range(a, b, 3), *range(b, a, -2)]: s = s * 10 + i
+        assert int(graph(c(a), c(b))) == s
+
+
+# --- refused, with the reason ---
+
+
+def refused(fn, *args):
+    with pytest.raises(Exception) as caught:
+        lm.function(fn)(*(c(a) for a in args))
+    return caught.value
+
+
+def test_a_name_without_a_value_in_one_branch_is_named():
+    def one_arm(x):
+        if x > 0:
+            y = x
+        return y
+    error = refused(one_arm, 1)
+    assert isinstance(error, lm.errors.InvalidArgument)
+    assert str(error).startswith("'y' is given a value in only one branch of an if\n") and "one_arm" in str(error) and "fix:" in str(error)
+
+
+def test_a_branch_that_changes_the_dtype_is_named():
+    def mixed(x):
+        if x > 0:
+            y = c(1)
+        else:
+            y = c(1.0)
+        return y
+    error = refused(mixed, 1)
+    assert isinstance(error, lm.errors.TypeMismatch) and "'y'" in str(error) and "mixed" in str(error)
+
+
+def test_a_loop_variable_that_grows_is_named():
+    def growing(n):
+        x, i = c([1.0]), c(0)
+        while i < n:
+            x = lm.concat([x, x], 0)
+            i += 1
+        return x
+    error = refused(growing, 2)
+    assert isinstance(error, lm.errors.InvalidArgument) and "'x'" in str(error) and "growing" in str(error)
+
+
+def test_a_missing_return_is_named():
+    def missing(x):
+        if x > 0:
+            return x
+    error = refused(missing, 1)
+    assert isinstance(error, lm.errors.InvalidArgument) and "return" in str(error) and "missing" in str(error)
+
+
+def test_a_name_that_only_a_loop_gives_is_named():
+    def last(v):
+        for r in v:
+            y = r
+        return y
+    error = refused(last, [1, 2])
+    assert "'y' has no value before the loop" in str(error)
+
+
+def test_without_autograph_a_tensor_is_no_condition():
+    def f(x):
+        if x > 0: return x
+        return -x
+    with pytest.raises(lm.errors.Error, match="bool"):
+        lm.function(f, autograph=False)(c(1))
+
+
+def test_a_function_that_must_not_be_converted_is_left_alone():
+    @lm.autograph.do_not_convert
+    def inner(x):
+        if x > 0: return x
+        return -x
+    with pytest.raises(lm.errors.Error, match="bool"):
+        lm.function(lambda x: inner(x))(c(1))
+
+
+def test_eager_mode_runs_the_function_as_written():
+    lines = []
+
+    def f(x):
+        if x > 0:
+            lines.append("positive")
+        return x
+
+    with lm.config.run_functions_eagerly(True):
+        lm.function(f)(c(1))
+        lm.function(f)(c(-1))
+    assert lines == ["positive"]
+
+
+def test_to_code_shows_what_is_traced():
+    def piecewise(v):
+        if lm.sum(v) <= 1:
+            return v * v
+        else:
+            return v - 1
+    text = lm.autograph.to_code(piecewise)
+    assert text.startswith("def lm__piecewise(v):") and "<= 1" in text and "if_body" in text and "else_body" in text
+    with pytest.raises(lm.errors.ConversionFailed, match="not available"):
+        scope = {}
+        exec("def f(x): return x", scope)
+        lm.autograph.to_code(scope["f"])
