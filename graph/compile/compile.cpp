@@ -12,6 +12,7 @@ constexpr double kFlopsWorthThreads = 6e6;
 int threads_for(const Selection& selection, const Options& options) {
   if (options.device.kind != DeviceKind::cpu) return 1;
   int threads = options.threads > 0 ? options.threads : config::threads();
+  if (options.share_all_sections) return threads;
   double flops = 0;
   int64_t rows = 0;
   for (const Selected& node : selection.nodes)

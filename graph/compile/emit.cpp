@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 #include <map>
 #include <tuple>
 
@@ -64,7 +65,7 @@ class Emitter {
   }
 
   int slot(const Place& place) {
-    auto key = std::tuple(place.storage, place.offset, place.view.dtype, std::vector<int64_t>(place.view.shape, place.view.shape + place.view.rank),
+    auto key = std::tuple(place.storage, place.life, place.offset, place.view.dtype, std::vector<int64_t>(place.view.shape, place.view.shape + place.view.rank),
                           std::vector<int64_t>(place.view.strides, place.view.strides + place.view.rank));
     auto [it, is_new] = slots_.try_emplace(std::move(key), int(program_->slots.size()));
     if (is_new) program_->slots.push_back({place.storage, place.offset, place.view});
@@ -123,6 +124,7 @@ class Emitter {
       table->steps.push_back(step);
       table->lines.push_back(work.line);
     }
+    if (options_.share_all_sections) table->flops = std::numeric_limits<double>::max();
     std::vector<section::OperandRange> ranges;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) ranges.push_back(range_of(s));
@@ -191,7 +193,7 @@ class Emitter {
   const Options& options_;
   const int threads_;
   std::shared_ptr<exec::Program> program_ = std::make_shared<exec::Program>();
-  std::map<std::tuple<int, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>, int> slots_;
+  std::map<std::tuple<int, int, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>, int> slots_;
 };
 
 }  // namespace

@@ -14,6 +14,7 @@ struct Place {
   int storage = -1;
   int64_t offset = 0;  // bytes
   View view;
+  int life = 0;        // of values that lie there one after the other: which
 };
 
 // A node (or a copy) to run.

@@ -152,6 +152,7 @@ class Lowering {
       int home = home_[index(v)];
       Place place = home >= 0 ? Place{variable_storage_[size_t(home)], 0, contiguous_view(nullptr, n.types[r])} : reuse_input(n, v, work.inputs).value_or(new_place(n.types[r], selected.device));
       places_[index(v)] = place;
+      written_as_[place.storage] = n.types[r];
       work.outputs.push_back(place);
     }
     if (selected.scratch_bytes) work.outputs.push_back(new_place({DType::u8, {selected.scratch_bytes}}, selected.device));
@@ -166,7 +167,10 @@ class Lowering {
       if (!input_in_place(n, i) || !(g_.type(n.inputs[i]) == g_.type(v)) || out_.storages[size_t(place.storage)].kind != StorageKind::arena) continue;
       if (place.offset != 0 || out_.storages[size_t(place.storage)].bytes != byte_size(g_.type(v)) || !is_contiguous(place.view)) continue;
       if (!dies_here(place.storage, n)) continue;
-      return place;
+      Place reused = place;
+      // Seen as it was seen when it was written, it is the same slot of the program; another view of the old value must not be taken for the new one.
+      if (!(written_as_[place.storage] == g_.type(v))) reused.life = ++lives_;
+      return reused;
     }
     return std::nullopt;
   }
@@ -262,13 +266,19 @@ class Lowering {
     Place place = places_[index(v)];
     if (out_.storage_devices[size_t(place.storage)] != device) {
       auto [it, is_new] = arrived_.try_emplace({index(v), device});
-      if (is_new) it->second = copied(place, g_.type(v), device);
+      if (is_new) it->second = own_copy(place, v, device);
       return it->second;
     }
     if (any_strides || is_contiguous(place.view)) return place;
     auto [it, is_new] = contiguous_.try_emplace(index(v));
-    if (is_new) it->second = copied(place, g_.type(v), device);
+    if (is_new) it->second = own_copy(place, v, device);
     return it->second;
+  }
+  // A copy that all later users of v on that device share: it lives as long as v does.
+  Place own_copy(Place from, Value v, Device device) {
+    const Place place = copied(from, g_.type(v), device);
+    values_in_[place.storage].push_back(index(v));
+    return place;
   }
   Place copied(Place from, const TensorType& type, Device device) {
     Device source = out_.storage_devices[size_t(from.storage)];
@@ -355,6 +365,8 @@ class Lowering {
   std::vector<std::vector<int>> write_positions_;  // per resource
   std::unordered_map<int, int> input_storage_;
   std::unordered_map<int, std::vector<size_t>> values_in_;  // per storage
+  std::unordered_map<int, TensorType> written_as_;  // per storage that a node has written: its result
+  int lives_ = 0;                        // results that have taken an operand's memory as something of another shape
   std::map<std::pair<size_t, Device>, Place> arrived_;
   std::unordered_map<size_t, Place> contiguous_;
   std::vector<std::unique_ptr<ir::SectionStep>>& copies_ = out_.copies;

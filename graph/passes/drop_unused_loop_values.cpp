@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "graph/passes/loops.h"
 #include "graph/passes/passes.h"
 
@@ -100,9 +102,7 @@ class Dropping {
   std::vector<char> live_outputs_, live_inputs_, invariant_;
 };
 
-}  // namespace
-
-Graph drop_unused_loop_values(const Graph& g) {
+Graph drop_here(const Graph& g) {
   const Uses uses(g);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
@@ -111,6 +111,27 @@ Graph drop_unused_loop_values(const Graph& g) {
     else rewriter.copy(i);
   }
   return rewriter.finish();
+}
+
+bool has_nested_loops(const Graph& g) {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& node) {
+    return Loop::is_one(node) && std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) {
+             return std::any_of(region->nodes().begin(), region->nodes().end(), Loop::is_one);
+           });
+  });
+}
+
+}  // namespace
+
+// What an outer loop drops may have been all that used an inner loop's value, and the other way round.
+Graph drop_unused_loop_values(const Graph& g) {
+  Graph now = drop_here(g);
+  while (has_nested_loops(now)) {
+    Graph next = drop_here(with_changed_regions(now, drop_unused_loop_values));
+    if (ir::equal(now, next)) break;
+    now = std::move(next);
+  }
+  return now;
 }
 
 }  // namespace lamina::passes

@@ -3,11 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <cstring>
-#include <random>
-
 #include "graph/ops/ops.h"
 #include "tests/graph/random_graph.h"
+#include "tests/graph/stacked_models.h"
 #include "tests/ops/op_case.h"
 
 namespace lamina::autodiff {
@@ -19,75 +17,27 @@ using ir::Value;
 
 constexpr double kTolerance = 1e-4;  // of f32, relative to a result's largest element
 
-Tensor stacked(const std::vector<Tensor>& parts) {
-  TensorType type = parts[0].type;
-  type.shape.insert(type.shape.begin(), Dim(int64_t(parts.size())));
-  Tensor out(type);
-  for (size_t i = 0; i < parts.size(); ++i) std::memcpy(static_cast<char*>(out.raw()) + i * parts[i].byte_count(), parts[i].raw(), parts[i].byte_count());
-  return out;
-}
-Tensor part(const Tensor& all, size_t i) {
-  TensorType type = all.type;
-  type.shape.erase(type.shape.begin());
-  Tensor out(type);
-  std::memcpy(out.raw(), static_cast<char*>(all.raw()) + i * out.byte_count(), out.byte_count());
-  return out;
-}
-
-// Another model's value: floating-point numbers a little off, generators at another seed, everything else turned round by one.
-Tensor another(const Tensor& t, bool generator, std::mt19937_64& random) {
-  Tensor out = t.clone();
-  std::uniform_real_distribution<double> uniform(-0.05, 0.05);
-  for (int64_t i = 0; i < t.size(); ++i) {
-    if (is_floating(t.type.dtype)) out.set(i, t.at(i) * (1 + uniform(random)));
-    else if (generator) out.set(i, t.at(i) + double(random() % 50));
-    else out.set(i, t.at((i + 1) % t.size()));
-  }
-  return out;
-}
-
 // "" or how the batched graph differs from the loop.
 std::string difference_to_loop(const RandomGraph& g, uint64_t seed) {
-  constexpr size_t kModels = 3;
-  std::mt19937_64 random(seed);
-  std::vector<uint8_t> inputs, resources(g.graph.resources.size());
-  std::vector<RandomGraph> models(kModels, g);
-  std::vector<Tensor> together;
-  auto spread = [&](bool batched, bool generator, const Tensor& t, const std::function<Tensor&(RandomGraph&)>& place) {
-    std::vector<Tensor> each;
-    for (RandomGraph& model : models) each.push_back(place(model) = batched ? another(t, generator, random) : t.clone());
-    return batched ? stacked(each) : t.clone();
-  };
-  for (size_t i = 0; i < g.inputs.size(); ++i) {
-    inputs.push_back(random() % 2);
-    together.push_back(spread(inputs[i], false, g.inputs[i], [&](RandomGraph& model) -> Tensor& { return model.inputs[i]; }));
-  }
-  // What is assigned may differ from model to model, so Variables that are written are stacked; so are generators, which a loop would share.
-  for (const ir::Node& node : g.graph.nodes())
-    if (node.op->effect == ir::Effect::write) resources[size_t(ir::resource_of(node))] = true;
-  Resources state;
-  for (size_t r = 0; r < resources.size(); ++r) {
-    const bool generator = g.graph.resources[r].type.dtype == DType::i64;
-    resources[r] = resources[r] || generator || random() % 2;
-    if (!g.resources.contains(int(r))) continue;
-    state[int(r)] = spread(resources[r], generator, g.resources.at(int(r)), [&](RandomGraph& model) -> Tensor& { return model.resources[int(r)]; });
-  }
   const std::string before = ir::print(g.graph);
-  BatchedGraph batched = batch(g.graph, {.size = Dim(int64_t(kModels)), .inputs = inputs, .resources = resources});
-  ir::verify(batched.graph);
+  const StackedModels all = stack_models(g, seed);
+  ir::verify(all.together.graph);
   if (ir::print(g.graph) != before) return "batch() changes its input";
-  const std::vector<Tensor> results = evaluate(batched.graph, together, &state);
-  for (size_t m = 0; m < kModels; ++m) {
-    const std::vector<Tensor> loose = run_perturbed(models[m]);
+  Resources state;
+  for (auto& [r, value] : all.together.resources) state[r] = value.clone();
+  const std::vector<Tensor> results = evaluate(all.together.graph, all.together.inputs, &state);
+  for (size_t m = 0; m < all.models.size(); ++m) {
+    const RandomGraph& model = all.models[m];
+    const std::vector<Tensor> loose = run_perturbed(model);
     Resources own;
-    for (auto& [r, value] : models[m].resources) own[r] = value.clone();
-    std::vector<Tensor> expected = evaluate(models[m].graph, models[m].inputs, &own), got;
-    for (size_t i = 0; i < results.size(); ++i) got.push_back(batched.outputs[i] ? part(results[i], m) : results[i]);
+    for (auto& [r, value] : model.resources) own[r] = value.clone();
+    std::vector<Tensor> expected = evaluate(model.graph, model.inputs, &own), got;
+    for (size_t i = 0; i < results.size(); ++i) got.push_back(all.outputs[i] ? part(results[i], m) : results[i]);
     for (auto& [r, value] : own) {
       expected.push_back(value);
-      got.push_back(resources[size_t(r)] ? part(state.at(r), m) : state.at(r));
+      got.push_back(all.resources[size_t(r)] ? part(state.at(r), m) : state.at(r));
     }
-    if (std::string wrong = disagreement(expected, got, kTolerance, &loose); !wrong.empty()) return cat("model ", m, ": ", wrong, "\n", ir::print(batched.graph));
+    if (std::string wrong = disagreement(expected, got, kTolerance, &loose); !wrong.empty()) return cat("model ", m, ": ", wrong, "\n", ir::print(all.together.graph));
   }
   return "";
 }
@@ -97,14 +47,6 @@ std::string checked_difference(const RandomGraph& g, uint64_t seed) {
   } catch (const Error& error) {
     return error.what();
   }
-}
-
-// Fused nodes are made by passes, after batching: their results become inputs.
-RandomGraph without_fused(RandomGraph g) {
-  std::vector<int> fused;
-  for (int n = 0; n < g.graph.size(); ++n)
-    if (g.graph[n].op == &ops::def::fused_elementwise) fused.push_back(n);
-  return fused.empty() ? g : with_inputs_instead(g, fused);
 }
 
 TEST(Batch, IsALoopOnRandomGraphsWithGradientsAndState) {

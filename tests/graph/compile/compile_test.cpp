@@ -139,6 +139,26 @@ TEST(Compile, RunsOnTwoVirtualDevices) {
   expect_same_as_evaluation(g, {numbers({1, 2, 3, 4})}, {{w, numbers({1, 1, 1, 1})}});
 }
 
+TEST(Compile, ReadsAViewOfAResultThatTookAnotherViewsMemory) {
+  Graph g;
+  Value x = g.add_input({DType::f32, {2}}), y = g.add_input({DType::f32, {1, 2}});
+  Value row = ops::reshape(g, ops::mul(g, x, x), {1, 2});
+  Value sum = ops::reshape(g, ops::add(g, row, y), {2});  // in the product's memory, and seen as the product was
+  g.outputs = {ops::sin(g, sum)};
+  expect_same_as_evaluation(g, {Tensor::of<float>({2}, {1, 2}), Tensor::of<float>({1, 2}, {3, 4})}, {});
+}
+
+TEST(Compile, KeepsAValuesCopyOnAnotherDeviceForItsLaterUsers) {
+  if (cpu_backend().device_count() < 2) GTEST_SKIP() << "one CPU device here; LAMINA_CPU_DEVICES=2 gives two";
+  Graph g;
+  Value x = g.add_input(kF4);
+  Value y = ops::exp(g, x);
+  g.place.device = parse_device("cpu:1");
+  Value z = ops::sin(g, ops::reshape(g, y, {2, 2}));  // must not be made in the copy of y, which is wanted once more
+  g.outputs = {ops::sum(g, z), ops::sum(g, y)};
+  expect_same_as_evaluation(g, {numbers({1, 2, 3, 4})}, {});
+}
+
 TEST(Compile, PlansForCardsThatAreNotThere) {
   Graph g;
   Value x = g.add_input({DType::f32, {20, 64}}), w = g.add_input({DType::f32, {64, 64}}), b = g.add_input({DType::f32, {64}});

@@ -1,13 +1,17 @@
-// Random graphs run in every way there is, and agree: node by node, and as Programs of the traced and of the optimised graph, with and
-// without sections, with one and two threads.
+// Random graphs run in every way there is, and agree: node by node, and as Programs of the traced and of the optimised graph, with and without
+// sections, with each pass left out, with one and two threads, on one and two virtual devices, alone and as a stack of models.
 #include <gtest/gtest.h>
 
 #include <cstdio>
+#include <random>
 
+#include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
 #include "runtime/core/error.h"
+#include "runtime/device/backend.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/random_graph.h"
+#include "tests/graph/stacked_models.h"
 
 namespace lamina::tests {
 namespace {
@@ -17,49 +21,106 @@ constexpr double kTolerance = 2e-5;
 
 struct Way {
   std::string name;
-  bool optimize, sections;
-  int threads;
+  bool optimize = true, sections = true;
+  int threads = 1;
+  bool two_devices = false;  // nodes, inputs and Variables on cpu:0 and cpu:1, as chance has it
+  bool models = false;       // a stack of models instead of one
+  std::vector<std::string> without = {};
 };
+
+// The graph with every second node or so on another device.
+RandomGraph on_two_devices(const RandomGraph& from, std::mt19937_64& random) {
+  RandomGraph out = from;
+  out.graph = {};
+  out.graph.resources = from.graph.resources;
+  std::vector<int> now;
+  for (int n = 0; n < from.graph.size(); ++n) {
+    ir::Node node = from.graph[n];
+    if (node.op != &ops::def::input && ir::resource_of(node) < 0) node.device = Device{DeviceKind::cpu, 0, int16_t(random() % 2)};
+    std::vector<ir::Value> in;
+    for (ir::Value v : node.inputs) in.push_back({now[size_t(v.node)], v.result});
+    now.push_back(out.graph.size());
+    out.graph.copy(node, std::move(in));
+  }
+  for (ir::Value v : from.graph.inputs) out.graph.inputs.push_back({now[size_t(v.node)], v.result});
+  for (ir::Value v : from.graph.outputs) out.graph.outputs.push_back({now[size_t(v.node)], v.result});
+  return out;
+}
 
 std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
   RandomGraph g = random;
-  if (way.optimize) g.graph = passes::optimize(random.graph).graph;
   compile::Options options;
+  std::mt19937_64 chance(random.seed);
+  if (way.two_devices) {
+    g = on_two_devices(g, chance);
+    for (size_t i = 0; i < g.inputs.size(); ++i) options.input_devices.push_back({DeviceKind::cpu, 0, int16_t(chance() % 2)});
+    for (size_t i = 0; i < g.graph.resources.size(); ++i) options.variable_devices.push_back({DeviceKind::cpu, 0, int16_t(chance() % 2)});
+  }
+  if (way.optimize) {
+    passes::set_disabled_passes(way.without);
+    struct Restore {
+      ~Restore() { passes::set_disabled_passes({}); }
+    } restore;
+    g.graph = passes::optimize(g.graph).graph;
+  }
   options.sections = way.sections;
   options.threads = way.threads;
-  return run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) {
-    return run_program(graph, inputs, resources, options);
-  });
+  options.share_all_sections = way.threads > 1;
+  return run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) { return run_program(graph, inputs, resources, options); });
 }
 
 std::string wrong(const RandomGraph& random, const Way& way) {
   try {
-    const std::vector<Tensor> loose = run_perturbed(random);
-    return disagreement(run_all(random), run(random, way), kTolerance, &loose);
+    const RandomGraph g = way.models ? stack_models(without_fused(random), random.seed).together : random;
+    const std::vector<Tensor> loose = run_perturbed(g);
+    if (std::string text = disagreement(run_all(g), run(g, way), kTolerance, &loose); !text.empty()) return text;
+    if (way.threads == 1) return "";
+    Way alone = way;  // bits never depend on threads
+    alone.threads = 1;
+    const std::string text = disagreement(run(g, alone), run(g, way), 0);
+    return text.empty() ? "" : "other bits than one thread: " + text;
   } catch (const Error& error) {
     return error.what();
   }
 }
 
+void check(const RandomGraph& random, const Way& way) {
+  if (wrong(random, way).empty()) return;
+  const RandomGraph small = shrink(random, [&](const RandomGraph& smaller) { return !wrong(smaller, way).empty(); });
+  ADD_FAILURE() << way.name << ": " << wrong(small, way) << "\n" << describe(small);
+}
+
+std::vector<Way> ways_with_a_pass_left_out() {
+  std::vector<Way> out;
+  std::set<std::string> seen;
+  for (const passes::Pass& pass : passes::pipeline())
+    if (seen.insert(pass.name).second) out.push_back({.name = cat("without ", pass.name), .threads = 2, .without = {pass.name}});
+  return out;
+}
+
 TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   const int count = random_graph_count(40);
   Coverage coverage = no_coverage();
-  const Way ways[] = {{"as traced, no sections", false, false, 1},
-                      {"as traced", false, true, 1},
-                      {"optimized, no sections", true, false, 1},
-                      {"optimized", true, true, 1}};
+  std::vector<Way> always{{.name = "as traced, no sections", .optimize = false, .sections = false},
+                          {.name = "as traced", .optimize = false},
+                          {.name = "optimized, no sections", .sections = false},
+                          {.name = "optimized, two threads", .threads = 2}};
+  std::vector<Way> in_turn = ways_with_a_pass_left_out();  // all of them in a long run
+  in_turn.push_back({.name = "a stack of models, as traced", .optimize = false, .models = true});
+  in_turn.push_back({.name = "a stack of models, two threads", .threads = 2, .models = true});
+  const bool devices = cpu_backend().device_count() > 1;
+  if (devices) {
+    in_turn.push_back({.name = "as traced, two devices", .optimize = false, .sections = false, .two_devices = true});
+    in_turn.push_back({.name = "two devices and two threads", .threads = 2, .two_devices = true});
+  } else {
+    std::printf("not run on two devices: there is one CPU device, LAMINA_CPU_DEVICES=2 gives two\n");
+  }
+  const size_t turns = count > 100 ? in_turn.size() : 2;
   for (int i = 0; i < count && !HasFailure(); ++i) {
-    const RandomGraph random = random_graph(
-        uint64_t(9000 + i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .only_f64 = false});
+    const RandomGraph random = random_graph(uint64_t(9000 + i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .only_f64 = false});
     count_ops(random.graph, coverage);
-    for (const Way& way : ways) {
-      if (wrong(random, way).empty()) continue;
-      const RandomGraph small = shrink(random, [&](const RandomGraph& smaller) { return !wrong(smaller, way).empty(); });
-      ADD_FAILURE() << way.name << ": " << wrong(small, way) << "\n" << describe(small);
-    }
-    // The same bits for any number of threads.
-    const std::vector<Tensor> one = run(random, {"", true, true, 1}), two = run(random, {"", true, true, 2});
-    EXPECT_EQ(disagreement(one, two, 0), "") << "one and two threads\n" << describe(random);
+    for (const Way& way : always) check(random, way);
+    for (size_t turn = 0; turn < turns; ++turn) check(random, in_turn[(size_t(i) * turns + turn) % in_turn.size()]);
   }
   std::printf("%d random graphs, seeds 9000 to %d; %s\n", count, 8999 + count, coverage_text(coverage).c_str());
 }

@@ -1,11 +1,15 @@
 #include "tests/graph/compile/run.h"
 
+#include <cstdlib>
 #include <cstring>
 
 namespace lamina::tests {
 namespace {
 
-BufferRef buffer_of(const Tensor& t) { return copy_from_host({}, t.raw(), t.byte_count()); }
+// Set before anything asks for a device: tests place work on two of them.
+const int two_cpu_devices = setenv("LAMINA_CPU_DEVICES", "2", 0);
+
+BufferRef buffer_of(const Tensor& t, Device device) { return copy_from_host(device, t.raw(), t.byte_count()); }
 
 Tensor tensor_of(const TensorType& type, const BufferRef& buffer) {
   Tensor t(type);
@@ -24,11 +28,11 @@ std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& i
     states.back()->type = g.resources[r].type;
     states.back()->name = g.resources[r].name;
     states.back()->device = r < options.variable_devices.size() ? options.variable_devices[r] : options.device;
-    if (resources && resources->contains(int(r))) states.back()->buffer = buffer_of(resources->at(int(r)));
+    if (resources && resources->contains(int(r))) states.back()->buffer = buffer_of(resources->at(int(r)), states.back()->device);
     variables.push_back(states.back().get());
   }
   std::vector<BufferRef> in, out;
-  for (const Tensor& t : inputs) in.push_back(buffer_of(t));
+  for (size_t i = 0; i < inputs.size(); ++i) in.push_back(buffer_of(inputs[i], i < options.input_devices.size() ? options.input_devices[i] : options.device));
   for (int i = 0; i < times; ++i) out = executor.run(in, variables);
   std::vector<Tensor> results;
   for (size_t o = 0; o < out.size(); ++o) results.push_back(tensor_of(executor.program().outputs[o], out[o]));
