@@ -30,6 +30,7 @@ struct State {
   std::optional<std::vector<TensorSpec>> signature;
   std::optional<Function> function;               // from the first call on, when the arguments' names are known
   bool relax_shapes = false;
+  int64_t memory_budget = 0;
   std::vector<Relaxed> relaxed;
   int retired_traces = 0;                         // of relaxed graphs that wider ones replaced
   bool receives_self = false;                     // the first argument is the instance whose method this is: no part of the key
@@ -121,6 +122,7 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
   State& state = *self->state;
   if (!state.function) {
     FunctionOptions options;
+    options.memory_budget = self->state->memory_budget;
     options.name = state.name;
     options.argument_names = names;
     options.signature = state.signature;
@@ -285,6 +287,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   state.binding = self->state->binding;
   state.signature = self->state->signature;
   state.relax_shapes = self->state->relax_shapes;
+  state.memory_budget = self->state->memory_budget;
   state.name = self->state->name;
   state.receives_self = true;
   nb::object child = nb::steal(make(self->python_function, state));
@@ -447,10 +450,13 @@ void collect_garbage() {
   PyGC_Collect();
 }
 
-nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes) {
+nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, std::optional<int64_t> memory_budget) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
   if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: a ", Py_TYPE(function.ptr())->tp_name, " cannot be called"), "", "pass a function or a callable object");
+  if (memory_budget && *memory_budget < 1)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("lm.function: the memory budget is ", *memory_budget, " bytes"), .where = text(CallSite().line()), .why = "it is 1 or more", .fix = "leave it out for no limit"});
   State state;
+  state.memory_budget = memory_budget.value_or(0);
   const nb::object name = nb::getattr(function, "__name__", nb::none());
   state.name = PyUnicode_Check(name.ptr()) ? nb::cast<std::string>(name) : std::string(Py_TYPE(function.ptr())->tp_name);
   state.relax_shapes = relax_shapes;
@@ -476,7 +482,7 @@ void bind_function(nb::module_& m) {
   m.attr("Function") = nb::handle(type);
   set_garbage_collector(collect_garbage);
   set_retrace_observer(observe_retrace);
-  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false);
+  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false, nb::arg("memory_budget") = nb::none());
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");
 }
