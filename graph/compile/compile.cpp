@@ -1,6 +1,9 @@
 #include "graph/compile/compile.h"
 
+#include <algorithm>
+
 #include "graph/compile/lower.h"
+#include "graph/compile/recompute.h"
 #include "runtime/core/config.h"
 
 namespace lamina::compile {
@@ -20,13 +23,40 @@ int threads_for(const Selection& selection, const Options& options) {
   return flops < kFlopsWorthThreads || rows < 2 ? 1 : threads;
 }
 
+std::shared_ptr<const exec::Program> plan(const ir::Graph& g, const Options& options) {
+  Selection selection = select_kernels(g, options);
+  int threads = options.sections ? threads_for(selection, options) : 1;
+  return lower(selection, schedule(selection, threads), options, threads);
+}
+
+int64_t arena_bytes(const exec::Program& program) { return *std::max_element(program.arena_bytes.begin(), program.arena_bytes.end()); }
+
+// Few values computed again first, then more and more; the smallest arena when none is small enough.
+std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& options, std::shared_ptr<const exec::Program> best) {
+  for (bool smaller = true; smaller && arena_bytes(*best) > options.memory_budget;) {
+    smaller = false;
+    ir::Graph chosen;
+    for (const int stride : {2, 3, 4, 6, 8, 12, 16, 24, 32}) {
+      ir::Graph trial = recompute_values(g, stride);
+      std::shared_ptr<const exec::Program> program = plan(trial, options);
+      if (arena_bytes(*program) >= arena_bytes(*best)) continue;
+      best = std::move(program);
+      chosen = std::move(trial);
+      smaller = true;
+      if (arena_bytes(*best) <= options.memory_budget) break;
+    }
+    g = std::move(chosen);
+  }
+  return best;
+}
+
 }  // namespace
 
 std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options) {
   require_device(options.device);
-  Selection selection = select_kernels(g, options);
-  int threads = options.sections ? threads_for(selection, options) : 1;
-  return lower(selection, schedule(selection, threads), options, threads);
+  std::shared_ptr<const exec::Program> program = plan(g, options);
+  if (options.memory_budget <= 0 || arena_bytes(*program) <= options.memory_budget) return program;
+  return plan_within(g, options, std::move(program));
 }
 
 }  // namespace lamina::compile

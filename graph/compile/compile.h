@@ -15,6 +15,7 @@ struct Options {
   bool sections = true;                  // group small nodes into sections
   int threads = 0;                       // of a CPU device; 0: config::threads()
   bool lone_sections = false;            // also of one step
+  int64_t memory_budget = 0;             // bytes of the arena to stay within by computing values again, if that can be; 0: none
   bool share_all_sections = false;       // among threads, however little work they are: for tests
   bool own_outputs = false;              // every output gets a storage of its own, also one that is an input or a variable
 };

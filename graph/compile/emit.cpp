@@ -102,6 +102,7 @@ class Emitter {
     for (size_t i = begin; i < end; ++i) {
       const Work& work = in_.work[i];
       section::Step step = work.step->step;
+      if (work.owner >= 0) step.partition = section::Partition::one, step.owner = work.owner;
       std::vector<int> own;  // the node's operands as the instruction's
       for (auto* places : {&work.inputs, &work.outputs})
         for (const Place& place : *places) own.push_back(buffer_of.at(slot(place)));

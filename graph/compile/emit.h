@@ -27,6 +27,7 @@ struct Work {
   std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
   std::vector<Place> inputs, outputs;
   SourceLine line;
+  int owner = -1;                        // the thread that does all of it; -1: shared as the step says
 };
 
 struct Lowered {

@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "graph/compile/emit.h"
+#include "graph/compile/owners.h"
 #include "graph/compile/plan_memory.h"
 
 namespace lamina::compile {
@@ -22,7 +23,8 @@ constexpr int kEnd = std::numeric_limits<int>::max() / 2;
 // lifetimes are known.
 class Lowering {
  public:
-  Lowering(const Selection& selection, const std::vector<int>& order, const Options& options) : selection_(selection), g_(selection.graph), order_(order), options_(options) {}
+  Lowering(const Selection& selection, const std::vector<int>& order, const Options& options, int threads)
+      : selection_(selection), g_(selection.graph), order_(order), options_(options), threads_(threads) {}
 
   Lowered run() {
     number_values();
@@ -31,6 +33,7 @@ class Lowering {
     set_up_variables();
     for (position_ = 0; position_ < int(order_.size()); ++position_) lower_node(order_[size_t(position_)]);
     finish_outputs();
+    assign_owners(out_, options_, threads_);
     place_storages();
     return std::move(out_);
   }
@@ -58,8 +61,11 @@ class Lowering {
       int node = order_[p];
       const Node& n = g_[node];
       int last = int(p);
-      if (n.op->alias) last = std::max(last, last_use_[index({node, 0})]);
-      for (Value v : n.inputs) last_use_[index(v)] = std::max(last_use_[index(v)], last);
+      if (n.op->alias) last = std::max(last, last_use_[index({node, 0})]);  // the first input is what is seen
+      for (size_t i = 0; i < n.inputs.size(); ++i) {
+        int& end = last_use_[index(n.inputs[i])];
+        end = std::max(end, i == 0 ? last : int(p));  // only the first input is seen through
+      }
     }
   }
 
@@ -337,24 +343,46 @@ class Lowering {
     for (Device device : out_.storage_devices)
       if (std::find(out_.devices.begin(), out_.devices.end(), device) == out_.devices.end()) out_.devices.push_back(device);
     if (out_.devices.empty()) out_.devices.push_back(options_.device);
+    const std::vector<int> owners = owners_of_storages();
+    const int last_owner = owners.empty() ? -1 : *std::max_element(owners.begin(), owners.end());
     for (size_t d = 0; d < out_.devices.size(); ++d) {
-      std::vector<Lifetime> lifetimes;
-      std::vector<size_t> which;
-      for (size_t s = 0; s < out_.storages.size(); ++s) {
-        exec::Storage& storage = out_.storages[s];
-        if (storage.kind != StorageKind::arena || out_.storage_devices[s] != out_.devices[d] || out_.last_use[s] < 0) continue;
-        lifetimes.push_back({storage.bytes, out_.first_use[s], out_.last_use[s], -1});
-        which.push_back(s);
+      int64_t arena = 0;
+      for (int owner = -1; owner <= last_owner; ++owner) {  // threads do not wait for each other to be done with memory
+        std::vector<Lifetime> lifetimes;
+        std::vector<size_t> which;
+        for (size_t s = 0; s < out_.storages.size(); ++s) {
+          exec::Storage& storage = out_.storages[s];
+          if (storage.kind != StorageKind::arena || out_.storage_devices[s] != out_.devices[d] || out_.last_use[s] < 0 || owners[s] != owner) continue;
+          lifetimes.push_back({storage.bytes, out_.first_use[s], out_.last_use[s], -1});
+          which.push_back(s);
+        }
+        if (which.empty()) continue;
+        arena = (arena + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
+        const int64_t bytes = plan_memory(lifetimes);
+        for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = arena + lifetimes[i].offset;
+        arena += bytes;
       }
-      out_.arena_bytes.push_back(plan_memory(lifetimes));
-      for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = lifetimes[i].offset;
+      out_.arena_bytes.push_back(arena);
     }
+  }
+  // Per storage: the thread whose steps alone touch it, or -1.
+  std::vector<int> owners_of_storages() const {
+    std::vector<int> out(out_.storages.size(), -2);
+    for (const Work& work : out_.work)
+      for (auto* places : {&work.inputs, &work.outputs})
+        for (const Place& place : *places) {
+          int& owner = out[size_t(place.storage)];
+          owner = owner == -2 || owner == work.owner ? work.owner : -1;
+        }
+    for (int& owner : out) owner = std::max(owner, -1);
+    return out;
   }
 
   const Selection& selection_;
   const ir::Graph& g_;
   const std::vector<int>& order_;
   const Options& options_;
+  const int threads_;
   Lowered out_;
   int position_ = 0;
   std::vector<int> first_value_, position_of_, last_use_;
@@ -375,7 +403,7 @@ class Lowering {
 }  // namespace
 
 std::shared_ptr<const exec::Program> lower(const Selection& selection, const std::vector<int>& order, const Options& options, int threads) {
-  return emit_program(Lowering(selection, order, options).run(), selection.graph, options, threads);
+  return emit_program(Lowering(selection, order, options, threads).run(), selection.graph, options, threads);
 }
 
 }  // namespace lamina::compile

@@ -35,7 +35,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     for (Value v : n.inputs)
       if (int r = old_of[size_t(v.node)]; r >= 0) {
         readers[size_t(r)].push_back(i);
-        if (n.op->alias) old_of[size_t(i)] = r;
+        if (n.op->alias && v == n.inputs[0]) old_of[size_t(i)] = r;
       }
   }
   // The resources that each node's results are assigned to.

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <chrono>
+#include <numeric>
 
 #include "graph/compile/compile.h"
 #include "graph/frontend/eager.h"
@@ -179,7 +180,7 @@ const passes::Optimized& ConcreteFunction::optimized() {
 std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(std::span<const Tensor> arguments) {
   const ir::Graph& g = optimized().graph;
   const auto start = std::chrono::steady_clock::now();
-  const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0};
+  const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
   std::shared_ptr<const exec::Program> program;
   if (open_dims_.empty()) {
     program = compile::compile(g, options);
@@ -199,6 +200,13 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(std::span<co
 int ConcreteFunction::plan_count() const {
   std::lock_guard lock(const_cast<std::mutex&>(mutex_));
   return int(plans_.size());
+}
+
+int64_t ConcreteFunction::temporary_bytes() {
+  std::lock_guard lock(mutex_);
+  if (plans_.empty()) return 0;
+  const std::vector<int64_t>& bytes = plans_.front().second->executor.program().arena_bytes;
+  return std::accumulate(bytes.begin(), bytes.end(), int64_t(0));
 }
 
 const ir::Graph& ConcreteFunction::optimized_graph() {

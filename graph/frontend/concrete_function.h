@@ -60,6 +60,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::string explain();
   std::string str() const;  // name, inputs, outputs, captures
   int plan_count() const;
+  int64_t temporary_bytes();              // that a call takes, by the plan used last; 0 before the first call
   std::vector<std::string> instructions();  // of the plan used last, by name; empty before the first call
 
  private:
@@ -85,6 +86,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::shared_ptr<void> structure_;
   std::vector<std::pair<int, int>> open_dims_;  // argument and axis of each unknown dimension
   double trace_microseconds_;
+  int64_t memory_budget_ = 0;            // FunctionOptions::memory_budget
 
   std::mutex mutex_;                    // making plans
   std::unique_ptr<passes::Optimized> optimized_;

@@ -228,6 +228,22 @@ std::vector<Tensor> cond(const Operand& pred, const Branch& then, const Branch& 
   return node.run(ops::def::cond, nullptr, {close(a, outside, slots, results), close(b, outside, slots, results)}, results);
 }
 
+std::vector<Tensor> checkpoint(const Branch& body, CallSite at) {
+  Trace* trace = Trace::current();
+  if (!trace) return body();
+  Region region(*trace, "a checkpoint");
+  region.run(body, *trace, at);
+  Connections outside;
+  outside.add(region);
+  std::vector<Slot> slots;
+  add_slots(slots, Slot::Kind::capture, 0, outside.captures.size());
+  add_slots(slots, Slot::Kind::variable, 0, outside.variables.size());
+  Node node(*trace, outside, at);
+  node.add(slots, {});
+  const size_t results = region.outputs.size();
+  return node.run(ops::def::checkpoint, nullptr, {close(region, outside, slots, results)}, results);
+}
+
 std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init, const LoopOptions& options, CallSite at) {
   constexpr const char* kName = "while_loop";
   if (options.maximum_iterations < -1)

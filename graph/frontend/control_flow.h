@@ -1,4 +1,4 @@
-// cond, while_loop, scan and fori_loop: branches and loops that depend on data. Eagerly they run as they stand. While a function is traced, each
+// cond, while_loop, scan and fori_loop: branches and loops that depend on data; checkpoint: values that a gradient computes again. Eagerly they run as they stand. While a function is traced, each
 // branch and body is traced once, into a region of one node; tensors from around it are used freely, Variables (and random generators) are
 // read and assigned in it as anywhere else. What a branch or body returns are tensors, or vectors, pairs and tuples of them.
 #pragma once
@@ -28,6 +28,8 @@ LAMINA_API std::vector<Tensor> cond(const Operand& pred, const Branch& then, con
 LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init, const LoopOptions& options, CallSite at);
 // body: the carried values, then a slice of each of xs -> the carried values, then the ys. Returns the last carried values, then the stacked ys.
 LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options, CallSite at);
+// body's results, made of a region whose values its gradient computes again. Eagerly: body().
+LAMINA_API std::vector<Tensor> checkpoint(const Branch& body, CallSite at);
 }  // namespace control
 
 namespace typed {
@@ -109,6 +111,18 @@ State fori_loop(int64_t lower, int64_t upper, Body body, const State& init, Call
   options.length = upper > lower ? upper - lower : 0;
   const std::vector<Tensor> out = control::scan(step, std::move(in), {}, options, at);
   return typed::assemble<State>(std::span<const Tensor>(out).subspan(1), sizes);
+}
+
+// f, with less memory for gradients through it: in a traced function, what f computes is not kept for the gradient but computed a second time
+// when the gradient needs it, with the same bits. f(x...) returns a Tensor, or a vector, pair or tuple of them; eagerly it just runs.
+template <class F>
+auto checkpoint(F f, CallSite at = std::source_location::current()) {
+  return [f, at](const auto&... x) {
+    using Result = typename typed::Outside<std::invoke_result_t<const F&, decltype(x)...>>::type;
+    std::vector<size_t> sizes;
+    const std::vector<Tensor> out = control::checkpoint([&] { return typed::leaves(f(x...), &sizes); }, at);
+    return typed::assemble<Result>(out, sizes);
+  };
 }
 
 }  // namespace lamina

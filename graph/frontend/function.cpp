@@ -128,6 +128,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   }
   const double microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
   auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources), std::move(traced_body.structure), microseconds);
+  graph->memory_budget_ = options.memory_budget;
 
   TraceRecord record{signature.text(options), traced ? cause(signature) : "", arguments.at.line(), microseconds};
   ConcreteFunction& inserted = insert(Signature(signature), std::move(graph), record);

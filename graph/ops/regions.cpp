@@ -26,6 +26,9 @@ Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRe
   return g.add(def::with_length, ir::make_attrs(LengthAttrs{symbol}), std::move(inputs), {std::move(region)});
 }
 
+Value checkpoint(Graph& g, std::vector<Value> captures, ir::GraphRef region) { return g.add(def::checkpoint, nullptr, std::move(captures), {std::move(region)}); }
+Value after(Graph& g, Value x, Value y) { return g.add(def::after, {x, y}); }
+
 bool owns_programs(const ir::Node& node) {
   return node.op == &def::cond || node.op == &def::while_loop || node.op == &def::scan || node.op == &def::with_length;
 }

@@ -1,4 +1,4 @@
-// Ops that own graphs: cond, while_loop, scan and with_length. A region's inputs and outputs are all its connections: it has no resources of
+// Ops that own graphs: cond, while_loop, scan, with_length and checkpoint. A region's inputs and outputs are all its connections: it has no resources of
 // its own, tensors from around it are inputs, and state is read before the node and assigned after it.
 #pragma once
 #include "graph/ir/graph.h"
@@ -38,6 +38,11 @@ Value scan(Graph& g, std::vector<Value> carried, std::vector<Value> stacked, std
            Value count = {});
 // The region's results, with its symbol standing for a length that is at least `length` (i64[]). No result's type may have the symbol in it.
 Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRef region, const std::string& symbol);
+
+// The region's results; its values are not kept for its gradient, which computes them again.
+Value checkpoint(Graph& g, std::vector<Value> captures, ir::GraphRef region);
+// x, which nothing that uses this result has before y is computed. No two are merged with x itself: what is computed from it is computed again.
+Value after(Graph& g, Value x, Value y);
 
 // Whether a node's regions are programs of their own (and not the inside of a fused node).
 bool owns_programs(const ir::Node& node);

@@ -7,6 +7,7 @@ namespace lamina::passes {
 const std::vector<Pass>& pipeline() {
   using enum Numbers;
   static const std::vector<Pass> list = {
+      {"inline_checkpoints", inline_checkpoints, same, true, "first: they were for the gradient, which is there"},
       {"forward_assigned_values", forward_assigned_values, same, true,
        "reads of Variables become the values that the graph assigned or read before"},
       {"remove_dead_nodes", remove_dead_nodes, same, true, "early, since gradients leave much that nobody asks for"},

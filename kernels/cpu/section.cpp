@@ -117,8 +117,8 @@ class Section {
   void run_step(const Step& s, int thread, int threads) {
     if (s.partition == Partition::models) return run_models(s, thread, threads);
     if (s.partition == Partition::one) {
-      if (thread != 0) return;
-      threads = 1;
+      if (thread != s.owner % threads) return;
+      thread = 0, threads = 1;
     }
     const bool by_rows = s.partition != Partition::tiles;
     const Range all{0, s.rows}, rows = threads == 1 ? all : share(s.rows, thread, threads);

@@ -58,6 +58,7 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
     default: out << " [" << s.rows << ',' << s.n << ']'; break;
   }
   out << ' ' << name(s.partition);
+  if (s.owner != 0) out << ' ' << s.owner;
   auto list = [&](const char* label, int first, int count) {
     out << ' ' << label << '=';
     for (int i = 0; i < count; ++i) {
@@ -156,7 +157,7 @@ bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of
   if (!of_a.write && !of_b.write) return false;
   const OperandRange &x = ranges[size_t(of_a.buffer)], &y = ranges[size_t(of_b.buffer)];
   if (!overlap(x, y)) return false;
-  if (a.partition == Partition::one && b.partition == Partition::one) return false;  // one thread does both
+  if (a.partition == Partition::one && b.partition == Partition::one && a.owner == b.owner) return false;  // one thread does both
   // Row (or model) i of both is the same bytes, and the same thread's.
   const int64_t parts = parts_of(a, of_a);
   return !(parts > 0 && parts == parts_of(b, of_b) && x.begin == y.begin && x.end == y.end);

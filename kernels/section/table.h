@@ -58,6 +58,7 @@ struct Step {
   float scalar = 0;                     // dropout: the rate; an activation's alpha
   int32_t first_in = 0, ins = 0;        // into Table::operands
   int32_t first_out = 0, outs = 0;
+  int32_t owner = 0;                    // Partition::one: which thread, of as many as there are
   int32_t replicas = 1;                 // models of an ensemble; the sizes above are one model's
   int32_t shards = 1;                   // V of data-parallel training
 };

@@ -52,6 +52,7 @@ class Validator {
     require(s.rows >= 0 && s.k >= 0 && s.n >= 0, "has a negative size");
     require(s.shards == 1, "has shards, which no interpreter runs yet");
     require(s.replicas >= 1 && (s.replicas == 1 || s.partition == Partition::models), "has models that are not shared out");
+    require(s.owner >= 0 && (s.owner == 0 || s.partition == Partition::one), "belongs to one thread and is shared");
     if (s.partition == Partition::models) check_models(s);
     auto counts = [&](int ins, int outs) { require(s.ins == ins && s.outs == outs, "has the wrong number of operands"); };
     auto code = [&](int index, int code_ins) -> int {

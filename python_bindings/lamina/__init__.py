@@ -27,14 +27,14 @@ from ._core import (
     stack, std, stop_gradient, sub, sum, swapaxes, synchronize, take, take_along_axis, tan, tanh, tensordot, tile, top_k, transpose, tril, triu,
     trunc, uint8, unique, var, vdot, where, while_loop, zeros, zeros_like,
 )
-from ._loops import fori_loop
+from ._loops import checkpoint, fori_loop
 from .errors import RetraceWarning
 from .vmap import vmap
 
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
 
-def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=True):
+def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=True, memory_budget=None):
     """fn as a lm.Function: traced into one graph per signature at its first call with it, run as that graph afterwards.
 
     A signature is the dtypes and shapes of tensors and Variables, and the type and value of everything else; NumPy arrays count as tensors,
@@ -43,12 +43,14 @@ def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=Tru
     input_signature: a list of TensorSpecs, one per tensor argument; one graph takes all that fits, anything else raises SignatureMismatch.
     relax_shapes: calls that differ in lengths only share a graph for all lengths from the second length on.
     autograph: if, while, for, and, or, not on tensors become part of the graph, here and in functions that fn calls. False: fn is traced as it is.
+    memory_budget: bytes of temporary memory that a call may take. When its values do not fit, most of those that wait for the gradient are
+    computed again when it needs them, with the same bits; what cannot be made to fit takes as little as was found.
 
     Use it as lm.function(fn), @lm.function or @lm.function(...). fn may be a function, method, or any callable object such as a model.
     """
     if fn is None:
-        return lambda fn: function(fn, input_signature=input_signature, relax_shapes=relax_shapes, autograph=autograph)
-    return _core.function(fn, input_signature, relax_shapes, autograph)
+        return lambda fn: function(fn, input_signature=input_signature, relax_shapes=relax_shapes, autograph=autograph, memory_budget=memory_budget)
+    return _core.function(fn, input_signature, relax_shapes, autograph, memory_budget)
 
 
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
@@ -71,7 +73,7 @@ def __dir__():
 __all__ = [
     "ConcreteFunction", "DType", "Function", "GradientTape", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__", "abs", "acos",
     "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "astype", "atan", "atan2", "atanh", "avg_pool2d",
-    "batch_norm", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "broadcast_to", "cbrt", "ceil", "clip", "concat",
+    "batch_norm", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "broadcast_to", "cbrt", "ceil", "checkpoint", "clip", "concat",
     "cond", "config", "constant", "conv1d", "conv2d", "conv2d_transpose", "cos", "cosh", "count_nonzero", "cuda", "cumsum", "data", "device",
     "device_of", "diag", "diagonal", "div", "dot", "dropout", "dtype", "einsum", "elu", "equal", "erf", "erfc", "errors", "executing_eagerly",
     "exp", "exp2", "expand_dims", "expm1", "eye", "flatten", "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "fori_loop",

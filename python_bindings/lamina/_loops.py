@@ -1,5 +1,23 @@
-"""Loops made of lm.scan and lm.while_loop."""
+"""What is made of lm.scan, lm.while_loop and the core's checkpoint."""
+import functools
+
+from . import _core
 from ._core import scan, while_loop
+
+
+def checkpoint(fn):
+    """fn, with less memory for gradients through it.
+
+    In a traced function, what fn computes is not kept for the gradient but computed a second time when the gradient needs it, with the same
+    bits: memory for the values inside, for one more forward pass through it. fn returns tensors, or tuples, lists and dicts of them. Variables and
+    random draws in it are as anywhere else. Eagerly it just runs.
+    """
+
+    @functools.wraps(fn, updated=())
+    def run(*args, **kwargs):
+        return _core.checkpoint(lambda: fn(*args, **kwargs))
+
+    return run
 
 
 def fori_loop(lower, upper, body, init):

@@ -1,4 +1,4 @@
-// lm.cond, lm.while_loop, lm.scan: structures of tensors as branches' results and as loop variables.
+// lm.cond, lm.while_loop, lm.scan, lm.checkpoint: structures of tensors as branches' results and as loop variables.
 #include "graph/frontend/control_flow.h"
 
 #include <algorithm>
@@ -120,6 +120,18 @@ nb::object cond(nb::handle pred, nb::callable then, nb::callable otherwise) {
   return (first ? *first : *second).build(out);
 }
 
+nb::object checkpoint(nb::callable body) {
+  if (!Trace::current()) return body();
+  std::optional<Packed> result;
+  const std::vector<Tensor> out = control::checkpoint(
+      [&] {
+        result = pack("checkpoint", body());
+        return result->tensors;
+      },
+      CallSite());
+  return result->build(out);
+}
+
 nb::object while_loop(nb::callable condition, nb::callable body, nb::handle init, std::optional<int64_t> maximum) {
   const Packed start = pack("while_loop", init);
   LoopOptions options;
@@ -168,6 +180,7 @@ void bind_control_flow(nb::module_& m) {
   m.def("cond", &cond, nb::arg("pred"), nb::arg("then"), nb::arg("otherwise"),
         "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of\n"
         "tensors (tuples, lists, dicts, None) with the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A Python bool chooses while tracing.");
+  m.def("checkpoint", &checkpoint, nb::arg("body"));
   m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init").none(), nb::arg("maximum_iterations") = nb::none(),
         "state = body(state) as long as condition(state), one bool, is true; returns the last state. init is the first.\n\nA state is any structure of tensors; numbers in it become tensors. Every tensor "
         "keeps its dtype and shape, else\nTypeMismatch or InvalidArgument is raised. With maximum_iterations the loop ends after that many at the latest, and a gradient plans its memory for them.");

@@ -1,5 +1,7 @@
 #include "python_bindings/src/dlpack.h"
 
+#include <cstring>
+
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>
 
@@ -28,6 +30,23 @@ DType from_dlpack(nb::dlpack::dtype d) {
                    "convert the array to a dtype of Lamina first");
 }
 
+// The elements of an array with any strides, in row-major order.
+Tensor copy_of(const Array& array, const TensorType& type) {
+  const size_t bytes = size_of(type.dtype);
+  auto buffer = std::make_shared<Buffer>(Device{}, size_t(byte_size(type)));
+  auto* to = static_cast<char*>(buffer->data());
+  const char* from = static_cast<const char*>(array.data());
+  std::vector<int64_t> index(array.ndim());
+  for (size_t left = array.size(); left > 0; --left) {
+    int64_t offset = 0;
+    for (size_t i = 0; i < index.size(); ++i) offset += index[i] * array.stride(i);
+    std::memcpy(to, from + offset * int64_t(bytes), bytes);
+    to += bytes;
+    for (size_t i = index.size(); i-- > 0 && ++index[i] == int64_t(array.shape(i));) index[i] = 0;
+  }
+  return Tensor(std::move(buffer), type);
+}
+
 }  // namespace
 
 Tensor tensor_from_dlpack(const nb::object& object) {
@@ -48,7 +67,7 @@ Tensor tensor_from_dlpack(const nb::object& object) {
   if (array->device_type() != nb::device::cpu::value) {
     throw Error(ErrorKind::device, {.what = "from_dlpack: the array is not in host memory", .where = "", .why = "", .fix = "copy it to the host first"});
   }
-  if (!contiguous && array->size() > 0) return to_tensor(nb::module_::import_("numpy").attr("from_dlpack")(object));
+  if (!contiguous && array->size() > 0) return copy_of(*array, type);
   // The last tensor may die on a thread without the GIL.
   std::shared_ptr<void> owner(array.get(), [array](void*) mutable {
     if (!Py_IsInitialized()) {

@@ -31,6 +31,7 @@ struct State {
   std::optional<Function> function;               // from the first call on, when the arguments' names are known
   bool relax_shapes = false;
   bool autograph = true;
+  int64_t memory_budget = 0;
   std::vector<Relaxed> relaxed;
   int retired_traces = 0;                         // of relaxed graphs that wider ones replaced
   std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects of those that were asked for
@@ -123,6 +124,7 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
   State& state = *self->state;
   if (!state.function) {
     FunctionOptions options;
+    options.memory_budget = self->state->memory_budget;
     options.name = state.name;
     options.argument_names = names;
     options.signature = state.signature;
@@ -293,6 +295,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   state.binding = self->state->binding;
   state.signature = self->state->signature;
   state.relax_shapes = self->state->relax_shapes;
+  state.memory_budget = self->state->memory_budget;
   state.name = self->state->name;
   state.receives_self = true;
   nb::object child = nb::steal(make(self->python_function, state));
@@ -462,10 +465,13 @@ void collect_garbage() {
   PyGC_Collect();
 }
 
-nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph) {
+nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph, std::optional<int64_t> memory_budget) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
   if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: a ", Py_TYPE(function.ptr())->tp_name, " cannot be called"), "", "pass a function or a callable object");
+  if (memory_budget && *memory_budget < 1)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("lm.function: the memory budget is ", *memory_budget, " bytes"), .where = text(CallSite().line()), .why = "it is 1 or more", .fix = "leave it out for no limit"});
   State state;
+  state.memory_budget = memory_budget.value_or(0);
   const nb::object name = nb::getattr(function, "__name__", nb::none());
   state.name = PyUnicode_Check(name.ptr()) ? nb::cast<std::string>(name) : std::string(Py_TYPE(function.ptr())->tp_name);
   state.relax_shapes = relax_shapes;
@@ -492,7 +498,8 @@ void bind_function(nb::module_& m) {
   m.attr("Function") = nb::handle(type);
   set_garbage_collector(collect_garbage);
   set_retrace_observer(observe_retrace);
-  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false, nb::arg("autograph") = true);
+  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false, nb::arg("autograph") = true,
+        nb::arg("memory_budget") = nb::none());
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");

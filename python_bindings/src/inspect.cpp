@@ -98,6 +98,7 @@ void bind_inspect(nb::module_& m) {
       .def_prop_ro("variables", [](const Concrete& c) { return c.function->variables(); }, "The Variables that the graph reads or writes.")
       .def_prop_ro("graph", [](const Concrete& c) { return ir::print(c.function->graph()); }, "The graph as traced, as text.")
       .def_prop_ro("optimized_graph", [](const Concrete& c) { return ir::print(c.function->optimized_graph()); }, "The graph after all passes, as text.")
+      .def_prop_ro("temporary_bytes", [](const Concrete& c) { return c.function->temporary_bytes(); }, "Bytes of temporary memory that a call takes, by the plan used last; 0 before the first call.")
       .def_prop_ro("plan_count", [](const Concrete& c) { return c.function->plan_count(); }, "For how many concrete shapes it is planned.")
       .def_prop_ro("instructions", [](const Concrete& c) { return c.function->instructions(); },
                    "What one call launches, by name, with the plan used last; empty before the first call.")

@@ -107,6 +107,7 @@ class GraphBuilder {
   }
   void make_leaves() {
     rows_ = number(1, 6), k_ = number(1, 5), n_ = number(2, 5);
+    if (options_.wide) rows_ = number(8, 40), k_ = number(8, 70), n_ = number(8, 70);
     for (const Shape& shape : {Shape{rows_, k_}, Shape{rows_, n_}, Shape{n_}, Shape{}, Shape{2, rows_, k_}})
       give(new_input({floating(), shape}));
     give(new_input({options_.only_f64 ? DType::f64 : DType::f32, {rows_, n_}}));

@@ -365,6 +365,19 @@ class Generator : ElementwiseMakers {
     give(ops::with_length(g(), count, {x, count}, std::make_shared<const Graph>(std::move(r)), "trips_9"));
   }
 
+  void checkpoint() {
+    const Value x = any_float(), w = mate(x);
+    if (!run_new_nodes() || !broadcasts_into(w, x)) return reject();
+    auto body = region({type(x), type(w)}, [](Graph& r, const std::vector<Value>& in) {
+      const Value y = ops::tanh(r, ops::add(r, in[0], in[1]));
+      return std::vector{ops::mul(r, y, in[0]), ops::sin(r, y)};
+    });
+    const Value c = ops::checkpoint(g(), {x, w}, body);
+    give(c);
+    give({c.node, 1});
+  }
+  void after() { give(ops::after(g(), any_float(), any_number())); }
+
   static const std::vector<Maker>& all_makers() {
     using G = Generator;
     static const std::vector<Maker> makers = {&G::kinked<ops::abs>,
@@ -474,7 +487,9 @@ class Generator : ElementwiseMakers {
                                               &G::branch,
                                               &G::while_loop,
                                               &G::scan,
-                                              &G::with_length};
+                                              &G::with_length,
+                                              &G::checkpoint,
+                                              &G::after};
     return makers;
   }
 

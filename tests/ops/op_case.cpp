@@ -18,19 +18,13 @@ namespace {
 
 using ir::Value;
 
-std::set<std::string>& names() {
-  static std::set<std::string> set;
-  return set;
+CasesOfOps& cases() {
+  static CasesOfOps map;
+  return map;
 }
 
 // --- cases as graphs ---
 
-std::vector<CaseInput> inputs_as(const OpCase& c, DType dtype) {
-  std::vector<CaseInput> in = c.in;
-  for (CaseInput& i : in)
-    if (i.type.dtype == DType::f32) i.type.dtype = dtype;
-  return in;
-}
 std::vector<Tensor> tensors(const std::vector<CaseInput>& in) {
   std::vector<Tensor> out;
   for (size_t i = 0; i < in.size(); ++i) out.push_back(random_tensor(in[i], 1000 + i));
@@ -465,7 +459,7 @@ class Check : public testing::Test {
 }  // namespace
 
 OpCases::OpCases(const char* name, std::function<std::vector<OpCase>()> make) {
-  names().insert(name);
+  cases().emplace(name, make);
   const ir::OpDef* op = &ir::find_op(name);
   if (take_cases) {
     take_cases(*op, std::move(make));
@@ -488,7 +482,14 @@ OpCases::OpCases(const char* name, std::function<std::vector<OpCase>()> make) {
   add("ReadsBackFromItsText", check_text);
 }
 
-const std::set<std::string>& ops_with_cases() { return names(); }
+const CasesOfOps& cases_of_ops() { return cases(); }
+
+std::vector<CaseInput> inputs_as(const OpCase& c, DType dtype) {
+  std::vector<CaseInput> in = c.in;
+  for (CaseInput& i : in)
+    if (i.type.dtype == DType::f32) i.type.dtype = dtype;
+  return in;
+}
 
 double epsilon(DType dtype) {
   switch (dtype) {

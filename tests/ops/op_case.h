@@ -13,7 +13,7 @@
 // ordinary tests beside the cases.
 #pragma once
 #include <functional>
-#include <set>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -62,6 +62,11 @@ class OpCases {
 const std::set<std::string>& ops_with_cases();
 // Where a program defines this, it takes each op's cases instead of the checks above (tests/emulated/ops_test.cpp).
 [[gnu::weak]] void take_cases(const ir::OpDef& op, std::function<std::vector<OpCase>()> make);
+// What makes the cases of each op that has some.
+using CasesOfOps = std::map<std::string, std::function<std::vector<OpCase>()>>;
+const CasesOfOps& cases_of_ops();
+// The case's inputs with this dtype in the place of f32.
+std::vector<CaseInput> inputs_as(const OpCase& c, DType dtype);
 
 // For other tests.
 Tensor random_tensor(const CaseInput& in, uint64_t seed);

@@ -156,3 +156,55 @@ def test_errors_say_what_and_where():
     refuses(lm.errors.TypeMismatch, "it returns a tuple of two", lambda x: lm.scan(lambda s, _: s, x, length=3), x)
     refuses(lm.errors.TypeMismatch, "is not a tensor", lambda x: lm.while_loop(lambda s: s < 3, lambda s: s, "text"), x)
     refuses(lm.errors.InvalidArgument, "scan: it has no length", lambda x: lm.scan(lambda s, _: (s, s), x), x)
+
+
+# --- less memory for gradients ---
+
+
+def deep(x, weights, checkpoints):
+    def block(h, some):
+        for w in some:
+            h = lm.tanh(h @ w)
+        return {"h": h, "sum": lm.sum(h)}
+
+    total = 0.0
+    for i in range(0, len(weights), 4):
+        out = (lm.checkpoint(block) if checkpoints else block)(x, weights[i:i + 4])
+        x, total = out["h"], total + out["sum"]
+    return total
+
+
+def trained(checkpoints=False, memory_budget=None):
+    rng = np.random.default_rng(0)
+    weights = [lm.Variable(rng.normal(0, 0.2, (32, 32)).astype("float32")) for _ in range(24)]
+
+    @lm.function(memory_budget=memory_budget)
+    def gradients(x):
+        with lm.GradientTape() as tape:
+            y = deep(x, weights, checkpoints)
+        return tape.gradient(y, weights)
+
+    x = np.ones((64, 32), "float32")
+    numbers = [g.numpy() for g in gradients(x)]
+    return numbers, gradients.get_concrete_function(x).temporary_bytes
+
+
+def test_checkpoints_and_a_memory_budget_take_less_memory_for_the_same_bits():
+    plain, most = trained()
+    for numbers, least in (trained(checkpoints=True), trained(memory_budget=most // 2)):
+        for a, b in zip(plain, numbers):
+            np.testing.assert_array_equal(a, b)
+        assert least <= 0.6 * most
+    with pytest.raises(ValueError, match="memory budget"):
+        lm.function(lambda x: x, memory_budget=0)
+
+
+def test_checkpoint_keeps_the_name_and_runs_eagerly():
+    @lm.checkpoint
+    def double(x, by=2):
+        """Twice."""
+        return x * by, None
+
+    assert double.__name__ == "double" and double.__doc__ == "Twice."
+    y, nothing = double(lm.ones(3), by=3)
+    assert y.tolist() == [3, 3, 3] and nothing is None

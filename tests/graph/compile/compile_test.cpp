@@ -2,8 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include "graph/autodiff/gradient.h"
 #include "graph/ops/ops.h"
+#include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
+#include "tests/ops/op_case.h"
 
 namespace lamina {
 namespace {
@@ -25,7 +28,7 @@ void expect_same_as_evaluation(const Graph& g, const std::vector<Tensor>& inputs
   for (bool sections : {true, false})
     for (int threads : {1, 2}) {
       Resources state = before;
-      std::vector<Tensor> got = tests::run_program(g, inputs, &state, {.device = {}, .input_devices = {}, .variable_devices = {}, .sections = sections, .threads = threads});
+      std::vector<Tensor> got = tests::run_program(g, inputs, &state, {.device = {}, .input_devices = {}, .variable_devices = {}, .sections = sections, .threads = threads, .share_all_sections = true});
       ASSERT_EQ(got.size(), wanted.size());
       for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same_bits(wanted[i])) << "output " << i << "\n" << ir::print(g) << tests::program_text(g);
       for (auto& [r, value] : wanted_state) EXPECT_TRUE(state.at(r).same_bits(value)) << "resource " << r << "\n" << ir::print(g) << tests::program_text(g);
@@ -157,6 +160,54 @@ TEST(Compile, KeepsAValuesCopyOnAnotherDeviceForItsLaterUsers) {
   Value z = ops::sin(g, ops::reshape(g, y, {2, 2}));  // must not be made in the copy of y, which is wanted once more
   g.outputs = {ops::sum(g, z), ops::sum(g, y)};
   expect_same_as_evaluation(g, {numbers({1, 2, 3, 4})}, {});
+}
+
+// Two towers of layers that only a sum of their losses joins, trained: what an ensemble written by hand is.
+Graph towers(int count, int layers) {
+  Graph g;
+  const TensorType type{DType::f32, {16, 16}};
+  Value x = g.add_input(type), loss;
+  std::vector<Value> weights;
+  for (int t = 0; t < count; ++t) {
+    Value y = x;
+    for (int i = 0; i < layers; ++i) {
+      weights.push_back(ops::read(g, g.add_resource({cat("w", t, "_", i), type})));
+      y = ops::tanh(g, ops::matmul(g, y, weights.back()));
+    }
+    y = ops::mean(g, ops::square(g, y));
+    loss = loss.valid() ? ops::add(g, loss, y) : y;
+  }
+  const std::vector<Value> gradients = autodiff::gradient(g, {.targets = {&loss, 1}, .cotangents = {}, .sources = weights, .first_node = 0, .blocks = {}});
+  for (size_t i = 0; i < weights.size(); ++i) ops::assign(g, int(i), ops::sub(g, weights[i], gradients[i]));
+  g.outputs = {loss};
+  return passes::optimize(g).graph;
+}
+
+TEST(Compile, GivesEachOfTwoTowersToAThreadOfItsOwn) {
+  const Graph g = towers(2, 6);
+  compile::Options options;
+  options.threads = 2;
+  options.share_all_sections = true;
+  auto program = compile::compile(g, options);
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  const std::string text = program->instructions[0].detail;
+  EXPECT_NE(text.find("tanh [16,16]x[16,16] one 1"), std::string::npos) << text;
+  int barriers = 0;
+  for (size_t at = text.find("barrier"); at != std::string::npos; at = text.find("barrier", at + 1)) ++barriers;
+  EXPECT_LE(barriers, 4) << text;  // around the loss that joins them
+  options.threads = 1;
+  const int64_t alone = compile::compile(g, options)->arena_bytes[0];
+  EXPECT_LE(program->arena_bytes[0], 2 * alone);
+  Resources before;
+  for (size_t r = 0; r < g.resources.size(); ++r) before[int(r)] = tests::random_tensor({g.resources[r].type, -0.5, 0.5}, r);
+  expect_same_as_evaluation(g, {tests::random_tensor({{DType::f32, {16, 16}}}, 77)}, before);
+}
+
+TEST(Compile, SharesAloneTowersStepsAmongThreads) {
+  compile::Options options;
+  options.threads = 2;
+  const auto program = compile::compile(towers(1, 6), options);
+  EXPECT_EQ(exec::print(*program).find("one 1"), std::string::npos) << exec::print(*program);
 }
 
 TEST(Compile, PlansForCardsThatAreNotThere) {

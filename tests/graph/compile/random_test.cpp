@@ -117,7 +117,7 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   }
   const size_t turns = count > 100 ? in_turn.size() : 2;
   for (int i = 0; i < count && !HasFailure(); ++i) {
-    const RandomGraph random = random_graph(uint64_t(9000 + i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .only_f64 = false});
+    const RandomGraph random = random_graph(uint64_t(9000 + i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
     count_ops(random.graph, coverage);
     for (const Way& way : always) check(random, way);
     for (size_t turn = 0; turn < turns; ++turn) check(random, in_turn[(size_t(i) * turns + turn) % in_turn.size()]);

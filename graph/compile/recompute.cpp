@@ -1,0 +1,114 @@
+#include "graph/compile/recompute.h"
+
+#include <algorithm>
+
+#include "graph/ops/ops.h"
+
+namespace lamina::compile {
+namespace {
+
+using ir::Graph;
+using ir::Node;
+using ir::Value;
+
+constexpr int kDeepest = 1000;  // nodes in a row that are computed again for one value
+
+class Recomputation {
+ public:
+  explicit Recomputation(const Graph& g) : g_(g), last_use_(size_t(g.size()), -1) {
+    for (Value v : g.outputs) last_use_[size_t(v.node)] = g.size();
+    for (int n = g.size() - 1; n >= 0; --n) {
+      // Whoever uses a view uses what is seen through it.
+      for (size_t i = 0; i < g[n].inputs.size(); ++i) {
+        int& last = last_use_[size_t(g[n].inputs[i].node)];
+        last = std::max(last, i == 0 && g[n].op->alias ? std::max(n, last_use_[size_t(n)]) : n);
+      }
+    }
+    find_fullest();
+  }
+
+  Graph run(int stride) {
+    choose(stride);
+    to_.resources = g_.resources;
+    now_.assign(size_t(g_.size()), -1);
+    again_.assign(size_t(g_.size()), -1);
+    for (int n = 0; n < g_.size(); ++n) {
+      std::vector<Value> in;
+      for (Value v : g_[n].inputs) in.push_back(n > fullest_ ? late(v) : Value{now_[size_t(v.node)], v.result});
+      now_[size_t(n)] = copy(n, std::move(in));
+    }
+    for (Value v : g_.inputs) to_.inputs.push_back({now_[size_t(v.node)], v.result});
+    for (Value v : g_.outputs) to_.outputs.push_back({now_[size_t(v.node)], v.result});
+    to_.place = g_.place;
+    return std::move(to_);
+  }
+
+ private:
+  // Takes memory of its own in the arena.
+  bool takes_memory(int n) const {
+    const Node& node = g_[n];
+    return node.op->effect == ir::Effect::none && !node.op->alias && node.op != &ops::def::input && node.op != &ops::def::constant;
+  }
+  bool may_run_twice(int n) const { return g_[n].op->effect == ir::Effect::none && node_is_plain(g_[n]) && last_use_[size_t(n)] < g_.size(); }
+  static bool node_is_plain(const Node& node) { return node.op != &ops::def::input && !ops::owns_programs(node) && node.op != &ops::def::checkpoint; }
+  int64_t bytes(int n) const {
+    int64_t sum = 0;
+    for (const TensorType& t : g_[n].types) sum += byte_size(t);
+    return takes_memory(n) ? sum : 0;
+  }
+
+  void find_fullest() {
+    std::vector<int64_t> freed(size_t(g_.size()) + 1);
+    int64_t now = 0, most = -1;
+    for (int n = 0; n < g_.size(); ++n) {
+      now += bytes(n);
+      if (now > most) most = now, fullest_ = n;
+      freed[size_t(std::max(n, last_use_[size_t(n)]))] += bytes(n);
+      now -= freed[size_t(n)];
+    }
+    most_ = most;
+  }
+
+  void choose(int stride) {
+    dropped_.assign(size_t(g_.size()), false);
+    int count = 0;
+    for (int n = 0; n < fullest_; ++n) {
+      if (last_use_[size_t(n)] <= fullest_) continue;
+      if (!may_run_twice(n) || bytes(n) * 256 < most_) continue;  // little ones are not worth it
+      dropped_[size_t(n)] = count++ % stride != 0;
+    }
+  }
+
+  // Where a value that was made before the fullest moment comes from after it.
+  Value late(Value v, int depth = 0) {
+    const int n = v.node;
+    if (n > fullest_) return {now_[size_t(n)], v.result};
+    if (again_[size_t(n)] >= 0) return {again_[size_t(n)], v.result};
+    const bool waits = last_use_[size_t(n)] > fullest_ && !dropped_[size_t(n)] && !g_[n].op->alias;
+    if (waits || depth == kDeepest || !may_run_twice(n) || g_[n].op == &ops::def::constant) return {now_[size_t(n)], v.result};
+    std::vector<Value> in;
+    for (Value input : g_[n].inputs) in.push_back(late(input, depth + 1));
+    again_[size_t(n)] = copy(n, std::move(in));
+    return {again_[size_t(n)], v.result};
+  }
+
+  int copy(int n, std::vector<Value> in) {
+    const int made = to_.size();
+    to_.copy(g_[n], std::move(in));
+    return made;
+  }
+
+  const Graph& g_;
+  std::vector<int> last_use_;  // per node
+  int fullest_ = 0;
+  int64_t most_ = 0;
+  std::vector<char> dropped_;
+  Graph to_;
+  std::vector<int> now_, again_;  // per node of g_: its copy, and the one that computes it a second time
+};
+
+}  // namespace
+
+ir::Graph recompute_values(const ir::Graph& g, int stride) { return Recomputation(g).run(stride); }
+
+}  // namespace lamina::compile

@@ -1,0 +1,80 @@
+// checkpoint(captures...) [region]: a region whose values are computed again for its gradient; after(x, y): x, not before y is there.
+#include "graph/ops/batching.h"
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/region_checks.h"
+#include "kernels/copy.h"
+
+namespace lamina::ops {
+namespace {
+
+constexpr const char* kName = "checkpoint";
+
+std::vector<TensorType> infer(const ir::InferCall& call) {
+  require_regions(kName, call, 1);
+  require_region_inputs(kName, "region", *call.regions[0], call.in);
+  return types_of(*call.regions[0], call.regions[0]->outputs);
+}
+
+// The region's gradient computes the region once more, from inputs that are there only when the first cotangent is: so nothing can take the
+// first run's values for the second one's, and nothing of the second is computed early.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  const Graph& body = *call.regions[0];
+  std::vector<uint8_t> wanted = floating(types_of(body, body.inputs));
+  const ir::GraphRef gradient = transforms_of(kName, call.transforms).gradient(body, wanted);
+  Value cotangent;
+  for (Value v : call.cotangents)
+    if (!cotangent.valid()) cotangent = v;
+  std::vector<Value> inputs;
+  const std::vector<uint8_t> used = used_inputs(*gradient);
+  for (size_t i = 0; i < call.inputs.size(); ++i) inputs.push_back(used[i] ? after(g, call.inputs[i], cotangent) : call.inputs[i]);
+  add_cotangents(call, 0, call.results.size(), inputs);
+  const std::vector<Value> gradients = inline_region(g, *gradient, inputs);
+  std::vector<Value> out(call.inputs.size());
+  size_t next = 0;
+  for (size_t i = 0; i < out.size(); ++i)
+    if (wanted[i]) out[i] = gradients[next++];
+  return out;
+}
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  std::vector<uint8_t> in, out(call.regions[0]->outputs.size());
+  std::vector<Value> inputs;
+  for (const ir::Batched& b : call.inputs) in.push_back(b.batched), inputs.push_back(b.value);
+  const ir::GraphRef batched = transforms_of(kName, call.transforms).batch(*call.regions[0], in, call.size, out);
+  const Value first = checkpoint(call.graph, std::move(inputs), batched);
+  std::vector<ir::Batched> results;
+  for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, int(i)}, bool(out[i])});
+  return results;
+}
+
+std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs, std::span<const ir::GraphRef> regions) {
+  return inline_region(g, *regions[0], inputs);
+}
+
+std::vector<TensorType> infer_after(const ir::InferCall& call) { return {call.in[0]}; }
+std::vector<Value> vjp_after(const ir::VjpCall& call) { return {call.cotangents[0], Value{}}; }
+std::vector<ir::Batched> batch_after(const ir::BatchCall& call) {
+  return {{after(call.graph, call.inputs[0].value, call.inputs[1].value), call.inputs[0].batched}};
+}
+bool alias_after(const ir::AttrsBase&, const View& in, const TensorType&, View& view, int64_t& element_offset) {
+  view = in;
+  element_offset = 0;
+  return true;
+}
+void copy_first(Stream&, const View& x, const View&, const View& y) { kernels::cpu::copy_elements(x, y); }
+
+}  // namespace
+
+constinit const ir::OpDef def::checkpoint{
+    .name = kName, .inputs = -1, .infer = infer, .vjp = vjp, .batch = batch, .decompose = decompose,
+    .no_cpu = "its region's nodes run", .no_cuda = "its region's nodes run",
+    .doc = "the results of a region whose values are not kept for its gradient but computed again",
+};
+constinit const ir::OpDef def::after{
+    .name = "after", .inputs = 2, .infer = infer_after, .vjp = vjp_after, .batch = batch_after,
+    .cpu = [](const ir::KernelRequest&) { return bind<copy_first>(); }, .alias = alias_after, .strided = true,
+    .no_cuda = "it is a view of its first input", .doc = "x, which nothing that uses it has before y is computed",
+};
+
+}  // namespace lamina::ops

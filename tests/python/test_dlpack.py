@@ -1,0 +1,198 @@
+"""Memory shared by DLPack: with NumPy always; with PyTorch and JAX in long runs (LAMINA_TEST_LONG=1), where they are installed."""
+import gc
+import os
+import weakref
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+DTYPES = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "float32", "float64"]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_numpy_takes_tensors_by_dlpack_and_gives_them_back(dtype):
+    a = np.arange(12).reshape(3, 4).astype(dtype)
+    t = lm.constant(a)
+    seen = np.from_dlpack(t)
+    assert seen.dtype == a.dtype and not seen.flags.writeable
+    np.testing.assert_array_equal(seen, a)
+    back = lm.from_dlpack(a)
+    np.testing.assert_array_equal(back.numpy(), a)
+    assert back.dtype == t.dtype
+
+
+def test_shared_memory_is_the_same_memory():
+    a = np.arange(6, dtype="float32")
+    t = lm.from_dlpack(a)
+    a[2] = 50
+    assert t.tolist() == [0, 1, 50, 3, 4, 5]
+    assert np.shares_memory(np.from_dlpack(t), a)
+    u = lm.constant(a)
+    assert np.from_dlpack(u).ctypes.data == np.from_dlpack(u).ctypes.data
+    assert np.from_dlpack(u, copy=True).flags.writeable
+
+
+@pytest.mark.parametrize("view", [lambda a: a[::2], lambda a: a[:, ::-1], lambda a: a.T, lambda a: a[1:, 1:3], lambda a: np.broadcast_to(a[0], (3, 6))])
+def test_strided_arrays_are_taken(view):
+    a = view(np.arange(24, dtype="int32").reshape(4, 6))
+    np.testing.assert_array_equal(lm.from_dlpack(a).numpy(), a)
+    np.testing.assert_array_equal(lm.constant(a).numpy(), a)
+
+
+def test_read_only_arrays_are_taken():
+    a = np.arange(4.0)
+    a.setflags(write=False)
+    np.testing.assert_array_equal(lm.from_dlpack(a).numpy(), a)
+    assert (lm.from_dlpack(a) + 1.0).tolist() == [1, 2, 3, 4]
+
+
+def test_memory_lives_as_long_as_anyone_looks_at_it():
+    seen = np.from_dlpack(lm.constant(np.arange(1000, dtype="int64")) + 1)
+    view = np.asarray(memoryview(lm.constant(np.arange(1000, dtype="int64"))))
+    t = lm.from_dlpack(np.arange(1000, dtype="int64").copy())
+    gc.collect()
+    junk = [np.full(1000, 7, "int64") for _ in range(50)]
+    assert seen.sum() == 500500 and view.sum() == 499500 and lm.sum(t).item() == 499500 and len(junk) == 50
+
+
+def test_what_cannot_be_shared_is_refused():
+    with pytest.raises(TypeError):
+        lm.from_dlpack([1, 2])
+    with pytest.raises(TypeError):
+        lm.from_dlpack(np.zeros(2, "complex64"))
+    with pytest.raises(TypeError):
+        lm.from_dlpack(np.zeros(2, "uint32"))
+    seen = []
+
+    @lm.function
+    def f(x):
+        with pytest.raises(Exception, match="does not exist yet"):
+            x.__dlpack__()
+        seen.append(1)
+        return x
+    f(lm.ones([2]))
+    assert seen == [1]
+    with pytest.raises(BufferError):
+        lm.ones([2]).__dlpack__(dl_device=(2, 0))
+    assert lm.ones([2]).__dlpack_device__() == (1, 0)
+
+
+def test_empty_and_scalar_arrays_are_shared():
+    for a in (np.zeros((0, 3), "float32"), np.array(3.5)):
+        assert lm.from_dlpack(a).shape == a.shape and np.from_dlpack(lm.constant(a)).shape == a.shape
+
+
+def test_an_array_lives_as_long_as_a_tensor_of_it():
+    class Owner(np.ndarray):
+        pass
+
+    a = np.arange(5.0).view(Owner)
+    gone = weakref.ref(a)
+    t = lm.from_dlpack(a)
+    u = t + 0.0
+    del a
+    gc.collect()
+    assert gone() is not None and t.tolist() == u.tolist() == [0, 1, 2, 3, 4]
+    del t
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_tensor_lives_as_long_as_an_array_of_it():
+    seen = np.from_dlpack(lm.arange(1000) * 2)
+    gc.collect()
+    np.testing.assert_array_equal(seen, np.arange(1000) * 2)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1, 1), (2, 3, 4, 5)])
+def test_every_shape_goes_both_ways(shape):
+    a = np.asarray(np.random.randn(*shape), "float32")
+    np.testing.assert_array_equal(np.from_dlpack(lm.constant(a)), a)
+    np.testing.assert_array_equal(lm.from_dlpack(a).numpy(), a)
+
+
+def test_arrays_of_variables_and_results_do_not_change_with_them():
+    v = lm.Variable(np.ones(4, "float32"))
+    before = np.from_dlpack(v.read())
+    v.assign(v * 3)
+    np.testing.assert_array_equal(before, np.ones(4))
+
+    @lm.function
+    def step():
+        v.assign(v + 1)
+        return v.read()
+
+    first = np.from_dlpack(step())
+    step()
+    np.testing.assert_array_equal(first, np.full(4, 4))
+
+
+# --- the real ones ---
+
+
+def real(name):
+    if os.environ.get("LAMINA_TEST_LONG") != "1":
+        pytest.skip(f"{name} is imported in long runs: LAMINA_TEST_LONG=1")
+    return pytest.importorskip(name, reason=f"{name} is not installed")
+
+
+PEER_DTYPES = [d for d in DTYPES if d != "bool"] + ["bool", "bfloat16"]
+
+
+@pytest.mark.parametrize("dtype", PEER_DTYPES)
+def test_torch_tensors_and_back(dtype):
+    torch = real("torch")
+    a = torch.arange(12).reshape(3, 4).to(getattr(torch, dtype))
+    t = lm.from_dlpack(a)
+    assert t.dtype == getattr(lm, dtype)
+    np.testing.assert_array_equal(lm.astype(t, lm.float64).numpy(), a.double().numpy())
+    back = torch.from_dlpack(t)
+    assert back.dtype == a.dtype and torch.equal(back, a)
+    assert back.data_ptr() == a.data_ptr(), "the memory is shared"
+
+
+@pytest.mark.parametrize("view", [lambda a: a.T, lambda a: a[::2], lambda a: a[:, 1:3], lambda a: a[0].expand(3, 4), lambda a: a[0, 0]])
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int64"])
+def test_torch_views_are_taken(view, dtype):
+    torch = real("torch")
+    a = view(torch.arange(12).reshape(3, 4).to(getattr(torch, dtype)))
+    np.testing.assert_array_equal(lm.astype(lm.from_dlpack(a), lm.float64).numpy(), a.double().numpy())
+
+
+def test_torch_sees_what_is_computed_and_the_other_way_round():
+    torch = real("torch")
+    a = torch.randn(20, 8)
+    t = lm.from_dlpack(a)
+    a.mul_(2)
+    np.testing.assert_array_equal(t.numpy(), a.numpy())
+    ours = torch.from_dlpack(lm.tanh(t @ lm.transpose(t)))
+    torch.testing.assert_close(ours, torch.tanh(a @ a.T), rtol=1e-5, atol=1e-5)
+
+
+def test_torch_parameters_are_taken_when_detached():
+    torch = real("torch")
+    layer = torch.nn.Linear(3, 2)
+    with pytest.raises(Exception):
+        lm.from_dlpack(layer.weight)
+    np.testing.assert_array_equal(lm.from_dlpack(layer.weight.detach()).numpy(), layer.weight.detach().numpy())
+
+
+@pytest.mark.parametrize("dtype", PEER_DTYPES)
+def test_jax_arrays_and_back(dtype):
+    jax = real("jax")
+    jax.config.update("jax_enable_x64", True)
+    a = jax.numpy.arange(12).reshape(3, 4).astype(dtype)
+    t = lm.from_dlpack(a)
+    np.testing.assert_array_equal(lm.astype(t, lm.float64).numpy(), np.asarray(a).astype("float64"))
+    back = jax.dlpack.from_dlpack(t)
+    assert back.dtype == a.dtype and bool((back == a).all())
+
+
+def test_jax_computes_with_results():
+    jax = real("jax")
+    x = np.random.randn(5, 4).astype("float32")
+    ours = jax.dlpack.from_dlpack(lm.softmax(lm.constant(x)))
+    np.testing.assert_allclose(np.asarray(jax.jit(lambda a: a.sum(-1))(ours)), np.ones(5), rtol=1e-6)
+    np.testing.assert_allclose(lm.from_dlpack(jax.nn.softmax(x)).numpy(), np.asarray(ours), rtol=1e-5)
