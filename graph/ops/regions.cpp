@@ -26,6 +26,10 @@ Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRe
   return g.add(def::with_length, ir::make_attrs(LengthAttrs{symbol}), std::move(inputs), {std::move(region)});
 }
 
+Value custom_gradient(Graph& g, std::vector<Value> values, int64_t inputs, ir::GraphRef forward, ir::GraphRef backward) {
+  return g.add(def::custom_gradient, ir::make_attrs(CustomGradientAttrs{inputs}), std::move(values), {std::move(forward), std::move(backward)});
+}
+
 bool owns_programs(const ir::Node& node) {
   return node.op == &def::cond || node.op == &def::while_loop || node.op == &def::scan || node.op == &def::with_length;
 }

@@ -293,6 +293,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   state.binding = self->state->binding;
   state.signature = self->state->signature;
   state.relax_shapes = self->state->relax_shapes;
+  state.autograph = self->state->autograph;
   state.name = self->state->name;
   state.receives_self = true;
   nb::object child = nb::steal(make(self->python_function, state));
