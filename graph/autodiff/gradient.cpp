@@ -153,15 +153,15 @@ class Differentiation {
 std::vector<Value> gradient(Graph& g, const GradientRequest& request) { return Differentiation(g, request).run(); }
 
 ir::GraphRef region_gradient(const Graph& region, std::span<const uint8_t> wanted) {
-  auto g = std::make_shared<Graph>(region);
+  auto g = std::make_shared<Graph>(ir::without_host_effects(region));  // it runs forward once more
   std::vector<Value> targets, cotangents, sources;
-  for (Value v : region.outputs)
-    if (carries_gradient(region, v)) targets.push_back(v), cotangents.push_back(g->add_input(region.type(v)));
+  for (Value v : std::vector<Value>(g->outputs))
+    if (carries_gradient(*g, v)) targets.push_back(v), cotangents.push_back(g->add_input(g->type(v)));
   for (size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) sources.push_back(region.inputs[i]);
+    if (wanted[i]) sources.push_back(g->inputs[i]);
   g->outputs = targets.empty() ? std::vector<Value>(sources.size()) : gradient(*g, {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = {}});
   for (size_t i = 0; i < sources.size(); ++i)
-    if (!g->outputs[i].valid()) g->outputs[i] = ops::full(*g, region.type(sources[i]), 0);
+    if (!g->outputs[i].valid()) g->outputs[i] = ops::full(*g, g->type(sources[i]), 0);
   return g;
 }
 

@@ -39,7 +39,7 @@ class Emitter {
       i = end;
     }
     for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
-    for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || n.op->effect == ir::Effect::host;
+    for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || ir::has_host_effect(n);
     if (program_->streams.size() > 1) add_events();
     return program_;
   }

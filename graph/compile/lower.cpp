@@ -72,7 +72,9 @@ class Lowering {
   // A value that is assigned to a variable is made in the variable's own memory when nobody reads the old value after it is written.
   void find_updates_in_place() {
     std::vector<std::vector<int>> reads(g_.resources.size()), assigns(g_.resources.size());
+    std::vector<int> host;  // positions at which the program may stop
     for (int node : order_) {
+      if (ir::has_host_effect(g_[node])) host.push_back(position_of_[size_t(node)]);
       if (g_[node].op->effect == Effect::read) reads[size_t(ir::resource_of(g_[node]))].push_back(node);
       if (g_[node].op->effect == Effect::write) assigns[size_t(ir::resource_of(g_[node]))].push_back(node);
     }
@@ -83,6 +85,8 @@ class Lowering {
       const Node& producer = g_[v];
       int made = position_of_[size_t(v.node)];
       bool fits = !runs_nothing(producer) && home_[index(v)] < 0 && selection_.nodes[size_t(v.node)].device == variable_device(int(r));
+      auto stop = std::lower_bound(host.begin(), host.end(), made);
+      fits = fits && (stop == host.end() || *stop > position_of_[size_t(assign)]);
       for (int other : assigns[r]) fits = fits && (other == assign || position_of_[size_t(other)] < made);
       for (int read : reads[r]) {
         if (position_of_[size_t(read)] > position_of_[size_t(assign)]) continue;  // reads the new value

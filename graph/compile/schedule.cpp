@@ -53,12 +53,14 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     int resource = ir::resource_of(n);
     if (n.op->effect == Effect::read) earliest = std::max(earliest, last_assign[size_t(resource)]);
     if (n.op->effect == Effect::write) earliest = std::max({earliest, last_assign[size_t(resource)], last_effect_read[size_t(resource)]});
-    if (n.op->effect == Effect::host) earliest = std::max(earliest, last_host);
+    const bool host = ir::has_host_effect(n);
+    if (host) earliest = std::max(earliest, last_host);
 
-    bool early = n.op->effect == Effect::read || (n.op->effect == Effect::none && (runs_nothing(n) || tiny(n)));
+    bool early = n.op->effect == Effect::read || (n.op->effect == Effect::none && !host && (runs_nothing(n) || tiny(n)));
     bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
     if (update) {
       early = true;
+      earliest = std::max(earliest, last_host);  // a check that fails leaves the variable as it was
       for (int r : assigned_to[size_t(i)])
         for (int reader : readers[size_t(r)]) {
           if (reader > i) early = false;  // the old value is still wanted later: moving up would only cost a copy
@@ -68,7 +70,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     key[size_t(i)] = early ? earliest : std::max(i, earliest);
     if (n.op->effect == Effect::write) last_assign[size_t(resource)] = key[size_t(i)];
     if (n.op->effect == Effect::read) last_effect_read[size_t(resource)] = std::max(last_effect_read[size_t(resource)], key[size_t(i)]);
-    if (n.op->effect == Effect::host) last_host = key[size_t(i)];
+    if (host) last_host = key[size_t(i)];
   }
   // Nodes with equal keys keep program order; one that stays at its own place comes before those that follow it there.
   std::vector<int> order(count);

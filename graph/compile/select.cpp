@@ -58,7 +58,9 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
   Selection out;
   out.graph.resources = g.resources;
   std::vector<std::vector<Value>> moved(static_cast<size_t>(g.size()));
-  auto device_of = [&](const Node& node) { return node.device.value_or(options.device); };
+  // What prints and checks runs on the CPU; values are copied there.
+  const Device host = options.device.kind == DeviceKind::gpu ? Device{} : options.device;
+  auto device_of = [&](const Node& node) { return node.device.value_or(node.op->effect == ir::Effect::host ? host : options.device); };
 
   auto emit = [&](auto&& self, const Node& node, std::vector<Value> in, int depth) -> std::vector<Value> {
     Device device = device_of(node);

@@ -60,6 +60,7 @@ ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string nam
     for (size_t axis = 0; axis < shape.size(); ++axis)
       if (!shape[axis].known()) open_dims_.emplace_back(int(i), int(axis));
   }
+  add_lengths(*trace);
 }
 ConcreteFunction::~ConcreteFunction() = default;
 
@@ -109,6 +110,9 @@ std::vector<Variable> ConcreteFunction::bound(std::span<const Variable> argument
 
 std::vector<Tensor> ConcreteFunction::call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at) {
   if (Trace* trace = Trace::current()) {
+    if (!lengths_.empty())
+      throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": a list grows in it, and it is called while ", trace->function, " is traced"), .where = text(at.line()),
+                                                .why = "how long the list becomes is computed before the whole graph runs, and this one is only a part", .fix = "call it as a plain function, without lm.function of its own"});
     std::vector<Tensor> inputs(arguments.begin(), arguments.end());
     inputs.insert(inputs.end(), captures_.begin(), captures_.end());
     std::vector<TensorType> types;
@@ -121,8 +125,14 @@ std::vector<Tensor> ConcreteFunction::call_matched(std::span<const Tensor> argum
   }
   if (recording() && tape_wants(arguments, variables)) return replay(arguments, variables);
   if (Plan* plan = only_plan_.load(std::memory_order_acquire)) return run(*plan, arguments, variables);
-  std::shared_ptr<Plan> plan = plan_for(arguments);
-  return run(*plan, arguments, variables);
+  Call call{arguments, variables, {}};
+  find_lengths(call);
+  return run_planned(call);
+}
+
+std::vector<Tensor> ConcreteFunction::run_planned(const Call& call) {
+  std::shared_ptr<Plan> plan = plan_for(call);
+  return run(*plan, call.arguments, call.variables);
 }
 
 std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables) {
@@ -152,19 +162,19 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
   return out;
 }
 
-std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(std::span<const Tensor> arguments) {
-  std::vector<int64_t> lengths;
-  for (auto [argument, axis] : open_dims_) lengths.push_back(arguments[size_t(argument)].shape()[size_t(axis)].number());
+std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(const Call& call) {
+  std::vector<int64_t> lengths = call.lengths;
+  for (auto [argument, axis] : open_dims_) lengths.push_back(call.arguments[size_t(argument)].shape()[size_t(axis)].number());
   std::lock_guard lock(mutex_);
   for (auto at = plans_.begin(); at != plans_.end(); ++at)
     if (at->first == lengths) {
       plans_.splice(plans_.begin(), plans_, at);
       return at->second;
     }
-  std::shared_ptr<Plan> plan = make_plan(arguments);
+  std::shared_ptr<Plan> plan = make_plan(call);
   plans_.emplace_front(std::move(lengths), plan);
   if (plans_.size() > kMostPlans) plans_.pop_back();
-  if (open_dims_.empty()) only_plan_.store(plan.get(), std::memory_order_release);
+  if (open_dims_.empty() && lengths_.empty()) only_plan_.store(plan.get(), std::memory_order_release);
   return plan;
 }
 
@@ -177,19 +187,13 @@ const passes::Optimized& ConcreteFunction::optimized() {
   return *optimized_;
 }
 
-std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(std::span<const Tensor> arguments) {
+std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& call) {
   const ir::Graph& g = optimized().graph;
   const auto start = std::chrono::steady_clock::now();
   const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
   std::shared_ptr<const exec::Program> program;
-  if (open_dims_.empty()) {
-    program = compile::compile(g, options);
-  } else {
-    std::vector<TensorType> types;
-    for (const Tensor& t : arguments) types.push_back(t.type());
-    for (const Tensor& t : captures_) types.push_back(t.type());
-    program = compile::compile(ir::specialize(g, ir::bind_dims(graph_, types)), options);
-  }
+  if (open_dims_.empty() && lengths_.empty()) program = compile::compile(g, options);
+  else program = compile::compile(ir::specialize(g, bindings(call)), options);
   auto plan = std::make_shared<Plan>(program);
   for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
   for (const Variable& v : variables_) plan->states.push_back(&v.state());
@@ -234,10 +238,10 @@ bool ConcreteFunction::tape_wants(std::span<const Tensor> arguments, std::span<c
 std::vector<Tensor> ConcreteFunction::replay(std::span<const Tensor> arguments, std::span<const Variable> variables) {
   std::vector<Tensor> inputs(arguments.begin(), arguments.end());
   inputs.insert(inputs.end(), captures_.begin(), captures_.end());
-  if (open_dims_.empty()) return lamina::replay(graph_, inputs, bound(variables));
-  std::vector<TensorType> types;
-  for (const Tensor& t : inputs) types.push_back(t.type());
-  return lamina::replay(ir::specialize(graph_, ir::bind_dims(graph_, types)), inputs, bound(variables));
+  if (open_dims_.empty() && lengths_.empty()) return lamina::replay(graph_, inputs, bound(variables));
+  Call call{arguments, variables, {}};
+  find_lengths(call);
+  return lamina::replay(ir::specialize(graph_, bindings(call)), inputs, bound(variables));
 }
 
 }  // namespace lamina

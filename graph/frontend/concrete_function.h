@@ -66,10 +66,19 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
  private:
   friend class Function;
   struct Plan;
-  std::shared_ptr<Plan> plan_for(std::span<const Tensor> arguments);
-  std::shared_ptr<Plan> make_plan(std::span<const Tensor> arguments);  // under mutex_
+  struct Call {
+    std::span<const Tensor> arguments;
+    std::span<const Variable> variables;
+    std::vector<int64_t> lengths;  // those that only the data tell
+  };
+  std::shared_ptr<Plan> plan_for(const Call& call);
+  std::shared_ptr<Plan> make_plan(const Call& call);                   // under mutex_
+  DimBindings bindings(const Call& call) const;
+  void find_lengths(Call& call);
+  void add_lengths(const Trace& trace);
   const passes::Optimized& optimized();                                // under mutex_
   std::vector<Tensor> run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables);
+  std::vector<Tensor> run_planned(const Call& call);
   std::vector<Variable> bound(std::span<const Variable> arguments) const;  // one per resource, in this call
   std::vector<Tensor> replay(std::span<const Tensor> arguments, std::span<const Variable> variables);  // op by op, for tapes
   bool tape_wants(std::span<const Tensor> arguments, std::span<const Variable> variables) const;
@@ -85,6 +94,11 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::vector<Tensor> captures_;
   std::shared_ptr<void> structure_;
   std::vector<std::pair<int, int>> open_dims_;  // argument and axis of each unknown dimension
+  struct Length {
+    std::string symbol;
+    std::shared_ptr<ConcreteFunction> count;    // from the same arguments; it may need the lengths before
+  };
+  std::vector<Length> lengths_;
   double trace_microseconds_;
   int64_t memory_budget_ = 0;            // FunctionOptions::memory_budget
 

@@ -383,4 +383,55 @@ std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector
   return node.run(ops::def::scan, ir::make_attrs(ops::ScanAttrs{int64_t(carried), int64_t(xs.size()), {length}, options.reverse, false}), {close(step, outside, slots, before)}, before);
 }
 
+std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body, const std::vector<Tensor>& inputs, CallSite at) {
+  // Outside of a trace too the body is traced, so that a tape sees one op.
+  std::shared_ptr<Trace> own;
+  Trace* trace = Trace::current();
+  if (!trace) own = std::make_shared<Trace>("a function with its own gradient", default_device()), trace = own.get();
+  Region region(*trace, "the body");
+  for (const Tensor& t : inputs) region.input(t.type());
+  size_t results = 0, cotangents = 0;
+  region.run([&] {
+    const WithGradient made = body(region.given);
+    std::vector<Tensor> out = made.results, given;
+    results = out.size();
+    for (const Tensor& t : made.results)
+      if (is_floating(t.dtype())) given.push_back(region.input(t.type())), ++cotangents;
+    const std::vector<Tensor> gradients = made.gradient(given);
+    if (gradients.size() != inputs.size())
+      throw Error(ErrorKind::invalid_argument, {.what = cat("custom_gradient: the gradient function returns ", gradients.size(), " gradients"), .where = place(at), .why = cat("there are ", inputs.size(), " inputs"), .fix = "return one per input, lm.zeros_like(x) where none flows"});
+    for (size_t i = 0; i < gradients.size(); ++i)
+      if (!(gradients[i].type() == inputs[i].type()))
+        throw Error(gradients[i].dtype() == inputs[i].dtype() ? ErrorKind::invalid_argument : ErrorKind::type, {.what = cat("custom_gradient: the gradient of input ", i, " is ", gradients[i].type(), ", the input ", inputs[i].type()), .where = place(at), .why = "a gradient has the dtype and shape of its input", .fix = ""});
+    out.insert(out.end(), gradients.begin(), gradients.end());
+    return out;
+  }, *trace, at);
+  Connections outside;
+  outside.add(region);
+  for (size_t v = 0; v < outside.variables.size(); ++v)
+    if (outside.written[v])
+      throw Error(ErrorKind::invalid_argument, {.what = cat("custom_gradient: the function assigns the variable '", outside.variables[v].name(), "'"), .where = place(at), .why = "it may be computed again for the gradient", .fix = "return the value and assign it outside"});
+  // One graph for both: the gradient may use what the body computed.
+  std::vector<Slot> slots;
+  add_slots(slots, Slot::Kind::given, 0, inputs.size());
+  add_slots(slots, Slot::Kind::capture, 0, outside.captures.size());
+  add_variables(slots, outside, false);
+  std::vector<Slot> all = slots;
+  add_slots(all, Slot::Kind::given, inputs.size(), inputs.size() + cotangents);
+  const GraphRef both = close(region, outside, all, 0);
+  auto backward = std::make_shared<Graph>(ir::without_host_effects(*both));
+  backward->outputs.erase(backward->outputs.begin(), backward->outputs.begin() + int64_t(results));
+  auto forward = std::make_shared<Graph>();
+  std::vector<Value> in;
+  for (size_t i = 0; i < slots.size(); ++i) in.push_back(forward->add_input(both->type(both->inputs[i])));
+  in.resize(both->inputs.size());
+  Graph first = *both;
+  first.outputs.resize(results);
+  forward->outputs = ops::inline_region(*forward, first, in);
+  std::vector<Tensor> values(inputs);
+  values.insert(values.end(), outside.captures.begin(), outside.captures.end());
+  for (const Variable& v : outside.variables) values.push_back(v.read(at));
+  return apply(ops::def::custom_gradient, ir::make_attrs(ops::CustomGradientAttrs{int64_t(inputs.size())}), values, at, std::vector<GraphRef>{forward, backward});
+}
+
 }  // namespace lamina::control

@@ -30,6 +30,13 @@ LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body
 LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options, CallSite at);
 // body's results, made of a region whose values its gradient computes again. Eagerly: body().
 LAMINA_API std::vector<Tensor> checkpoint(const Branch& body, CallSite at);
+// body(inputs) -> the results, and what makes a gradient per input of one cotangent per floating-point result. Other tensors and Variables that
+// the body uses get no gradient through it, and it may not assign Variables.
+struct WithGradient {
+  std::vector<Tensor> results;
+  std::function<std::vector<Tensor>(std::span<const Tensor> cotangents)> gradient;
+};
+LAMINA_API std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body, const std::vector<Tensor>& inputs, CallSite at);
 }  // namespace control
 
 namespace typed {

@@ -101,6 +101,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
 
   const auto start = std::chrono::steady_clock::now();
   auto trace = std::make_shared<Trace>(options.name, view.device);
+  trace->takes_lengths = true;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const std::string name = i < options.argument_names.size() ? options.argument_names[i] : "";

@@ -67,13 +67,12 @@ GradientTape::Pause::~Pause() {
   if (record_) --record_->paused;
 }
 
-std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Source> sources, std::span<const Tensor> output_gradients, CallSite at) {
+// Checks that gradients may be asked for now, and that these targets have them.
+void GradientTape::begin(std::span<const Tensor> targets, CallSite at) {
   TapeRecord& r = *record_;
   if (r.used && !r.persistent)
     throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked a second time", .where = text(at.line()), .why = "a tape that is not persistent forgets what it recorded after the first time",
                                    .fix = "make it persistent: lm.GradientTape(persistent=True)"});
-  if (!output_gradients.empty() && output_gradients.size() != targets.size())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"), .where = text(at.line()), .why = "there is one per target", .fix = "pass one per target, or none for ones"});
   if (!r.belongs_to(Trace::current()))
     throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked outside of the function in which the tape was started", .where = text(at.line()),
                                    .why = "what is recorded while a function is traced belongs to its graph", .fix = "start the tape and ask for gradients on the same side of the function"});
@@ -81,16 +80,58 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   // A tape that is used up stops; a persistent one goes on after, but does not record its own gradients.
   if (!r.persistent) stop();
   r.used = true;
-  Pause pause(r);
+}
+
+namespace {
+struct Sources {
   std::vector<Tensor> tensors;
   std::vector<const Variable*> variables;
-  for (const Source& s : sources) {
-    tensors.push_back(s.tensor);
-    variables.push_back(s.variable ? &*s.variable : nullptr);
+  explicit Sources(std::span<const Source> sources) {
+    for (const Source& s : sources) {
+      tensors.push_back(s.tensor);
+      variables.push_back(s.variable ? &*s.variable : nullptr);
+    }
   }
-  auto gradients = r.gradient(targets, tensors, variables, output_gradients, at);
+};
+}  // namespace
+
+std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Source> sources, std::span<const Tensor> output_gradients, CallSite at) {
+  TapeRecord& r = *record_;
+  if (!output_gradients.empty() && output_gradients.size() != targets.size())
+    throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"), .where = text(at.line()), .why = "there is one per target", .fix = "pass one per target, or none for ones"});
+  begin(targets, at);
+  Pause pause(r);
+  const Sources by(sources);
+  auto gradients = r.gradient(targets, by.tensors, by.variables, output_gradients, at);
   if (!r.persistent) r.reset();
   return gradients;
+}
+
+std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const Source> sources, CallSite at) {
+  TapeRecord& r = *record_;
+  begin(std::span(&target, 1), at);
+  Pause pause(r);
+  const Sources by(sources);
+  const int64_t count = target.size();
+  std::vector<std::vector<Tensor>> rows(sources.size());
+  for (int64_t i = 0; i < count; ++i) {
+    std::vector<double> direction(size_t(count), 0.0);
+    direction[size_t(i)] = 1;
+    const Tensor seed = astype(reshape_to(Operand(tensor_from(direction.data(), direction.size(), {DType::f64, {Dim(count)}}), at), target.shape()), target.dtype());
+    const std::vector<Tensor> gradients = r.gradient(std::span(&target, 1), by.tensors, by.variables, std::span(&seed, 1), at);
+    for (size_t s = 0; s < gradients.size(); ++s)
+      if (gradients[s].defined()) rows[s].push_back(gradients[s]);
+  }
+  if (!r.persistent) r.reset();
+  std::vector<Tensor> out(sources.size());
+  for (size_t s = 0; s < sources.size(); ++s) {
+    const Shape source = by.variables[s] ? by.variables[s]->shape() : by.tensors[s].shape();
+    Shape shape = target.shape();
+    shape.insert(shape.end(), source.begin(), source.end());
+    if (int64_t(rows[s].size()) == count && count > 0) out[s] = reshape_to(Operand(stack(rows[s], 0, at), at), shape);
+    else if (count == 0) out[s] = zeros(shape, target.dtype());
+  }
+  return out;
 }
 
 Tensor stop_gradient(const Operand& x) { return apply_one(ops::def::stop_gradient, nullptr, std::array{x.resolve()}, x.at()); }

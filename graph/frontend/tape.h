@@ -58,6 +58,9 @@ class LAMINA_API GradientTape {
   // per target, or none for ones. Throws state when a tape that is not persistent is asked twice.
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Source> sources, std::span<const Tensor> output_gradients = {},
                                CallSite at = std::source_location::current());
+  // The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; an undefined Tensor
+  // where nothing connects them. One gradient per element of the target.
+  std::vector<Tensor> jacobian(const Tensor& target, std::span<const Source> sources, CallSite at = std::source_location::current());
   // tape.gradient(cost, w, b), tape.gradient(cost, variables): sources are Tensors, Variables or vectors of them.
   template <class First, class... Rest>
   std::vector<Tensor> gradient(const Operand& target, const First& first, const Rest&... rest) {
@@ -68,6 +71,7 @@ class LAMINA_API GradientTape {
   }
 
  private:
+  void begin(std::span<const Tensor> targets, CallSite at);
   static void add(std::vector<Source>& out, const Tensor& t) { out.emplace_back(t); }
   static void add(std::vector<Source>& out, const Variable& v) { out.emplace_back(v); }
   template <class T>

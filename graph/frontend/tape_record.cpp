@@ -45,7 +45,7 @@ ir::Value TapeRecord::tracked_value(const Tensor& t) const {
   ir::Value v;
   if (trace) {
     if (t.is_symbolic() && t.handle()->trace.lock().get() == trace) v = t.handle()->value;
-    else if (!t.is_symbolic()) v = trace->captured_value(t);
+    else v = trace->captured_value(t);  // of outside: concrete, or of a trace around this one
   } else {
     auto at = value_of_.find(t.handle().get());
     if (at != value_of_.end()) v = at->second;

@@ -46,6 +46,13 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
   };
   bool runs_once = false;                // its graph runs at once and only once (vmap): what tapes around it track is not copied into it
   std::vector<Created> created;          // Variables made while this was the innermost trace
+  // A length that only the data tell: a symbol in the types of the graph's values, and the value (i64[]) that says what it is when it runs.
+  struct Length {
+    std::string symbol;
+    ir::Value count;
+  };
+  bool takes_lengths = false;            // whether its graph may have such lengths: of a function it may, of a loop's body not
+  std::vector<Length> lengths;           // each computed without the later ones
 
  private:
   std::unordered_map<const TensorData*, ir::Value> captured_;

@@ -1,5 +1,6 @@
 #include "graph/ir/graph.h"
 
+#include <algorithm>
 #include <cstring>
 
 namespace lamina::ir {
@@ -60,6 +61,37 @@ const Literal* constant_value(const Graph& g, Value v) {
 
 int resource_of(const Node& node) {
   return node.op->effect == Effect::read || node.op->effect == Effect::write ? int(attrs_of<ResourceAttrs>(*node.attrs).resource) : -1;
+}
+
+bool has_host_effect(const Node& node) {
+  if (node.op->effect == Effect::host) return true;
+  for (const GraphRef& region : node.regions)
+    for (const Node& inner : region->nodes())
+      if (has_host_effect(inner)) return true;
+  return false;
+}
+
+Graph without_host_effects(const Graph& g) {
+  if (std::none_of(g.nodes().begin(), g.nodes().end(), has_host_effect)) return g;
+  Graph out;
+  out.resources = g.resources;
+  out.place = g.place;
+  std::vector<int> moved;
+  for (const Node& n : g.nodes()) {
+    if (n.op->effect == Effect::host) {
+      moved.push_back(-1);
+      continue;
+    }
+    Node node = n;
+    for (GraphRef& region : node.regions)
+      if (std::any_of(region->nodes().begin(), region->nodes().end(), has_host_effect)) region = std::make_shared<const Graph>(without_host_effects(*region));
+    for (Value& v : node.inputs) v.node = moved[size_t(v.node)];
+    std::vector<Value> in = node.inputs;
+    moved.push_back(out.copy(node, std::move(in)).node);
+  }
+  for (Value v : g.inputs) out.inputs.push_back({moved[size_t(v.node)], v.result});
+  for (Value v : g.outputs) out.outputs.push_back({moved[size_t(v.node)], v.result});
+  return out;
 }
 
 DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {

@@ -84,6 +84,10 @@ struct ResourceAttrs {
 LAMINA_API const Literal* constant_value(const Graph& g, Value v);
 // The resource a node reads or writes, or -1.
 LAMINA_API int resource_of(const Node& node);
+// Whether the node, or one in its regions, prints or checks.
+LAMINA_API bool has_host_effect(const Node& node);
+// The graph without nodes that print or check, also in regions: what is run again (for a gradient) has no effect twice.
+LAMINA_API Graph without_host_effects(const Graph& g);
 // Every symbol a graph's inputs use, learned from concrete shapes; throws signature with input, wanted and got.
 LAMINA_API DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs);
 // The same graph for concrete lengths.

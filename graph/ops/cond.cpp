@@ -47,6 +47,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   std::vector<Value> captures;
   for (const ir::Batched& b : call.inputs.subspan(1)) in.push_back(b.batched), captures.push_back(b.value);
   const bool select = call.inputs[0].batched;
+  if (select) refuse_host_effects(kName, call.regions);
   std::vector<uint8_t> out(call.regions[0]->outputs.size(), select);
   ir::GraphRef then = transforms.batch(*call.regions[0], in, call.size, out), otherwise = transforms.batch(*call.regions[1], in, call.size, out);
   if (std::vector<uint8_t> both = out; true) then = transforms.batch(*call.regions[0], in, call.size, both);  // what the other one has batched too

@@ -155,5 +155,6 @@ inline Value random_normal(Graph& g, Value state, const TensorType& type, double
 #include "graph/ops/regions.h"
 #include "graph/ops/draws.h"
 #include "graph/ops/indexing.h"
+#include "graph/ops/reporting.h"
 #include "graph/ops/sorting.h"
 #include "graph/ops/image.h"

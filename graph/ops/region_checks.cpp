@@ -53,6 +53,15 @@ Value select_models(Graph& g, Value mask, Value a, Value b) {
   return where(g, reshape(g, mask, shape), a, b);
 }
 
+void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions) {
+  for (const ir::GraphRef& region : regions)
+    for (const ir::Node& node : region->nodes())
+      if (ir::has_host_effect(node))
+        throw Error(ErrorKind::invalid_argument,
+                    {.what = cat(op, ": under vmap a branch or loop with a condition per model cannot ", node.op == &def::print ? "print" : "print or check"), .where = text(node.line),
+                     .why = "all models run together, also those that are not on this way", .fix = "print or check outside of the branch or loop, with lm.where for what does not count"});
+}
+
 Value largest(Graph& g, Value x) { return max(g, x); }
 Value any(Graph& g, Value x) { return greater(g, max(g, astype(g, x, DType::i32)), scalar(g, DType::i32, 0)); }
 

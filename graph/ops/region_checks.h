@@ -16,6 +16,8 @@ void add_cotangents(const ir::VjpCall& call, size_t first, size_t last, std::vec
 const ir::RegionTransforms& transforms_of(const char* op, const ir::RegionTransforms* transforms);
 // where(mask, a, b) for a mask of one number per model and values with the model axis in front.
 Value select_models(Graph& g, Value mask, Value a, Value b);
+// Throws when a region prints or checks: where models take different ways, all of them run, and those that do not count would be heard too.
+void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions);
 // The largest of a vector of numbers, and whether any of a vector of bools is true.
 Value largest(Graph& g, Value x);
 Value any(Graph& g, Value x);

@@ -28,6 +28,9 @@ Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRe
 
 Value checkpoint(Graph& g, std::vector<Value> captures, ir::GraphRef region) { return g.add(def::checkpoint, nullptr, std::move(captures), {std::move(region)}); }
 Value after(Graph& g, Value x, Value y) { return g.add(def::after, {x, y}); }
+Value custom_gradient(Graph& g, std::vector<Value> values, int64_t inputs, ir::GraphRef forward, ir::GraphRef backward) {
+  return g.add(def::custom_gradient, ir::make_attrs(CustomGradientAttrs{inputs}), std::move(values), {std::move(forward), std::move(backward)});
+}
 
 bool owns_programs(const ir::Node& node) {
   return node.op == &def::cond || node.op == &def::while_loop || node.op == &def::scan || node.op == &def::with_length;

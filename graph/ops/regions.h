@@ -22,6 +22,10 @@ struct ScanAttrs {
   static constexpr auto fields = std::tuple{field("carried", &ScanAttrs::carried), field("stacked", &ScanAttrs::stacked), field("length", &ScanAttrs::length),
                                             field("reverse", &ScanAttrs::reverse), field("counted", &ScanAttrs::counted)};
 };
+struct CustomGradientAttrs {
+  int64_t inputs = 0;  // how many of the inputs have gradients
+  static constexpr auto fields = std::tuple{field("inputs", &CustomGradientAttrs::inputs)};
+};
 struct LengthAttrs {
   std::string symbol;  // bound to at least the first input when it runs
   static constexpr auto fields = std::tuple{field("symbol", &LengthAttrs::symbol)};
@@ -43,6 +47,9 @@ Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRe
 Value checkpoint(Graph& g, std::vector<Value> captures, ir::GraphRef region);
 // x, which nothing that uses this result has before y is computed. No two are merged with x itself: what is computed from it is computed again.
 Value after(Graph& g, Value x, Value y);
+// The results of `forward`, with a gradient of the caller's own. forward: (inputs..., captures...) -> results; backward: (inputs..., captures...,
+// a cotangent per floating-point result) -> a gradient per input. `inputs` are the first of `values`; no gradient flows to the captures.
+Value custom_gradient(Graph& g, std::vector<Value> values, int64_t inputs, ir::GraphRef forward, ir::GraphRef backward);
 
 // Whether a node's regions are programs of their own (and not the inside of a fused node).
 bool owns_programs(const ir::Node& node);

@@ -54,7 +54,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
   const Parts parts(attrs, call.inputs.size());
-  const Graph& body = *call.regions[0];
+  const Graph body = ir::without_host_effects(*call.regions[0]);
   const auto section = [&](size_t first, size_t count) { return std::vector<Value>(call.inputs.begin() + int64_t(first), call.inputs.begin() + int64_t(first + count)); };
   const std::vector<Value> carried = section(0, parts.carried), stacked = section(parts.carried, parts.stacked), captures = section(parts.carried + parts.stacked, parts.captures);
   const Value count = attrs.counted ? call.inputs.back() : Value{};
@@ -150,6 +150,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   const Parts parts(attrs, call.inputs.size());
   const Graph& body = *call.regions[0];
   const bool counts = attrs.counted && call.inputs.back().batched;
+  if (counts) refuse_host_effects(kName, call.regions);
   std::vector<uint8_t> in;
   for (size_t i = 0; i < body.inputs.size(); ++i) in.push_back(call.inputs[i].batched || (counts && i < parts.carried));
   // A carried value that becomes batched is batched from the start.

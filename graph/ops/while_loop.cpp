@@ -92,6 +92,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
     for (size_t i = 0; i < carried; ++i)
       if (out[i] && !in[i]) in[i] = again = true;
   }
+  if (each[0]) refuse_host_effects(kName, call.regions);
   std::vector<Value> init, captures;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (i >= carried) captures.push_back(call.inputs[i].value);

@@ -6,100 +6,127 @@
 namespace lamina::passes {
 namespace {
 
-// Which inputs each of a region's outputs needs, as a list of flags per output.
-std::vector<char> needed_inputs(const Graph& region, const std::vector<char>& live_outputs) {
-  std::vector<char> needed(size_t(region.size()));
-  for (size_t i = 0; i < region.outputs.size(); ++i)
-    if (live_outputs[i]) needed[size_t(region.outputs[i].node)] = true;
-  for (int n = region.size() - 1; n >= 0; --n)
-    if (needed[size_t(n)] || has_effects(region[n]))
-      for (Value v : region[n].inputs) needed[size_t(v.node)] = true;
+// What of a loop or branch is needed: its body's outputs (a result, or a carried value that a needed one is computed from), its regions'
+// inputs, and which carried values never change.
+struct Live {
+  std::vector<char> outputs, inputs, invariant;
+};
+Live find_live(const Loop& loop, std::vector<char> results);
+
+// Which inputs of the node are needed for these results.
+std::vector<char> needed_operands(const Graph& g, int n, const std::vector<char>& results) {
+  const Loop loop(g, n);
+  const Live live = find_live(loop, {results.begin(), results.begin() + int64_t(loop.body().outputs.size())});
   std::vector<char> out;
-  for (Value v : region.inputs) out.push_back(needed[size_t(v.node)]);
+  if (loop.pred.valid()) out.push_back(true);
+  for (size_t i = 0; i < loop.inputs(); ++i) out.push_back(live.inputs[i] || (i < loop.carried.size() && live.outputs[i]));
+  if (loop.count.valid()) out.push_back(true);
   return out;
+}
+
+// Which inputs a region's live outputs need.
+std::vector<char> needed_inputs(const Graph& region, const std::vector<char>& live_outputs) {
+  std::vector<std::vector<char>> needed;
+  for (const Node& node : region.nodes()) needed.emplace_back(std::max<size_t>(1, node.types.size()));
+  auto need = [&](Value v) { needed[size_t(v.node)][size_t(v.result)] = true; };
+  for (size_t i = 0; i < region.outputs.size(); ++i)
+    if (live_outputs[i]) need(region.outputs[i]);
+  for (int n = region.size() - 1; n >= 0; --n) {
+    const std::vector<char>& results = needed[size_t(n)];
+    const bool effects = has_effects(region[n]);
+    if (!effects && std::none_of(results.begin(), results.end(), [](char r) { return r; })) continue;
+    const bool parts = Loop::is_one(region[n]) && !effects;
+    const std::vector<char> operands = parts ? needed_operands(region, n, results) : std::vector<char>(region[n].inputs.size(), true);
+    for (size_t i = 0; i < operands.size(); ++i)
+      if (operands[i]) need(region[n].inputs[i]);
+  }
+  std::vector<char> out;
+  for (Value v : region.inputs) out.push_back(needed[size_t(v.node)][0]);
+  return out;
+}
+
+// Whether a carried value that never changes is looked at: its result is its first value.
+bool used_elsewhere(const Loop& loop, const Live& live, size_t input) {
+  for (size_t r = 0; r < loop.regions.size(); ++r) {
+    std::vector<char> outputs(loop.regions[r].outputs.size(), true);
+    if (r + 1 == loop.regions.size())
+      for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = live.outputs[i] && i != input;
+    if (needed_inputs(loop.regions[r], outputs)[input]) return true;
+  }
+  return false;
+}
+
+Live find_live(const Loop& loop, std::vector<char> results) {
+  const bool is_loop = loop.op != &ops::def::cond;
+  const Graph& body = loop.body();
+  const size_t carried = loop.carried.size();
+  Live live{std::move(results), std::vector<char>(body.inputs.size()), std::vector<char>(carried)};
+  for (size_t i = 0; i < carried; ++i) live.invariant[i] = body.outputs[i] == body.inputs[i];
+  for (bool again = true; again;) {
+    again = false;
+    for (size_t r = 0; r < loop.regions.size(); ++r) {
+      const bool condition = is_loop && r + 1 < loop.regions.size();
+      const std::vector<char> needed = needed_inputs(loop.regions[r], condition ? std::vector<char>(1, true) : live.outputs);
+      for (size_t i = 0; i < needed.size(); ++i) live.inputs[i] = live.inputs[i] || needed[i];
+    }
+    for (size_t i = 0; i < carried; ++i)
+      if (live.inputs[i] && !live.outputs[i]) live.outputs[i] = again = true;
+  }
+  for (size_t i = 0; i < carried; ++i)
+    if (live.invariant[i]) live.inputs[i] = used_elsewhere(loop, live, i);
+  return live;
 }
 
 class Dropping {
  public:
-  Dropping(const Graph& g, const Uses& uses, int node, Rewriter& to) : g_(g), uses_(uses), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
+  Dropping(const Graph& g, const Uses& uses, int node, Rewriter& to) : uses_(uses), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
 
   void run() {
-    find_live();
+    std::vector<char> used(old_.body().outputs.size());
+    for (size_t i = 0; i < used.size(); ++i) used[i] = uses_.of({node_, int(i)}) > 0;
+    const auto [live_outputs, live_inputs, invariant] = find_live(old_, std::move(used));
     Loop now = old_;
     now.carried.clear(), now.stacked.clear(), now.captures.clear();
     std::vector<size_t> kept;  // of the regions' inputs
     std::vector<int> result_of(old_.body().outputs.size(), -1);
     const size_t carried = old_.carried.size(), stacked = old_.stacked.size();
     for (size_t i = 0; i < carried; ++i)
-      if (live_outputs_[i] && !invariant_[i]) now.carried.push_back(old_.carried[i]), kept.push_back(i);
+      if (live_outputs[i] && !invariant[i]) now.carried.push_back(old_.carried[i]), kept.push_back(i);
     for (size_t i = 0; i < stacked; ++i)
-      if (live_inputs_[carried + i]) now.stacked.push_back(old_.stacked[i]), kept.push_back(carried + i);
+      if (live_inputs[carried + i]) now.stacked.push_back(old_.stacked[i]), kept.push_back(carried + i);
     for (size_t i = 0; i < old_.captures.size(); ++i)
-      if (live_inputs_[carried + stacked + i]) now.captures.push_back(old_.captures[i]), kept.push_back(carried + stacked + i);
+      if (live_inputs[carried + stacked + i]) now.captures.push_back(old_.captures[i]), kept.push_back(carried + stacked + i);
     for (size_t i = 0; i < carried; ++i)
-      if (invariant_[i] && live_inputs_[i]) now.captures.push_back(old_.carried[i]), kept.push_back(i);
+      if (invariant[i] && live_inputs[i]) now.captures.push_back(old_.carried[i]), kept.push_back(i);
     int results = 0;
     for (size_t r = 0; r < old_.regions.size(); ++r) {
       const bool condition = is_loop_ && r + 1 < old_.regions.size();
       std::vector<Value> outputs;
       for (size_t i = 0; i < old_.regions[r].outputs.size(); ++i)
-        if (condition || (live_outputs_[i] && !(i < carried && invariant_[i]))) {
+        if (condition || (live_outputs[i] && !(i < carried && invariant[i]))) {
           outputs.push_back(old_.regions[r].outputs[i]);
           if (r + 1 == old_.regions.size()) result_of[i] = results++;
         }
-      now.regions[r] = select_region(old_.regions[r], kept, outputs);
+      Graph region = old_.regions[r];  // without what inner loops and branches compute for outputs that go
+      region.outputs = outputs;
+      region = drop_unused_loop_values(region);
+      now.regions[r] = select_region(region, kept, region.outputs);
     }
     to_.stand_at(node_);
     const Value first = now.add(to_);
     for (size_t i = 0; i < result_of.size(); ++i) {
-      if (i < carried && invariant_[i]) to_.map({node_, int(i)}, to_[old_.carried[i]]);
+      if (i < carried && invariant[i]) to_.map({node_, int(i)}, to_[old_.carried[i]]);
       else if (result_of[i] >= 0) to_.map({node_, int(i)}, {first.node, result_of[i]});
     }
     if (old_.op == &ops::def::while_loop) to_.map({node_, int(carried)}, {first.node, int(now.carried.size())});
   }
 
  private:
-  // A result is live when somebody uses it, a carried value also when a live one is computed from it.
-  void find_live() {
-    const Graph& body = old_.body();
-    const size_t carried = old_.carried.size();
-    invariant_.resize(carried);
-    for (size_t i = 0; i < carried; ++i) invariant_[i] = body.outputs[i] == body.inputs[i];
-    live_outputs_.resize(body.outputs.size());
-    for (size_t i = 0; i < body.outputs.size(); ++i) live_outputs_[i] = uses_.of({node_, int(i)}) > 0;
-    live_inputs_.assign(body.inputs.size(), false);
-    for (bool again = true; again;) {
-      again = false;
-      for (size_t r = 0; r < old_.regions.size(); ++r) {
-        const bool condition = is_loop_ && r + 1 < old_.regions.size();
-        const std::vector<char> needed = needed_inputs(old_.regions[r], condition ? std::vector<char>(1, true) : live_outputs_);
-        for (size_t i = 0; i < needed.size(); ++i) live_inputs_[i] = live_inputs_[i] || needed[i];
-      }
-      for (size_t i = 0; i < carried; ++i)
-        if (live_inputs_[i] && !live_outputs_[i]) live_outputs_[i] = again = true;
-    }
-    // What is only carried, and never looked at, needs no input of its own; but its result is its first value.
-    for (size_t i = 0; i < carried; ++i)
-      if (invariant_[i]) live_inputs_[i] = used_elsewhere(i);
-  }
-  bool used_elsewhere(size_t input) const {
-    for (size_t r = 0; r < old_.regions.size(); ++r) {
-      std::vector<char> outputs(old_.regions[r].outputs.size(), true);
-      const bool condition = r + 1 < old_.regions.size();
-      if (!condition)
-        for (size_t i = 0; i < outputs.size(); ++i) outputs[i] = live_outputs_[i] && i != input;
-      if (needed_inputs(old_.regions[r], outputs)[input]) return true;
-    }
-    return false;
-  }
-
-  const Graph& g_;
   const Uses& uses_;
   const int node_;
   Rewriter& to_;
   const Loop old_;
   const bool is_loop_;
-  std::vector<char> live_outputs_, live_inputs_, invariant_;
 };
 
 Graph drop_here(const Graph& g) {

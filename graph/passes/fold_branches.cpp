@@ -74,6 +74,10 @@ Graph fold_branches(const Graph& g) {
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     const Node& node = g[i];
+    if (is(node, ops::def::custom_gradient)) {  // gradients have been taken
+      map_all(rewriter, i, ops::inline_region(rewriter.to, *node.regions[0], rewriter[node.inputs]));
+      continue;
+    }
     if (is(node, ops::def::cond)) {
       if (const auto taken = known_bool(g, node.inputs[0])) {
         map_all(rewriter, i, ops::inline_region(rewriter.to, *node.regions[*taken ? 0 : 1], rewriter[std::span(node.inputs).subspan(1)]));

@@ -12,7 +12,7 @@ bool stays(const Node& node) {
 }
 // What may be an error for some values must not run before it is known that the body does.
 bool may_fail(const Node& node) {
-  return is(node, ops::def::gather) || is(node, ops::def::scatter_add) || is(node, ops::def::sparse_cross_entropy) || !node.regions.empty();
+  return is(node, ops::def::gather) || is(node, ops::def::scatter_add) || is(node, ops::def::sparse_cross_entropy) || is(node, ops::def::check_numerics) || !node.regions.empty();
 }
 
 class Hoisting {

@@ -115,7 +115,7 @@ def _from_core(kind: str, what: str, where: str, why: str, fix: str) -> Error:
     cls = _BY_KIND.get(kind, InternalError)
     if cls is StateError:
         words = what.lower()
-        cls = TapeUsed if "tape" in words else UninitializedVariable if "initial" in words else StateError
+        cls = TapeUsed if "tape" in words else UninitializedVariable if "initial" in words or "has no value yet" in words else StateError
     elif cls is DeviceUnavailable and "compile" in what.lower():
         cls = KernelBuildFailed
     return cls(what, where, why, fix)

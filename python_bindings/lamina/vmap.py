@@ -5,6 +5,7 @@ import copy
 import functools
 
 from . import _core, errors
+from ._callee import callee
 
 
 def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
@@ -42,7 +43,7 @@ def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
         result = _Result()
 
         def body(tensors):
-            one = fn(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
+            one = callee(fn)(*[_fill(value, tensors) for value in values], **{key: _fill(value, tensors) for key, value in named.items()})
             result.structure = _map(one, out_axes, "the result", "out_axes", result.take)
             return result.tensors, result.axes
 

@@ -27,6 +27,7 @@ void bind_nn(nb::module_& m);
 void bind_image(nb::module_& m);
 void bind_data(nb::module_& m);
 void bind_control_flow(nb::module_& m);
+void bind_reporting(nb::module_& m);
 
 // Sets the Python exception for an Error: its kind's class in lamina.errors.
 void set_python_error(const Error& error) noexcept;

@@ -296,6 +296,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   state.signature = self->state->signature;
   state.relax_shapes = self->state->relax_shapes;
   state.memory_budget = self->state->memory_budget;
+  state.autograph = self->state->autograph;
   state.name = self->state->name;
   state.receives_self = true;
   nb::object child = nb::steal(make(self->python_function, state));

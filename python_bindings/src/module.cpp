@@ -26,4 +26,5 @@ NB_MODULE(_core, m) {
   bind_image(m);
   bind_data(m);
   bind_control_flow(m);
+  bind_reporting(m);
 }

@@ -2,6 +2,10 @@
 
 #include <cmath>
 
+#include <nanobind/stl/string.h>
+
+#include "python_bindings/src/training_flag.h"
+
 namespace lamina::python {
 
 Tensor matrix_product(const Operand& a, const Operand& b) { return matmul(a, b); }
@@ -34,6 +38,12 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int operation) {
 
 int truth(const Tensor& t) noexcept {
   return guarded<int>([&] {
+    if (t.is_symbolic() && autograph_flag) {
+      const nb::object why = nb::module_::import_("lamina.autograph.conversion").attr("why_not_here")();
+      if (!why.is_none())
+        throw Error(ErrorKind::conversion, {.what = "a tensor of a graph is a condition in a function that was not converted", .where = text(CallSite().line()), .why = nb::cast<std::string>(why),
+                                            .fix = "write lm.cond, lm.while_loop or lm.where, or put the function into a file"});
+    }
     t.concrete("bool()");
     return int(is_floating(t.dtype()) ? t.item<double>() != 0 : t.item<int64_t>() != 0);
   }, -1);

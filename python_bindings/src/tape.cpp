@@ -3,8 +3,10 @@
 
 #include <memory>
 
+#include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
+#include "graph/frontend/control_flow.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -49,18 +51,25 @@ class PauseContext {
   std::vector<std::unique_ptr<GradientTape::Pause>> pauses_;
 };
 
-nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, nb::handle output_gradients) {
-  std::vector<Tensor> targets, cotangents;
+std::vector<Source> sources_of(nb::handle sources, const char* what) {
   std::vector<Source> by;
-  map_nested(target, "gradient", [&](nb::handle t) {
-    targets.push_back(to_tensor(t));
-    return nb::none();
-  });
-  map_nested(sources, "gradient", [&](nb::handle s) {
+  map_nested(sources, what, [&](nb::handle s) {
     if (is_variable(s.ptr())) by.emplace_back(as_variable(s.ptr()));
     else by.emplace_back(as_tensor(s.ptr()));
     return nb::none();
   });
+  return by;
+}
+
+nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, nb::handle output_gradients, const std::string& unconnected) {
+  if (unconnected != "none" && unconnected != "zero")
+    throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape.gradient: unconnected_gradients is '", unconnected, "'"), .where = text(CallSite().line()), .why = "", .fix = "pass \"none\" or \"zero\""});
+  std::vector<Tensor> targets, cotangents;
+  map_nested(target, "gradient", [&](nb::handle t) {
+    targets.push_back(to_tensor(t));
+    return nb::none();
+  });
+  const std::vector<Source> by = sources_of(sources, "gradient");
   if (!output_gradients.is_none()) {
     if (PyList_Check(output_gradients.ptr()) || PyTuple_Check(output_gradients.ptr())) {
       for (nb::handle g : output_gradients) cotangents.push_back(to_tensor(g));
@@ -69,13 +78,43 @@ nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, n
     }
   }
   std::vector<Tensor> gradients = tape.gradient(targets, by, cotangents, CallSite());
+  for (size_t i = 0; i < by.size() && unconnected == "zero"; ++i)
+    if (!gradients[i].defined()) gradients[i] = zeros_like(by[i].variable ? Operand(*by[i].variable, CallSite()) : Operand(by[i].tensor, CallSite()));
   size_t next = 0;
   return map_nested(sources, "gradient", [&](nb::handle) { return to_python(std::move(gradients[next++])); });
+}
+
+nb::object jacobian(GradientTape& tape, nb::handle target, nb::handle sources) {
+  const Tensor of = to_tensor(target);
+  std::vector<Tensor> all = tape.jacobian(of, sources_of(sources, "jacobian"), CallSite());
+  size_t next = 0;
+  return map_nested(sources, "jacobian", [&](nb::handle) { return to_python(std::move(all[next++])); });
+}
+
+std::vector<Tensor> tensors_of(nb::handle list) {
+  std::vector<Tensor> out;
+  for (nb::handle one : list) out.push_back(to_tensor(one));
+  return out;
+}
+nb::list to_list(std::span<const Tensor> tensors) {
+  nb::list out;
+  for (const Tensor& t : tensors) out.append(to_python(t));
+  return out;
+}
+
+// body(inputs) -> (results, function of a list of cotangents), all flat lists of tensors.
+nb::list custom_gradient(nb::callable body, nb::handle inputs) {
+  return to_list(control::custom_gradient([&](std::span<const Tensor> given) {
+    const nb::object made = body(to_list(given));
+    nb::object backward = made[1];
+    return control::WithGradient{tensors_of(made[0]), [backward](std::span<const Tensor> cotangents) { return tensors_of(backward(to_list(cotangents))); }};
+  }, tensors_of(inputs), CallSite()));
 }
 
 }  // namespace
 
 void bind_tape(nb::module_& m) {
+  m.def("_custom_gradient", &custom_gradient, nb::arg("body"), nb::arg("inputs"));
   nb::class_<PauseContext>(m, "_TapePause")
       .def("__enter__", [](PauseContext& p) { p.enter(); })
       .def("__exit__", [](PauseContext& p, nb::args) { p.exit(); });
@@ -98,9 +137,13 @@ void bind_tape(nb::module_& m) {
           return nb::none();
         });
       }, nb::arg("x"), "Records what is computed from these tensors or Variables from now on.")
-      .def("gradient", gradient, nb::arg("target"), nb::arg("sources"), nb::arg("output_gradients") = nb::none(),
-           "The gradient of the sum of all targets by each source, in the sources' structure; None where nothing connects them.\n\n"
+      .def("gradient", gradient, nb::arg("target"), nb::arg("sources"), nb::arg("output_gradients") = nb::none(), nb::arg("unconnected_gradients") = "none",
+           "The gradient of the sum of all targets by each source, in the sources' structure; where nothing connects them None, or zeros with\n"
+           "unconnected_gradients=\"zero\".\n\n"
            "Raises TapeUsed when a tape that is not persistent is asked twice, TypeMismatch for targets that are not floating point.")
+      .def("jacobian", jacobian, nb::arg("target"), nb::arg("sources"),
+           "The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; None where nothing\n"
+           "connects them. It computes a gradient per element of the target; lm.jacobian computes them together.")
       .def("stop_recording", [](nb::object self) { return std::make_unique<PauseContext>(self); }, "with tape.stop_recording(): what runs inside is not recorded.")
       .def("reset", [](GradientTape& t) { t.reset(); }, "Forgets what was recorded.");
 }

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <cstring>
 #include <new>
+#include <optional>
 
 #include "runtime/core/error.h"
+#include "runtime/core/host_text.h"
 
 namespace lamina::exec {
 
@@ -124,6 +126,15 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
   const Program& p = *program_;
   if (inputs.size() != p.inputs.size() || variables.size() != p.variables.size())
     internal_error(cat("a program of ", p.inputs.size(), " inputs and ", p.variables.size(), " variables was run with ", inputs.size(), " and ", variables.size()));
+  std::optional<TextHold> hold;  // text is written when the variables' locks are gone
+  if (p.host_effects && std::any_of(p.variables.begin(), p.variables.end(), [](const VariableUse& v) { return v.written; })) hold.emplace();
+  std::vector<BufferRef> outputs = run_locked(inputs, variables);
+  if (hold) hold->release();
+  return outputs;
+}
+
+std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables) {
+  const Program& p = *program_;
   Call call(*this, variables);
   Frame& frame = call.frame();
 
@@ -162,7 +173,16 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
     for (int slot : slots_of_[s]) frame.views[size_t(slot)].data = static_cast<char*>(data) + p.slots[size_t(slot)].offset;
   }
 
-  launch_all(frame);
+  auto changed = [&] {
+    for (size_t v = 0; v < variables.size(); ++v)
+      if (p.variables[v].written) ++variables[v]->version;
+  };
+  try {
+    launch_all(frame);
+  } catch (...) {
+    changed();  // what was assigned before the error stays
+    throw;
+  }
 
   for (size_t o = 0; o < outputs.size(); ++o) {
     const Storage& storage = p.storages[size_t(p.slots[size_t(p.output_slots[o])].storage)];
@@ -174,8 +194,7 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
       case StorageKind::arena: internal_error("an output lies inside an arena");
     }
   }
-  for (size_t v = 0; v < variables.size(); ++v)
-    if (p.variables[v].written) ++variables[v]->version;
+  changed();
   return outputs;
 }
 

@@ -59,7 +59,6 @@ class OpCases {
  public:
   OpCases(const char* op, std::function<std::vector<OpCase>()> make);
 };
-const std::set<std::string>& ops_with_cases();
 // Where a program defines this, it takes each op's cases instead of the checks above (tests/emulated/ops_test.cpp).
 [[gnu::weak]] void take_cases(const ir::OpDef& op, std::function<std::vector<OpCase>()> make);
 // What makes the cases of each op that has some.

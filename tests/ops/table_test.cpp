@@ -15,13 +15,16 @@ bool said(const char* reason) { return reason && *reason; }
 TEST(OpTable, EveryOpHasCases) {
   const std::map<std::string, std::string> elsewhere{
       {"assign", "writes a variable: tests/graph/ir and the executor's tests"},
+      {"check", "has an effect: tests/graph/frontend/reporting_test.cpp"},
       {"checkpoint", "has regions: tests/graph/frontend/checkpoint_test.cpp"},
       {"cond", "has regions: tests/graph/frontend/control_flow_test.cpp"},
       {"scan", "has regions: tests/graph/frontend/control_flow_test.cpp"},
       {"while_loop", "has regions: tests/graph/frontend/control_flow_test.cpp"},
       {"with_length", "has regions: tests/graph/frontend/control_flow_test.cpp"},
       {"constant", "is computed by nobody: tests/graph/ir"},
+      {"custom_gradient", "has regions: tests/graph/frontend/reporting_test.cpp"},
       {"input", "is computed by nobody: tests/graph/ir"},
+      {"print", "has an effect: tests/graph/frontend/reporting_test.cpp"},
       {"read", "reads a variable: tests/graph/ir and the executor's tests"},
   };
   for (const ir::OpDef* op : ir::all_ops())

@@ -16,6 +16,7 @@ def digits():
     return images.astype("float32") / 255, lm.data.read_idx(os.path.join(folder, "digits-labels-idx1-ubyte.gz")).astype("int32")
 
 
+@pytest.mark.row("S0-1", "S0-5", "S0-6", "S0-7", "S0-8", "S0-9", "S0-10")
 def test_a_training_loop_by_hand_is_the_same_eager_and_traced():
     x, y = digits()
     feed = lm.data.Dataset.from_tensor_slices((x[::10], np.eye(10, dtype="float32")[y[::10]])).batch(50)
@@ -55,6 +56,7 @@ class Tower(lm.nn.Model):
         return self.head(self.drop(x))
 
 
+@pytest.mark.row("S1-34", "S1-35")
 def test_a_hundred_layers_are_one_fused_program():
     net, x = Tower(), lm.random.uniform((20, 28, 28))
     eager = net(x).numpy()
@@ -79,6 +81,7 @@ def test_gradients_of_a_hundred_layers_agree_eager_and_traced():
         assert 0 < np.linalg.norm(a) and np.linalg.norm(a - b) <= 2e-3 * np.linalg.norm(a)
 
 
+@pytest.mark.row("S2-32", "S2-33")
 def test_state_as_an_attribute_made_on_the_first_call():
     class Cell:
         def __init__(self):
@@ -95,6 +98,7 @@ def test_state_as_an_attribute_made_on_the_first_call():
     assert d().tolist() == [[10, 10], [11, 1]] and c().tolist() == [[22, 22], [23, 13]]
 
 
+@pytest.mark.row("S0-32", "S0-33", "S1-79")
 def test_python_prints_run_while_tracing_only(capsys):
     def noisy(x):
         print("ran")
@@ -117,6 +121,13 @@ def run_example(name, *options, **env):
 def test_the_first_program_fits_its_line():
     slope, offset = map(float, re.search(r"y = (\S+) x \+ (\S+),", run_example("first_program.py")).groups())
     assert abs(slope - 3) < 0.1 and abs(offset - 2) < 0.1
+
+
+@pytest.mark.parametrize("seed", range(3 if LONG else 1))
+def test_cart_and_pole_learns_to_balance_in_one_graph(seed):
+    out = run_example("cartpole.py", "--seed", str(seed))
+    before, after = (float(re.search(rf"{when} training +(\S+)", out)[1]) for when in ("before", "after"))
+    assert before < 120 and after >= 195 and out.rstrip().endswith("1 graph")
 
 
 def test_the_training_example_reports_its_figures(tmp_path):

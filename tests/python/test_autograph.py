@@ -38,6 +38,7 @@ AFTER = {"": "", "loop else": "\n    else:\n        s = s + 1000"}
 
 
 @pytest.mark.parametrize("loop, leave, after", list(itertools.product(LOOPS, EXITS, AFTER)))
+@pytest.mark.row("S0-30", "S1-25", "S1-29")
 def test_a_loop_gives_what_python_gives(loop, leave, after):
     body = f"\n        s = s + 2 * i\n        {EXITS[leave]}\n        s = s + 1"
     fn = made(f"def f(n):\n    s = c(0)\n    {LOOPS[loop]}{body}{AFTER[after]}\n    return s\n")
@@ -74,6 +75,7 @@ CONDITIONS = ["x > 0", "not x > 0", "x > 0 and x < 5", "x < 0 or x == 3", "0 < x
 
 
 @pytest.mark.parametrize("condition", CONDITIONS)
+@pytest.mark.row("S1-26")
 def test_conditions_give_what_python_gives(condition):
     for source in (f"def f(x):\n    if {condition}: return x + 10\n    return x - 10\n", f"def f(x):\n    return x + 10 if {condition} else x - 10\n",
                    f"def f(x):\n    y = x\n    if {condition}:\n        y = y * 2\n    elif x == 2:\n        y = y * 3\n    return y\n"):
@@ -84,6 +86,7 @@ def test_conditions_give_what_python_gives(condition):
         assert graph.trace_count == 1
 
 
+@pytest.mark.row("S0-20", "S2-34")
 def test_python_values_stay_python():
     seen = []
 
@@ -103,6 +106,7 @@ def test_python_values_stay_python():
     assert seen == [0, 1, 2]
 
 
+@pytest.mark.row("S1-23")
 def test_functions_called_inside_are_converted():
     def inner(v):
         if v > 0:
@@ -122,6 +126,16 @@ def test_functions_called_inside_are_converted():
     assert both(lambda v: inner(v) + inner(-v), 4) == 12
     assert both(lambda v: thing.method(v), 2) == 18
     assert both(lambda v: [f(v) for f in (lambda u: u if u > 3 else u + 10, lambda u: -u if u > 3 else u)][1], 5) == -5
+
+
+def test_lambdas_on_one_line_are_told_apart():
+    fs = [lambda x: x + 1, lambda x: 1 - x, lambda x: x * x, lambda x: x ** 2, lambda x: -x, lambda x: x[0], lambda x: x[:, 1], (lambda x: (x if x[0, 0] > 0 else -x)), lambda x: lambda y: x + y]
+    for f in fs[:-1]:
+        lm.testing.assert_graph_matches_eager(f, c([[3, 5], [7, 11]]))
+    assert int(lm.function(lambda x: fs[-1](x)(x))(c(4))) == 8
+    both_of_them = lambda n: (lambda x: x + n, lambda x: x - n)  # noqa: E731
+    plus, minus = both_of_them(2)
+    assert int(lm.function(plus)(c(5))) == 7 and int(lm.function(minus)(c(5))) == 3
 
 
 def test_super_and_closures_work():
@@ -161,6 +175,7 @@ def test_layers_and_models_are_converted():
     assert net.trace_count == 1
 
 
+@pytest.mark.row("S2-19")
 def test_variables_are_assigned_on_the_way_that_runs():
     v = lm.Variable(0.0)
 
@@ -195,6 +210,25 @@ def test_gradients_flow_through_branches_and_loops():
 
     y, slope = f(c(2.0), c(4))
     assert (float(y), float(slope)) == (18.0, 33.0)  # ((2*2)*2)*2 = 16, + 2: 4 x^3 + 1
+
+
+def test_a_training_loop_is_one_graph():
+    w = lm.Variable([0.0, 0.0])
+    adam = lm.optim.Adam(0.1)
+
+    @lm.function
+    def train(x, y, steps):
+        cost = 0.0
+        for _ in lm.range(steps):
+            with lm.GradientTape() as tape:
+                cost = lm.mean(lm.square(lm.sum(x * w, axis=1) - y))
+            adam.apply_gradients(zip(tape.gradient(cost, [w]), [w]))
+        return cost
+
+    x = c([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    assert float(train(x, c([2.0, -1.0, 1.0]), c(300))) < 1e-4
+    np.testing.assert_allclose(w.numpy(), [2, -1], atol=0.02)
+    assert train.trace_count == 1
 
 
 def test_enumerate_and_zip_go_through_tensors():
@@ -237,6 +271,7 @@ def refused(fn, *args):
     return caught.value
 
 
+@pytest.mark.row("S1-30")
 def test_a_name_without_a_value_in_one_branch_is_named():
     def one_arm(x):
         if x > 0:
@@ -247,6 +282,7 @@ def test_a_name_without_a_value_in_one_branch_is_named():
     assert str(error).startswith("'y' is given a value in only one branch of an if\n") and "one_arm" in str(error) and "fix:" in str(error)
 
 
+@pytest.mark.row("S1-30")
 def test_a_branch_that_changes_the_dtype_is_named():
     def mixed(x):
         if x > 0:
@@ -258,6 +294,7 @@ def test_a_branch_that_changes_the_dtype_is_named():
     assert isinstance(error, lm.errors.TypeMismatch) and "'y'" in str(error) and "mixed" in str(error)
 
 
+@pytest.mark.row("S1-30")
 def test_a_loop_variable_that_grows_is_named():
     def growing(n):
         x, i = c([1.0]), c(0)
@@ -269,12 +306,32 @@ def test_a_loop_variable_that_grows_is_named():
     assert isinstance(error, lm.errors.InvalidArgument) and "'x'" in str(error) and "growing" in str(error)
 
 
+@pytest.mark.row("S1-30")
 def test_a_missing_return_is_named():
     def missing(x):
         if x > 0:
             return x
     error = refused(missing, 1)
     assert isinstance(error, lm.errors.InvalidArgument) and "return" in str(error) and "missing" in str(error)
+
+
+def test_errors_show_the_line_with_a_caret():
+    def growing(n):
+        x, i = c([1.0]), c(0)
+        while i < n:
+            x = lm.concat([x, x], 0); i += 1
+        return x
+    error = refused(growing, 2)
+    assert error.what == "while_loop: the loop variable 'x' starts as f32[1] and becomes f32[2]"
+    line, text, caret = error.where.split("\n")
+    assert line.endswith(", in growing") and text.strip() == "while i < n:" and caret.strip() == "^" * len("while i < n")
+
+    def inside(n):
+        for _ in lm.range(n):
+            é = lm.matmul(lm.ones((2, 3)), lm.ones((2, 3)))
+        return n
+    _, text, caret = refused(inside, 2).where.split("\n")
+    assert text[caret.index("^"):caret.rindex("^") + 1] == "lm.matmul(lm.ones((2, 3)), lm.ones((2, 3)))"
 
 
 def test_a_name_that_only_a_loop_gives_is_named():
@@ -286,6 +343,7 @@ def test_a_name_that_only_a_loop_gives_is_named():
     assert "'y' has no value before the loop" in str(error)
 
 
+@pytest.mark.row("S1-25")
 def test_without_autograph_a_tensor_is_no_condition():
     def f(x):
         if x > 0: return x
@@ -317,6 +375,7 @@ def test_eager_mode_runs_the_function_as_written():
     assert lines == ["positive"]
 
 
+@pytest.mark.row("S1-28")
 def test_to_code_shows_what_is_traced():
     def piecewise(v):
         if lm.sum(v) <= 1:
@@ -329,3 +388,230 @@ def test_to_code_shows_what_is_traced():
         scope = {}
         exec("def f(x): return x", scope)
         lm.autograph.to_code(scope["f"])
+
+
+# --- lists ---
+
+
+def plain_and_traced(fn, *args):
+    """What plain Python gives, after checking that the graph gives the same; one graph."""
+    graph = lm.function(fn)
+    got = graph(*(c(a) for a in args))
+    want = fn(*(c(a) for a in args))
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(want))
+    return graph
+
+
+def test_lists_that_grow_in_a_loop_are_stacked():
+    def every(n):
+        out = []
+        for i in lm.range(n):
+            out.append(i * i)
+        return lm.stack(out)
+
+    graph = plain_and_traced(every, 4)
+    for n in (1, 7, 4, 2):
+        assert graph(c(n)).numpy().tolist() == [i * i for i in range(n)]
+    assert graph(c(0)).shape == (0,) and graph.trace_count == 1
+
+
+def test_lists_that_grow_where_a_condition_holds_have_its_length():
+    def some(v, low):
+        out = []
+        for x in v:
+            if x > low:
+                out.append([x, -x][0])
+        return lm.stack(out) * 2, len(out)
+
+    graph = lm.function(some)
+    for low, want in ((0, [6, 10, 4]), (2, [6, 10]), (3, [10])):
+        got, count = graph(c([3, -1, 5, 2]), c(low))
+        assert got.numpy().tolist() == want and int(count) == len(want)
+    assert graph.trace_count == 1
+
+
+def test_lists_start_with_elements_and_grow_in_nested_loops_and_while():
+    def nested(n):
+        out = [c(-1), c(-2)]
+        i = c(0)
+        while i < n:
+            for j in lm.range(i):
+                out.append(i * 10 + j)
+            i += 1
+        return lm.stack(out)
+
+    graph = plain_and_traced(nested, 3)
+    assert graph(c(4)).numpy().tolist() == [-1, -2, 10, 20, 21, 30, 31, 32]
+
+
+def test_lists_are_indexed_gone_through_and_followed_by_others():
+    def two(n):
+        a, b = [], []
+        for i in lm.range(n):
+            a.append(i + 1)
+        total = a[0] + a[-1] + a[n - 2]
+        for x in a:
+            if x % 2 == 1:
+                b.append(x * total)
+        return lm.stack(b), lm.sum(lm.stack(a))
+
+    graph = lm.function(two)
+    b, total = graph(c(5))
+    assert b.numpy().tolist() == [10, 30, 50] and int(total) == 15
+
+
+def test_lists_of_rows_and_gradients_through_them():
+    @lm.function
+    def f(x, n):
+        with lm.GradientTape() as tape:
+            tape.watch(x)
+            out = []
+            y = x
+            for i in lm.range(n):
+                y = y * x
+                out.append(y)
+            z = lm.sum(lm.stack(out))
+        return lm.stack(out), tape.gradient(z, x)
+    rows, slope = f(c([1.0, 2.0]), c(3))
+    assert rows.numpy().tolist() == [[1, 4], [1, 8], [1, 16]]
+    assert slope.numpy().tolist() == [2 + 3 + 4, 4 + 12 + 32]  # of x^2 + x^3 + x^4
+
+
+def test_lists_with_effects_beside_them_have_the_effects_once():
+    v = lm.Variable(0)
+
+    @lm.function
+    def f(n):
+        out = []
+        for i in lm.range(n):
+            v.assign_add(1)
+            out.append(v + 0)
+        return lm.stack(out)
+    assert f(c(3)).numpy().tolist() == [1, 2, 3] and int(v) == 3
+    assert f(c(2)).numpy().tolist() == [4, 5] and int(v) == 5
+
+
+def test_lists_that_cannot_become_tensors_are_refused():
+    def refuse(fn, kind, words):
+        with pytest.raises(kind, match=words):
+            lm.function(fn)(c(3))
+
+    def mixed(n):
+        out = []
+        for i in lm.range(n):
+            out.append(i)
+            out.append(lm.astype(i, lm.float32))
+        return lm.stack(out)
+    refuse(mixed, lm.errors.TypeMismatch, "append: the list has elements of")
+
+    def strings(n):
+        out = []
+        for i in lm.range(n):
+            out.append("x")
+        return out
+    refuse(strings, lm.errors.ConversionFailed, "append: a str cannot be collected")
+
+    def inside(n):
+        t = c(0)
+        for i in lm.range(n):
+            out = []
+            for j in lm.range(i):
+                out.append(j)
+            t += lm.sum(lm.stack(out))
+        return t
+    refuse(inside, lm.errors.InvalidArgument, "made inside of another loop")
+
+    def again(n):
+        out = []
+        for i in lm.range(n):
+            out.append(i)
+        for i in lm.range(n):
+            out.append(i)
+        return lm.stack(out)
+    refuse(again, lm.errors.ConversionFailed, "cannot grow again")
+
+    def depends(n):
+        out = [n]
+        while out[-1] > 0:
+            out.append(out[-1] - 1)
+        return lm.stack(out)
+    refuse(depends, lm.errors.Error, "depends on what is in it|list")
+
+    def sliced(n):
+        out = []
+        for i in lm.range(n):
+            out.append(i)
+        return out[1:]
+    refuse(sliced, lm.errors.ConversionFailed, "cannot be sliced")
+
+    def branch(x):
+        out = []
+        if x > 0:
+            out.append(x)
+        return out
+    refuse(branch, lm.errors.InvalidArgument, "list 'out' has 1 elements in one branch")
+
+    def grows(n):
+        out = []
+        for i in lm.range(n):
+            out.append(i)
+        return lm.stack(out)
+    inner = lm.function(grows)
+    refuse(lambda n: lm.sum(inner(n)), lm.errors.InvalidArgument, "a list grows in it")
+
+
+# --- limitations ---
+
+
+def test_a_python_object_cannot_change_in_a_loop_of_the_graph():
+    def f(n):
+        word = "a"
+        for _ in lm.range(n):
+            word = word + "b"
+        return word
+    error = refused(f, 3)
+    assert "'word' is the str 'a' before an iteration" in str(error)
+
+
+def test_a_generator_is_run_by_python():
+    def numbers(n):
+        for i in range(n):
+            yield i
+
+    def f(x):
+        for i in numbers(4):
+            x = x + i
+        return x
+    assert int(lm.function(f)(c(0))) == 6
+    assert lm.inspect(lm.function(f), c(0)).traced.count("add") == 4
+
+    def wrong(x):
+        while x > 0:
+            yield x
+    with pytest.raises(lm.errors.Error, match="generator"):
+        lm.function(lambda x: list(wrong(x)))(c(1))
+
+
+def test_except_does_not_see_what_the_graph_raises():
+    seen = []
+
+    @lm.function
+    def f(x):
+        try:
+            assert x > 0, "negative"
+        except AssertionError:
+            seen.append(1)
+        return x
+    with pytest.raises(lm.errors.AssertionFailed, match="negative"):
+        f(c(-1))
+    assert seen == []
+
+
+def test_functions_that_transforms_are_given_are_converted_too():
+    def pick(x):
+        if x > 0:
+            return x * 2
+        return -x
+    assert int(lm.function(lambda x: lm.vmap(pick)(x).sum())(c([1, -3]))) == 5
+    assert int(lm.function(lambda x: lm.cond(x > 5, lambda: pick(x), lambda: pick(-x)))(c(3))) == 3
+    assert int(lm.function(lambda n: lm.fori_loop(0, n, lambda i, s: s + pick(i - 1), c(0)))(c(3))) == 3

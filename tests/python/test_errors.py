@@ -23,6 +23,7 @@ def test_every_class_is_also_the_builtin_that_people_catch(cls, builtin):
     assert type(copy) is cls and str(copy) == str(e)
 
 
+@pytest.mark.row("S1-5", "S1-52")
 def test_errors_of_the_compiled_part_have_the_four_parts():
     with pytest.raises(E.InvalidArgument) as info:
         lm.softmax(lm.ones((2, 4)), axis=5)
@@ -46,6 +47,7 @@ def test_without_a_gpu_it_says_why():
     assert lm.config.list_devices()[-1].startswith("cpu:") and lm.config.threads() >= 1 and lm.config.cpu_isa() in ("avx512", "avx2", "scalar", "neon")
 
 
+@pytest.mark.row("S1-4")
 def test_device_contexts_nest_and_end():
     with lm.device("cpu:0") as d:
         with d:

@@ -20,6 +20,7 @@ def counted(f):
     return body
 
 
+@pytest.mark.row("S1-22", "S1-45", "S2-26")
 def test_it_keeps_what_describes_the_function():
     def scale(x, by=2):
         """Scales."""
@@ -33,6 +34,7 @@ def test_it_keeps_what_describes_the_function():
     assert lm.function(lambda x: x)(c(1)).item() == 1
 
 
+@pytest.mark.row("S0-23", "S0-25", "S1-42", "S2-21")
 def test_decoration_runs_nothing_and_the_body_runs_once_per_signature():
     @lm.function
     @counted
@@ -47,6 +49,7 @@ def test_decoration_runs_nothing_and_the_body_runs_once_per_signature():
     assert len(runs) == 3 == f.trace_count
 
 
+@pytest.mark.row("S0-41", "S1-19")
 def test_both_decorator_forms():
     @lm.function()
     def f(x):
@@ -63,6 +66,7 @@ def test_both_decorator_forms():
     (1, 1.0, True), ("a", "b", b"a", None), ((1, 2), [1, 2], (1, 3), (2, 1)), (0.0, -0.0, float("nan")), ({"a": 1}, {"a": 2}, {"b": 1}),
     (2**70, 2**70 + 1), (1 + 2j, 2 + 1j), (lm.float32, "float32"), (slice(1, 2), slice(1, 3)), (int, float), (range(3), range(4)),
 ], ids=str)
+@pytest.mark.row("S1-81")
 def test_python_values_are_told_apart_by_type_and_value(values):
     f = lm.function(lambda v: c(1))
     for _ in range(2):
@@ -131,6 +135,7 @@ class Batch:
 Pair = collections.namedtuple("Pair", "first second")
 
 
+@pytest.mark.row("S1-43")
 def test_nested_arguments_and_results():
     @lm.function
     def f(d, seq, batch, pair):
@@ -152,6 +157,7 @@ def test_the_order_of_a_dicts_keys_does_not_matter():
     assert f({"a": c(5), "b": c(1)}).item() == 4 == f({"b": c(1), "a": c(5)}).item() and f.trace_count == 1
 
 
+@pytest.mark.row("S0-39")
 def test_numpy_arguments_are_tensors_and_captures_are_constants():
     host = np.array([1.0, 1.0], "float32")
     f = lm.function(lambda x: x + host)
@@ -160,6 +166,7 @@ def test_numpy_arguments_are_tensors_and_captures_are_constants():
     assert f(np.ones(2, "float32")).tolist() == [2, 2] and f(np.float32(5)).tolist() == [14, 14] and f.trace_count == 2
 
 
+@pytest.mark.row("S0-37", "S0-38", "S2-37", "S2-38", "S2-39")
 def test_variables_are_arguments_by_reference_and_captures_are_live():
     @lm.function
     def bump(v):
@@ -175,6 +182,7 @@ def test_variables_are_arguments_by_reference_and_captures_are_live():
     assert g(c(2)).item() == 16 and g.trace_count == 1
 
 
+@pytest.mark.row("S2-19")
 def test_effects_keep_program_order():
     v, log = lm.Variable(1.0), lm.Variable([0.0, 0.0, 0.0])
 
@@ -189,6 +197,7 @@ def test_effects_keep_program_order():
     assert [t.item() for t in f()] == [1, 10] and log.tolist() == [1, 10, 15] and [t.item() for t in f()] == [15, 150]
 
 
+@pytest.mark.row("S1-40", "S1-71")
 def test_bound_methods_and_callable_objects():
     class Scale:
         def __init__(self, by):
@@ -203,6 +212,7 @@ def test_bound_methods_and_callable_objects():
     assert lm.function(s)(c(2.0)).item() == 6 and lm.function(s.twice)(c(1.0), extra=c(1.0)).item() == 10 and lm.function(functools.partial(s.twice, extra=2.0))(c(1.0)).item() == 11
 
 
+@pytest.mark.row("S2-36")
 def test_decorated_methods_have_a_graph_cache_per_instance():
     class Cell:
         def __init__(self, start):
@@ -246,6 +256,7 @@ def test_rebinding_a_method_on_its_instance_is_collected():
     assert [r() for r in references] == [None] * 4
 
 
+@pytest.mark.row("S2-28", "S2-29")
 def test_a_variable_made_in_the_first_trace_stays():
     class Lazy:
         v = None
@@ -260,6 +271,7 @@ def test_a_variable_made_in_the_first_trace_stays():
     assert [f(c(1.0)).item() for _ in range(3)] == [3, 4, 5] and Lazy.__call__.trace_count == 0
 
 
+@pytest.mark.row("S2-25")
 def test_a_variable_made_on_every_call_is_refused():
     @lm.function
     def f():
@@ -285,6 +297,7 @@ def test_a_failed_trace_is_not_kept():
     assert f(c(1)).item() == 2 and f.trace_count == 1
 
 
+@pytest.mark.row("S1-51", "S2-17")
 def test_values_do_not_exist_while_tracing():
     messages = []
 
@@ -300,6 +313,7 @@ def test_values_do_not_exist_while_tracing():
     assert lm.executing_eagerly() and len(messages) == 8 and all("symbolic" in m or "traced" in m or "not exist" in m for m in messages[:5])
 
 
+@pytest.mark.row("S1-50")
 def test_errors_while_tracing_name_the_users_line():
     @lm.function
     def f(x):
@@ -317,6 +331,7 @@ def test_a_symbolic_tensor_that_escaped_is_refused():
         kept[0] + 1
 
 
+@pytest.mark.row("S1-77")
 def test_input_signature():
     @lm.function(input_signature=[lm.TensorSpec([None, 2], lm.float32), lm.TensorSpec([], "int32")])
     def f(x, n):
@@ -330,6 +345,7 @@ def test_input_signature():
         f(lm.ones((2, 3)), c(1))
 
 
+@pytest.mark.row("S1-44", "S1-47", "S1-48")
 def test_concrete_functions():
     @lm.function
     def f(x, scale):
@@ -344,6 +360,7 @@ def test_concrete_functions():
     assert "mul" in graph.graph and graph.inspect().traced.count("mul") == 1
 
 
+@pytest.mark.row("S0-3", "S1-8", "S1-16")
 def test_inspect_and_explain():
     w, b = lm.Variable(np.ones((3, 4), "float32")), lm.Variable(np.ones(4, "float32"))
 
@@ -365,6 +382,7 @@ def test_inspect_and_explain():
     assert "add" in lm.inspect(Holder().method, c(1)).traced
 
 
+@pytest.mark.row("S1-53", "S1-56", "S1-70", "S1-73", "S1-75")
 def test_running_eagerly():
     f = lm.function(counted(lambda x: x + 1))
     runs = f.python_function.runs
@@ -377,6 +395,7 @@ def test_running_eagerly():
     assert len(runs) == 3 and not lm.config.functions_run_eagerly()
 
 
+@pytest.mark.row("S0-28", "S0-29")
 def test_functions_inside_functions_become_one_graph():
     inner = lm.function(lambda x: lm.sin(x) * 2)
     outer = lm.function(lambda x: inner(x) + inner(x))
@@ -385,6 +404,7 @@ def test_functions_inside_functions_become_one_graph():
     assert seen.traced.count("sin") == 2 and seen.optimized.count("sin") == 1 and not any("call" in op for op in seen.traced)
 
 
+@pytest.mark.row("S1-76", "S1-78")
 def test_retracing_warns_with_the_cause():
     @lm.function
     def hot(k):
@@ -455,6 +475,7 @@ def test_not_callable_is_refused():
         lm.Function(lambda: 1)
 
 
+@pytest.mark.row("S0-36")
 def test_graph_matches_eager_helper():
     lm.testing.assert_graph_matches_eager(lambda x: (lm.sin(x), [x, 1]), lm.ones(3))
     flips = []

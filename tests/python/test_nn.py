@@ -21,6 +21,7 @@ class Tower(nn.Model):
         return self.named["head"][0](self.named["drop"](x))
 
 
+@pytest.mark.row("S1-36")
 def test_a_model_finds_layers_in_lists_tuples_and_dicts():
     net = Tower()
     assert net.variables == [] and len(net.layers) == 6 and not net.built
@@ -98,6 +99,7 @@ def test_training_reaches_every_layer_inside():
     assert outer(lm.ones(1)).item() == 1 and outer.inner.seen is False
 
 
+@pytest.mark.row("S1-38")
 def test_dropout():
     d, x = nn.Dropout(0.25), lm.ones((100, 100))
     y = d(x, training=True).numpy()
@@ -107,6 +109,7 @@ def test_dropout():
             nn.Dropout(rate)
 
 
+@pytest.mark.row("S1-37")
 def test_own_layers_build_once_with_the_input_shape():
     class Scale(nn.Layer):
         builds = 0
@@ -214,6 +217,7 @@ def test_a_looks_linear_stack_keeps_the_signal():
     np.testing.assert_allclose((y ** 2).sum(1), (x.numpy() ** 2).sum(1), rtol=1e-3)
 
 
+@pytest.mark.row("S1-59")
 def test_losses():
     L, logits = lm.losses, np.array([[2.0, -1.0, 0.5], [0.0, 1.0, 0.0]], "float32")
     p = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
@@ -230,6 +234,7 @@ def test_losses():
 
 
 @pytest.mark.parametrize("wrap", [lambda f: f, lm.function], ids=["eager", "traced"])
+@pytest.mark.row("S1-59")
 def test_a_label_out_of_range_is_refused(wrap):
     cost = wrap(lm.losses.SparseCrossEntropy(from_logits=True))
     for label in (7, 3, -1):

@@ -22,6 +22,7 @@ def classifier():
     return lm.nn.Sequential([lm.nn.Dense(16, activation="relu"), lm.nn.Dense(3)])
 
 
+@pytest.mark.row("S1-66")
 def test_fit_learns_and_returns_a_history(capsys):
     x, y = blobs()
     net = classifier()
@@ -37,6 +38,7 @@ def test_fit_learns_and_returns_a_history(capsys):
     assert net.evaluate(*blobs(10), return_dict=True).keys() == {"loss", "accuracy"}
 
 
+@pytest.mark.row("S1-63")
 def test_the_epoch_loss_is_weighted_by_samples():
     net = constant_net()
     net.compile(loss="mse", optimizer=lm.optim.SGD(0.0))
@@ -54,6 +56,7 @@ class Probe(lm.nn.Layer):
         return x
 
 
+@pytest.mark.row("S1-55", "S1-57", "S1-60", "S1-62", "S1-67")
 def test_compiled_fit_traces_and_eager_fit_runs_every_batch():
     probe = Probe()
     net = lm.nn.Sequential([lm.nn.Dense(2), probe])
@@ -167,6 +170,7 @@ def draw(file, steps, seconds_per_step, verbose=1, metrics=(("loss", 1.0),)):
     return file.getvalue()
 
 
+@pytest.mark.row("S1-65")
 def test_metric_text():
     assert [format_metric(v) for v in (1.6631, 0.0011, 5.7225e-4, 1e-3, 0.0, -2.0, -1e-5, float("nan"))] == [
         "1.6631", "0.0011", "5.7225e-04", "1.0000e-03", "0.0000e+00", "-2.0000", "-1.0000e-05", "nan"]
@@ -174,6 +178,7 @@ def test_metric_text():
     assert [format_duration(t) for t in (0.2, 59, 65, 3725)] == ["0s", "59s", "1:05", "1:02:05"]
 
 
+@pytest.mark.row("S1-64")
 def test_a_pipe_gets_plain_lines_at_the_ends_and_every_ten_seconds():
     text = draw(io.StringIO(), 300, 0.1)
     lines = text.splitlines()
@@ -181,6 +186,7 @@ def test_a_pipe_gets_plain_lines_at_the_ends_and_every_ten_seconds():
     assert lines[-1] == "300/300 [" + "=" * 30 + "] - 30s 100ms/step - loss: 1.0000"
 
 
+@pytest.mark.row("S1-64")
 def test_a_terminal_gets_one_moving_line():
     text = draw(Terminal(), 2, 0.2)
     first, last = text.split("\r")[1:]

@@ -38,6 +38,7 @@ def test_assignment_refuses_other_shapes_and_dtypes():
     assert v.tolist() == [1, 2]
 
 
+@pytest.mark.row("S2-8")
 def test_operators_use_the_value_of_the_moment():
     v, log = lm.Variable(2.0), []
     for _ in range(3):
@@ -46,6 +47,7 @@ def test_operators_use_the_value_of_the_moment():
     assert log == [21, 31, 41] and (1 + v).item() == 6 and (v > 4).item() and (-v).item() == -5 and lm.exp(v).dtype == lm.float32
 
 
+@pytest.mark.row("S2-30")
 def test_variables_die_with_their_last_reference():
     references = []
 

@@ -114,7 +114,7 @@ def converted_function(function: types.FunctionType):
 def converted(callable_):
     """What to call instead of a callable while a graph is traced."""
     if isinstance(callable_, types.FunctionType):
-        return converted_function(callable_)
+        return runtime.BUILTINS.get(callable_) or converted_function(callable_)
     if isinstance(callable_, types.MethodType):
         function = callable_.__func__
         if isinstance(function, types.FunctionType):
@@ -138,11 +138,15 @@ def converted(callable_):
         return callable_
 
 
-def why_not(callable_) -> str | None:
-    """Why a function could not be converted; None when it could or need not."""
-    function = getattr(callable_, "__func__", callable_)
-    made = _codes.get(getattr(function, "__code__", None)) if isinstance(function, types.FunctionType) else None
-    return made if isinstance(made, str) else None
+def why_not_here() -> str | None:
+    """Why the code that is running (the caller's frame) was not converted; None when it was, or is not ours to say."""
+    code = sys._getframe(1).f_code
+    made = _codes.get(code)
+    if isinstance(made, str):
+        return made
+    if code.co_flags & _NOT_PLAIN:
+        return f"{code.co_name} is a generator or coroutine, which Python runs while the function is traced"
+    return None
 
 
 def _callee(callable_):

@@ -3,10 +3,16 @@ they are tensors of the trace."""
 from __future__ import annotations
 
 import builtins
-import itertools
 import operator
+import types
 
 from .. import _core, errors
+from .._loops import fori_loop
+from ..reporting import check_with
+from . import lists
+from .iteration import Counted, Steps, Zipped, item_at as _item_at, stacked as _stacked
+from .lists import GrowingList, Grows, LoopList, append, copied, packed, unpacked
+from .places import located
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -47,16 +53,6 @@ class _Again(Exception):
         self.hints = hints
 
 
-def _located(error, function):
-    """The error with the converted function's name in its text."""
-    if getattr(error, "_located", False) or function is None:
-        raise error
-    where = f"{error.where}, in {function}" if error.where else f"in {function}"
-    made = type(error)(error.what, where, error.why, error.fix)
-    made._located = True
-    raise made.with_traceback(error.__traceback__) from None
-
-
 def _function_of(body):
     return body.__qualname__.split(".<locals>.")[-2].removeprefix("lm__") if ".<locals>." in body.__qualname__ else None
 
@@ -66,7 +62,7 @@ _NUMBERS = (bool, int, float)
 
 def _is_state(value) -> bool:
     """Whether a value can be a result of a branch or a loop variable of the graph: tensors, numbers, and tuples, lists and dicts of them."""
-    if isinstance(value, (Tensor, Variable)) or type(value) in _NUMBERS or type(value).__module__ == "numpy":
+    if isinstance(value, (Tensor, Variable, GrowingList)) or type(value) in _NUMBERS or type(value).__module__ == "numpy":
         return True
     if isinstance(value, (tuple, list)):
         return all(_is_state(v) for v in value)
@@ -149,7 +145,7 @@ def if_(test, body, orelse, get_state, set_state, names, merged):
 
         def run(which, branch):
             def traced():
-                set_state(start)
+                set_state(tuple(copied(v) for v in start))
                 branch()
                 results[which] = now = get_state()[:merged]
                 other = results.get(not which)
@@ -164,7 +160,7 @@ def if_(test, body, orelse, get_state, set_state, names, merged):
                         continue
                     if (name, which, "as") in hints and type(value) in _NUMBERS:
                         value = _core.astype(_core.constant(value), hints[name, which, "as"])
-                    out[name] = value
+                    out[name] = list(value) if type(value) is LoopList else packed(value)
                 if other is not None:
                     _compare_branches(names[:merged], results, hints, out, function)
                 return out
@@ -178,11 +174,16 @@ def if_(test, body, orelse, get_state, set_state, names, merged):
                 raise
             hints.update(again.hints)
         except errors.Error as error:
-            _located(error, function)
+            located(error, function)
     final = list(start)
     for i, name in enumerate(names[:merged]):
         first, second = results[True][i], results[False][i]
-        final[i] = first if _same(first, second) else chosen.get(name, first)
+        if _same(first, second):
+            final[i] = first
+        elif type(first) is LoopList:
+            final[i] = LoopList(chosen[name], first.owner)
+        else:
+            final[i] = unpacked(chosen[name], first) if name in chosen else first
     set_state(tuple(final))
 
 
@@ -207,6 +208,9 @@ def _compare_branches(names, results, hints, out, function):
                 if (name, which, "as") not in hints and (type(mine) is not float or "float" in str(other.dtype)) and (type(mine) is not bool):
                     again[name, which, "as"] = other.dtype
         first, second = values[True], values[False]
+        if isinstance(first, list) and isinstance(second, list) and len(first) != len(second):
+            raise errors.InvalidArgument(f"the list '{name}' has {len(first)} elements in one branch of an if and {len(second)} in the other", where=f"in {function}",
+                                         why="the condition is a tensor, so what follows is one graph for both branches", fix="append in both branches, or in a loop over tensors, where a list may grow by what the data say")
         if not _is_state(first) or not _is_state(second):
             if type(first) is Undefined or type(second) is Undefined or _same(first, second):
                 continue
@@ -272,11 +276,27 @@ def _boolean_of(value):
     return _boolean(value) if isinstance(value, (Tensor, Variable)) else _core.constant(bool(value))
 
 
+class Element:
+    """What a list that grows in a loop holds: shape and dtype."""
+
+    def __init__(self, spec):
+        self.spec = spec
+
+    def __eq__(self, other):
+        return isinstance(other, Element) and self.spec == other.spec
+
+
 def _loop_state(names, start, hints, function):
     """What goes into the loop: name -> structure of tensors, and the names that stay Python's."""
     state, fixed = {}, {}
     for name, value in zip(names, start):
-        if name in hints:
+        if isinstance(hints.get(name), Element):
+            state[name] = packed(lists.started(value, hints[name].spec))
+        elif type(value) is GrowingList:
+            state[name] = packed(value)
+        elif type(value) is LoopList:
+            state[name] = list(value)
+        elif name in hints:
             state[name] = _made(hints[name]) if type(value) is Undefined else _core.astype(_core.constant(value), hints[name])
         elif _is_state(value):
             state[name] = value
@@ -306,7 +326,10 @@ def _after_body(names, given, fixed, start, now, hints, function):
             wanted = value.dtype
             if wanted != given[name].dtype and (type(before) is int or "float" in str(wanted)):
                 again[name] = wanted
-        out[name] = value
+        if isinstance(hints.get(name), Element) and type(value) is not GrowingList:
+            raise errors.InvalidArgument(f"'{name}' is a list that grows in the loop, and {_describe(value)} after an iteration", where=f"in {function}",
+                                         why="what a list collects in a loop of the graph is one tensor", fix="make the list once, before the loop, and only append to it inside")
+        out[name] = list(value) if type(value) is LoopList else packed(value)
     if again:
         raise _Again(again)
     return out
@@ -319,9 +342,18 @@ def _graph_loop(test, body, get_state, set_state, names, scan=None):
     hints = {}
     while True:
         state, fixed = _loop_state(names, start, hints, function)
+        growing = {n for n, value in zip(names, start) if isinstance(hints.get(n), Element) or type(value) is GrowingList}
+        owners = {n: value if type(value) is LoopList else LoopList(()) for n, value in zip(names, start) if isinstance(value, list)}
+
+        def value_in(given, name, value):
+            if name in fixed:
+                return fixed[name]
+            if name in growing:
+                return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
+            return LoopList(given[name], owners[name].owner) if name in owners else given[name]
 
         def enter(given):
-            set_state(tuple(fixed[n] if n in fixed else given[n] for n in names))
+            set_state(tuple(value_in(given, n, value) for n, value in zip(names, start)))
 
         def step(given):
             enter(given)
@@ -347,45 +379,35 @@ def _graph_loop(test, body, get_state, set_state, names, scan=None):
             if again.hints.items() <= hints.items():
                 raise
             hints.update(again.hints)
+        except Grows as grows:
+            name = next((n for n, own in owners.items() if own is grows.owner), None)
+            if name is None or isinstance(hints.get(name), Element):
+                raise
+            hints[name] = Element(grows.element)
         except errors.Error as error:
-            _located(error, function)
-    set_state(tuple(fixed[n] if n in fixed else final[n] for n in names))
+            located(error, function)
+    set_state(tuple(_after_loop(name, value, fixed, final, growing) for name, value in zip(names, start)))
 
 
-class Steps:
-    """range(start, stop, step) with tensors in it: what a loop of the graph counts through."""
-
-    def __init__(self, start, stop=None, step=1):
-        self.start, self.stop, self.step = (0, start, step) if stop is None else (start, stop, step)
-
-    def __iter__(self):
-        raise errors.ConversionFailed("a range with a tensor in it is only for loops", why="its length is known when the graph runs", fix="write for i in range(...): directly")
-
-
-class Counted:
-    """enumerate(iterated, start) of something that the graph goes through."""
-
-    def __init__(self, iterated, start=0):
-        self.iterated, self.start = iterated, start
-
-
-class Zipped:
-    """zip(...) of tensors."""
-
-    def __init__(self, parts):
-        self.parts = parts
-
-
-def _length(tensor):
-    if tensor.shape == () or len(tensor.shape) == 0:
-        raise errors.InvalidArgument("a tensor without axes cannot be iterated over", why="a loop goes along the first axis", fix="loop over lm.range(n), or reshape it")
-    return tensor.shape[0]
+def _after_loop(name, before, fixed, final, growing):
+    """A name's value after a loop of the graph."""
+    if name in fixed:
+        return fixed[name]
+    if name not in growing:
+        return LoopList(final[name], before.owner) if type(before) is LoopList else final[name]
+    if type(before) is GrowingList:
+        return GrowingList(*final[name], closed=before.closed)
+    made = GrowingList(*final[name])
+    made.close()
+    return made
 
 
 def for_(iterated, extra_test, body, get_state, set_state, names):
     """The for statement. extra_test, when there is one, says whether to go on (break and return end a loop early)."""
     if isinstance(iterated, Variable):
         iterated = iterated.read()
+    if type(iterated) is GrowingList:
+        iterated = iterated.buffer
     dynamic = isinstance(iterated, (Steps, Counted, Zipped)) or in_graph(iterated)
     if not dynamic:
         for item in iterated:
@@ -406,31 +428,6 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
         _graph_loop(None, body, get_state, set_state, names, scan=(xs, item_of))
         return
     _counted_loop(iterated, extra_test, body, get_state, set_state, names)
-
-
-def _stacked(iterated):
-    """What scan goes through, and how an item is made of a slice; None when the number of iterations is known only when it runs."""
-    if isinstance(iterated, Tensor):
-        _length(iterated)
-        return iterated, lambda item: item
-    if isinstance(iterated, Zipped):
-        parts = [_stacked(p) for p in iterated.parts]
-        if any(p[0] is None for p in parts):
-            return None, None
-        shortest = min((int(_first(p[0]).shape[0]) for p in parts if _first(p[0]).shape[0] is not None), default=None)
-        cut = tuple(p[0] if shortest is None or not isinstance(p[0], Tensor) or p[0].shape[0] == shortest else p[0][:shortest] for p in parts)
-        return cut, lambda item: tuple(p[1](one) for p, one in zip(parts, item))
-    if isinstance(iterated, Counted):
-        xs, item_of = _stacked(iterated.iterated)
-        length = None if xs is None else _first(xs).shape[0]
-        if xs is None or length is None:
-            return None, None
-        return (_core.arange(length) + iterated.start, xs), lambda item: (item[0], item_of(item[1]))
-    return None, None
-
-
-def _first(xs):
-    return xs if isinstance(xs, Tensor) else _first(xs[0])
 
 
 def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
@@ -455,35 +452,6 @@ def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
 
     step.__qualname__ = body.__qualname__
     _graph_loop(lambda: _boolean_of(test()), step, get, put, (*names, "the loop's counter"))
-
-
-def _item_at(iterated):
-    """How many items there are, and the one at a place."""
-    if isinstance(iterated, Steps):
-        start, stop, step = iterated.start, iterated.stop, iterated.step
-        if isinstance(step, int) and step == 0:
-            raise errors.InvalidArgument("range: a step of 0 goes nowhere", fix="pass a step that is not 0")
-        if isinstance(step, int) and step == 1:
-            count = stop - start
-        elif isinstance(step, int):
-            count = (stop - start + (step - 1 if step > 0 else step + 1)) // step
-        else:
-            count = (stop - start + step - _core.sign(step)) // step
-        return _core.astype(count, _core.int32) if isinstance(count, Tensor) else count, lambda i: _like(i, stop) * step + start
-    if isinstance(iterated, Tensor):
-        return _length(iterated) if _length(iterated) is not None else _core.shape(iterated)[0], lambda i: _core.gather(iterated, i)
-    if isinstance(iterated, Counted):
-        count, item_at = _item_at(iterated.iterated)
-        return count, lambda i: (i + iterated.start, item_at(i))
-    parts = [_item_at(p) for p in iterated.parts]
-    count = parts[0][0]
-    for other, _ in parts[1:]:
-        count = builtins.min(count, other) if isinstance(count, int) and isinstance(other, int) else _core.minimum(count, other)
-    return count, lambda i: tuple(item_at(i) for _, item_at in parts)
-
-
-def _like(i, stop):
-    return _core.astype(i, stop.dtype) if isinstance(stop, Tensor) and "int" in str(stop.dtype) else i
 
 
 # --- conditions ---
@@ -537,17 +505,16 @@ def compare(names, left, *others):
     return and_(*(link(i) for i in builtins.range(len(others))))
 
 
-def assert_(test, message):
-    """The assert statement: at once for Python values, when it runs for tensors."""
+def assert_(test, source, message, names, values):
+    """The assert statement: at once for Python values, when it runs for tensors. source: the condition as it is written."""
     if not in_graph(test):
         if not test:
             text = message()
             raise AssertionError() if text is None else AssertionError(text)
         return
-    check = getattr(_core, "check", None)
-    if check is None:
-        raise errors.ConversionFailed("an assert of a tensor cannot be part of a graph yet", why="its value is known when the graph runs", fix="check the value outside of the traced function")
-    check(_boolean(test), str(message() or ""))
+    text = message()
+    named = [(n, v) for n, v in zip(names, values()) if isinstance(v, (Tensor, Variable))]
+    check_with(_boolean(test), f"assertion failed: {source if text is None else text}", named)
 
 
 # --- built-in functions that tensors may reach ---
@@ -558,18 +525,23 @@ def range_(*args):
 
 
 def _is_dynamic(iterated):
-    return isinstance(iterated, (Steps, Counted, Zipped)) or in_graph(iterated)
+    return isinstance(iterated, (Steps, Counted, Zipped, GrowingList)) or in_graph(iterated)
+
+
+def _as_tensor(iterated):
+    return iterated.buffer if type(iterated) is GrowingList else iterated.read() if isinstance(iterated, Variable) else iterated
 
 
 def enumerate_(iterated, start=0):
-    return Counted(iterated, start) if _is_dynamic(iterated) else builtins.enumerate(iterated, start)
+    return Counted(_as_tensor(iterated), start) if _is_dynamic(iterated) else builtins.enumerate(iterated, start)
 
 
 def zip_(*parts, **options):
     if not any(_is_dynamic(p) for p in parts):
         return builtins.zip(*parts, **options)
     if all(_is_dynamic(p) for p in parts):
-        return Zipped([p.read() if isinstance(p, Variable) else p for p in parts])
+        return Zipped([_as_tensor(p) for p in parts])
+    parts = [_as_tensor(p) for p in parts]
     lengths = [len(p) if hasattr(p, "__len__") and not isinstance(p, Tensor) else None for p in parts]
     shortest = builtins.min((n for n in lengths if n is not None), default=None)
     rows = [([p[i] for i in builtins.range(shortest if p.shape[0] is None else builtins.min(shortest, p.shape[0]))] if isinstance(p, Tensor) else p) for p in parts]
@@ -580,9 +552,27 @@ def lamina_range(*args, **options):
     return Steps(*args) if any(in_graph(a) for a in args) and not options else _core.range(*args, **options)
 
 
-BUILTINS = {builtins.range: range_, builtins.enumerate: enumerate_, builtins.zip: zip_}
+def _converting(function):
+    """A function of lamina with the functions among its arguments converted."""
+    def call(*args, **options):
+        def converted(a):
+            return callee(a) if isinstance(a, types.FunctionType) else a
+
+        return function(*map(converted, args), **{k: converted(v) for k, v in options.items()})
+
+    return call
+
+
+def callee(function):
+    """What to call instead of a function; conversion.py puts its own in this place."""
+    return function
+
+
+BUILTINS = {builtins.range: range_, builtins.enumerate: enumerate_, builtins.zip: zip_, builtins.len: lists.length, _core.stack: lists.stack, _core.concat: lists.concat}
 for _name in ("range", "arange"):
     if hasattr(_core, _name):
         BUILTINS[getattr(_core, _name)] = lamina_range
+for _function in (_core.cond, _core.while_loop, _core.scan, fori_loop):
+    BUILTINS[_function] = _converting(_function)
 
-del itertools
+__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "compare", "for_", "if_", "if_expression", "not_", "or_", "returned", "value_of", "while_"]

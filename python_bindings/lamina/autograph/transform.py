@@ -27,6 +27,7 @@ def convert(node: ast.FunctionDef | ast.Lambda, name: str, class_name: str | Non
         _Mangle(class_name).visit(function)
     docstring = function.body[:1] if ast.get_docstring(function, clean=False) is not None else []
     function.body = function.body[len(docstring):] or [ast.copy_location(ast.Pass(), function)]
+    _Appends(function).visit(function)
     lower_jumps(function)
     Liveness(function)
     transformer = _Transformer(function)
@@ -60,6 +61,31 @@ class _Mangle(ast.NodeTransformer):
     def visit_Name(self, node):
         node.id = self.mangled(node.id)
         return node
+
+
+class _Appends(ast.NodeTransformer):
+    """out.append(x), as a statement on a list of the function's own, is an assignment: what it appends to may be a value of the graph."""
+
+    def __init__(self, function):
+        args = function.args
+        own = {a.arg for a in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg] if a is not None}
+        outer = {n for s in ast.walk(function) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
+        self.function, self.own = function, (own | written(function.body)) - outer
+
+    def visit_FunctionDef(self, node):
+        return self.generic_visit(node) if node is self.function else node
+
+    visit_AsyncFunctionDef = visit_ClassDef = visit_Lambda = visit_FunctionDef
+
+    def visit_Expr(self, node):
+        call = node.value
+        if not (isinstance(call, ast.Call) and isinstance(call.func, ast.Attribute) and call.func.attr == "append" and isinstance(call.func.value, ast.Name)):
+            return node
+        if call.func.value.id not in self.own or len(call.args) != 1 or call.keywords or isinstance(call.args[0], ast.Starred):
+            return node
+        name = call.func.value.id
+        made = ast.Assign([ast.Name(name, ast.Store())], _runtime("append", _load(name), call.args[0]))
+        return ast.fix_missing_locations(ast.copy_location(made, node))
 
 
 def _load(name):
@@ -149,6 +175,15 @@ class _Expressions(ast.NodeTransformer):
         return node
 
 
+def _header(s):
+    """Where a statement's own line stands: of a branch or loop up to its condition, so that errors point at that and not at all of it."""
+    last = s.test if isinstance(s, (ast.If, ast.While)) else s.iter if isinstance(s, ast.For) else None
+    if last is None or getattr(s, "lineno", None) is None:
+        return s
+    end = last.end_col_offset if getattr(last, "end_lineno", None) == s.lineno else s.col_offset + 2
+    return ast.Pass(lineno=s.lineno, col_offset=s.col_offset, end_lineno=s.lineno, end_col_offset=max(end, s.col_offset + 2))
+
+
 class _Transformer:
     def __init__(self, function):
         args = function.args
@@ -173,9 +208,10 @@ class _Transformer:
     def block(self, statements):
         out = []
         for s in statements:
+            place = _header(s)
             made = self.statement(s)
             for one in made:
-                ast.copy_location(one, s)
+                ast.copy_location(one, place)
                 ast.fix_missing_locations(one)
             out += made
         return out
@@ -242,7 +278,10 @@ class _Transformer:
 
     def visit_Assert(self, s):
         message = s.msg or ast.Constant(None)
-        return [ast.Expr(_runtime("assert_", self.expression(s.test), _thunk(self.expression(message))))]
+        names = sorted(read(s.test) & self.defined)
+        source = ast.Constant(ast.unparse(s.test))
+        values = ast.Constant(tuple(names)), _thunk(_tuple(names))
+        return [ast.Expr(_runtime("assert_", self.expression(s.test), source, _thunk(self.expression(message)), *values))]
 
     def visit_If(self, s):
         test = self.expression(s.test)

@@ -1,0 +1,21 @@
+"""Old names of things: they work, and warn once with the caller's line and the name to use."""
+from __future__ import annotations
+
+import functools
+import warnings
+
+
+def rename(module, old: str, new: str, prefix: str) -> None:
+    """Makes `old` another name of the function `new` of a module, which warns at its first call."""
+    function = getattr(module, new)
+    warned = []
+
+    @functools.wraps(function)
+    def renamed(*args, **kwargs):
+        if not warned:
+            warned.append(True)
+            warnings.warn(f"{prefix}.{old} is deprecated and will be removed; use {prefix}.{new} instead", DeprecationWarning, stacklevel=2)
+        return function(*args, **kwargs)
+
+    renamed.__name__ = renamed.__qualname__ = old
+    setattr(module, old, renamed)

@@ -1,0 +1,82 @@
+"""lm.print and lm.check: what a program says about its values while it runs."""
+from __future__ import annotations
+
+import sys
+
+from . import _core, errors
+
+Tensor, Variable = _core.Tensor, _core.Variable
+
+
+def _format(value, tensors, nested=False) -> str:
+    """The text of a value with "{}" for each tensor in it, which is appended to tensors."""
+    if isinstance(value, (Tensor, Variable)):
+        tensors.append(value)
+        return "{}"
+    if isinstance(value, str):
+        return _core._escaped_format(repr(value) if nested else value)
+    if type(value).__module__ == "numpy" and hasattr(value, "__array__") and value.dtype.kind in "biuf":
+        tensors.append(_core.constant(value))
+        return "{}"
+    if type(value) is dict:
+        return "{{" + ", ".join(f"{_format(k, tensors, True)}: {_format(v, tensors, True)}" for k, v in value.items()) + "}}"
+    if isinstance(value, (list, tuple)):
+        parts = [_format(v, tensors, True) for v in value]
+        if isinstance(value, list):
+            return f"[{', '.join(parts)}]"
+        if hasattr(value, "_fields"):
+            return f"{type(value).__name__}({', '.join(f'{n}={p}' for n, p in zip(value._fields, parts))})"
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    fields = getattr(type(value), "__dataclass_fields__", None)
+    if fields is not None and not isinstance(value, type):
+        return f"{type(value).__name__}({', '.join(f'{n}={_format(getattr(value, n), tensors, True)}' for n in fields)})"
+    return _core._escaped_format(repr(value) if nested else str(value))
+
+
+def print(*values, file=None, sep=" ", end="\n", summarize=3):
+    """Prints values whenever it runs: at once eagerly, at every call of the graph where a function is traced.
+
+    Tensors show their elements, in lists, tuples, dicts and dataclasses too, with as few digits as read back; Python values are as they were
+    when the function was traced. Prints and other effects keep program order, in branches and loops as well. Under vmap there is a text per model.
+    file: any object with write(); sys.stdout (the default) and sys.stderr mean what these names stand for when the graph runs, so that
+    redirect_stdout and notebooks get the text. A function that assigns Variables writes its text when the call ends.
+    summarize: how many elements are shown at both ends of each axis; -1 for all.
+    """
+    tensors = []
+    format = sep.join(_format(v, tensors) for v in values) + end
+    if not tensors and _core.executing_eagerly():
+        (sys.stdout if file is None else file).write("".join(str(v) for v in (sep.join(map(str, values)), end)))
+        return
+    stream = 2 if file is sys.stderr else 1
+    _core._print(_core._escaped_format("") + format, tensors, summarize, stream, None if file is None or file is sys.stdout or file is sys.stderr else file)
+
+
+def check(condition, message="", **values):
+    """Raises AssertionFailed when the condition is false, with the message and these values in its text.
+
+    The condition is a bool or a bool tensor, of which all elements must be true. Traced, a condition that is a tensor is checked whenever the
+    graph runs, in program order with other effects: what is assigned before a check that fails stays assigned, what comes after does not happen.
+    AutoGraph turns Python's assert statement into this.
+    """
+    check_with(condition, message, tuple(values.items()))
+
+
+def check_with(condition, message, named):
+    """check() with the values as pairs of a name and a value."""
+    tensors = []
+    text = _format(message, tensors) if message is not None else ""
+    if not isinstance(condition, (Tensor, Variable)):
+        if condition:
+            return
+        if not _core.executing_eagerly():
+            raise errors.AssertionFailed(str(message) if message else "a check failed", _core._user_line(), ", ".join(f"{n} = {v}" for n, v in named))
+        condition = _core.constant(False)
+    shown, others = [], []
+    for name, value in named:
+        if isinstance(value, (Tensor, Variable)) or type(value) in (int, float, bool):
+            shown.append((name, value))
+        else:
+            others.append(f"{name} = {value!r}")
+    if others:
+        text += (" (" if text else "") + _core._escaped_format(", ".join(others)) + (")" if text else "")
+    _core._check(condition, text, tensors, shown)

@@ -1,0 +1,254 @@
+"""Derivatives as transforms of functions: grad, value_and_grad, vjp, jvp, jacobian, hessian and custom_gradient."""
+from __future__ import annotations
+
+import functools
+
+from . import _core, errors
+from ._callee import callee
+from .vmap import _fill, _map, _Slot, vmap
+
+Tensor, Variable = _core.Tensor, _core.Variable
+
+
+def _is_floating(x) -> bool:
+    return "float" in str(x.dtype)
+
+
+def _leaf(value):
+    """A value as the tensor or Variable to differentiate by; None when it is neither."""
+    if isinstance(value, (Tensor, Variable)):
+        return value
+    if type(value) is float or type(value).__module__ == "numpy" and hasattr(value, "__array__"):
+        return _core.constant(value)
+    return None
+
+
+class _Leaves:
+    """The tensors and Variables of a structure, and the structure with slots in their places."""
+
+    def __init__(self, what, value, path, required=True):
+        self.values, self.what, self.required = [], what, required
+        self.structure = _map(value, 0, path, what, self._take)
+
+    def _take(self, value, axis, path):
+        leaf = _leaf(value)
+        if leaf is None or not _is_floating(leaf):
+            if not self.required:
+                return value
+            given = f"the {type(value).__name__} {value!r}"[:60] if leaf is None else f"a tensor of {leaf.dtype}"
+            raise errors.TypeMismatch(f"{self.what}: {path} is {given}", why="only floating-point tensors and Variables have derivatives",
+                                      fix="choose other arguments with argnums, or convert it: lm.astype(x, lm.float32)")
+        self.values.append(leaf)
+        return _Slot(len(self.values) - 1)
+
+    def fill(self, values):
+        return _fill(self.structure, values)
+
+
+def _chosen(what, fn, args, argnums):
+    """Which positional arguments to differentiate by, as a tuple."""
+    numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
+    for n in numbers:
+        if isinstance(n, bool) or not isinstance(n, int) or not -len(args) <= n < len(args):
+            raise errors.InvalidArgument(f"{what}: argnums is {argnums!r}, and {_name(fn)} was given {len(args)} arguments", why="argnums are positions of positional arguments", fix="pass an index, or a tuple of them")
+    return tuple(n % len(args) for n in numbers)
+
+
+def _name(fn):
+    return getattr(fn, "__name__", None) or type(fn).__name__
+
+
+def _with(args, numbers, leaves, values):
+    """The arguments with those that are differentiated by rebuilt from these values."""
+    args, filled = list(args), leaves.fill(values)
+    for n, value in zip(numbers, filled):
+        args[n] = value
+    return args
+
+
+def _scalar(what, fn, value):
+    if isinstance(value, Variable):
+        value = value.read()
+    if not isinstance(value, Tensor) or tuple(value.shape) != ():
+        given = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        raise errors.InvalidArgument(f"{what}: {_name(fn)} returns {given}", why="a gradient is of one number", fix="reduce it, for example with lm.sum or lm.mean, or use lm.jacobian")
+    return value
+
+
+def value_and_grad(fn, argnums=0, has_aux=False):
+    """value_and_grad(fn)(x, ...): (fn(x, ...), its gradient by x).
+
+    fn returns a number as a tensor of shape (); with has_aux a pair of it and anything else, which is returned beside the number. argnums: the
+    argument to differentiate by, or a tuple of them; it may be a tensor, a Variable, or any structure of them (tuples, lists, dicts,
+    dataclasses), and the gradient has its structure. Variables that fn uses otherwise are constants. Where nothing connects, the gradient is 0.
+    It works eagerly and in lm.function, under lm.vmap, and again on itself for higher derivatives.
+    """
+    @functools.wraps(fn, updated=())
+    def wrapped(*args, **kwargs):
+        numbers = _chosen("value_and_grad", fn, args, argnums)
+        leaves = _Leaves("value_and_grad", tuple(args[n] for n in numbers), _name(fn) + "'s arguments")
+        with _core.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(leaves.values)
+            result = callee(fn)(*_with(args, numbers, leaves, leaves.values), **kwargs)
+            if has_aux:
+                if not isinstance(result, tuple) or len(result) != 2:
+                    raise errors.InvalidArgument(f"value_and_grad: {_name(fn)} returns a {type(result).__name__}", why="with has_aux it returns a pair", fix="return value, anything")
+                value, aux = result
+            else:
+                value = result
+            value = _scalar("value_and_grad", fn, value)
+        gradients = leaves.fill(tape.gradient(value, leaves.values, unconnected_gradients="zero"))
+        gradients = gradients if isinstance(argnums, (tuple, list)) else gradients[0]
+        return ((value, aux), gradients) if has_aux else (value, gradients)
+
+    return wrapped
+
+
+def grad(fn, argnums=0, has_aux=False):
+    """grad(fn)(x, ...): the gradient of fn by x, as value_and_grad gives it; with has_aux a pair of it and what fn returns beside the number."""
+    both = value_and_grad(fn, argnums, has_aux)
+
+    @functools.wraps(fn, updated=())
+    def wrapped(*args, **kwargs):
+        value, gradients = both(*args, **kwargs)
+        return (gradients, value[1]) if has_aux else gradients
+
+    return wrapped
+
+
+def _results(what, fn, value):
+    leaves = _Leaves(what, value, f"the result of {_name(fn)}", required=False)
+    return leaves, [v.read() if isinstance(v, Variable) else v for v in leaves.values]
+
+
+def vjp(fn, *primals):
+    """(fn(*primals), pull), where pull(cotangents) gives a tuple with a gradient per primal.
+
+    cotangents has the structure of fn's result; pull may be called often. Where nothing connects, a gradient is 0.
+    """
+    given = _Leaves("vjp", tuple(primals), "the primals")
+    with _core.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+        tape.watch(given.values)
+        out = callee(fn)(*given.fill(given.values))
+        leaves, results = _results("vjp", fn, out)
+
+    def pull(cotangents):
+        seeds = _Leaves("vjp", cotangents, "the cotangents").values
+        if len(seeds) != len(results):
+            raise errors.InvalidArgument(f"vjp: there are {len(seeds)} cotangents for {len(results)} results", fix="pass the structure of the result")
+        return tuple(given.fill(tape.gradient(results, given.values, output_gradients=seeds, unconnected_gradients="zero")))
+
+    return leaves.fill(results), pull
+
+
+def jvp(fn, primals, tangents):
+    """(fn(*primals), the derivative of it along the tangents).
+
+    primals and tangents: tuples of arguments of the same structure. The second result has fn's result's structure. It is computed by two
+    gradients, of which one is by the cotangent of the other, so it costs about three times fn.
+    """
+    given, along = _Leaves("jvp", tuple(primals), "the primals"), _Leaves("jvp", tuple(tangents), "the tangents")
+    if [tuple(v.shape) for v in given.values] != [tuple(v.shape) for v in along.values]:
+        raise errors.InvalidArgument("jvp: the tangents do not have the primals' structure and shapes", why="there is one direction per element of the primals", fix="pass a tuple like primals")
+    with _core.GradientTape(watch_accessed_variables=False) as outer:
+        with _core.GradientTape(watch_accessed_variables=False) as inner:
+            inner.watch(given.values)
+            out = callee(fn)(*given.fill(given.values))
+            leaves, results = _results("jvp", fn, out)
+        seeds = [_core.zeros_like(r) for r in results]
+        outer.watch(seeds)
+        pulled = inner.gradient(results, given.values, output_gradients=seeds, unconnected_gradients="zero")
+        along_direction = _core.zeros([], dtype=results[0].dtype) if results else None
+        for gradient, tangent in zip(pulled, along.values):
+            along_direction = along_direction + _core.sum(gradient * tangent)
+    pushed = outer.gradient(along_direction, seeds, unconnected_gradients="zero") if results else []
+    return leaves.fill(results), leaves.fill(pushed)
+
+
+def jacobian(fn, argnums=0):
+    """jacobian(fn)(x, ...): the derivative of every element of fn's result by every element of x: [result's shape..., x's shape...].
+
+    fn returns one tensor. argnums and structures are as in grad. All rows are computed together, by lm.vmap over the result's elements.
+    """
+    @functools.wraps(fn, updated=())
+    def wrapped(*args, **kwargs):
+        numbers = _chosen("jacobian", fn, args, argnums)
+        leaves = _Leaves("jacobian", tuple(args[n] for n in numbers), _name(fn) + "'s arguments")
+
+        def call(values):
+            out = callee(fn)(*_with(args, numbers, leaves, values), **kwargs)
+            out = out.read() if isinstance(out, Variable) else out
+            if not isinstance(out, Tensor) or not _is_floating(out):
+                raise errors.TypeMismatch(f"jacobian: {_name(fn)} returns {f'a tensor of {out.dtype}' if isinstance(out, Tensor) else f'a {type(out).__name__}'}", fix="return one floating-point tensor")
+            return out
+
+        values = [v.read() if isinstance(v, Variable) else v for v in leaves.values]
+        with _core.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
+            tape.watch(values)
+            out = call(values)
+        shape = tuple(out.shape)
+        count = 1
+        for n in shape:
+            count *= n
+        rows = [[] for _ in values]
+        if count:
+            def row(direction, *values):
+                with _core.GradientTape(watch_accessed_variables=False) as tape:
+                    tape.watch(list(values))
+                    result = call(list(values))
+                return tuple(tape.gradient(result, list(values), output_gradients=direction, unconnected_gradients="zero"))
+
+            directions = _core.reshape(_core.eye(count, dtype=out.dtype), (count, *shape))
+            rows = vmap(row, in_axes=(0, *[None] * len(values)))(directions, *values)
+        parts = [_core.reshape(r, (*shape, *v.shape)) if count else _core.zeros((*shape, *v.shape), dtype=v.dtype) for r, v in zip(rows, values)]
+        filled = leaves.fill(parts)
+        return tuple(filled) if isinstance(argnums, (tuple, list)) else filled[0]
+
+    return wrapped
+
+
+def hessian(fn, argnums=0):
+    """hessian(fn)(x, ...): the second derivatives of a number by every two elements of x: [x's shape..., x's shape...]. x is one tensor."""
+    return jacobian(grad(fn, argnums), argnums)
+
+
+def custom_gradient(fn):
+    """A function with a gradient of its own. fn(x, ...) returns (y, gradient); gradient(dy) gives the gradient by x.
+
+        @lm.custom_gradient
+        def clipped(x):
+            return x, lambda dy: lm.clip(dy, -1.0, 1.0)
+
+    With several tensor arguments gradient returns a tuple with one per argument, and None where none flows; with several results (a tuple or list)
+    it takes one cotangent per floating-point result. Numbers and other values among the arguments reach fn as they are. No gradient flows to
+    Variables and other tensors that fn uses from outside, and fn may not assign Variables. It works eagerly and traced, under lm.vmap, and may be
+    differentiated again: gradient is made of ops like any other.
+    """
+    @functools.wraps(fn, updated=())
+    def wrapped(*args, **kwargs):
+        inputs = [a for a in args if isinstance(a, (Tensor, Variable))]
+        shape = []
+
+        def body(given):
+            tensors = iter(given)
+            made = callee(fn)(*[next(tensors) if isinstance(a, (Tensor, Variable)) else a for a in args], **kwargs)
+            if not isinstance(made, tuple) or len(made) != 2 or not callable(made[1]):
+                raise errors.InvalidArgument(f"custom_gradient: {_name(fn)} returns a {type(made).__name__}", why="it returns a pair of the result and the function that gives its gradient", fix="return y, gradient")
+            result, gradient = made
+            several = isinstance(result, (tuple, list))
+            shape[:] = [type(result) if several else None]
+            results = list(result) if several else [result]
+
+            def backward(cotangents):
+                back = callee(gradient)(*cotangents)
+                back = list(back) if isinstance(back, (tuple, list)) else [back]
+                if len(back) != len(given):
+                    raise errors.InvalidArgument(f"custom_gradient: the gradient of {_name(fn)} returns {len(back)} values", why=f"{_name(fn)} has {len(given)} tensor arguments", fix="return one per argument, None where none flows")
+                return [_core.zeros_like(x) if g is None else g for g, x in zip(back, given)]
+
+            return results, backward
+
+        out = _core._custom_gradient(body, inputs)
+        return out[0] if shape[0] is None else shape[0](out)
+
+    return wrapped

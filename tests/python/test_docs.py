@@ -1,0 +1,46 @@
+"""The examples of docs/ run as they are printed, and what the pages name exists."""
+import contextlib
+import io
+import os
+import re
+
+import pytest
+
+import lamina as lm
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PAGES = sorted(name for name in os.listdir(os.path.join(ROOT, "docs")) if name.endswith(".md"))
+
+
+def page(name):
+    with open(os.path.join(ROOT, "docs", name), encoding="utf-8") as f:
+        return f.read()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_examples_run(name, tmp_path):
+    scope = {}
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page(name), re.S)):
+        path = tmp_path / f"example_{number}.py"
+        path.write_text(block, encoding="utf-8")
+        scope["__name__"] = "__main__"
+        with contextlib.redirect_stdout(io.StringIO()):
+            exec(compile(block, str(path), "exec"), scope)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_name_exists(name):
+    for dotted in set(re.findall(r"`(lm\.[A-Za-z_.]+)", page(name))):
+        value = lm
+        for part in dotted.rstrip(".").split(".")[1:]:
+            assert hasattr(value, part), f"{name} names {dotted}"
+            value = getattr(value, part)
+
+
+def test_the_tests_of_the_limitations_exist():
+    folder = os.path.join(ROOT, "tests", "python")
+    everything = "".join(open(os.path.join(folder, f), encoding="utf-8").read() for f in os.listdir(folder) if f.endswith(".py"))
+    named = re.findall(r"`(test_[a-z_]+?)(\.\.\.)?`", page("functions.md").split("## Limitations")[1])
+    assert len(named) >= 6
+    for test, _ in named:
+        assert f"def {test}" in everything, test

@@ -1,0 +1,252 @@
+"""grad, value_and_grad, vjp, jvp, jacobian, hessian, custom_gradient: derivatives of functions, eagerly and traced."""
+import dataclasses
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+c = lm.constant
+MODES = {"eager": lambda f: f, "traced": lm.function}
+
+
+@pytest.fixture(params=MODES)
+def mode(request):
+    return MODES[request.param]
+
+
+def close(got, want, tolerance=1e-5):
+    np.testing.assert_allclose(np.asarray(got), np.asarray(want), rtol=tolerance, atol=tolerance)
+
+
+def f(x):
+    return lm.sum(lm.sin(x) * x)
+
+
+X = np.array([0.5, -1.25, 2.0], np.float64)
+
+
+def test_grad_and_value_and_grad_are_the_derivative(mode):
+    value, slope = mode(lm.value_and_grad(f))(c(X))
+    close(value, np.sum(np.sin(X) * X))
+    close(slope, np.cos(X) * X + np.sin(X))
+    close(mode(lm.grad(f))(c(X)), slope)
+
+
+def test_higher_derivatives_are_grads_of_grads(mode):
+    close(mode(lm.grad(lm.grad(lm.grad(lambda x: x ** 4))))(c(2.0)), 48)
+
+
+def test_the_gradient_has_the_arguments_structure(mode):
+    @dataclasses.dataclass
+    class Weights:
+        w: object
+        b: object
+
+    def loss(p, x):
+        return lm.sum(p["layers"][0].w * x + p["layers"][0].b) + p["scale"] * 2
+
+    p = {"layers": [Weights(c([1.0, 2.0]), c(3.0))], "scale": c(5.0)}
+    got = mode(lambda p, x: lm.grad(loss)(p, x))(p, c([7.0, 8.0]))
+    close(got["layers"][0].w, [7, 8])
+    close(got["layers"][0].b, 2)
+    close(got["scale"], 2)
+
+
+def test_argnums_choose_several_arguments_and_aux_is_handed_on():
+    def g(x, n, y):
+        return x * y * n, {"n": n}
+    (value, aux), (dx, dy) = lm.value_and_grad(g, argnums=(0, -1), has_aux=True)(c(2.0), 3, c(5.0))
+    assert (float(value), aux, float(dx), float(dy)) == (30, {"n": 3}, 15, 6)
+    slope, aux = lm.grad(g, has_aux=True)(c(2.0), 3, c(5.0))
+    assert float(slope) == 15 and aux == {"n": 3}
+
+
+def test_variables_may_be_arguments_and_others_are_constants(mode):
+    v, w = lm.Variable([1.0, 2.0]), lm.Variable([3.0, 4.0])
+    close(mode(lambda v: lm.grad(lambda v: lm.sum(v * v * w))(v))(v), [6, 16])
+
+
+def test_vjp_pulls_cotangents_back_often():
+    out, pull = lm.vjp(lambda x, y: (x * y, lm.sin(x)), c(2.0), c(3.0))
+    close(out[0], 6)
+    dx, dy = pull((c(1.0), c(0.0)))
+    assert (float(dx), float(dy)) == (3, 2)
+    close(pull((c(0.0), c(1.0)))[0], np.cos(2.0))
+
+
+def test_jvp_pushes_tangents_forward(mode):
+    def run(x, t):
+        return lm.jvp(lambda p: {"a": lm.sin(p["x"]) * p["x"], "b": lm.sum(p["x"])}, ({"x": x},), ({"x": t},))
+    out, along = mode(run)(c(X), c([1.0, 0.5, -2.0], dtype=lm.float64))
+    t = np.array([1.0, 0.5, -2.0])
+    close(out["a"], np.sin(X) * X)
+    close(along["a"], (np.cos(X) * X + np.sin(X)) * t)
+    close(along["b"], -0.5)
+
+
+def test_jacobian_and_hessian_have_one_entry_per_pair_of_elements(mode):
+    A = np.arange(6.0).reshape(2, 3)
+
+    def g(x):
+        return lm.matmul(c(A), x * x)
+    close(mode(lm.jacobian(g))(c(X)), A * 2 * X)
+    hessian = mode(lm.hessian(f))(c(X))
+    close(hessian, np.diag(2 * np.cos(X) - np.sin(X) * X))
+    a, b = lm.jacobian(lambda x, y: x * lm.sum(y), argnums=(0, 1))(c([1.0, 2.0]), c([3.0, 4.0, 5.0]))
+    close(a, 12 * np.eye(2))
+    close(b, np.repeat([[1.0], [2.0]], 3, 1))
+
+
+def test_derivatives_go_through_loops_and_branches_that_autograph_makes():
+    def g(x, n):
+        y = x
+        for i in lm.range(n):
+            if y < 10.0:
+                y = y * x
+            else:
+                y = y + x
+        return y
+    slope = lm.function(lambda x, n: lm.grad(g)(x, n))
+    second = lm.function(lambda x, n: lm.grad(lm.grad(g))(x, n))
+    pushed = lm.function(lambda x, n: lm.jvp(lambda x: g(x, n), (x,), (c(1.0),))[1])
+    assert float(slope(c(2.0), c(4))) == 33  # x^4 + x
+    assert float(second(c(2.0), c(4))) == 48
+    assert float(pushed(c(2.0), c(4))) == 33
+
+
+def test_per_example_gradients_are_vmap_of_grad(mode):
+    def loss(w, x):
+        return lm.sum(w * x) ** 2
+    w, xs = c([1.0, 2.0]), c([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    got = mode(lambda w, xs: lm.vmap(lm.grad(loss), in_axes=(None, 0))(w, xs))(w, xs)
+    close(got, [[2, 0], [0, 4], [6, 6]])
+
+
+def test_tape_jacobian_and_unconnected_gradients(mode):
+    def run(x, other):
+        with lm.GradientTape(persistent=True) as tape:
+            tape.watch([x, other])
+            y = x * x
+        return tape.jacobian(y, [x])[0], tape.gradient(y, [x, other], unconnected_gradients="zero")
+    matrix, (dx, do) = mode(run)(c([1.0, 2.0]), c([3.0]))
+    close(matrix, [[2, 0], [0, 4]])
+    close(dx, [2, 4])
+    close(do, [0])
+    tape = lm.GradientTape()
+    with tape:
+        x = c([1.0])
+        tape.watch(x)
+    assert tape.jacobian(c([1.0, 2.0]), x) is None
+    with pytest.raises(lm.errors.TapeUsed):
+        tape.jacobian(x, x)
+    with pytest.raises(lm.errors.InvalidArgument, match="unconnected_gradients is 'no'"):
+        lm.GradientTape().gradient(x, x, unconnected_gradients="no")
+
+
+def test_stop_recording_leaves_out_what_runs_inside(mode):
+    def run(x):
+        with lm.GradientTape() as tape:
+            tape.watch(x)
+            y = x * x
+            with tape.stop_recording():
+                z = x * 100.0
+            y = y + z
+        return tape.gradient(y, x)
+    assert float(mode(run)(c(3.0))) == 6
+
+
+# --- custom gradients ---
+
+
+@lm.custom_gradient
+def clipped(x):
+    return x * 1.0, lambda dy: lm.clip(dy, -1.0, 1.0)
+
+
+@lm.custom_gradient
+def log1pexp(x):
+    e = lm.exp(x)
+    return lm.log(1.0 + e), lambda dy: dy * (1.0 - 1.0 / (1.0 + e))
+
+
+def test_a_custom_gradient_takes_the_place_of_the_derivative(mode):
+    close(mode(lm.grad(lambda x: lm.sum(clipped(x) * c([5.0, -0.5, -7.0]))))(c([1.0, 2.0, 3.0])), [1, -0.5, -1])
+    close(mode(lm.grad(log1pexp))(c(0.0)), 0.5)
+    close(mode(log1pexp)(c(0.0)), np.log(2.0))
+
+
+def test_a_custom_gradient_that_would_overflow_otherwise_does_not():
+    slope = float(lm.grad(log1pexp)(c(100.0)))
+    assert slope == 1.0
+
+
+def test_a_custom_gradient_can_be_differentiated_again(mode):
+    x = 0.3
+    s = 1 / (1 + np.exp(-x))
+    close(mode(lm.grad(lm.grad(log1pexp)))(c(x)), s * (1 - s))
+
+
+def test_several_arguments_results_and_values_that_are_no_tensors(mode):
+    @lm.custom_gradient
+    def g(x, power, y):
+        def back(da, db):
+            return da * 10.0 + db, None
+        return (x ** power, y * 2.0), back
+
+    def run(x, y):
+        with lm.GradientTape() as tape:
+            tape.watch([x, y])
+            a, b = g(x, 3, y)
+            z = a + b
+        return z, tape.gradient(z, [x, y])
+    z, (dx, dy) = mode(run)(c(2.0), c(4.0))
+    assert (float(z), float(dx), float(dy)) == (16, 11, 0)
+
+
+def test_a_custom_gradient_may_use_variables_and_loops():
+    v = lm.Variable(3.0)
+
+    @lm.custom_gradient
+    def g(x, n):
+        y = x
+        for i in lm.range(n):
+            y = y * v
+        return y, lambda dy: (dy * 2.0, None)
+    run = lm.function(lambda x, n: lm.value_and_grad(g)(x, n))
+    value, slope = run(c(1.0), c(2))
+    assert (float(value), float(slope)) == (9, 2)
+    v.assign(2.0)
+    assert float(run(c(1.0), c(3))[0]) == 8 and run.trace_count == 1
+
+
+def test_a_custom_gradient_under_vmap_is_each_examples_own(mode):
+    got = mode(lambda x: lm.vmap(lm.grad(lambda x: clipped(x) * 3.0 + clipped(x) * 0.25))(x))(c([1.0, 2.0]))
+    close(got, [1.25, 1.25])
+
+
+# --- refused ---
+
+
+def test_what_cannot_be_differentiated_is_named():
+    cases = [
+        (lambda: lm.grad(f)(c([1, 2])), lm.errors.TypeMismatch, "arguments\\[0\\] is a tensor of"),
+        (lambda: lm.grad(f, argnums=2)(c(1.0)), lm.errors.InvalidArgument, "argnums is 2, and f was given 1"),
+        (lambda: lm.grad(lambda x: x * 2)(c([1.0, 2.0])), lm.errors.InvalidArgument, "returns a tensor of shape \\(2,\\)"),
+        (lambda: lm.jvp(f, (c(1.0),), (c([1.0, 2.0]),)), lm.errors.InvalidArgument, "tangents do not have"),
+        (lambda: lm.jacobian(lambda x: 3)(c(1.0)), lm.errors.TypeMismatch, "returns a int"),
+        (lambda: lm.custom_gradient(lambda x: x)(c(1.0)), lm.errors.InvalidArgument, "custom_gradient: <lambda> returns a Tensor"),
+        (lambda: lm.custom_gradient(lambda x: (x, lambda dy: (dy, dy)))(c(1.0)), lm.errors.InvalidArgument, "returns 2 values"),
+        (lambda: lm.custom_gradient(lambda x: (x, lambda dy: lm.concat([dy, dy])))(c([1.0])), lm.errors.InvalidArgument, "the gradient of input 0 is"),
+    ]
+    for call, kind, text in cases:
+        with pytest.raises(kind, match=text):
+            call()
+    v = lm.Variable(1.0)
+
+    @lm.custom_gradient
+    def assigns(x):
+        v.assign(x)
+        return x, lambda dy: dy
+    with pytest.raises(lm.errors.InvalidArgument, match="assigns the variable"):
+        lm.function(lambda x: assigns(x))(c(1.0))
