@@ -118,6 +118,10 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
       check(api_, api_.allocate_host(&record, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable), "get pinned memory", device);
       opened.fault = new (record) Fault;
     }
+    int major = 0, minor = 0;
+    check(api_, api_.device_attribute(&major, cudaDevAttrComputeCapabilityMajor, device.index), "ask for the compute capability", device);
+    check(api_, api_.device_attribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index), "ask for the compute capability", device);
+    opened.architecture = major * 10 + minor;
     int pools = 0;
     check(api_, api_.device_attribute(&pools, cudaDevAttrMemoryPoolsSupported, device.index), "ask for memory pools", device);
     if (!pools) return;
@@ -292,6 +296,19 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
     const Error error = error_of(api_, status, cat("launch ", name), stream.device);
     throw call.line.known() ? error.at(text(call.line)) : error;
   }
+}
+
+CompiledKernels& CudaBackend::compiled() {
+  std::call_once(compiled_once_, [this] {
+    compiled_ = std::make_unique<CompiledKernels>(api_, [](const Source& source, int architecture) {
+      const NvrtcApi& nvrtc = nvrtc_api();
+      // Registered after NVRTC was loaded, so that at the end of the process this comes before what NVRTC does then.
+      static const int registered = std::atexit([] { static_cast<CudaBackend&>(cuda_backend()).compiled().stop(); });
+      static_cast<void>(registered);
+      return cached_cubin(nvrtc, source, architecture, cache_folder());
+    });
+  });
+  return *compiled_;
 }
 
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {

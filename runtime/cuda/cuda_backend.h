@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "runtime/cuda/check.h"
+#include "runtime/cuda/compiled_kernels.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/device/backend.h"
 
@@ -40,6 +41,11 @@ class CudaBackend final : public Backend {
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
   std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override;
 
+  // For kernels that have a faster form, compiled by NVRTC behind their first launches.
+  CompiledKernels& compiled();
+  int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
+  const CudaApi& api() const { return api_; }
+
  private:
   struct Found {
     int count = 0;
@@ -50,6 +56,7 @@ class CudaBackend final : public Backend {
     std::once_flag once;
     Stream stream;
     cudaMemPool_t pool = nullptr;  // null where the driver has no memory pools
+    int architecture = 0;
     Fault* fault = nullptr;        // in pinned memory, where kernels report what they cannot use
   };
 
@@ -65,6 +72,8 @@ class CudaBackend final : public Backend {
   Found found_;
   std::vector<std::unique_ptr<Opened>> opened_;  // one per device
   FaultLog faults_;
+  std::once_flag compiled_once_;
+  std::unique_ptr<CompiledKernels> compiled_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };
