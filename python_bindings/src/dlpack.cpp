@@ -1,6 +1,7 @@
 #include "python_bindings/src/dlpack.h"
 
 #include <cstring>
+#include <vector>
 
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/string.h>

@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <new>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
