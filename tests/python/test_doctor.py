@@ -1,0 +1,45 @@
+"""python -m lamina doctor: what is there, what is missing, and what brings it."""
+import io, subprocess, sys
+
+import lamina as lm
+import lamina.__main__ as command
+
+
+def said(monkeypatch, available, libraries):
+    monkeypatch.setattr(lm.cuda, "is_available", lambda: available)
+    monkeypatch.setattr(lm.cuda, "why_unavailable", lambda: "" if available else "there is no NVIDIA driver")
+    monkeypatch.setattr(lm.cuda, "libraries", lambda: libraries)
+    out = io.StringIO()
+    return command.doctor(out), out.getvalue()
+
+
+FOUND = {"name": "NVRTC", "wanted": "libnvrtc.so.13", "found": "/lib/libnvrtc.so.13", "version": "13.0", "why": "", "fix": "", "required": False}
+MISSING = {"name": "NCCL", "wanted": "libnccl.so.2", "found": "", "version": "", "why": "libnccl.so.2: no such file; /a/libnccl.so.2: no such file",
+           "fix": "pip install nvidia-nccl-cu13", "required": False}
+
+
+def test_it_runs_as_a_program_on_this_machine():
+    run = subprocess.run([sys.executable, "-m", "lamina", "doctor"], capture_output=True, text=True)
+    assert run.returncode == 0 and run.stderr == "", run.stderr
+    assert f"Lamina {lm.__version__}" in run.stdout and "CPU: " in run.stdout
+    assert lm.cuda.is_available() or lm.cuda.why_unavailable() in run.stdout
+    for library in lm.cuda.libraries():
+        assert library["name"] in run.stdout and (library["found"] or library["fix"]) in run.stdout
+
+
+def test_what_is_found_is_named_with_its_path_and_what_is_missing_with_its_fix(monkeypatch):
+    code, text = said(monkeypatch, False, [FOUND, MISSING])
+    assert code == 0 and "GPU: none. there is no NVIDIA driver" in text
+    assert "NVRTC 13.0: found /lib/libnvrtc.so.13" in text
+    assert "NCCL: missing, wanted libnccl.so.2 (optional)" in text and "fix: pip install nvidia-nccl-cu13" in text
+    assert "tried libnccl.so.2: no such file" in text and "tried /a/libnccl.so.2: no such file" in text
+
+
+def test_a_gpu_without_what_it_needs_is_a_failure(monkeypatch):
+    assert said(monkeypatch, True, [FOUND, MISSING])[0] == 0
+    assert said(monkeypatch, True, [FOUND, dict(MISSING, required=True)])[0] == 1
+
+
+def test_other_words_get_the_usage(capsys):
+    assert command.main(["doctr"]) == 2 and command.main(["--help"]) == 0
+    assert "python -m lamina doctor" in capsys.readouterr().err
