@@ -328,7 +328,7 @@ def test_errors_show_the_line_with_a_caret():
 
     def inside(n):
         for _ in lm.range(n):
-            é = lm.matmul(lm.ones((2, 3)), lm.ones((2, 3)))  # noqa: F841
+            "é"; lm.matmul(lm.ones((2, 3)), lm.ones((2, 3)))
         return n
     _, text, caret = refused(inside, 2).where.split("\n")
     assert text[caret.index("^"):caret.rindex("^") + 1] == "lm.matmul(lm.ones((2, 3)), lm.ones((2, 3)))"
