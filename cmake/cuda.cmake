@@ -10,6 +10,10 @@ if(LAMINA_CUDA)
     set(CMAKE_CUDA_RUNTIME_LIBRARY Static)
     set(CMAKE_CUDA_VISIBILITY_PRESET hidden)
     enable_language(CUDA)
+    if(NOT CMAKE_CUDA20_STANDARD_COMPILE_OPTION)  # CMake 3.25 does not know nvcc 13's
+      set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+      set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+    endif()
     set(CMAKE_CUDA_STANDARD 20)
     set(CMAKE_CUDA_STANDARD_REQUIRED ON)
     # Static cudart beside that nvcc. CMake's own FindCUDAToolkit wants more of a toolkit than the wheels bring.
