@@ -1,9 +1,34 @@
 // Running sums along one axis of a contiguous tensor, in order from the first element (from the last, when reverse). exclusive leaves the
 // element itself out: the first sum is 0. f16 and bf16 are added in float and rounded for each result; integers wrap; bool sums to i64.
 #pragma once
+#include <cstdint>
+#include <type_traits>
+
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
+
+namespace lamina::kernels {
+
+// What sums are made in (unsigned integers wrap), and stored as.
+template <class T>
+struct CumsumTypes {
+  using made = std::conditional_t<sizeof(T) == 2, float, T>;
+  using stored = T;
+};
+template <class T>
+  requires std::is_integral_v<T>
+struct CumsumTypes<T> {
+  using made = std::make_unsigned_t<T>;
+  using stored = T;
+};
+template <>
+struct CumsumTypes<bool> {
+  using made = uint64_t;
+  using stored = int64_t;
+};
+
+}  // namespace lamina::kernels
 
 namespace lamina::kernels::cpu {
 

@@ -73,7 +73,7 @@ constinit const ir::OpDef def::check_numerics{
     .vjp = vjp_numerics,
     .batch = batch_numerics,
     .cpu = cpu_numerics,
-    .no_cuda = "kernels for GPUs come with the CUDA backend",
+    .no_cuda = "it has no kernel for GPUs yet",
     .doc = "its input; an error when an element of it is NaN or infinite",
 };
 

@@ -30,11 +30,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   for (size_t i = 0; i < call.inputs.size(); ++i) inputs.push_back(used[i] ? after(g, call.inputs[i], cotangent) : call.inputs[i]);
   add_cotangents(call, 0, call.results.size(), inputs);
   const std::vector<Value> gradients = inline_region(g, *gradient, inputs);
-  std::vector<Value> out(call.inputs.size());
-  size_t next = 0;
-  for (size_t i = 0; i < out.size(); ++i)
-    if (wanted[i]) out[i] = gradients[next++];
-  return out;
+  return spread(gradients, wanted, call.inputs.size());
 }
 
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
@@ -43,9 +39,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   for (const ir::Batched& b : call.inputs) in.push_back(b.batched), inputs.push_back(b.value);
   const ir::GraphRef batched = transforms_of(kName, call.transforms).batch(*call.regions[0], in, call.size, out);
   const Value first = checkpoint(call.graph, std::move(inputs), batched);
-  std::vector<ir::Batched> results;
-  for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, int(i)}, bool(out[i])});
-  return results;
+  return batched_from(first, out);
 }
 
 std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs, std::span<const ir::GraphRef> regions) {

@@ -31,12 +31,9 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   std::vector<Value> captures(call.inputs.begin() + 1, call.inputs.end());
   add_cotangents(call, 0, call.results.size(), captures);
   ir::GraphRef then = transforms.gradient(*call.regions[0], wanted), otherwise = transforms.gradient(*call.regions[1], wanted);
+  const size_t count = then->outputs.size();
   const Value first = cond(g, call.inputs[0], std::move(captures), std::move(then), std::move(otherwise));
-  std::vector<Value> out(call.inputs.size());
-  int next = 0;
-  for (size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) out[i + 1] = {first.node, next++};
-  return out;
+  return spread(results_from(first, count), wanted, call.inputs.size(), 1);
 }
 
 // With one condition for all models one branch runs; with one each, both do, and each model takes its own.
@@ -49,14 +46,15 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   const bool select = call.inputs[0].batched;
   if (select) refuse_host_effects(kName, call.regions);
   std::vector<uint8_t> out(call.regions[0]->outputs.size(), select);
-  ir::GraphRef then = transforms.batch(*call.regions[0], in, call.size, out), otherwise = transforms.batch(*call.regions[1], in, call.size, out);
-  if (std::vector<uint8_t> both = out; true) then = transforms.batch(*call.regions[0], in, call.size, both);  // what the other one has batched too
-  std::vector<ir::Batched> results;
+  ir::GraphRef then = transforms.batch(*call.regions[0], in, call.size, out);
+  const std::vector<uint8_t> of_then = out;
+  ir::GraphRef otherwise = transforms.batch(*call.regions[1], in, call.size, out);
+  if (out != of_then) then = transforms.batch(*call.regions[0], in, call.size, out);  // what the other one has batched too
   if (!select) {
     const Value first = cond(g, call.inputs[0].value, std::move(captures), std::move(then), std::move(otherwise));
-    for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, int(i)}, bool(out[i])});
-    return results;
+    return batched_from(first, out);
   }
+  std::vector<ir::Batched> results;
   const std::vector<Value> a = inline_region(g, *then, captures), b = inline_region(g, *otherwise, captures);
   for (size_t i = 0; i < a.size(); ++i) results.push_back({select_models(g, call.inputs[0].value, a[i], b[i]), true});
   return results;

@@ -43,9 +43,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   std::vector<uint8_t> gradients(call.regions[1]->outputs.size(), true);
   ir::GraphRef backward = transforms.batch(*call.regions[1], in, call.size, gradients);
   const Value first = custom_gradient(call.graph, with_model_axes(call.graph, call.inputs, call.size), ir::attrs_of<CustomGradientAttrs>(call.attrs).inputs, std::move(forward), std::move(backward));
-  std::vector<ir::Batched> results;
-  for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, int(i)}, true});
-  return results;
+  return batched_from(first, out);
 }
 
 std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> in, std::span<const ir::GraphRef> regions) { return inline_region(g, *regions[0], in); }

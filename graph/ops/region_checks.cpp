@@ -42,6 +42,26 @@ void add_cotangents(const ir::VjpCall& call, size_t first, size_t last, std::vec
   }
 }
 
+std::vector<Value> spread(std::span<const Value> gradients, std::span<const uint8_t> wanted, size_t inputs, size_t first) {
+  std::vector<Value> out(inputs);
+  size_t next = 0;
+  for (size_t i = 0; first + i < inputs; ++i)
+    if (wanted[i]) out[first + i] = gradients[next++];
+  return out;
+}
+
+std::vector<Value> results_from(Value first, size_t count) {
+  std::vector<Value> out;
+  for (size_t i = 0; i < count; ++i) out.push_back({first.node, first.result + int(i)});
+  return out;
+}
+
+std::vector<ir::Batched> batched_from(Value first, std::span<const uint8_t> out) {
+  std::vector<ir::Batched> results;
+  for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, first.result + int(i)}, bool(out[i])});
+  return results;
+}
+
 const ir::RegionTransforms& transforms_of(const char* op, const ir::RegionTransforms* transforms) {
   if (!transforms) internal_error(cat(op, " was given nothing to transform its regions with"));
   return *transforms;

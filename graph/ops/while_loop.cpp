@@ -60,13 +60,9 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
     gradients = inline_region(g, *region, inputs);
   } else {
     const Value node = with_length(g, call.results[carried], std::move(inputs), region, symbol);
-    for (size_t i = 0; i < region->outputs.size(); ++i) gradients.push_back({node.node, int(i)});
+    gradients = results_from(node, region->outputs.size());
   }
-  std::vector<Value> out(call.inputs.size());
-  size_t next = 0;
-  for (size_t i = 0; i < out.size(); ++i)
-    if (wanted[i]) out[i] = gradients[next++];
-  return out;
+  return spread(gradients, wanted, call.inputs.size());
 }
 
 // With one condition for all models they go on together. With one each, the loop runs until all are done, and a model that is done keeps

@@ -28,11 +28,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   const ir::GraphRef region = transforms_of(kName, call.transforms).gradient(*call.regions[0], wanted);
   add_cotangents(call, 0, call.results.size(), inputs);
   const Value first = with_length(g, call.inputs[0], std::move(inputs), region, ir::attrs_of<LengthAttrs>(call.attrs).symbol);
-  std::vector<Value> out(call.inputs.size());
-  int next = 0;
-  for (size_t i = 0; i < wanted.size(); ++i)
-    if (wanted[i]) out[i + 1] = {first.node, next++};
-  return out;
+  return spread(results_from(first, region->outputs.size()), wanted, call.inputs.size(), 1);
 }
 
 // Models of different lengths take the largest; the region itself knows how far each goes.
@@ -44,9 +40,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   const ir::GraphRef region = transforms_of(kName, call.transforms).batch(*call.regions[0], in, call.size, out);
   const Value length = call.inputs[0].batched ? largest(g, call.inputs[0].value) : call.inputs[0].value;
   const Value first = with_length(g, length, std::move(inputs), region, ir::attrs_of<LengthAttrs>(call.attrs).symbol);
-  std::vector<ir::Batched> results;
-  for (size_t i = 0; i < out.size(); ++i) results.push_back({{first.node, int(i)}, bool(out[i])});
-  return results;
+  return batched_from(first, out);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 #include "kernels/cumsum.h"
 
 #include <algorithm>
-#include <type_traits>
 
 #include "runtime/core/config.h"
 #include "runtime/core/dtype.h"
@@ -22,28 +21,10 @@ struct Job {
   int64_t tiles() const { return (inner + kColumns - 1) / kColumns; }
 };
 
-// What sums are made in (unsigned integers wrap), and stored as.
-template <class T>
-struct Sum {
-  using made = std::conditional_t<sizeof(T) == 2, float, T>;
-  using stored = T;
-};
-template <class T>
-  requires std::is_integral_v<T>
-struct Sum<T> {
-  using made = std::make_unsigned_t<T>;
-  using stored = T;
-};
-template <>
-struct Sum<bool> {
-  using made = uint64_t;
-  using stored = int64_t;
-};
-
 template <class T>
 void part(const Job& job, int64_t begin, int64_t end) {
-  using M = typename Sum<T>::made;
-  using S = typename Sum<T>::stored;
+  using M = typename CumsumTypes<T>::made;
+  using S = typename CumsumTypes<T>::stored;
   for (int64_t unit = begin; unit < end; ++unit) {
     const int64_t column = unit % job.tiles() * kColumns, n = std::min(kColumns, job.inner - column);
     const int64_t first = unit / job.tiles() * job.length * job.inner + column;

@@ -15,20 +15,4 @@ inline int64_t index_at(const View& v, int64_t i) {
   }
 }
 
-// What a type's arithmetic is done in.
-template <class T>
-struct Compute {
-  using type = T;
-};
-template <>
-struct Compute<f16> {
-  using type = float;
-};
-template <>
-struct Compute<bf16> {
-  using type = float;
-};
-template <class T>
-using compute_t = typename Compute<T>::type;
-
 }  // namespace lamina::kernels::cpu

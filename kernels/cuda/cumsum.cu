@@ -10,24 +10,6 @@ namespace {
 
 constexpr int64_t kRun = 1024, kManyLines = 4096;
 
-// What sums are made in (unsigned integers wrap), and stored as.
-template <class T>
-struct Sum {
-  using made = std::conditional_t<sizeof(T) == 2, float, T>;
-  using stored = T;
-};
-template <class T>
-  requires std::is_integral_v<T>
-struct Sum<T> {
-  using made = std::make_unsigned_t<T>;
-  using stored = T;
-};
-template <>
-struct Sum<bool> {
-  using made = uint64_t;
-  using stored = int64_t;
-};
-
 struct Job {
   Line line;
   int64_t run, runs;  // of a line
@@ -64,8 +46,8 @@ LAMINA_KERNEL(256) add_runs(Job job, M* sums) {
   }
 }
 template <class T, class M>
-LAMINA_KERNEL(256) scan_runs(Job job, const T* x, typename Sum<T>::stored* out, const M* before_runs) {
-  using S = typename Sum<T>::stored;
+LAMINA_KERNEL(256) scan_runs(Job job, const T* x, typename CumsumTypes<T>::stored* out, const M* before_runs) {
+  using S = typename CumsumTypes<T>::stored;
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t unit = first_element(); unit < lines * job.runs; unit += all_threads()) {
     const int64_t first = unit / lines * job.run, end = first + job.run < job.line.length ? first + job.run : job.line.length;
@@ -89,8 +71,8 @@ void cumsum(Stream& stream, const View& x, const View& out, int axis, bool rever
   if (lines == 0 || job.line.length == 0) return;
   if (job.line.length > kRun && lines < kManyLines) job.run = kRun, job.runs = (job.line.length + kRun - 1) / kRun;
   with_dtype(x.dtype, [&]<class T>() {
-    using M = typename Sum<T>::made;
-    auto* to = out.as<typename Sum<T>::stored>();
+    using M = typename CumsumTypes<T>::made;
+    auto* to = out.as<typename CumsumTypes<T>::stored>();
     if (job.runs == 1) return launch<scan_runs<T, M>>(stream, over(lines), job, x.as<const T>(), to, static_cast<const M*>(nullptr));
     const Scratch<M> sums(stream, lines * job.runs);
     launch<sum_runs<T, M>>(stream, over(lines * job.runs), job, x.as<const T>(), sums.data());

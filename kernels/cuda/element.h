@@ -15,21 +15,6 @@
 
 namespace lamina::kernels::cuda {
 
-template <class T>
-struct Compute {
-  using type = T;
-};
-template <>
-struct Compute<f16> {
-  using type = float;
-};
-template <>
-struct Compute<bf16> {
-  using type = float;
-};
-template <class T>
-using compute_t = typename Compute<T>::type;
-
 LAMINA_DEVICE float widen(f16 v) {
 #if defined(__CUDA_ARCH__)
   float f;

@@ -51,16 +51,6 @@ int64_t to_one(nb::handle value, const char* what) {
   throw Error(ErrorKind::invalid_argument, {.what = cat(what, " are ", all.size(), " numbers"), .where = cat("argument '", what, "'"), .why = "a sequence has one axis", .fix = "pass one number"});
 }
 
-template <class F>
-TensorObject unlocked(std::initializer_list<const Operand*> operands, F&& f) {
-  Tensor result;
-  {
-    Unlock unlock(operands);
-    result = f();
-  }
-  return to_python(std::move(result));
-}
-
 Tensor optional_tensor(nb::handle value) { return value.is_none() ? Tensor() : to_tensor(value); }
 
 void bind_functions(nb::module_& m) {

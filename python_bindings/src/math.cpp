@@ -7,29 +7,12 @@
 namespace lamina::python {
 namespace {
 
-template <class F>
-TensorObject run(std::initializer_list<const Operand*> operands, F&& f) {
-  Tensor result;
-  {
-    Unlock unlock(operands);
-    result = f();
-  }
-  return to_python(std::move(result));
-}
-
-using Reduce = Tensor (*)(const Operand&, const Axes&, bool);
-template <Reduce op>
-TensorObject call_reduce(nb::handle x, nb::handle axis, bool keepdims) {
-  const Operand operand = to_operand(x);
-  const Axes axes = to_axes(axis);
-  return run({&operand}, [&] { return op(operand, axes, keepdims); });
-}
 using Spread = Tensor (*)(const Operand&, const Axes&, bool, double);
 template <Spread op>
 TensorObject call_spread(nb::handle x, nb::handle axis, bool keepdims, double ddof) {
   const Operand operand = to_operand(x);
   const Axes axes = to_axes(axis);
-  return run({&operand}, [&] { return op(operand, axes, keepdims, ddof); });
+  return unlocked({&operand}, [&] { return op(operand, axes, keepdims, ddof); });
 }
 
 TensorObject call_clip(nb::handle x, nb::handle low, nb::handle high) {
@@ -38,7 +21,7 @@ TensorObject call_clip(nb::handle x, nb::handle low, nb::handle high) {
   if (low.is_none()) return to_python(minimum(operand, to_operand(high)));
   if (high.is_none()) return to_python(maximum(operand, to_operand(low)));
   const Operand least = to_operand(low), most = to_operand(high);
-  return run({&operand}, [&] { return clip(operand, least, most); });
+  return unlocked({&operand}, [&] { return clip(operand, least, most); });
 }
 
 double to_order(nb::handle ord) {
@@ -54,17 +37,17 @@ double to_order(nb::handle ord) {
 void bind_activations(nb::module_& m) {
   m.def("gelu", [](nb::handle x, bool approximate) {
     const Operand operand = to_operand(x);
-    return run({&operand}, [&] { return gelu(operand, approximate); });
+    return unlocked({&operand}, [&] { return gelu(operand, approximate); });
   }, nb::arg("x"), nb::arg("approximate") = false,
         "x times the share of the normal distribution that is below x: x (1 + erf(x / sqrt(2))) / 2. approximate: in the form with tanh, which\n"
         "is within 5e-4 of it (Hendrycks and Gimpel 2016).");
   m.def("elu", [](nb::handle x, nb::handle alpha) {
     const Operand operand = to_operand(x), number = to_operand(alpha);
-    return run({&operand}, [&] { return elu(operand, number); });
+    return unlocked({&operand}, [&] { return elu(operand, number); });
   }, nb::arg("x"), nb::arg("alpha") = 1.0, "x where it is positive, else alpha (exp(x) - 1); alpha may be a tensor");
   m.def("leaky_relu", [](nb::handle x, nb::handle slope) {
     const Operand operand = to_operand(x), number = to_operand(slope);
-    return run({&operand}, [&] { return leaky_relu(operand, number); });
+    return unlocked({&operand}, [&] { return leaky_relu(operand, number); });
   }, nb::arg("x"), nb::arg("slope") = 0.01, "x where it is positive, else slope x; slope may be a tensor, with a gradient of its own");
   m.def("selu", [](nb::handle x) { return to_python(selu(to_operand(x))); }, nb::arg("x"),
         "1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 (Klambauer, Unterthiner, Mayr and Hochreiter 2017)");
@@ -100,13 +83,13 @@ void bind_math(nb::module_& m) {
     const Operand operand = to_operand(x);
     const Axes axes = to_axes(axis);
     const double order = to_order(ord);
-    return run({&operand}, [&] { return norm(operand, order, axes, keepdims); });
+    return unlocked({&operand}, [&] { return norm(operand, order, axes, keepdims); });
   }, nb::arg("x"), nb::arg("ord") = 2, nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
         "The norm of the axes as one vector, of all without: (sum |x|^ord)^(1/ord). inf: the largest |x|, -inf: the smallest, 0: how many are not 0.\n"
         "The gradient of a norm that is 0 is 0.");
   m.def("cumsum", [](nb::handle x, int axis, bool reverse, bool exclusive) {
     const Operand operand = to_operand(x);
-    return run({&operand}, [&] { return cumsum(operand, axis, reverse, exclusive); });
+    return unlocked({&operand}, [&] { return cumsum(operand, axis, reverse, exclusive); });
   }, nb::arg("x"), nb::arg("axis") = -1, nb::arg("reverse") = false, nb::arg("exclusive") = false, ir::find_op("cumsum").doc);
 }
 

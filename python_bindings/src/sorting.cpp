@@ -11,21 +11,11 @@ namespace lamina::python {
 void bind_sorting(nb::module_& m) {
   add_both(m, "sort", [](nb::handle x, int axis, bool descending) {
     const Operand operand = to_operand(x);
-    Tensor result;
-    {
-      Unlock unlock({&operand});
-      result = sort(operand, axis, descending);
-    }
-    return to_python(std::move(result));
+    return unlocked({&operand}, [&] { return sort(operand, axis, descending); });
   }, "The elements in ascending order along an axis, or descending; NaN is larger than every number", nb::arg("axis") = -1, nb::arg("descending") = false);
   add_both(m, "argsort", [](nb::handle x, int axis, bool descending) {
     const Operand operand = to_operand(x);
-    Tensor result;
-    {
-      Unlock unlock({&operand});
-      result = argsort(operand, axis, descending);
-    }
-    return to_python(std::move(result));
+    return unlocked({&operand}, [&] { return argsort(operand, axis, descending); });
   }, "The int64 places along an axis that put the elements in order; equal elements keep theirs", nb::arg("axis") = -1, nb::arg("descending") = false);
   m.def("top_k", [](nb::handle x, int64_t k, int axis) {
     auto [values, places] = top_k(to_operand(x), k, axis);

@@ -46,4 +46,20 @@ struct bf16 {
   operator float() const { return bf16_value(bits); }
 };
 
+// What a type's arithmetic is done in.
+template <class T>
+struct Compute {
+  using type = T;
+};
+template <>
+struct Compute<f16> {
+  using type = float;
+};
+template <>
+struct Compute<bf16> {
+  using type = float;
+};
+template <class T>
+using compute_t = typename Compute<T>::type;
+
 }  // namespace lamina

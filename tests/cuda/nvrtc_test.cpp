@@ -9,6 +9,7 @@
 
 #include "kernels/elementwise_source.h"
 #include "runtime/core/error.h"
+#include "tests/kernels/takes.h"
 
 namespace lamina::cuda {
 namespace {
@@ -43,18 +44,6 @@ class Nvrtc : public testing::Test {
 
 constexpr DType kComputed[] = {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::u8, DType::boolean};
 
-bool takes(ScalarOp op, DType d) {
-  switch (domain(op)) {
-    case kernels::Domain::floating: return is_floating(d);
-    case kernels::Domain::numeric: return d != DType::boolean;
-    case kernels::Domain::integer: return is_integer(d);
-    case kernels::Domain::bits: return !is_floating(d);
-    case kernels::Domain::boolean: return d == DType::boolean;
-    case kernels::Domain::any: return true;
-  }
-  return false;
-}
-
 // Every operation that takes this type, one after the other, as one kernel: operands in a row, one element for all, and strided.
 ElementwiseCode every_operation(DType type) {
   ElementwiseCode code;
@@ -62,7 +51,7 @@ ElementwiseCode every_operation(DType type) {
   code.constants = {{type, 2}};
   for (int op = 0; op < kernels::kScalarOps; ++op) {
     const auto o = ScalarOp(op);
-    if (!takes(o, type) || o == ScalarOp::cast) continue;
+    if (!tests::takes(o, type) || o == ScalarOp::cast) continue;
     const DType result = gives_bool(o) ? DType::boolean : type;
     const bool where = o == ScalarOp::where;
     code.instructions.push_back({.op = o, .type = type, .result = result, .a = int16_t(where ? 2 : 0), .b = int16_t(where ? 0 : 1), .c = int16_t(where ? 1 : 3)});
