@@ -78,7 +78,8 @@ if(LAMINA_ISA_SOURCES)
     lamina_library_settings(lamina_isa_${isa})
     target_compile_definitions(lamina_isa_${isa} PRIVATE LAMINA_ISA=${isa})
     # errno and floating-point exceptions are not read anywhere; results stay the same, and loops with selects and square roots are vectorized.
-    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${LAMINA_ISA_OPTIMIZATION}>")
+    # Without jump threading: g++ would first compute an activation once per way through its ifs, then all of them for every element (gelu: 2.8 times as long).
+    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} $<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps> -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${LAMINA_ISA_OPTIMIZATION}>")
     list(APPEND LAMINA_OBJECT_LIBRARIES lamina_isa_${isa})
   endforeach()
 endif()

@@ -40,13 +40,28 @@ LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typenam
   }
 }
 
-// Activations of what was stored, and gradients through them: the same functions as elsewhere, on a row that is still in the first cache.
-// One copy per type: a tile's row is long enough for a call.
+// A tile in memory, one vector after the other.
+template <class T, int R, int C>
+struct alignas(64) TileValues {
+  using S = Simd<T>;
+  T values[R * C * S::lanes];
+  void take(const typename S::V (&acc)[R][C]) {
+    for (int v = 0; v < R * C; ++v) S::store(values + v * S::lanes, acc[v / C][v % C]);
+  }
+  void give(typename S::V (&acc)[R][C]) const {
+    for (int v = 0; v < R * C; ++v) acc[v / C][v % C] = S::load(values + v * S::lanes);
+  }
+};
+
+// Activations, and gradients through them, of n values, whole vectors: the same functions as elsewhere. One copy per type: a tile is large enough
+// for a call, and many vectors at once hide how long each waits for itself.
 template <class T>
 [[gnu::noinline]] void activate(Activation activation, T alpha, T* y, int64_t n) {
-#define LAMINA_ROW(name, ...) \
-  case Activation::name:      \
-    for (int64_t q = 0; q < n; ++q) y[q] = ops::name(y[q] __VA_OPT__(, ) __VA_ARGS__); \
+  constexpr int lanes = Simd<T>::lanes;
+#define LAMINA_ROW(name, ...)                \
+  case Activation::name:                     \
+    for (int64_t q = 0; q < n; q += lanes)   \
+      for (int l = 0; l < lanes; ++l) y[q + l] = ops::name(y[q + l] __VA_OPT__(, ) __VA_ARGS__); \
     break;
   switch (activation) {
     LAMINA_ROW(tanh)
@@ -62,10 +77,12 @@ template <class T>
 #undef LAMINA_ROW
 }
 template <class T>
-[[gnu::noinline]] void mask(Activation activation, T alpha, T* d, const T* y, int64_t n) {
-#define LAMINA_ROW(name, ...) \
-  case Activation::name:      \
-    for (int64_t q = 0; q < n; ++q) d[q] = ops::name##_grad(d[q], y[q] __VA_OPT__(, ) __VA_ARGS__); \
+[[gnu::noinline]] void mask(Activation activation, T alpha, T* __restrict d, const T* __restrict y, int64_t n) {
+  constexpr int lanes = Simd<T>::lanes;
+#define LAMINA_ROW(name, ...)                \
+  case Activation::name:                     \
+    for (int64_t q = 0; q < n; q += lanes)   \
+      for (int l = 0; l < lanes; ++l) d[q + l] = ops::name##_grad(d[q + l], y[q + l] __VA_OPT__(, ) __VA_ARGS__); \
     break;
   switch (activation) {
     LAMINA_ROW(elu, alpha)
@@ -80,7 +97,7 @@ template <class T>
 }
 
 template <class T, int R, int C, bool Ragged>
-LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, int last, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C]) {
+LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C]) {
   using S = Simd<T>;
   using V = typename S::V;
   switch (sizeof(T) == 4 ? p.epilogue : Epilogue::none) {  // sections are f32
@@ -100,9 +117,13 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, int last, t
         store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return S::relu(x); });
         break;
       }
+      if (p.activation != Activation::none) {
+        TileValues<T, R, C> tile;
+        tile.take(acc);
+        activate(p.activation, p.alpha, tile.values, R * C * S::lanes);
+        tile.give(acc);
+      }
       store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return x; });
-      if (p.activation != Activation::none)
-        for (int r = 0; r < R; ++r) activate(p.activation, p.alpha, p.c + (i + r) * p.ldc + j, (C - 1) * S::lanes + last);
       break;
     }
     case Epilogue::mask: {
@@ -121,8 +142,15 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, int last, t
           return x * (v * (one - v));
         });
       } else {
+        TileValues<T, R, C> tile, given;
+        tile.take(acc);
+        for (int v = 0; v < R * C; ++v) {
+          const T* from = y + (i + v / C) * p.ldc + j + v % C * S::lanes;
+          S::store(given.values + v * S::lanes, Ragged && v % C == C - 1 ? S::load(from, part) : S::load(from));
+        }
+        mask(p.activation, p.alpha, tile.values, given.values, R * C * S::lanes);
+        tile.give(acc);
         store_tile<T, R, C, Ragged>(p, i, j, part, acc, [](V x, int64_t, int64_t, auto) LAMINA_INLINE_LAMBDA { return x; });
-        for (int r = 0; r < R; ++r) mask(p.activation, p.alpha, p.c + (i + r) * p.ldc + j, y + (i + r) * p.ldc + j, (C - 1) * S::lanes + last);
       }
       break;
     }
@@ -162,11 +190,12 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
   const T* a = Transposed ? p.a + i : p.a + i * lda;
   const T* b = p.b + j;
-  const bool looks_ahead = p.ahead && i == 0;
-  constexpr int64_t width = C * S::lanes;
-  const bool next_panel = j + width < p.n;
-  const T* ahead = looks_ahead ? p.ahead + j : next_panel ? b + width : p.ahead ? p.ahead : b;
-  const int64_t ld_ahead = looks_ahead ? p.ld_ahead : next_panel ? ldb : p.ahead ? p.ld_ahead : 0;
+  // Asked for meanwhile: by the first rows what the caller reads next, by the others the panel that comes next here, or else again the former.
+  const T* ahead = b;
+  int64_t ld_ahead = 0;
+  if (p.ahead && i == 0) ahead = p.ahead + j, ld_ahead = p.ld_ahead;
+  else if (constexpr int64_t width = C * S::lanes; j + width < p.n) ahead = b + width, ld_ahead = ldb;
+  else if (p.ahead) ahead = p.ahead, ld_ahead = p.ld_ahead;
 #pragma GCC unroll 2
   for (int64_t q = 0; q < k; ++q) {
     V row[C];
@@ -186,7 +215,7 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
     a += Transposed ? lda : 1;
     b += ldb;
   }
-  finish<T, R, C, Ragged>(p, i, j, last, part, acc);
+  finish<T, R, C, Ragged>(p, i, j, part, acc);
 }
 
 // k = 1, as in the weight gradient of one row: bound by reading and writing c once, so b stays in registers over all rows.
@@ -214,7 +243,7 @@ void outer(const Product<T>& p, int64_t, int64_t j, int last) {
     V x = S::all(p.a[i * step]), acc[1][C];
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) acc[0][c] = S::fma(x, row[c], S::zero());
-    finish<T, 1, C, Ragged>(p, i, j, last, part, acc);
+    finish<T, 1, C, Ragged>(p, i, j, part, acc);
   }
 }
 
@@ -439,7 +468,7 @@ int64_t multiply_row(const Product<float>& p) {
 #pragma GCC unroll 16
       for (int c = 0; c < lanes; ++c) acc[0][0] = S::fma(S::all(p.a[q + c]), columns[c], acc[0][0]);
     }
-    finish<float, 1, 1, false>(p, 0, j, lanes, S::part(lanes), acc);
+    finish<float, 1, 1, false>(p, 0, j, S::part(lanes), acc);
   }
   return j;
 }

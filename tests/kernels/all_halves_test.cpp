@@ -123,7 +123,9 @@ void check_all(DType dtype) {
         longest = std::max(longest, u);
       }
       if (first.empty()) first = y;
-      ASSERT_TRUE(to_bool || std::memcmp(first.data(), y.data(), x.size() * 2) == 0) << "other bits than on the first instruction set";
+      // Which NaN comes of two is up to the order in which the compiler adds them.
+      for (size_t i = 0; i < x.size() && !to_bool; ++i)
+        ASSERT_TRUE(std::memcmp(&first[i], &y[i], 2) == 0 || (std::isnan(float(first[i])) && std::isnan(float(y[i])))) << "of " << float(x[i]) << ": other bits than on the first instruction set";
     }
   }
   config::set_cpu_isa(before);
