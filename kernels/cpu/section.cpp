@@ -105,22 +105,25 @@ class Section {
 
   // One core runs a model's whole step: its values of the step before are still in that core's cache.
   void run_models(const Step& s, int thread, int threads) {
-    Step one = s;
-    one.partition = Partition::one;
     const Range mine = share(s.replicas, thread, threads);
     struct Back {
       ~Back() { model = 0; }
     } back;
-    for (model = mine.begin; model < mine.end; ++model) run_step(one, 0, 1);
+    for (model = mine.begin; model < mine.end; ++model) run_step(s, Partition::one, 0, 1);
   }
 
   void run_step(const Step& s, int thread, int threads) {
-    if (s.partition == Partition::models) return run_models(s, thread, threads);
-    if (s.partition == Partition::one) {
+    if (s.partition == Partition::models) run_models(s, thread, threads);
+    else run_step(s, s.partition, thread, threads);
+  }
+
+  // s is a step of the table, also where another partition than its own is asked for: what follows it there is looked at.
+  void run_step(const Step& s, Partition partition, int thread, int threads) {
+    if (partition == Partition::one) {
       if (thread != s.owner % threads) return;
       thread = 0, threads = 1;
     }
-    const bool by_rows = s.partition != Partition::tiles;
+    const bool by_rows = partition != Partition::tiles;
     const Range all{0, s.rows}, rows = threads == 1 ? all : share(s.rows, thread, threads);
     switch (s.kind) {
       case StepKind::dense:
