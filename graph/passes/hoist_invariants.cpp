@@ -66,7 +66,7 @@ class Hoisting {
     // Outside: the invariant part on the captures.
     std::vector<size_t> all(body.inputs.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-    const Graph part = select_region(body, all, moved);
+    const Graph part = ir::without_host_effects(select_region(body, all, moved));  // what is printed stays inside
     std::vector<Value> in(body.inputs.size());
     const size_t first_capture = old_.carried.size() + old_.stacked.size();
     for (size_t i = first_capture; i < in.size(); ++i) in[i] = to_[old_.captures[i - first_capture]];

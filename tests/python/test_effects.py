@@ -351,3 +351,30 @@ def test_errors_of_an_explicit_graph_name_what_is_there():
     with pytest.raises(lm.errors.StateError):
         g.input([2])
     np.testing.assert_array_equal(g.run([y], {"x": [1.0, 2.0]})[0], [2, 3])
+
+
+def test_a_print_two_branches_deep_happens():
+    def f(x, m):
+        if m > 5:
+            x = x * 2.0
+        else:
+            if m % 2 == 0:
+                lm.print("even", m)
+        return x
+
+    traced = lm.function(f)
+    for m in range(8):
+        assert printed(traced, c(1.0), c(m))[0] == (f"even {m}\n" if m < 6 and m % 2 == 0 else "")
+
+
+def test_a_print_beside_what_is_the_same_in_every_iteration_stays_in_the_loop():
+    def f(x, m):
+        y = x
+        for i in lm.range(m):
+            lm.print("iteration", i)
+            y = lm.exp(x) + 1.0
+        return y
+
+    traced = lm.function(f)
+    for m in range(4):
+        assert printed(traced, c(1.0), c(m))[0] == "".join(f"iteration {i}\n" for i in range(m))
