@@ -376,6 +376,21 @@ class Generator : ElementwiseMakers {
     give(c);
     give({c.node, 1});
   }
+  // x * x, whose gradient is written by hand.
+  void custom_gradient() {
+    const Value x = any_float();
+    auto forward = region({type(x)}, [](Graph& r, const std::vector<Value>& in) { return std::vector{ops::mul(r, in[0], in[0])}; });
+    auto backward = region({type(x), type(x)}, [](Graph& r, const std::vector<Value>& in) {
+      const Value slope = ops::add(r, in[0], in[0]);
+      return std::vector{ops::mul(r, slope, in[1])};
+    });
+    give(ops::custom_gradient(g(), {x}, 1, forward, backward));
+  }
+  void check() {
+    const Value x = any_float();
+    ops::check(g(), ops::isfinite(g(), x), {x}, {.message = "an element is not finite", .why = ""});
+  }
+  void check_numerics() { give(ops::check_numerics(g(), any_float(), "a random value")); }
   void after() { give(ops::after(g(), any_float(), any_number())); }
 
   static const std::vector<Maker>& all_makers() {
@@ -489,6 +504,9 @@ class Generator : ElementwiseMakers {
                                               &G::scan,
                                               &G::with_length,
                                               &G::checkpoint,
+                                              &G::custom_gradient,
+                                              &G::check,
+                                              &G::check_numerics,
                                               &G::after};
     return makers;
   }

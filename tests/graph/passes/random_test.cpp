@@ -73,7 +73,9 @@ TEST(Passes, KeepTheirPromisesOnRandomGraphs) {
     ++done;
   }
   std::printf("%d random graphs, seeds 1000 to %d; %s\n", done, 999 + done, coverage_text(coverage).c_str());
-  for (const auto& [name, graphs] : coverage) EXPECT_GE(graphs, std::min(20, count / 100)) << name << " is hardly ever in a random graph";
+  std::printf("print is in none: it would write on the terminal, and its tests are tests/python/test_effects.py\n");
+  coverage.erase("print");
+  for (const auto& [name, graphs] : coverage) EXPECT_GE(graphs, std::min(20, count / 20)) << name << " is hardly ever in a random graph";
 }
 
 }  // namespace
