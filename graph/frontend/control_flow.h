@@ -71,6 +71,19 @@ auto cond(const Operand& pred, Then then, Otherwise otherwise) {
   return typed::assemble<Result>(out, sizes.empty() ? other : sizes);
 }
 
+// branches[index](), one of several that return the same; an index outside takes the first or the last. Made of conds, log2(branches) deep.
+template <class Result>
+Result switch_case(const Tensor& index, const std::vector<std::function<Result()>>& branches, CallSite at = std::source_location::current()) {
+  if (branches.empty())
+    throw Error(ErrorKind::invalid_argument, {.what = "switch_case: there is no branch", .where = text(at.line()), .why = "one of them is run", .fix = "pass a vector of functions"});
+  std::function<Result(size_t, size_t)> choose = [&](size_t first, size_t end) -> Result {
+    if (end - first == 1) return branches[first]();
+    const size_t middle = (first + end) / 2;
+    return cond(Operand(less(Operand(index, at), Operand(int64_t(middle), at))), [&] { return choose(first, middle); }, [&] { return choose(middle, end); });
+  };
+  return choose(0, branches.size());
+}
+
 // state = body(state) as long as condition(state) is true; returns the last state. A state is a Tensor, or a vector, pair or tuple of them; body
 // and condition may take the parts of a tuple one by one. Every tensor keeps its dtype and shape; else an Error at this line.
 template <class Condition, class Body, class State>

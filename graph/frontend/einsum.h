@@ -11,6 +11,16 @@ namespace lamina {
 // once, in alphabetical order; "..." stands for axes that broadcast; a letter twice in one operand is its diagonal. Axes of length 1 broadcast.
 // Products of more than two operands are taken in the order with the fewest multiplications. It becomes transposes, reshapes, sums and matmuls.
 LAMINA_API Tensor einsum(const std::string& expression, const std::vector<Tensor>& operands, CallSite at = std::source_location::current());
+// The same, einsum("ijk,kl->ijl", a, b).
+struct EinsumExpression {
+  std::string text;
+  CallSite at;
+  EinsumExpression(const char* expression, CallSite site = std::source_location::current()) : text(expression), at(site) {}
+};
+template <class... Tensors>
+Tensor einsum(const EinsumExpression& expression, const Tensor& first, const Tensors&... others) {
+  return einsum(expression.text, std::vector<Tensor>{first, others...}, expression.at);
+}
 // The sum over the last `axes` axes of a with the first of b; or over pairs of axes.
 LAMINA_API Tensor tensordot(const Operand& a, const Operand& b, int axes = 2);
 LAMINA_API Tensor tensordot(const Operand& a, const Operand& b, const Axes& axes_a, const Axes& axes_b);

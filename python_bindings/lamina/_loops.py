@@ -1,8 +1,8 @@
-"""What is made of lm.scan, lm.while_loop and the core's checkpoint."""
+"""What is made of lm.cond, lm.scan, lm.while_loop and the core's checkpoint."""
 import functools
 
-from . import _core
-from ._core import scan, while_loop
+from . import _core, errors
+from ._core import Tensor, Variable, cond, scan, while_loop
 
 
 def checkpoint(fn):
@@ -18,6 +18,28 @@ def checkpoint(fn):
         return _core.checkpoint(lambda: fn(*args, **kwargs))
 
     return run
+
+
+def switch(index, branches, *operands):
+    """branches[index](*operands), one of several; an index outside of 0 to len(branches) - 1 takes the first or the last.
+
+    index is one integer: a Python int chooses while tracing; a tensor makes all branches part of the graph, which runs one of them. They return the
+    same structure of tensors with the same dtypes and shapes, as those of lm.cond, which this is made of: log2(len(branches)) conditions deep.
+    Raises InvalidArgument when there is no branch.
+    """
+    branches = list(branches)
+    if not branches:
+        raise errors.InvalidArgument("switch: there is no branch", why="one of them is run", fix="pass a list of functions")
+    if not isinstance(index, (Tensor, Variable)):
+        return branches[min(max(int(index), 0), len(branches) - 1)](*operands)
+
+    def choose(first, end):
+        if end - first == 1:
+            return branches[first](*operands)
+        middle = (first + end) // 2
+        return cond(index < middle, lambda: choose(first, middle), lambda: choose(middle, end))
+
+    return choose(0, len(branches))
 
 
 def fori_loop(lower, upper, body, init):

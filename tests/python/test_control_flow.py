@@ -158,6 +158,28 @@ def test_errors_say_what_and_where():
     refuses(lm.errors.InvalidArgument, "scan: it has no length", lambda x: lm.scan(lambda s, _: (s, s), x), x)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 5, 8])
+def test_switch_takes_one_of_several(count):
+    branches = [lambda x, i=i: {"y": x * i + lm.sin(x)} for i in range(count)]
+    x = lm.constant([0.5, 2.0])
+    f = lm.function(lambda i, x: lm.switch(i, branches, x)["y"])
+    slope = lm.function(lm.grad(lambda x, i: lm.sum(lm.switch(i, branches, x)["y"])))
+    for i in range(-1, count + 1):
+        taken = min(max(i, 0), count - 1)
+        wanted = x.numpy() * taken + np.sin(x.numpy())
+        for index in (i, lm.constant(i), lm.Variable(i), lm.constant(i, dtype=lm.int64)):
+            np.testing.assert_allclose(lm.switch(index, branches, x)["y"].numpy(), wanted, rtol=1e-6)
+            np.testing.assert_allclose(f(index, x).numpy(), wanted, rtol=1e-6)
+        np.testing.assert_allclose(slope(x, lm.constant(i)).numpy(), taken + np.cos(x.numpy()), rtol=1e-6)
+    each = lm.vmap(lambda i: lm.switch(i, branches, x)["y"])(lm.arange(count))
+    np.testing.assert_allclose(each.numpy(), [x.numpy() * i + np.sin(x.numpy()) for i in range(count)], rtol=1e-6)
+
+
+def test_switch_without_a_branch_is_refused():
+    with pytest.raises(lm.errors.InvalidArgument, match="there is no branch"):
+        lm.switch(lm.constant(0), [])
+
+
 # --- less memory for gradients ---
 
 

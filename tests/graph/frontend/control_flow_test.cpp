@@ -67,6 +67,22 @@ TEST(Cond, ReturnsStructures) {
   EXPECT_EQ(f(scalar(-1)).item<float>(), -31);
 }
 
+TEST(SwitchCase, TakesTheBranchOfTheIndex) {
+  auto f = [](Tensor index, Tensor x) {
+    std::vector<std::function<Tensor()>> branches;
+    for (int i = 0; i < 3; ++i) branches.push_back([x, i] { return x * i; });
+    return switch_case(index, branches);
+  };
+  auto traced = function(f);
+  for (int i = -1; i <= 3; ++i) {
+    const float expected = float(2 * std::clamp(i, 0, 2));
+    EXPECT_EQ(f(scalar_i(i), scalar(2)).item<float>(), expected);
+    EXPECT_EQ(traced(scalar_i(i), scalar(2)).item<float>(), expected);
+  }
+  EXPECT_EQ(traced.trace_count(), 1);
+  EXPECT_THROW(switch_case(scalar_i(0), std::vector<std::function<Tensor()>>{}), Error);
+}
+
 TEST(Cond, NestsAndUsesValuesOfEveryLevel) {
   auto f = [](Tensor x) {
     Tensor y = x * 2;

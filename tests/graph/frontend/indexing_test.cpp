@@ -99,6 +99,7 @@ TEST(Einsum, ContractsDiagonalsAndChains) {
   EXPECT_EQ(floats(einsum("ij,j->i", {a, v})), (Floats{17, 39}));
   EXPECT_EQ(einsum("ii", {a}).item<float>(), 5);
   EXPECT_EQ(floats(einsum("ij,jk,k", {a, a, v})), floats(matmul(a, matmul(a, v))));
+  EXPECT_EQ(floats(einsum("ij,jk,k", a, a, v)), floats(matmul(a, matmul(a, v))));
   EXPECT_EQ(floats(outer(v, v)), (Floats{25, 30, 30, 36}));
   EXPECT_EQ(dot(v, v).item<float>(), 61);
   EXPECT_THROW(einsum("ij,jk", {a}), Error);
