@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
+#include <mutex>
 #include <thread>
 
+#include "graph/frontend/control_flow.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
@@ -33,6 +36,37 @@ TEST(Concurrency, EightThreadsCallOneFunctionWhileOthersTrace) {
   EXPECT_EQ(wrong, 0);
   EXPECT_EQ(runs, f.trace_count()) << "one trace per signature";
   EXPECT_EQ(f.trace_count(), 10);
+}
+
+// Functions come and go: each thread calls the one that is shared now, traces it for new lengths, and now and then puts another in its place,
+// so that one thread drops what others are calling. The Variable outlives them all.
+TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
+  Variable scale(scalar(3));
+  auto make = [&] {
+    return function([scale](Tensor x, int times) {
+      Tensor total = x * 0.f;
+      for (int i = 0; i < times; ++i) total = total + x * scale;
+      return cond(sum(x) > 0.f, [&] { return total; }, [&] { return total * 2; });
+    });
+  };
+  using Shared = decltype(make());
+  std::mutex mutex;
+  auto shared = std::make_shared<Shared>(make());
+  std::atomic<int> wrong{0};
+  in_threads(16, [&](int t) {
+    for (int i = 0; i < 40; ++i) {
+      const std::shared_ptr<Shared> mine = [&] {
+        std::lock_guard lock(mutex);
+        if (i % 10 == t % 10) shared = std::make_shared<Shared>(make());
+        return shared;
+      }();
+      const int64_t n = 1 + (i + t) % 4;
+      const int times = 1 + i % 2;
+      wrong += (*mine)(full({n}, 2), times).to_vector<float>() != std::vector<float>(size_t(n), float(6 * times));
+      wrong += (*mine)(full({n}, -2), times).to_vector<float>() != std::vector<float>(size_t(n), float(-12 * times));
+    }
+  });
+  EXPECT_EQ(wrong, 0);
 }
 
 TEST(Concurrency, TheFirstCallTracesOnce) {
