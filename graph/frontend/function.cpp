@@ -43,7 +43,8 @@ struct Function::Data {
   ConcreteFunction& insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record);
   ConcreteFunction& trace(const SignatureView& view, const Arguments& arguments, const TracedBody& body);
   void check_created(const Trace& trace, bool first_trace) const;
-  std::string cause(const Signature& now) const;
+  Signature::Difference difference(const Signature& now) const;  // from the last one
+  std::string reasons(const Signature& refused) const;
 };
 
 Function::Function(FunctionOptions options) : data_(std::make_shared<Data>()) { data_->options = std::move(options); }
@@ -86,7 +87,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
         throw Error(ErrorKind::conversion, {.what = cat(options.name, ": it calls itself with the same signature while it is traced"), .where = line, .why = "a traced function is unrolled, and this call has no end",
                                             .fix = "end the recursion with a Python value that changes, or use a loop"});
     if (int(traced) >= options.trace_limit)
-      throw Error(ErrorKind::retrace, {.what = cat(options.name, ": it was traced ", traced, traced == 1 ? " time" : " times", ", which is the limit"), .where = line, .why = cat("each call with a new signature traces again; the last time ", cause(signature)),
+      throw Error(ErrorKind::retrace, {.what = cat(options.name, ": it was traced ", traced, traced == 1 ? " time" : " times", ", which is the limit"), .where = line, .why = cat("each call with a new signature traces again:", reasons(signature)),
                                        .fix = "pass changing numbers as tensors, give an input_signature with open dimensions, or raise the limit"});
     tracing.emplace_back(std::this_thread::get_id(), &signature);
   }
@@ -131,7 +132,9 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources), std::move(traced_body.structure), microseconds);
   graph->memory_budget_ = options.memory_budget;
 
-  TraceRecord record{signature.text(options), traced ? cause(signature) : "", arguments.at.line(), microseconds};
+  signature.arguments = std::move(traced_body.arguments);
+  Signature::Difference why = traced ? difference(signature) : Signature::Difference();
+  TraceRecord record{signature.text(options), std::move(why.cause), std::move(why.fix), arguments.at.line(), microseconds};
   ConcreteFunction& inserted = insert(Signature(signature), std::move(graph), record);
   if (auto observe = retrace_observer.load(); observe && traced) observe(options.name, int(traced) + 1, record);
   return inserted;
@@ -161,9 +164,20 @@ void Function::Data::check_created(const Trace& trace, bool first_trace) const {
   }
 }
 
-std::string Function::Data::cause(const Signature& now) const {
-  if (entries.empty()) return "";
+Signature::Difference Function::Data::difference(const Signature& now) const {
+  if (entries.empty()) return {};
   return now.difference(entries.back()->signature, options);
+}
+
+// The table of the last traces: why each was made and for which line, and why another is wanted now. Values that are not tensors get words only
+// when they are traced.
+std::string Function::Data::reasons(const Signature& refused) const {
+  constexpr size_t kShown = 8;
+  std::string out;
+  for (size_t i = std::max(records.size(), kShown) - kShown; i < records.size(); ++i)
+    out += cat("\n           ", i + 1, ". ", records[i].cause.empty() ? records[i].signature : records[i].cause, !records[i].line.known() ? "" : cat(" at ", text(records[i].line)));
+  if (refused.statics == entries.back()->signature.statics) out += cat("\n           now: ", difference(refused).cause);
+  return out;
 }
 
 int Function::trace_count() const {

@@ -28,9 +28,17 @@ struct Arguments {
   CallSite at;
 };
 
+// An argument, or a part of one, in words: what a retrace is explained with.
+struct ArgumentPart {
+  std::string name;  // "rate", "options['depth']"
+  std::string text;  // "3", "a list of 2"; "a tensor" for each of Arguments::tensors, in their order
+  std::string key;   // equal when it selects the same graph
+};
+
 // What a tracing callback gives back.
 struct Traced {
   std::vector<Tensor> outputs;
+  std::vector<ArgumentPart> arguments;  // of this call
   std::shared_ptr<void> structure;      // for the language layer: how to rebuild its result; ConcreteFunction::structure()
 };
 // Runs the user's body once. `tensors` are symbolic; `variables` are stand-ins for the Variable arguments.
@@ -39,6 +47,7 @@ using TracedBody = std::function<Traced(std::span<const Tensor> tensors, std::sp
 struct TraceRecord {
   std::string signature;  // "x f32[4,8], 2"
   std::string cause;      // why it was traced although there were graphs: "x was f32[4,8], now f32[5,8]"; "" for the first
+  std::string fix;        // what to write so that it is not: "give it the input_signature lm.TensorSpec([None, 8], lm.float32)"
   SourceLine line;        // of the call
   double microseconds = 0;
 };

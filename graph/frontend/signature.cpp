@@ -120,7 +120,13 @@ void SignatureView::check(const FunctionOptions& options) const {
   DimBindings lengths;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TensorType& type = arguments_.tensors[i].type();
+    DimBindings before = lengths, alone;
     if (fits(wanted[i], type, lengths)) continue;
+    if (fits(wanted[i], type, alone))
+      for (size_t axis = 0; axis < type.rank(); ++axis)
+        if (auto other = before.find(cat(wanted[i].shape[axis])); other != before.end() && Dim(other->second) != type.shape[axis])
+          throw Error(ErrorKind::signature, {.what = cat(options.name, ": the length ", other->first, " is ", other->second, " in an argument before and ", type.shape[axis], " in ", name_of(i, options)), .where = where,
+                                             .why = "lengths of one name in an input_signature are equal", .fix = "pass tensors of one length, or give the lengths two names"});
     throw Error(ErrorKind::signature, {.what = cat(options.name, ": ", name_of(i, options), " is ", TensorSpec{type.shape, type.dtype, ""}.str(), ", its input_signature wants ", wanted[i].str()), .where = where,
                                        .why = "a function with an input_signature has one graph, for that signature only", .fix = "convert or reshape the argument, or change the input_signature"});
   }
@@ -176,19 +182,74 @@ std::string Signature::text(const FunctionOptions& options) const {
   return s.empty() ? "no tensors" : s;
 }
 
-std::string Signature::difference(const Signature& other, const FunctionOptions& options) const {
-  if (tensors.size() != other.tensors.size()) return cat("it was given ", other.tensors.size(), " tensors before and ", tensors.size(), " now");
+namespace {
+
+constexpr const char* kKeepStructure = "pass the same number of tensors every time, or stack them into one";
+
+bool is_number(const std::string& text) {
+  return text == "True" || text == "False" || (!text.empty() && text.find_first_not_of("+-.0123456789e") == std::string::npos && text != "e");
+}
+
+// The spec that takes both.
+std::string spec_for(const TensorType& before, const TensorType& now) {
+  std::string lengths;
+  for (size_t i = 0; i < now.rank(); ++i) lengths += cat(i ? ", " : "", before.shape[i] == now.shape[i] && now.shape[i].known() ? cat(now.shape[i]) : "None");
+  return cat("lm.TensorSpec([", lengths, "], lm.", numpy_name(now.dtype), ")");
+}
+
+Signature::Difference other_type(const std::string& name, const TensorType& before, const TensorType& now) {
+  std::string fix;
+  if (before.dtype != now.dtype) fix = cat("convert it before the call: lm.astype(", name, ", lm.", numpy_name(before.dtype), ")");
+  else if (before.rank() == now.rank()) fix = cat("give it an open length: input_signature with ", spec_for(before, now), ", or relax_shapes=True");
+  else fix = "reshape it to one rank before the call";
+  return {cat(name, " was ", before, ", now ", now), fix};
+}
+
+}  // namespace
+
+// Of what is not a tensor's type: the first part that differs.
+Signature::Difference Signature::other_argument(const Signature& before) const {
+  auto find = [](const std::vector<ArgumentPart>& parts, const std::string& name) -> const ArgumentPart* {
+    for (const ArgumentPart& p : parts)
+      if (p.name == name) return &p;
+    return nullptr;
+  };
+  for (const ArgumentPart& now : arguments) {
+    const ArgumentPart* old = find(before.arguments, now.name);
+    if (!old) return {cat(now.name, " was not passed, now it is ", now.text), "pass the same arguments every time"};
+    if (old->key == now.key) continue;
+    const bool another = old->text == now.text;
+    return {cat(now.name, " was ", old->text, ", now ", another ? "another one" : now.text),
+            is_number(now.text)               ? cat("pass it as a tensor: lm.constant(", now.text, ")")
+            : another                         ? "pass the same object every time, or give its class __eq__ and __hash__"
+            : now.text.starts_with("a list")  ? kKeepStructure
+                                              : "pass one kind of value, or make a function for each"};
+  }
+  for (const ArgumentPart& old : before.arguments)
+    if (!find(arguments, old.name)) return {cat(old.name, " was ", old.text, ", now it is not passed"), "pass the same arguments every time"};
+  return {"the arguments are nested in another way", "pass them in the same way every time"};
+}
+
+Signature::Difference Signature::difference(const Signature& before, const FunctionOptions& options) const {
+  const auto name = [&](size_t tensor) {
+    size_t met = 0;
+    for (const ArgumentPart& part : before.arguments)
+      if (part.text == "a tensor" && met++ == tensor) return part.name;
+    return name_of(tensor, options);
+  };
+  if (statics != before.statics) return other_argument(before);
+  if (tensors.size() != before.tensors.size()) return {cat("it was given ", before.tensors.size(), " tensors before and ", tensors.size(), " now"), kKeepStructure};
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (!(*tensors[i] == *other.tensors[i])) return cat(name_of(i, options), " was ", *other.tensors[i], ", now ", *tensors[i]);
+    if (!(*tensors[i] == *before.tensors[i])) return other_type(name(i), *before.tensors[i], *tensors[i]);
   for (size_t i = 0; i < tensors.size(); ++i)
-    if (tensor_devices[i] != other.tensor_devices[i]) return cat(name_of(i, options), " was on ", other.tensor_devices[i], ", now on ", tensor_devices[i]);
-  if (variables.size() != other.variables.size()) return cat("it was given ", other.variables.size(), " Variables before and ", variables.size(), " now");
+    if (tensor_devices[i] != before.tensor_devices[i])
+      return {cat(name(i), " was on ", before.tensor_devices[i], ", now on ", tensor_devices[i]), cat("move it before the call: ", name(i), ".to(\"", before.tensor_devices[i], "\")")};
+  if (variables.size() != before.variables.size()) return {cat("it was given ", before.variables.size(), " Variables before and ", variables.size(), " now"), "pass the same number of Variables every time"};
   for (size_t i = 0; i < variables.size(); ++i)
-    if (!(*variables[i] == *other.variables[i])) return cat("Variable ", i, " was ", *other.variables[i], ", now ", *variables[i]);
-  if (device != other.device) return cat("it ran on ", other.device, ", now on ", device);
-  if (models != other.models) return "it was called in another vmap";
-  if (aliases != other.aliases || bound_at != other.bound_at) return "the same Variable is used in another way";
-  return "a value that is not a tensor changed";
+    if (!(*variables[i] == *before.variables[i])) return {cat("Variable ", i, " was ", *before.variables[i], ", now ", *variables[i]), "pass Variables of one dtype and shape"};
+  if (device != before.device) return {cat("it ran on ", before.device, ", now on ", device), "call it on one device"};
+  if (models != before.models) return {"it was called in another vmap", "call it in one vmap"};
+  return {"the same Variable is used in another way", "pass a Variable either always where the function also uses it directly, or never"};
 }
 
 }  // namespace lamina

@@ -18,12 +18,19 @@ struct Signature {
   std::vector<Variable> bound;          // Variable arguments that the function also uses directly: for them the graph is about this Variable
   std::vector<int> bound_at;
   std::string statics;
+  std::vector<ArgumentPart> arguments;  // in words
   Device device;
   uint64_t models = 0;                  // the calls of vmap around it: stacked Variables are seen without the model axis in some
 
   std::string text(const FunctionOptions& options) const;
-  // Why a call with this signature needs another graph than one with `other`: "x was f32[4,8], now f32[5,8]".
-  std::string difference(const Signature& other, const FunctionOptions& options) const;
+  // Why a call with this signature needs another graph than one with `before`, and what would spare it.
+  struct Difference {
+    std::string cause, fix;
+  };
+  Difference difference(const Signature& before, const FunctionOptions& options) const;
+
+ private:
+  Difference other_argument(const Signature& before) const;
 };
 
 // The signature of a call, without copies.

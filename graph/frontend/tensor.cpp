@@ -30,9 +30,13 @@ const TensorData& Tensor::checked() const {
 const TensorData& Tensor::concrete(const char* what) const {
   const TensorData& d = checked();
   if (d.buffer) return d;
+  const std::string line = text(CallSite().line());
+  if (d.trace.expired())
+    throw Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", d.function, "' is used"), .where = line, .why = "a traced value means something only inside of the call that made it",
+                                   .fix = "return it from the function, or keep it in an lm.Variable"});
   throw Error(ErrorKind::state,
               {.what = cat(what, " of ", str(), " does not exist yet"),
-               .where = cat("while '", d.function, "' is traced"),
+               .where = cat(line, line.empty() ? "" : ", ", "while '", d.function, "' is traced"),
                .why = "tracing records which ops a function does; values exist only when the graph runs",
                .fix = "return the tensor and read it outside, keep the computation in lm functions, or call lm.config.run_functions_eagerly(True) while debugging"});
 }

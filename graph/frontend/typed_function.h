@@ -47,6 +47,30 @@ void flatten(Flat& out, const T& value) {
   }
 }
 
+// An argument and its parts in words, for an explanation of retraces; the names of tensors are known.
+template <class T>
+void describe(std::vector<ArgumentPart>& out, size_t& tensors, const FunctionOptions& options, std::string name, const T& value) {
+  std::string text;
+  if constexpr (std::is_same_v<T, Tensor>) {
+    text = "a tensor";
+    if (tensors < options.argument_names.size() && !options.argument_names[tensors].empty()) name = options.argument_names[tensors];
+    ++tensors;
+  } else if constexpr (std::is_same_v<T, Variable>) {
+    text = "a Variable";
+  } else if constexpr (IsVector<T>::value) {
+    text = cat("a list of ", value.size());
+  } else if constexpr (std::is_enum_v<T>) {
+    text = cat(int64_t(value));
+  } else {
+    text = cat(value);
+  }
+  Flat flat;
+  if constexpr (!IsVector<T>::value) flatten(flat, value);
+  out.push_back({name, text, IsVector<T>::value ? text : flat.statics});
+  if constexpr (IsVector<T>::value)
+    for (size_t i = 0; i < value.size(); ++i) describe(out, tensors, options, cat(name, '[', i, ']'), value[i]);
+}
+
 struct Reader {
   std::span<const Tensor> tensors;
   std::span<const Variable> variables;
@@ -152,6 +176,8 @@ class TypedFunction {
       typed::Reader in{tensors, variables};
       std::tuple<Args...> symbolic{typed::rebuild(in, args)...};  // braces: from left to right
       Traced out;
+      [[maybe_unused]] size_t position = 0, tensors_met = 0;
+      (typed::describe(out.arguments, tensors_met, function_.options(), cat("argument ", position++), args), ...);
       auto sizes = std::make_shared<std::vector<size_t>>();
       if constexpr (std::is_void_v<std::invoke_result_t<const F&, const Args&...>>) std::apply(f_, symbolic);
       else typed::flatten_result(out.outputs, *sizes, std::apply(f_, symbolic));

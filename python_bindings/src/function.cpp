@@ -58,10 +58,9 @@ FunctionObject* self_of(PyObject* o) { return reinterpret_cast<FunctionObject*>(
 thread_local std::string pending_warning;
 
 void observe_retrace(const std::string& name, int traces, const TraceRecord& record) {
-  if (traces != 6 && traces != 24 && traces != 96) return;
-  pending_warning = cat("lm.function ", name, " was traced ", traces, " times; tracing is slow.\n  where: ", text(record.line), "\n  why:   ", record.cause,
-                        "\n  fix:   pass tensors instead of Python numbers, give tensors of one shape or an input_signature with open dimensions, and make "
-                        "lm.function objects outside of loops");
+  constexpr int kQuiet = 2;  // one graph for training and one for the last, smaller batch are nothing to speak of
+  if (traces <= kQuiet) return;
+  pending_warning = cat("lm.function ", name, " was traced again (", traces, " graphs): ", record.cause, " at ", text(record.line), "; ", record.fix);
 }
 
 void emit_warning() {
@@ -134,6 +133,14 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
   return *state.function;
 }
 
+// The arguments in words. A method's instance has a cache of its own and is none of them.
+std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool receives_self) {
+  Flattener flat(true);
+  flat.parts.push_back({"the model", training_flag ? "called to train" : "called to predict", training_flag ? "1" : "0"});
+  for (size_t i = receives_self; i < bound.size(); ++i) flat.add(bound[i].value, bound[i].name);
+  return std::move(flat.parts);
+}
+
 // Runs the Python body on symbolic arguments. Called without the GIL.
 Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors, std::span<const Variable> variables) {
   nb::gil_scoped_acquire gil;
@@ -163,6 +170,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   nb::object result = nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
   if (!result.is_valid()) throw_python_error();
   Traced out;
+  out.arguments = parts_of(bound, self->state->receives_self);
   out.structure = ResultStructure::take(result, out.outputs);
   return out;
 }
@@ -377,6 +385,7 @@ PyObject* get_traces(PyObject* o, void*) {
         nb::dict one;
         one["signature"] = r.signature;
         one["cause"] = r.cause;
+        one["fix"] = r.fix;
         one["where"] = text(r.line);
         one["microseconds"] = r.microseconds;
         out.append(one);
@@ -433,7 +442,7 @@ PyMethodDef methods[] = {
 
 PyGetSetDef attributes[] = {
     {"trace_count", get_trace_count, nullptr, "How many graphs were traced.", nullptr},
-    {"traces", get_traces, nullptr, "One dict per trace: signature, cause, where, microseconds.", nullptr},
+    {"traces", get_traces, nullptr, "One dict per trace: signature, cause, fix, where, microseconds.", nullptr},
     {"python_function", get_python_function, nullptr, "The function that was wrapped.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
@@ -469,7 +478,7 @@ void collect_garbage() {
 
 nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph, std::optional<int64_t> memory_budget) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
-  if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: a ", Py_TYPE(function.ptr())->tp_name, " cannot be called"), "", "pass a function or a callable object");
+  if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: ", a_type(function.ptr()), " cannot be called"), "", "pass a function or a callable object");
   if (memory_budget && *memory_budget < 1)
     throw Error(ErrorKind::invalid_argument, {.what = cat("lm.function: the memory budget is ", *memory_budget, " bytes"), .where = text(CallSite().line()), .why = "it is 1 or more", .fix = "leave it out for no limit"});
   State state;

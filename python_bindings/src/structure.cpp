@@ -90,6 +90,25 @@ nb::object copy_with(nb::handle original, const std::vector<nb::object>& fields,
   return copy;
 }
 
+// What an argument is, for people: "3", "a list of 2", "a tensor", "a Policy".
+std::string in_words(nb::handle value) {
+  PyObject* o = value.ptr();
+  if (is_tensor(o) || is_array(o) || nb::isinstance<TensorSpec>(value)) return "a tensor";
+  if (is_variable(o)) return "a Variable";
+  if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) return cat(PyList_CheckExact(o) ? "a list of " : "a tuple of ", PySequence_Fast_GET_SIZE(o));
+  if (PyDict_CheckExact(o)) {
+    std::string keys;
+    for (const nb::object& k : sorted_keys(value)) keys += cat(keys.empty() ? "" : ", ", nb::cast<std::string>(nb::repr(k)));
+    return keys.empty() ? "an empty dict" : cat("a dict of ", keys);
+  }
+  if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o)) {
+    constexpr size_t kLongest = 60;
+    const std::string text = nb::cast<std::string>(nb::repr(value));
+    return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+  }
+  return a_type(o);
+}
+
 }  // namespace
 
 bool is_named_tuple(PyObject* o) { return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyObject_HasAttrString(o, "_fields"); }
@@ -108,6 +127,15 @@ void Flattener::add_tensor(Tensor t, const std::string& path) {
 }
 
 void Flattener::add(nb::handle value, const std::string& path) {
+  if (!want_names_) return add_any(value, path);
+  const size_t part = parts.size(), start = key.size();
+  parts.push_back({path, in_words(value), ""});
+  add_any(value, path);
+  // What is inside of a container has parts of its own.
+  parts[part].key = parts.size() == part + 1 ? key.substr(start) : parts[part].text;
+}
+
+void Flattener::add_any(nb::handle value, const std::string& path) {
   PyObject* o = value.ptr();
   if (is_tensor(o)) return add_tensor(as_tensor(o), path);
   if (is_variable(o)) {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/frontend/concrete_function.h"
+#include "graph/frontend/function.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -18,12 +18,14 @@ class Flattener {
   std::vector<Variable> variables;
   std::string key;
 
-  // With names, also where each tensor stood: "x", "d['a'][1]".
+  // With names, also where each tensor stood, "x" or "d['a'][1]", and every part in words.
   explicit Flattener(bool want_names = false) : want_names_(want_names) {}
   void add(nb::handle value, const std::string& path);
   std::vector<std::string> tensor_names;
+  std::vector<ArgumentPart> parts;
 
  private:
+  void add_any(nb::handle value, const std::string& path);
   void add_tensor(Tensor t, const std::string& path);
   void add_sequence(nb::handle value, char mark, const std::string& path);
   void add_dict(nb::handle value, const std::string& path);

@@ -1,5 +1,5 @@
 """lm.function: signatures, caching, structures, methods, lifetimes, threads."""
-import collections, dataclasses, enum, functools, gc, threading, warnings, weakref
+import collections, dataclasses, enum, functools, gc, re, threading, warnings, weakref
 
 import numpy as np
 import pytest
@@ -404,18 +404,56 @@ def test_functions_inside_functions_become_one_graph():
     assert seen.traced.count("sin") == 2 and seen.optimized.count("sin") == 1 and not any("call" in op for op in seen.traced)
 
 
+def retrace_lines(calls):
+    with warnings.catch_warnings(record=True) as log:
+        warnings.simplefilter("always")
+        calls()
+    return [re.sub(r" at \S*test_function.py:\d+;", " HERE:", str(w.message)) for w in log if issubclass(w.category, lm.RetraceWarning)]
+
+
 @pytest.mark.row("S1-76", "S1-78")
 def test_retracing_warns_with_the_cause():
     @lm.function
     def hot(k):
         return c(k)
-    with warnings.catch_warnings(record=True) as log:
-        warnings.simplefilter("always")
-        for k in range(12):
-            hot(k)
-    log = [w for w in log if issubclass(w.category, lm.RetraceWarning)]
-    assert len(log) == 1 and "hot" in str(log[0].message) and "test_function.py" in str(log[0].message) and hot.trace_count == 12
-    assert [t["cause"] == "" for t in hot.traces] == [True] + [False] * 11
+    lines = retrace_lines(lambda: [hot(k) for k in range(5)])
+    assert lines == [f"lm.function hot was traced again ({k + 1} graphs): k was {k - 1}, now {k} HERE: pass it as a tensor: lm.constant({k})" for k in (2, 3, 4)]
+    assert [t["cause"] for t in hot.traces] == [""] + [f"k was {k - 1}, now {k}" for k in range(1, 5)] and hot.trace_count == 5
+
+
+class Named:
+    def __init__(self, n):
+        self.n = n
+
+    def __eq__(self, other):
+        return self.n == other.n
+
+    def __hash__(self):
+        return self.n
+
+
+@pytest.mark.parametrize("before, now, cause, fix", [
+    (c([1.0]), c([1.0, 2.0]), "x was f32[1], now f32[2]", "give it an open length: input_signature with lm.TensorSpec([None], lm.float32), or relax_shapes=True"),
+    (lm.ones((4, 8)), lm.ones((5, 8)), "x was f32[4,8], now f32[5,8]", "give it an open length: input_signature with lm.TensorSpec([None, 8], lm.float32), or relax_shapes=True"),
+    (c([1.0]), c([1]), "x was f32[1], now i32[1]", "convert it before the call: lm.astype(x, lm.float32)"),
+    (c([1.0]), c(1.0), "x was f32[1], now f32[]", "reshape it to one rank before the call"),
+    (c(1.0), 2, "x was a tensor, now 2", "pass it as a tensor: lm.constant(2)"),
+    (1, 1.0, "x was 1, now 1.0", "pass it as a tensor: lm.constant(1.0)"),
+    (1, True, "x was 1, now True", "pass it as a tensor: lm.constant(True)"),
+    ("relu", "tanh", "x was 'relu', now 'tanh'", "pass one kind of value, or make a function for each"),
+    (None, "tanh", "x was None, now 'tanh'", "pass one kind of value, or make a function for each"),
+    ([c(1.0)], [c(1.0), c(2.0)], "x was a list of 1, now a list of 2", "pass the same number of tensors every time, or stack them into one"),
+    ({"a": 1}, {"a": 2}, "x['a'] was 1, now 2", "pass it as a tensor: lm.constant(2)"),
+    ({"a": 1}, {"b": 1}, "x was a dict of 'a', now a dict of 'b'", "pass one kind of value, or make a function for each"),
+    (Named(1), Named(2), "x was a Named, now another one", "pass the same object every time, or give its class __eq__ and __hash__"),
+    (lm.Variable(1.0), lm.Variable([1.0]), "Variable 0 was f32[], now f32[1]", "pass Variables of one dtype and shape"),
+])
+def test_each_cause_of_a_retrace_has_its_words_and_its_fix(before, now, cause, fix):
+    f = lm.function(lambda x: c(0.0), autograph=False)
+    f("another")
+    f(before)
+    assert retrace_lines(lambda: f(now)) == [f"lm.function <lambda> was traced again (3 graphs): {cause} HERE: {fix}"]
+    assert (f.traces[-1]["cause"], f.traces[-1]["fix"]) == (cause, fix)
 
     @lm.function
     def strict(k):

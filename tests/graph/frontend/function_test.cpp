@@ -403,7 +403,9 @@ TEST(Function, RecordsWhyItTracedAgain) {
   EXPECT_EQ(traces[0].signature, "x f32[2]");
   EXPECT_EQ(traces[0].cause, "");
   EXPECT_EQ(traces[1].cause, "x was f32[2], now f64[2]");
-  EXPECT_EQ(traces[2].cause, "a value that is not a tensor changed");
+  EXPECT_EQ(traces[1].fix, "convert it before the call: lm.astype(x, lm.float32)");
+  EXPECT_EQ(traces[2].cause, "argument 1 was 1, now 2");
+  EXPECT_EQ(traces[2].fix, "pass it as a tensor: lm.constant(2)");
 }
 
 TEST(Function, EndlessRecursionIsRefused) {
