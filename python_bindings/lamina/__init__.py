@@ -28,7 +28,7 @@ from ._core import (
     sum, swapaxes, synchronize, take, take_along_axis, tan, tanh, tensordot, tile, top_k, transpose, tril, triu, trunc, uint8, unique, var,
     vdot, where, while_loop, zeros, zeros_like,
 )
-from ._loops import checkpoint, fori_loop
+from ._loops import checkpoint, fori_loop, switch
 from .errors import RetraceWarning
 from .graph import Graph
 from .reporting import check, print
@@ -68,7 +68,10 @@ _SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "optim", "progres
 def __getattr__(name):
     if name in _SUBMODULES:
         return importlib.import_module(f".{name}", __name__)
-    raise AttributeError(str(_core.unknown_name("attribute of lamina", name, [*_SUBMODULES, *(n for n in globals() if n[0] != "_")])))
+    elsewhere = importlib.import_module("._elsewhere", __name__).NAMES
+    if name in elsewhere:
+        raise AttributeError(f"lamina has no '{name}'\n  where: {_core._user_line()}\n  why:   it has another name here\n  fix:   write lm.{elsewhere[name]}")
+    raise AttributeError(str(_core.unknown_name("attribute of lamina", name, sorted({*_SUBMODULES, *__all__}))))
 
 
 def __dir__():
@@ -91,7 +94,7 @@ __all__ = [
     "ones_like", "optim", "outer", "pad", "per_model", "pow", "print", "prod", "random", "range", "ravel", "reciprocal", "relu",
     "remainder", "repeat", "reshape", "roll", "round", "rsqrt", "scan", "scatter_add", "scatter_nd", "searchsorted", "selu", "shift_left",
     "shift_right", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
-    "std", "stop_gradient", "sub", "sum", "swapaxes", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "testing",
+    "std", "stop_gradient", "sub", "sum", "swapaxes", "switch", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "testing",
     "tile", "top_k", "transpose", "tril", "triu", "trunc", "uint8", "unique", "value_and_grad", "var", "vdot", "vjp", "vmap", "where",
     "while_loop", "zeros", "zeros_like",
 ]

@@ -28,7 +28,7 @@ def _array(value):
 def write(owner: str, variables: dict, state, strict: bool) -> None:
     """Assigns the values to the Variables of their names. Nothing is changed when one does not fit."""
     if not hasattr(state, "keys"):
-        raise errors.TypeMismatch(f"load_state_dict: a {type(state).__name__} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
+        raise errors.TypeMismatch(f"load_state_dict: {errors.a_type(state)} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
     given = list(state.keys())
     missing, unknown = [n for n in variables if n not in given], [n for n in given if n not in variables]
     if strict and missing:

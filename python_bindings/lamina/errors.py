@@ -11,10 +11,17 @@ __all__ = [
 ]
 
 
+def _user_line() -> str:
+    """ "train.py:41", the line that called Lamina; "" when there is none."""
+    from . import _core  # it is being imported while this module is
+    return _core._user_line()
+
+
 class Error(Exception):
-    """What all errors of Lamina are."""
+    """What all errors of Lamina are. Without a `where` it is the user's line that is running."""
 
     def __init__(self, what: str = "", where: str = "", why: str = "", fix: str = ""):
+        where = where or _user_line()
         lines = [what]
         lines += [f"  {label:<6} {text}" for label, text in (("where:", where), ("why:", why), ("fix:", fix)) if text]
         super().__init__("\n".join(lines))
@@ -24,6 +31,12 @@ class Error(Exception):
 
     def __reduce__(self):
         return type(self), (self.what, self.where, self.why, self.fix)
+
+
+def a_type(value) -> str:
+    """ "an int", "a Policy": what a value is, for an error."""
+    name = type(value).__name__
+    return f"{'an' if name[0] in 'AEIOUaeiou' else 'a'} {name}"
 
 
 class InvalidArgument(Error, ValueError):

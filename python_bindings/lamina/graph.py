@@ -57,7 +57,7 @@ class Graph:
         leaves, structure = flatten(fetches)
         for leaf in leaves:
             if not isinstance(leaf, (str, _core.Tensor, _core.Variable)):
-                raise errors.TypeMismatch(f"Graph.run: a {type(leaf).__name__} cannot be fetched", fix="fetch a tensor of this graph, a Variable, or a name")
+                raise errors.TypeMismatch(f"Graph.run: {errors.a_type(leaf)} cannot be fetched", fix="fetch a tensor of this graph, a Variable, or a name")
         given = [(key if isinstance(key, str) else self._graph.name_of(key), value) for key, value in (inputs or {}).items()]
         results = iter(self._graph.run([leaf for leaf in leaves if not isinstance(leaf, _core.Variable)], given))
         values = [leaf.numpy() if isinstance(leaf, _core.Variable) else next(results) for leaf in leaves]

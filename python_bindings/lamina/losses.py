@@ -48,5 +48,5 @@ def get(loss):
     if isinstance(loss, type):
         loss = loss()
     if not callable(loss):
-        raise errors.TypeMismatch(f"a {type(loss).__name__} is not a loss", fix="pass a name, one of lm.losses, or a function (y_true, y_pred)")
+        raise errors.TypeMismatch(f"{errors.a_type(loss)} is not a loss", fix="pass a name, one of lm.losses, or a function (y_true, y_pred)")
     return loss

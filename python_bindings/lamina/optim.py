@@ -23,5 +23,5 @@ def get(optimizer):
     if isinstance(optimizer, type):
         optimizer = optimizer()
     if not hasattr(optimizer, "apply_gradients"):
-        raise errors.TypeMismatch(f"a {type(optimizer).__name__} is not an optimizer", fix="pass a name or one of lm.optim")
+        raise errors.TypeMismatch(f"{errors.a_type(optimizer)} is not an optimizer", fix="pass a name or one of lm.optim")
     return optimizer

@@ -61,15 +61,15 @@ def check(condition, message="", **values):
     check_with(condition, message, tuple(values.items()))
 
 
-def check_with(condition, message, named):
-    """check() with the values as pairs of a name and a value."""
+def check_with(condition, message, named, before=""):
+    """check() with the values as pairs of a name and a value, and a text before the message."""
     tensors = []
-    text = _format(message, tensors) if message is not None else ""
+    text = before + (_format(message, tensors) if message is not None else "")
     if not isinstance(condition, (Tensor, Variable)):
         if condition:
             return
         if not _core.executing_eagerly():
-            raise errors.AssertionFailed(str(message) if message else "a check failed", _core._user_line(), ", ".join(f"{n} = {v}" for n, v in named))
+            raise errors.AssertionFailed(before + str(message) if message else "a check failed", _core._user_line(), ", ".join(f"{n} = {v}" for n, v in named))
         condition = _core.constant(False)
     shown, others = [], []
     for name, value in named:

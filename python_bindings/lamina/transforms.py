@@ -70,7 +70,7 @@ def _scalar(what, fn, value):
     if isinstance(value, Variable):
         value = value.read()
     if not isinstance(value, Tensor) or tuple(value.shape) != ():
-        given = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"a {type(value).__name__}"
+        given = f"a tensor of shape {tuple(value.shape)}" if isinstance(value, Tensor) else f"{errors.a_type(value)}"
         raise errors.InvalidArgument(f"{what}: {_name(fn)} returns {given}", why="a gradient is of one number", fix="reduce it, for example with lm.sum or lm.mean, or use lm.jacobian")
     return value
 
@@ -92,7 +92,7 @@ def value_and_grad(fn, argnums=0, has_aux=False):
             result = callee(fn)(*_with(args, numbers, leaves, leaves.values), **kwargs)
             if has_aux:
                 if not isinstance(result, tuple) or len(result) != 2:
-                    raise errors.InvalidArgument(f"value_and_grad: {_name(fn)} returns a {type(result).__name__}", why="with has_aux it returns a pair", fix="return value, anything")
+                    raise errors.InvalidArgument(f"value_and_grad: {_name(fn)} returns {errors.a_type(result)}", why="with has_aux it returns a pair", fix="return value, anything")
                 value, aux = result
             else:
                 value = result
@@ -179,7 +179,7 @@ def jacobian(fn, argnums=0):
             out = callee(fn)(*_with(args, numbers, leaves, values), **kwargs)
             out = out.read() if isinstance(out, Variable) else out
             if not isinstance(out, Tensor) or not _is_floating(out):
-                raise errors.TypeMismatch(f"jacobian: {_name(fn)} returns {f'a tensor of {out.dtype}' if isinstance(out, Tensor) else f'a {type(out).__name__}'}", fix="return one floating-point tensor")
+                raise errors.TypeMismatch(f"jacobian: {_name(fn)} returns {f'a tensor of {out.dtype}' if isinstance(out, Tensor) else f'{errors.a_type(out)}'}", fix="return one floating-point tensor")
             return out
 
         values = [v.read() if isinstance(v, Variable) else v for v in leaves.values]
@@ -233,7 +233,7 @@ def custom_gradient(fn):
             tensors = iter(given)
             made = callee(fn)(*[next(tensors) if isinstance(a, (Tensor, Variable)) else a for a in args], **kwargs)
             if not isinstance(made, tuple) or len(made) != 2 or not callable(made[1]):
-                raise errors.InvalidArgument(f"custom_gradient: {_name(fn)} returns a {type(made).__name__}", why="it returns a pair of the result and the function that gives its gradient", fix="return y, gradient")
+                raise errors.InvalidArgument(f"custom_gradient: {_name(fn)} returns {errors.a_type(made)}", why="it returns a pair of the result and the function that gives its gradient", fix="return y, gradient")
             result, gradient = made
             several = isinstance(result, (tuple, list))
             shape[:] = [type(result) if several else None]

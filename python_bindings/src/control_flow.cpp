@@ -88,7 +88,7 @@ class Packer {
       return parts;
     }
     if (is_array(o)) return leaf(to_tensor(value), path, out);
-    throw_type_error(cat(what_, ": a ", Py_TYPE(o)->tp_name, path.empty() ? "" : cat(" at ", path), " is not a tensor"), "loop variables and results of branches and bodies are tensors",
+    throw_type_error(cat(what_, ": ", a_type(o), path.empty() ? "" : cat(" at ", path), " is not a tensor"), "loop variables and results of branches and bodies are tensors",
                      "pass tensors, numbers, None, and tuples, lists and dicts of them");
   }
 
@@ -159,7 +159,7 @@ nb::object scan(nb::callable body, nb::handle init, nb::handle xs, std::optional
   auto step = [&](std::span<const Tensor> all) {
     const nb::object result = body(start.build(all.first(carried)), stacked.build(all.subspan(carried)));
     if (!PyTuple_CheckExact(result.ptr()) || PyTuple_GET_SIZE(result.ptr()) != 2)
-      throw_type_error(cat("scan: the body returns a ", Py_TYPE(result.ptr())->tp_name), "it returns a tuple of two: the loop variables, and what is stacked", "write return state, y (or return state, None)");
+      throw_type_error(cat("scan: the body returns ", a_type(result.ptr())), "it returns a tuple of two: the loop variables, and what is stacked", "write return state, y (or return state, None)");
     const Packed next = pack("scan", PyTuple_GET_ITEM(result.ptr(), 0), &start.tensors);
     check_form("scan", "the body", next.form, "init is", start.form);
     Packed y = pack("scan", PyTuple_GET_ITEM(result.ptr(), 1));

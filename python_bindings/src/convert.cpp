@@ -78,7 +78,7 @@ Tensor tensor_from_array(nb::handle value) {
       PyErr_Clear();
       const nb::object array_dtype = array.attr("dtype");
       const std::string name = nb::str(array_dtype).c_str();
-      throw_type_error(name == "object" ? cat("a ", Py_TYPE(value.ptr())->tp_name, " is not a number or an array of numbers")
+      throw_type_error(name == "object" ? cat(a_type(value.ptr()), " is not a number or an array of numbers")
                                         : cat("there are no tensors of dtype ", name),
                        name == "object" ? "" : "the array's elements have no counterpart", "convert the array with astype first");
     }
@@ -160,7 +160,7 @@ struct NestedNumbers {
     } else if (is_array(o)) {
       has_array = true;
     } else {
-      throw_type_error(cat("constant: a ", Py_TYPE(o)->tp_name, " is not a number"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
+      throw_type_error(cat("constant: ", a_type(o), " is not a number"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
     }
   }
 };
@@ -222,6 +222,11 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
 
 }  // namespace
 
+std::string a_type(PyObject* value) {
+  const std::string type = nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value))).attr("__name__"));
+  return cat(std::string_view("AEIOUaeiou").find(type[0]) == std::string_view::npos ? "a " : "an ", type);
+}
+
 bool is_array(PyObject* o) {
   if (PyLong_Check(o) || PyFloat_CheckExact(o) || PyUnicode_Check(o) || PyBytes_Check(o) || is_tensor(o)) return false;
   PyTypeObject* type = Py_TYPE(o);
@@ -251,7 +256,7 @@ Shape to_shape(nb::handle value, bool open) {
     nb::object n = nb::steal(PyNumber_Index(d.ptr()));
     if (!n.is_valid()) throw_python_error();
     const int64_t length = to_int64(n);
-    if (length < 0) throw Error(ErrorKind::invalid_argument, {.what = cat("shape: the dimension ", length, " is negative")});
+    if (length < 0) throw Error(ErrorKind::invalid_argument, {.what = cat("shape: the dimension ", length, " is negative"), .where = text(CallSite().line()), .why = "a length is 0 or more", .fix = "pass the length itself; only reshape takes -1"});
     return Dim(length);
   };
   if (PyIndex_Check(value.ptr())) return {dimension(value)};
@@ -292,7 +297,7 @@ Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
   }
   if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
-  throw_type_error(cat("a ", Py_TYPE(o)->tp_name, " does not become a tensor"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
+  throw_type_error(cat(a_type(o), " does not become a tensor"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
 }
 
 bool to_operand(nb::handle value, std::optional<Operand>& out) {
@@ -319,7 +324,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
 Operand to_operand(nb::handle value) {
   std::optional<Operand> out;
   if (!to_operand(value, out)) {
-    throw_type_error(cat("a ", Py_TYPE(value.ptr())->tp_name, " is not a tensor"), "", "pass tensors, Variables, numbers, nested lists of them or NumPy arrays");
+    throw_type_error(cat(a_type(value.ptr()), " is not a tensor"), "", "pass tensors, Variables, numbers, nested lists of them or NumPy arrays");
   }
   return *std::move(out);
 }

@@ -4,6 +4,7 @@
 #include <span>
 #include <vector>
 
+#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
 #include "python_bindings/src/bindings.h"
@@ -43,6 +44,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out);
 Operand to_operand(nb::handle value);  // throws type
 // Whether constant() would take it for data rather than for a Python value: NumPy arrays and scalars.
 bool is_array(PyObject* value);
+std::string a_type(PyObject* value);  // "an int", "a Policy": what it is, for an error
 
 // A NumPy array with a copy of the elements; waits for the device.
 nb::object to_numpy(const Tensor& tensor);
@@ -66,5 +68,21 @@ class Unlock {
   static constexpr int64_t kMuch = 1 << 15;  // elements: below, handing over the lock costs more than it gives
   std::optional<nb::gil_scoped_release> release_;
 };
+// f()'s tensor, computed so.
+template <class F>
+TensorObject unlocked(std::initializer_list<const Operand*> operands, F&& f) {
+  Tensor result;
+  {
+    Unlock unlock(operands);
+    result = f();
+  }
+  return to_python(std::move(result));
+}
+template <Tensor (*op)(const Operand&, const Axes&, bool)>
+TensorObject call_reduce(nb::handle x, nb::handle axis, bool keepdims) {
+  const Operand operand = to_operand(x);
+  const Axes axes = to_axes(axis);
+  return unlocked({&operand}, [&] { return op(operand, axes, keepdims); });
+}
 
 }  // namespace lamina::python

@@ -51,7 +51,7 @@ void bind_devices(nb::module_& m) {
   m.def("device_of", [](nb::handle x) {
     if (is_variable(x.ptr())) return device_of(as_variable(x.ptr()));
     if (is_tensor(x.ptr())) return device_of(as_tensor(x.ptr()));
-    throw_type_error(cat("device_of: a ", Py_TYPE(x.ptr())->tp_name, " lies on no device"), "", "pass a tensor or a Variable");
+    throw_type_error(cat("device_of: ", a_type(x.ptr()), " lies on no device"), "", "pass a tensor or a Variable");
   }, nb::arg("x"), "Where a tensor or Variable lies: \"cpu:0\".");
   m.def("synchronize", [] { synchronize(); }, nb::call_guard<nb::gil_scoped_release>(),
         "Waits until everything started so far has finished, and raises its first error. Without it a clock may stop before the work is done.");

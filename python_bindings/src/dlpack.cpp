@@ -52,7 +52,7 @@ Tensor copy_of(const Array& array, const TensorType& type) {
 
 Tensor tensor_from_dlpack(const nb::object& object) {
   if (is_tensor(object.ptr())) return as_tensor(object.ptr());
-  if (!nb::hasattr(object, "__dlpack__")) throw_type_error(cat("from_dlpack: a ", Py_TYPE(object.ptr())->tp_name, " has no __dlpack__"), "", "use lm.constant");
+  if (!nb::hasattr(object, "__dlpack__")) throw_type_error(cat("from_dlpack: ", a_type(object.ptr()), " has no __dlpack__"), "", "use lm.constant");
   auto array = std::make_shared<Array>();
   if (!nb::try_cast(object, *array)) {
     throw Error(ErrorKind::invalid_argument, {.what = "from_dlpack: the array cannot be shared", .why = "its library refused to give its memory"});

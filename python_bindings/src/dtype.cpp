@@ -53,7 +53,7 @@ DType to_dtype(nb::handle value) {
   const std::string name = name_of_type(value);
   std::string all;
   for (const DType one : kDTypes) all += cat(all.empty() ? "" : ", ", numpy_name(one));
-  throw_type_error(name.empty() ? cat("a ", Py_TYPE(value.ptr())->tp_name, " does not name a dtype") : cat("there are no tensors of dtype ", name),
+  throw_type_error(name.empty() ? cat(a_type(value.ptr()), " does not name a dtype") : cat("there are no tensors of dtype ", name),
                    "the dtypes are " + all, "pass one of them, such as lm.float32 or \"float32\", or convert the array with astype first");
 }
 

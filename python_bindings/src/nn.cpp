@@ -22,7 +22,7 @@ nn::Initializer to_initializer(nb::handle value) {
   if (nb::isinstance<nn::Initializer>(value)) return *nb::inst_ptr<nn::Initializer>(value);
   if (PyUnicode_Check(value.ptr())) return nn::Initializer(nb::cast<std::string>(value));
   if (!PyCallable_Check(value.ptr())) {
-    throw_type_error(cat("a ", Py_TYPE(value.ptr())->tp_name, " is not an initializer"), "", "pass a name, one of lm.nn.initializers, or a function of the shape");
+    throw_type_error(cat(a_type(value.ptr()), " is not an initializer"), "", "pass a name, one of lm.nn.initializers, or a function of the shape");
   }
   nb::object function = nb::borrow(value);
   return nn::Initializer("custom", [function](std::span<double> values, std::span<const int64_t> shape, uint64_t) {
@@ -41,7 +41,7 @@ nn::Initializer to_initializer(nb::handle value) {
 nn::Activation to_activation(nb::handle value) {
   if (value.is_none()) return {};
   if (PyUnicode_Check(value.ptr())) return nn::Activation(nb::cast<std::string>(value));
-  if (!PyCallable_Check(value.ptr())) throw_type_error(cat("a ", Py_TYPE(value.ptr())->tp_name, " is not an activation"), "", "pass a name or a function of a tensor");
+  if (!PyCallable_Check(value.ptr())) throw_type_error(cat(a_type(value.ptr()), " is not an activation"), "", "pass a name or a function of a tensor");
   nb::object function = nb::borrow(value);
   return nn::Activation("custom", [function](const Operand& x) { return to_tensor(function(to_python(x.resolve()))); });
 }
@@ -166,7 +166,7 @@ optim::Hyper to_hyper(HyperArgument value) {
   const double number = PyFloat_AsDouble(value.ptr());
   if (number == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    throw_type_error(cat("a hyperparameter is a ", Py_TYPE(value.ptr())->tp_name), "it is a number, or a Variable of lm.per_model", "pass a float");
+    throw_type_error(cat("a hyperparameter is ", a_type(value.ptr())), "it is a number, or a Variable of lm.per_model", "pass a float");
   }
   return number;
 }

@@ -15,41 +15,18 @@ namespace {
 template <Tensor (*op)(const Operand&)>
 TensorObject call_unary(nb::handle x) {
   const Operand operand = to_operand(x);
-  Tensor result;
-  {
-    Unlock unlock({&operand});
-    result = op(operand);
-  }
-  return to_python(std::move(result));
+  return unlocked({&operand}, [&] { return op(operand); });
 }
 
 template <Tensor (*op)(const Operand&, const Operand&)>
 TensorObject call_binary(nb::handle a, nb::handle b) {
   const Operand left = to_operand(a), right = to_operand(b);
-  Tensor result;
-  {
-    Unlock unlock({&left, &right});
-    result = op(left, right);
-  }
-  return to_python(std::move(result));
-}
-
-using Reduce = Tensor (*)(const Operand&, const Axes&, bool);
-template <Reduce op>
-TensorObject call_reduce(nb::handle x, nb::handle axis, bool keepdims) {
-  const Operand operand = to_operand(x);
-  const Axes axes = to_axes(axis);
-  Tensor result;
-  {
-    Unlock unlock({&operand});
-    result = op(operand, axes, keepdims);
-  }
-  return to_python(std::move(result));
+  return unlocked({&left, &right}, [&] { return op(left, right); });
 }
 
 std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
   if (!PyList_Check(values.ptr()) && !PyTuple_Check(values.ptr())) {
-    throw_type_error(cat(op, ": a ", Py_TYPE(values.ptr())->tp_name, " is not a list of tensors"), "", "pass a list or tuple of tensors");
+    throw_type_error(cat(op, ": ", a_type(values.ptr()), " is not a list of tensors"), "", "pass a list or tuple of tensors");
   }
   std::vector<Tensor> out;
   for (nb::handle value : values) out.push_back(to_tensor(value));
@@ -94,12 +71,7 @@ void bind_elementwise(nb::module_& m) {
 void bind_products_and_reductions(nb::module_& m) {
   m.def("matmul", [](nb::handle a, nb::handle b, bool transpose_a, bool transpose_b) {
     const Operand left = to_operand(a), right = to_operand(b);
-    Tensor result;
-    {
-      Unlock unlock({&left, &right});
-      result = matmul(left, right, transpose_a, transpose_b);
-    }
-    return to_python(std::move(result));
+    return unlocked({&left, &right}, [&] { return matmul(left, right, transpose_a, transpose_b); });
   }, nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false,
         "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the left is a row, on\n"
         "the right a column, and its axis vanishes. Raises InvalidArgument for shapes that do not fit, TypeMismatch for different dtypes.");

@@ -32,7 +32,7 @@ nb::object map_nested(nb::handle value, const char* what, F&& f) {
     return out;
   }
   if (!is_tensor(o) && !is_variable(o)) {
-    throw_type_error(cat("GradientTape.", what, ": a ", Py_TYPE(o)->tp_name, " is not a tensor or Variable"), "", "pass tensors or Variables, or lists of them");
+    throw_type_error(cat("GradientTape.", what, ": ", a_type(o), " is not a tensor or Variable"), "", "pass tensors or Variables, or lists of them");
   }
   return f(value);
 }

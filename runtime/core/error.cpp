@@ -67,8 +67,10 @@ void internal_error(const std::string& what) {
 Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing) {
   std::stable_sort(existing.begin(), existing.end(),
                    [&](const std::string& a, const std::string& b) { return distance(name, a) < distance(name, b); });
+  constexpr size_t kShown = 24;
   std::string list;
-  for (const std::string& e : existing) list += (list.empty() ? "" : ", ") + e;
+  for (size_t i = 0; i < std::min(existing.size(), kShown); ++i) list += (list.empty() ? "" : ", ") + existing[i];
+  if (existing.size() > kShown) list += cat(" and ", existing.size() - kShown, " more");
   return Error(ErrorKind::not_found, {.what = cat("there is no ", what_kind, " named '", name, "'"), .where = "",
                                       .why = existing.empty() ? cat("there is no ", what_kind, " at all") : "there are: " + list,
                                       .fix = existing.empty() ? "" : cat("did you mean '", existing.front(), "'?")});

@@ -163,7 +163,7 @@ def test_lists_that_cannot_become_tensors_are_refused():
         if x > 0:
             out.append(x)
         return out
-    refuse(branch, lm.errors.InvalidArgument, "list 'out' has 1 elements in one branch")
+    refuse(branch, lm.errors.InvalidArgument, "list 'out' has 1 element in one branch")
 
     def grows(n):
         out = []

@@ -234,7 +234,7 @@ def test_what_cannot_be_differentiated_is_named():
         (lambda: lm.grad(f, argnums=2)(c(1.0)), lm.errors.InvalidArgument, "argnums is 2, and f was given 1"),
         (lambda: lm.grad(lambda x: x * 2)(c([1.0, 2.0])), lm.errors.InvalidArgument, "returns a tensor of shape \\(2,\\)"),
         (lambda: lm.jvp(f, (c(1.0),), (c([1.0, 2.0]),)), lm.errors.InvalidArgument, "tangents do not have"),
-        (lambda: lm.jacobian(lambda x: 3)(c(1.0)), lm.errors.TypeMismatch, "returns a int"),
+        (lambda: lm.jacobian(lambda x: 3)(c(1.0)), lm.errors.TypeMismatch, "returns an int"),
         (lambda: lm.custom_gradient(lambda x: x)(c(1.0)), lm.errors.InvalidArgument, "custom_gradient: <lambda> returns a Tensor"),
         (lambda: lm.custom_gradient(lambda x: (x, lambda dy: (dy, dy)))(c(1.0)), lm.errors.InvalidArgument, "returns 2 values"),
         (lambda: lm.custom_gradient(lambda x: (x, lambda dy: lm.concat([dy, dy])))(c([1.0])), lm.errors.InvalidArgument, "the gradient of input 0 is"),

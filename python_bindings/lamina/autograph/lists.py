@@ -73,7 +73,7 @@ def as_element(value, dtype=None):
         return value
     if type(value) in (bool, int, float) or type(value).__module__ == "numpy":
         return _core.constant(value) if dtype is None else _core.astype(_core.constant(value), dtype)
-    raise errors.ConversionFailed(f"append: a {type(value).__name__} cannot be collected in a loop of the graph", why="the list is stacked: its elements are tensors", fix="use a list for each tensor")
+    raise errors.ConversionFailed(f"append: {errors.a_type(value)} cannot be collected in a loop of the graph", why="the list is stacked: its elements are tensors", fix="use a list for each tensor")
 
 
 def append(target, value):

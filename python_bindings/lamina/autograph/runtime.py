@@ -209,7 +209,7 @@ def _compare_branches(names, results, hints, out, function):
                     again[name, which, "as"] = other.dtype
         first, second = values[True], values[False]
         if isinstance(first, list) and isinstance(second, list) and len(first) != len(second):
-            raise errors.InvalidArgument(f"the list '{name}' has {len(first)} elements in one branch of an if and {len(second)} in the other", where=f"in {function}",
+            raise errors.InvalidArgument(f"the list '{name}' has {_count(first)} in one branch of an if and {_count(second)} in the other", where=f"in {function}",
                                          why="the condition is a tensor, so what follows is one graph for both branches", fix="append in both branches, or in a loop over tensors, where a list may grow by what the data say")
         if not _is_state(first) or not _is_state(second):
             if type(first) is Undefined or type(second) is Undefined or _same(first, second):
@@ -221,6 +221,10 @@ def _compare_branches(names, results, hints, out, function):
                                          fix="make it a tensor in both, or the condition a Python value")
     if again:
         raise _Again(again)
+
+
+def _count(values) -> str:
+    return "1 element" if len(values) == 1 else f"{len(values)} elements"
 
 
 def _refuse_return(value, function):
@@ -514,7 +518,7 @@ def assert_(test, source, message, names, values):
         return
     text = message()
     named = [(n, v) for n, v in zip(names, values()) if isinstance(v, (Tensor, Variable))]
-    check_with(_boolean(test), f"assertion failed: {source if text is None else text}", named)
+    check_with(_boolean(test), source if text is None else text, named, "assertion failed: ")
 
 
 # --- built-in functions that tensors may reach ---

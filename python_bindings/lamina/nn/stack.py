@@ -63,7 +63,7 @@ class Stack(Layer):
         """An ordinary model, with its weights made."""
         net = self._make()
         if not isinstance(net, Layer):
-            raise errors.TypeMismatch(f"stack: build() gave a {type(net).__name__}", why="a stack is made of layers or models", fix="return an lm.nn.Layer")
+            raise errors.TypeMismatch(f"stack: build() gave {errors.a_type(net)}", why="a stack is made of layers or models", fix="return an lm.nn.Layer")
         if self._input_shape is not None and not net.built:
             symbolic_call(net, (Input(self._input_shape),), None, {})
         if not net.variables:
