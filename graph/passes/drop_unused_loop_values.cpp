@@ -77,6 +77,8 @@ Live find_live(const Loop& loop, std::vector<char> results) {
   return live;
 }
 
+Graph drop_once(const Graph& g);
+
 class Dropping {
  public:
   Dropping(const Graph& g, const Uses& uses, int node, Rewriter& to) : uses_(uses), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
@@ -109,7 +111,7 @@ class Dropping {
         }
       Graph region = old_.regions[r];  // without what inner loops and branches compute for outputs that go
       region.outputs = outputs;
-      region = drop_unused_loop_values(region);
+      region = drop_once(region);
       now.regions[r] = select_region(region, kept, region.outputs);
     }
     to_.stand_at(node_);
@@ -129,7 +131,8 @@ class Dropping {
   const bool is_loop_;
 };
 
-Graph drop_here(const Graph& g) {
+// One sweep through the graph and all regions, from the outside in.
+Graph drop_once(const Graph& g) {
   const Uses uses(g);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
@@ -150,11 +153,12 @@ bool has_nested_loops(const Graph& g) {
 
 }  // namespace
 
-// What an outer loop drops may have been all that used an inner loop's value, and the other way round.
+// What an inner loop drops may have been all that used an outer loop's value, so there are sweeps until nothing changes. Sweeps of the whole, not of
+// each region by itself: those would multiply from level to level.
 Graph drop_unused_loop_values(const Graph& g) {
-  Graph now = drop_here(g);
+  Graph now = drop_once(g);
   while (has_nested_loops(now)) {
-    Graph next = drop_here(with_changed_regions(now, drop_unused_loop_values));
+    Graph next = drop_once(now);
     if (ir::equal(now, next)) break;
     now = std::move(next);
   }
