@@ -5,6 +5,7 @@
 #include <limits>
 #include <map>
 #include <tuple>
+#include <utility>
 
 namespace lamina::compile {
 namespace {
@@ -36,6 +37,7 @@ class Emitter {
       size_t end = section_end(i);
       if (end > i + 1 || (end > i && (options_.lone_sections || in_.work[i].nested))) emit_section(i, end);
       else emit_single(in_.work[i]), end = i + 1;
+      is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(i), in_.work.begin() + int64_t(end), [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
       i = end;
     }
     for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
@@ -166,6 +168,7 @@ class Emitter {
       bool write;
     };
     std::vector<Access> accesses;
+    int last_host_effect = -1;
     for (size_t i = 0; i < program_->instructions.size(); ++i) {
       Instruction& instruction = program_->instructions[i];
       std::map<int, int> last_of;  // per other stream
@@ -181,6 +184,11 @@ class Emitter {
       for (int s : instruction.outputs) touch(s, true);
       for (int s : instruction.inputs) accesses.push_back({range_of(s), int(i), false});
       for (int s : instruction.outputs) accesses.push_back({range_of(s), int(i), true});
+      if (is_host_effect_[i]) {  // in program order, whatever the devices
+        const int before = std::exchange(last_host_effect, int(i));
+        if (const int stream = before < 0 ? instruction.stream : program_->instructions[size_t(before)].stream; stream != instruction.stream)
+          last_of[stream] = std::max(last_of[stream], before);
+      }
       for (auto& [stream, other] : last_of) {
         int& signal = program_->instructions[size_t(other)].signal;
         if (signal < 0) signal = program_->events++;
@@ -194,6 +202,7 @@ class Emitter {
   const Options& options_;
   const int threads_;
   std::shared_ptr<exec::Program> program_ = std::make_shared<exec::Program>();
+  std::vector<char> is_host_effect_;  // per instruction
   std::map<std::tuple<int, int, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>, int> slots_;
 };
 

@@ -79,7 +79,7 @@ class Writer:
         head = self.pick(f"for {i} in lm.range(n):", f"for {i} in range(n):", f"for {i} in range(3):", f"for {i}, row in enumerate(lm.stack([x, y])):", f"while {i} < {self.pick('n', 3, 'k + 2')}:", f"for {i} in range(k):")
         body = self.block(depth - 1, True)
         if head.startswith("while"):
-            return Block("if True:", [f"{i} = n - n", Block(head, [f"{i} = {i} + 1", *body])])
+            return Block(f"{i} = n - n", head, f"    {i} = {i} + 1", body)  # lines that a smaller program keeps: it must end
         use = "x = (x + row) % 9.0" if "row" in head else f"m = (m + {i}) % 12"
         ending = [Block("else:", [self.simple()])] if self.random.random() < 0.15 else []
         return Block(head, [use, *body], *[part for e in ending for part in e.parts])
@@ -102,8 +102,9 @@ class Writer:
         return self.loop(depth)
 
     def program(self):
-        # A loop or branch is on one device with all that is in it.
-        return [Block("with place():", [self.simple()]) if self.random.random() < 0.2 else self.statement(3, False) for _ in range(self.random.randint(3, 6))]
+        # A loop or branch is on one device with all that is in it, and what follows a return in a branch is a branch: so they come first.
+        placed = [s for _ in range(self.random.randint(0, 2)) for s in (Block("with place():", [self.simple()]), self.simple())]
+        return placed + [self.statement(3, False) for _ in range(self.random.randint(3, 6))]
 
 
 def source_of(statements):
