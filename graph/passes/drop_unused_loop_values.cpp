@@ -86,11 +86,13 @@ class Dropping {
   void run() {
     std::vector<char> used(old_.body().outputs.size());
     for (size_t i = 0; i < used.size(); ++i) used[i] = uses_.of({node_, int(i)}) > 0;
-    const auto [live_outputs, live_inputs, invariant] = find_live(old_, std::move(used));
+    Live live = find_live(old_, std::move(used));
     Loop now = old_;
+    while (!drop_inside(live, now)) {
+    }
+    const auto& [live_outputs, live_inputs, invariant] = live;
     now.carried.clear(), now.stacked.clear(), now.captures.clear();
     std::vector<size_t> kept;  // of the regions' inputs
-    std::vector<int> result_of(old_.body().outputs.size(), -1);
     const size_t carried = old_.carried.size(), stacked = old_.stacked.size();
     for (size_t i = 0; i < carried; ++i)
       if (live_outputs[i] && !invariant[i]) now.carried.push_back(old_.carried[i]), kept.push_back(i);
@@ -100,20 +102,11 @@ class Dropping {
       if (live_inputs[carried + stacked + i]) now.captures.push_back(old_.captures[i]), kept.push_back(carried + stacked + i);
     for (size_t i = 0; i < carried; ++i)
       if (invariant[i] && live_inputs[i]) now.captures.push_back(old_.carried[i]), kept.push_back(i);
+    for (Graph& region : now.regions) region = select_region(region, kept, region.outputs);
+    std::vector<int> result_of(old_.body().outputs.size(), -1);
     int results = 0;
-    for (size_t r = 0; r < old_.regions.size(); ++r) {
-      const bool condition = is_loop_ && r + 1 < old_.regions.size();
-      std::vector<Value> outputs;
-      for (size_t i = 0; i < old_.regions[r].outputs.size(); ++i)
-        if (condition || (live_outputs[i] && !(i < carried && invariant[i]))) {
-          outputs.push_back(old_.regions[r].outputs[i]);
-          if (r + 1 == old_.regions.size()) result_of[i] = results++;
-        }
-      Graph region = old_.regions[r];  // without what inner loops and branches compute for outputs that go
-      region.outputs = outputs;
-      region = drop_once(region);
-      now.regions[r] = select_region(region, kept, region.outputs);
-    }
+    for (size_t i = 0; i < result_of.size(); ++i)
+      if (live_outputs[i] && !(i < carried && invariant[i])) result_of[i] = results++;
     to_.stand_at(node_);
     const Value first = now.add(to_);
     for (size_t i = 0; i < result_of.size(); ++i) {
@@ -124,6 +117,28 @@ class Dropping {
   }
 
  private:
+  // The regions with the live outputs alone, and without what inner loops and branches compute for the others. False when what is left still uses
+  // a carried value that was not live: one sweep does not reach everything that goes. It is live then.
+  bool drop_inside(Live& live, Loop& now) const {
+    const size_t carried = old_.carried.size();
+    bool done = true;
+    for (size_t r = 0; r < old_.regions.size(); ++r) {
+      const bool condition = is_loop_ && r + 1 < old_.regions.size();
+      Graph region = old_.regions[r];
+      region.outputs.clear();
+      for (size_t i = 0; i < old_.regions[r].outputs.size(); ++i)
+        if (condition || (live.outputs[i] && !(i < carried && live.invariant[i]))) region.outputs.push_back(old_.regions[r].outputs[i]);
+      now.regions[r] = drop_once(region);
+      const Uses uses(now.regions[r]);
+      for (size_t i = 0; i < live.inputs.size(); ++i) {
+        if (uses.of(now.regions[r].inputs[i]) == 0) continue;
+        live.inputs[i] = true;
+        if (i < carried && !live.outputs[i] && !live.invariant[i]) live.outputs[i] = true, done = false;
+      }
+    }
+    return done;
+  }
+
   const Uses& uses_;
   const int node_;
   Rewriter& to_;
@@ -143,25 +158,14 @@ Graph drop_once(const Graph& g) {
   return rewriter.finish();
 }
 
-bool has_nested_loops(const Graph& g) {
-  return std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& node) {
-    return Loop::is_one(node) && std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) {
-             return std::any_of(region->nodes().begin(), region->nodes().end(), Loop::is_one);
-           });
-  });
-}
-
 }  // namespace
 
 // What an inner loop drops may have been all that used an outer loop's value, so there are sweeps until nothing changes. Sweeps of the whole, not of
 // each region by itself: those would multiply from level to level.
 Graph drop_unused_loop_values(const Graph& g) {
   Graph now = drop_once(g);
-  while (has_nested_loops(now)) {
-    Graph next = drop_once(now);
-    if (ir::equal(now, next)) break;
-    now = std::move(next);
-  }
+  if (std::none_of(g.nodes().begin(), g.nodes().end(), Loop::is_one)) return now;
+  for (Graph next = drop_once(now); !ir::equal(now, next); next = drop_once(now)) now = std::move(next);
   return now;
 }
 
