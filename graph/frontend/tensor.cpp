@@ -32,8 +32,7 @@ const TensorData& Tensor::concrete(const char* what) const {
   if (d.buffer) return d;
   const std::string line = text(CallSite().line());
   if (d.trace.expired())
-    throw Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", d.function, "' is used"), .where = line, .why = "a traced value means something only inside of the call that made it",
-                                   .fix = "return it from the function, or keep it in an lm.Variable"});
+    throw finished_trace(d.function, line);
   throw Error(ErrorKind::state,
               {.what = cat(what, " of ", str(), " does not exist yet"),
                .where = cat(line, line.empty() ? "" : ", ", "while '", d.function, "' is traced"),

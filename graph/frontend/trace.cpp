@@ -68,6 +68,11 @@ ir::Value Trace::captured_value(const Tensor& t) const {
   return at == captured_.end() ? ir::Value{} : at->second;
 }
 
+Error finished_trace(const std::string& function, std::string where) {
+  return Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", function, "' is used"), .where = std::move(where), .why = "a traced value means something only inside of the call that made it",
+                                  .fix = "return it from the function, or keep it in an lm.Variable"});
+}
+
 ir::Value Trace::value_of(const Tensor& t, CallSite at) {
   t.type();  // throws when it is empty
   const TensorData& d = *t.handle();
@@ -75,8 +80,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
     std::shared_ptr<Trace> owner = d.trace.lock();
     if (owner.get() == this) return d.value;
     if (!owner)
-      throw Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", d.function, "' is used"), .where = cat(at.line().known() ? text(at.line()) + ", " : "", "while '", function, "' is traced"),
-                                     .why = "a traced value means something only inside of the call that made it", .fix = "return it from the function, or keep it in an lm.Variable"});
+      throw finished_trace(d.function, cat(at.line().known() ? text(at.line()) + ", " : "", "while '", function, "' is traced"));
   }
   if (ir::Value known = captured_value(t); known.valid()) return known;
   const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});

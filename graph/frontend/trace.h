@@ -76,6 +76,9 @@ struct EagerScope : TraceScope {
   EagerScope() : TraceScope(nullptr) {}
 };
 
+// The error for a value that left the trace that made it.
+Error finished_trace(const std::string& function, std::string where);
+
 LAMINA_API bool executing_eagerly();
 LAMINA_API Tensor tensor_of(const ir::Literal& literal);
 

@@ -63,6 +63,13 @@ int resource_of(const Node& node) {
   return node.op->effect == Effect::read || node.op->effect == Effect::write ? int(attrs_of<ResourceAttrs>(*node.attrs).resource) : -1;
 }
 
+bool has_effects(const Node& node) {
+  if (node.op->effect != Effect::none) return true;
+  return std::any_of(node.regions.begin(), node.regions.end(), [](const GraphRef& region) {
+    return region && std::any_of(region->nodes().begin(), region->nodes().end(), has_effects);
+  });
+}
+
 bool has_host_effect(const Node& node) {
   if (node.op->effect == Effect::host) return true;
   for (const GraphRef& region : node.regions)

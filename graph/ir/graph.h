@@ -86,6 +86,8 @@ LAMINA_API const Literal* constant_value(const Graph& g, Value v);
 LAMINA_API int resource_of(const Node& node);
 // Whether the node, or one in its regions, prints or checks.
 LAMINA_API bool has_host_effect(const Node& node);
+// Whether a node, or a node in its regions, reads, writes, prints or checks.
+LAMINA_API bool has_effects(const Node& node);
 // The graph without nodes that print or check, also in regions: what is run again (for a gradient) has no effect twice.
 LAMINA_API Graph without_host_effects(const Graph& g);
 // Every symbol a graph's inputs use, learned from concrete shapes; throws signature with input, wanted and got.

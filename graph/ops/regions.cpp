@@ -42,7 +42,7 @@ std::vector<uint8_t> needed_nodes(const Graph& region) {
   std::vector<uint8_t> needed(size_t(region.size()));
   for (Value v : region.outputs) needed[size_t(v.node)] = true;
   for (int n = region.size() - 1; n >= 0; --n) {
-    if (region[n].op->effect != ir::Effect::none || ir::has_host_effect(region[n])) needed[size_t(n)] = true;
+    if (ir::has_effects(region[n])) needed[size_t(n)] = true;
     if (needed[size_t(n)])
       for (Value v : region[n].inputs) needed[size_t(v.node)] = true;
   }

@@ -10,6 +10,8 @@ namespace {
 // inputs, and which carried values never change.
 struct Live {
   std::vector<char> outputs, inputs, invariant;
+  // Whether the body still gives this result: a carried value that never changes is its first value instead.
+  bool gives(size_t result) const { return outputs[result] && !(result < invariant.size() && invariant[result]); }
 };
 Live find_live(const Loop& loop, std::vector<char> results);
 
@@ -90,12 +92,12 @@ class Dropping {
     Loop now = old_;
     while (!drop_inside(live, now)) {
     }
-    const auto& [live_outputs, live_inputs, invariant] = live;
+    const std::vector<char>&live_inputs = live.inputs, &invariant = live.invariant;
     now.carried.clear(), now.stacked.clear(), now.captures.clear();
     std::vector<size_t> kept;  // of the regions' inputs
     const size_t carried = old_.carried.size(), stacked = old_.stacked.size();
     for (size_t i = 0; i < carried; ++i)
-      if (live_outputs[i] && !invariant[i]) now.carried.push_back(old_.carried[i]), kept.push_back(i);
+      if (live.gives(i)) now.carried.push_back(old_.carried[i]), kept.push_back(i);
     for (size_t i = 0; i < stacked; ++i)
       if (live_inputs[carried + i]) now.stacked.push_back(old_.stacked[i]), kept.push_back(carried + i);
     for (size_t i = 0; i < old_.captures.size(); ++i)
@@ -106,7 +108,7 @@ class Dropping {
     std::vector<int> result_of(old_.body().outputs.size(), -1);
     int results = 0;
     for (size_t i = 0; i < result_of.size(); ++i)
-      if (live_outputs[i] && !(i < carried && invariant[i])) result_of[i] = results++;
+      if (live.gives(i)) result_of[i] = results++;
     to_.stand_at(node_);
     const Value first = now.add(to_);
     for (size_t i = 0; i < result_of.size(); ++i) {
@@ -127,7 +129,7 @@ class Dropping {
       Graph region = old_.regions[r];
       region.outputs.clear();
       for (size_t i = 0; i < old_.regions[r].outputs.size(); ++i)
-        if (condition || (live.outputs[i] && !(i < carried && live.invariant[i]))) region.outputs.push_back(old_.regions[r].outputs[i]);
+        if (condition || live.gives(i)) region.outputs.push_back(old_.regions[r].outputs[i]);
       now.regions[r] = drop_once(region);
       const Uses uses(now.regions[r]);
       for (size_t i = 0; i < live.inputs.size(); ++i) {

@@ -79,13 +79,6 @@ Uses::Uses(const Graph& g) : first_value_(number_values(g)) {
   }
 }
 
-bool has_effects(const Node& node) {
-  if (node.op->effect != ir::Effect::none) return true;
-  return std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) {
-    return region && std::any_of(region->nodes().begin(), region->nodes().end(), has_effects);
-  });
-}
-
 bool is_pure(const Node& node) { return !is(node, ops::def::input) && !has_effects(node); }
 
 bool is_elementwise(const Node& node) { return node.op->scalar_op >= 0; }

@@ -49,8 +49,7 @@ class Uses {
   std::vector<char> live_;
 };
 
-// Whether a node, or a node in its regions, reads, writes, prints or checks.
-bool has_effects(const Node& node);
+using ir::has_effects;
 bool is_pure(const Node& node);  // has no effects and is not an input
 inline bool is(const Node& node, const ir::OpDef& op) { return node.op == &op; }
 // One scalar operation per element of its result, inputs broadcast.
