@@ -20,29 +20,15 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 PEERS = os.path.join(HERE, "peers")
 BENCH = os.path.join(ROOT, "build", "lamina_bench")
-VENV = os.path.join(ROOT, ".venv-peers")
 RESULTS = os.path.join(HERE, "results")
 sys.path.insert(0, PEERS)
+from environment import peers_python  # noqa: E402
 from worker import NETWORKS  # noqa: E402
 
 FASTEST = [("jax_worker.py", "list"), ("jax_worker.py", "stacked"), ("jax_worker.py", "steps"), ("tensorflow_worker.py", "graph"),
            ("onnxruntime_worker.py", "forward")]
 # Slower than those in every network that was measured; part of the benchmark's own row, and of all with --all-peers.
 OTHERS = [("tensorflow_worker.py", "xla"), ("pytorch_worker.py", "eager"), ("pytorch_worker.py", "compile")]
-
-
-def peers_python():
-    """The interpreter of .venv-peers, made when it is missing or its list of packages has changed."""
-    with open(os.path.join(PEERS, "requirements.txt")) as f:
-        wanted = f.read()
-    stamp, python = os.path.join(VENV, "requirements.txt"), os.path.join(VENV, "bin", "python")
-    if not (os.path.exists(stamp) and open(stamp).read() == wanted):
-        print("making .venv-peers with JAX, TensorFlow, PyTorch and ONNX Runtime; this downloads some gigabytes", file=sys.stderr)
-        subprocess.run(["/usr/bin/python3", "-m", "venv", "--clear", VENV], check=True)
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "-r", os.path.join(PEERS, "requirements.txt")], check=True)
-        with open(stamp, "w") as f:
-            f.write(wanted)
-    return python
 
 
 class Program:

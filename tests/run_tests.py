@@ -70,10 +70,10 @@ def run_cpp(program, words, shards, timeout):
     return passed, failures, skipped
 
 
-def run_python(words, files, timeout):
+def run_python(words, files, timeout, python=sys.executable):
     with tempfile.TemporaryDirectory() as folder:
         report = os.path.join(folder, "report.xml")
-        command = [sys.executable, "-m", "pytest", *files, "--junitxml", report, "-o", "faulthandler_timeout=600"]
+        command = [python, "-m", "pytest", *files, "--junitxml", report, "-o", "faulthandler_timeout=600"]
         if words:
             command += ["-k", " or ".join(words)]
         try:
@@ -94,6 +94,14 @@ def run_python(words, files, timeout):
     if status not in (0, 1) and not failures:
         failures.append(f"pytest: exit status {status}")
     return total - skips - bad, failures, skipped
+
+
+def run_beside_peers(words, timeout):
+    """The DLPack tests where PyTorch and JAX are: in the benchmark's environment of the other frameworks."""
+    made = subprocess.run([sys.executable, os.path.join(ROOT, "perf", "peers", "environment.py")], stdout=subprocess.PIPE, text=True)
+    if made.returncode:
+        return 0, [], ["DLPack with PyTorch and JAX: .venv-peers could not be made, see above"]
+    return run_python(words, ["tests/python/test_dlpack.py"], timeout, made.stdout.strip())
 
 
 def main():
@@ -128,6 +136,9 @@ def main():
         began = time.time()
         files = ["tests/python/test_structure.py"] if o.quick else ["tests/python"]
         take("Python", run_python(o.words, files, timeout), began)
+        if o.long and not o.quick:
+            began = time.time()
+            take("DLPack with PyTorch and JAX", run_beside_peers(o.words, timeout), began)
     lines.append(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
     if o.long and not o.words:
         os.makedirs(os.path.join(ROOT, "tests", "results"), exist_ok=True)

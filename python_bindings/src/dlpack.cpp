@@ -48,15 +48,33 @@ Tensor copy_of(const Array& array, const TensorType& type) {
   return Tensor(std::move(buffer), type);
 }
 
+[[noreturn]] void throw_refused(std::string why) {
+  throw Error(ErrorKind::invalid_argument, {.what = "from_dlpack: the array cannot be shared", .why = std::move(why), .fix = "use lm.constant, which copies"});
+}
+
+// Asked for here, not by nanobind: that falls back on older ways to the memory, which some libraries give although they refused
+// (a PyTorch parameter), and the reason would be lost.
+nb::object capsule_of(const nb::object& object) {
+  const nb::object give = object.attr("__dlpack__");
+  try {
+    return give(nb::arg("max_version") = nb::make_tuple(1, 0));
+  } catch (nb::python_error& e) {
+    if (!e.matches(PyExc_TypeError)) throw_refused(cat("its library says: ", nb::str(e.value()).c_str()));
+  }
+  try {
+    return give();  // of before max_version
+  } catch (nb::python_error& e) {
+    throw_refused(cat("its library says: ", nb::str(e.value()).c_str()));
+  }
+}
+
 }  // namespace
 
 Tensor tensor_from_dlpack(const nb::object& object) {
   if (is_tensor(object.ptr())) return as_tensor(object.ptr());
   if (!nb::hasattr(object, "__dlpack__")) throw_type_error(cat("from_dlpack: ", a_type(object.ptr()), " has no __dlpack__"), "", "use lm.constant");
   auto array = std::make_shared<Array>();
-  if (!nb::try_cast(object, *array)) {
-    throw Error(ErrorKind::invalid_argument, {.what = "from_dlpack: the array cannot be shared", .why = "its library refused to give its memory"});
-  }
+  if (!nb::try_cast(capsule_of(object), *array)) throw_refused("what its __dlpack__ returned is no DLPack capsule");
   TensorType type{from_dlpack(array->dtype()), {}};
   bool contiguous = true;
   int64_t stride = 1;

@@ -129,13 +129,29 @@ def test_arrays_of_variables_and_results_do_not_change_with_them():
     np.testing.assert_array_equal(first, np.full(4, 4))
 
 
+def test_a_refusal_is_told_with_its_reason():
+    class Refusing:
+        def __dlpack__(self, **options):
+            raise BufferError("this memory is mine")
+
+    class Wrong(Refusing):
+        def __dlpack__(self, max_version=None):
+            return 5
+
+    with pytest.raises(lm.errors.InvalidArgument) as info:
+        lm.from_dlpack(Refusing())
+    assert str(info.value).startswith("from_dlpack: the array cannot be shared\n") and "its library says: this memory is mine" in str(info.value)
+    with pytest.raises(lm.errors.InvalidArgument, match="what its __dlpack__ returned is no DLPack capsule"):
+        lm.from_dlpack(Wrong())
+
+
 # --- the real ones ---
 
 
 def real(name):
     if os.environ.get("LAMINA_TEST_LONG") != "1":
         pytest.skip(f"{name} is imported in long runs: LAMINA_TEST_LONG=1")
-    return pytest.importorskip(name, reason=f"{name} is not installed")
+    return pytest.importorskip(name, reason=f"{name} is not installed; ./dev test --long runs this file again where it is")
 
 
 PEER_DTYPES = [d for d in DTYPES if d != "bool"] + ["bool", "bfloat16"]
@@ -174,7 +190,7 @@ def test_torch_sees_what_is_computed_and_the_other_way_round():
 def test_torch_parameters_are_taken_when_detached():
     torch = real("torch")
     layer = torch.nn.Linear(3, 2)
-    with pytest.raises(Exception):
+    with pytest.raises(lm.errors.InvalidArgument, match="requires? grad.*detach"):
         lm.from_dlpack(layer.weight)
     np.testing.assert_array_equal(lm.from_dlpack(layer.weight.detach()).numpy(), layer.weight.detach().numpy())
 
