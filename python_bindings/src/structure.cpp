@@ -156,11 +156,7 @@ void Flattener::add_any(nb::handle value, const std::string& path) {
     key += 'f';
     append_bytes(key, &x, sizeof(x));
   } else if (PyUnicode_CheckExact(o)) {
-    Py_ssize_t size;
-    const char* text = PyUnicode_AsUTF8AndSize(o, &size);
-    if (!text) throw_python_error();
-    key += cat('s', size, ':');
-    append_bytes(key, text, size_t(size));
+    add_text(o);
   } else if (PyTuple_CheckExact(o)) {
     add_sequence(value, '(', path);
   } else if (PyList_CheckExact(o)) {
@@ -185,20 +181,39 @@ void Flattener::add_any(nb::handle value, const std::string& path) {
   }
 }
 
+// For every container and string of every call: to_string, as cat's stream costs a quarter of a microsecond.
+void Flattener::add_count(char mark, Py_ssize_t n) {
+  key += mark;
+  key += std::to_string(n);
+  key += ':';
+}
+
+void Flattener::add_text(PyObject* string) {
+  Py_ssize_t size;
+  const char* text = PyUnicode_AsUTF8AndSize(string, &size);
+  if (!text) throw_python_error();
+  add_count('s', size);
+  append_bytes(key, text, size_t(size));
+}
+
 void Flattener::add_sequence(nb::handle value, char mark, const std::string& path) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(value.ptr());
-  key += cat(mark, n, ':');
+  add_count(mark, n);
   for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(value.ptr(), i), want_names_ ? element_path(path, std::to_string(i)) : path);
 }
 
 void Flattener::add_dict(nb::handle value, const std::string& path) {
   const std::vector<nb::object> keys = sorted_keys(value);
   if (!PyDict_CheckExact(value.ptr())) add_object(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())));
-  key += cat('{', keys.size(), ':');
+  add_count('{', Py_ssize_t(keys.size()));
   for (const nb::object& k : keys) {
-    Flattener key_of_key;  // a tensor in a dict's key is an object like any other
-    key_of_key.add(k, "");
-    key += key_of_key.key;
+    if (PyUnicode_CheckExact(k.ptr())) {
+      add_text(k.ptr());
+    } else {
+      Flattener key_of_key;  // a tensor in a dict's key is an object like any other
+      key_of_key.add(k, "");
+      key += key_of_key.key;
+    }
     add(PyDict_GetItem(value.ptr(), k.ptr()), want_names_ ? element_path(path, nb::cast<std::string>(nb::repr(k))) : path);
   }
 }

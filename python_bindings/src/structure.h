@@ -27,6 +27,8 @@ class Flattener {
  private:
   void add_any(nb::handle value, const std::string& path);
   void add_tensor(Tensor t, const std::string& path);
+  void add_count(char mark, Py_ssize_t n);
+  void add_text(PyObject* string);
   void add_sequence(nb::handle value, char mark, const std::string& path);
   void add_dict(nb::handle value, const std::string& path);
   bool add_dataclass(nb::handle value, const std::string& path);
