@@ -4,8 +4,13 @@
 #include <cstring>
 #include <limits>
 #include <map>
+#include <set>
 #include <tuple>
 #include <utility>
+
+#include "graph/compile/select.h"
+#include "kernels/section/blocks.h"
+#include "runtime/device/backend.h"
 
 namespace lamina::compile {
 namespace {
@@ -35,7 +40,8 @@ class Emitter {
     stream_on(options_.device);  // the first stream: it runs on the caller's thread
     for (size_t i = 0; i < in_.work.size();) {
       size_t end = section_end(i);
-      if (end > i + 1 || (end > i && (options_.lone_sections || in_.work[i].nested))) emit_section(i, end);
+      const bool alone = options_.lone_sections || in_.work[i].nested || !in_.work[i].kernel;
+      if (end > i + 1 || (end > i && alone)) emit_section(i, end);
       else emit_single(in_.work[i]), end = i + 1;
       is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(i), in_.work.begin() + int64_t(end), [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
       i = end;
@@ -49,13 +55,21 @@ class Emitter {
  private:
   bool can_join(const Work& work) const {
     if (!options_.sections || !work.step) return false;
-    const section::Step& s = work.step->step;
-    return work.device.kind == DeviceKind::cpu || s.n <= kMostResidentWidth;
+    if (work.device.kind == DeviceKind::gpu) return !why_in_no_section(*work.step);
+    return work.device.kind == DeviceKind::cpu || work.step->step.n <= kMostResidentWidth;
   }
   // One past the last of the work that makes one section with work i.
   size_t section_end(size_t i) const {
     size_t end = i;
-    while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) ++end;
+    std::set<int> pieces;  // of memory, whose addresses a launch on a GPU gives
+    while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
+      if (in_.work[i].device.kind == DeviceKind::gpu) {
+        for (const auto* places : {&in_.work[end].inputs, &in_.work[end].outputs})
+          for (const Place& place : *places) pieces.insert(in_.storages[size_t(place.storage)].kind == StorageKind::arena ? -1 : place.storage);
+        if (pieces.size() > size_t(section::kMostBases)) break;
+      }
+      ++end;
+    }
     return end;
   }
 
@@ -80,6 +94,8 @@ class Emitter {
     out.kernel = work.kernel;
     out.line = work.line;
     out.stream = stream_on(work.device);
+    if (work.device.kind == DeviceKind::gpu && options_.sections && work.step)
+      if (const char* why = why_in_no_section(*work.step)) out.detail = cat("in no section: ", why, "\n");
     if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
     for (const Place& place : work.outputs) out.outputs.push_back(slot(place));
@@ -141,8 +157,27 @@ class Emitter {
       for (const section::InnerProgram& inner : table->nested[n]->programs) out.detail += cat("inside of code ", n, ":\n", section::print(*inner.table));
     out.stream = stream_on(device);
     out.section_steps = int(end - begin);
-    out.kernel = {.run = device.kind == DeviceKind::cpu ? kernels::cpu::run_section : in_.work[begin].kernel.run, .args = std::move(table)};
+    if (device.kind == DeviceKind::cpu) {
+      out.kernel = {.run = kernels::cpu::run_section, .args = std::move(table)};
+    } else if (device.kind == DeviceKind::gpu) {
+      out.kernel = {.run = section::block_runner(), .args = shared_among_blocks(out, table, ranges, device)};
+    } else {
+      out.kernel = {.run = in_.work[begin].kernel.run, .args = std::move(table)};
+    }
     program_->instructions.push_back(std::move(out));
+  }
+
+  std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::Table> table, const std::vector<section::OperandRange>& ranges, Device device) {
+    constexpr int for_others = 4;  // multiprocessors left to what runs beside the section, as collectives
+    const int all = backend_of(device).properties(device).multiprocessors;
+    std::vector<View> views;
+    for (auto* list : {&out.inputs, &out.outputs})
+      for (int s : *list) views.push_back(program_->slots[size_t(s)].view);
+    auto section = std::make_shared<section::BlockSection>();
+    section->plan = section::plan_blocks(*table, ranges, views, all > 2 * for_others ? all - for_others : all);
+    section->table = std::move(table);
+    out.detail += section::print(section->plan);
+    return section;
   }
 
   // The bytes that a slot may touch.

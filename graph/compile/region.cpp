@@ -189,7 +189,7 @@ RegionKernel compile_regions(const ir::Node& node, std::span<const TensorType>, 
   else if (node.op == &ops::def::while_loop) out = while_loop(node, device, options);
   else if (node.op == &ops::def::scan) out = scan(node, device, options);
   else out = with_length(node, device, options);
-  if (options.sections) out.nested = nested(node, out.kernel);
+  if (options.sections && device.kind != DeviceKind::gpu) out.nested = nested(node, out.kernel);  // its section kernel has no steps of that kind
   if (device.kind != DeviceKind::cpu) out.kernel = {};  // planned, and run by the device's own kernel
   return out;
 }

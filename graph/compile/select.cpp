@@ -2,6 +2,7 @@
 
 #include "graph/compile/region.h"
 #include "graph/ops/kernel_call.h"
+#include "kernels/section/blocks.h"
 #include "runtime/core/config.h"
 
 namespace lamina::compile {
@@ -34,6 +35,13 @@ Kernel section_kernel(const ir::SectionStep& step) {
 }
 
 }  // namespace
+
+const char* why_in_no_section(const ir::SectionStep& step) {
+  if (!section::block_runner()) return "this build has no section kernel for GPUs";
+  section::Table table;  // the step with its own codes
+  table.codes = step.codes;
+  return section::why_not_on_blocks(table, step.step);
+}
 
 bool runs_nothing(const Node& node) {
   static const ir::OpDef &input = ir::find_op("input"), &constant = ir::find_op("constant");
@@ -70,8 +78,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
       ir::SectionStep step;
-      // A GPU runs nodes one by one: it has no kernel for sections yet.
-      if (device.kind != DeviceKind::gpu && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      if (node.op->section && node.op->section(request, step)) selected.step = std::move(step);
       if (ops::owns_programs(node)) {
         RegionKernel programs = compile_regions(node, types, device, options);
         selected.kernel = std::move(programs.kernel);
@@ -91,7 +98,8 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
           selected.kernel = null_kernel();
           break;
       }
-      if (!selected.kernel && node.op->decompose && depth < 8) {
+      const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step && !why_in_no_section(*selected.step);
+      if (!selected.kernel && !in_section && node.op->decompose && depth < 8) {
         ir::Graph trial;  // the decomposition's nodes, on inputs that stand for ours
         for (size_t i = 0; i < types.size(); ++i) trial.add_input(types[i]);
         trial.place = {node.line, node.scope, node.device};
@@ -110,7 +118,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
         for (Value v : results) mapped.push_back(inner[size_t(v.node)][size_t(v.result)]);
         return mapped;
       }
-      if (!selected.kernel) no_kernel(node, device);
+      if (!selected.kernel && !in_section) no_kernel(node, device);
     }
     Value v = out.graph.copy(node, std::move(in));
     out.nodes.push_back(std::move(selected));

@@ -10,7 +10,7 @@ namespace lamina::compile {
 
 struct Selected {
   Device device;
-  Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing
+  Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing, and on a GPU for some that only sections run
   std::optional<ir::SectionStep> step;
   std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
   int64_t scratch_bytes = 0;           // temporary memory that the kernel is given as one more result
@@ -20,6 +20,9 @@ struct Selection {
   std::vector<Selected> nodes;  // one per node of it
 };
 Selection select_kernels(const ir::Graph& g, const Options& options);
+
+// Why the section kernel of GPUs cannot run a step, or null.
+const char* why_in_no_section(const ir::SectionStep& step);
 
 // Whether a node runs nothing: input, constant, read, or another view of its input.
 bool runs_nothing(const ir::Node& node);

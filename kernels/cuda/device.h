@@ -4,6 +4,7 @@
 // A kernel keeps to these rules, so that both are possible:
 //   LAMINA_KERNEL(256) name(arguments by value) { ... }       at most 256 threads a block; blocks have whole warps, in one dimension
 //   launch<name>(stream, {.grid = {x, y}, .threads = 256, .shared_bytes = n}, arguments...);   never <<<>>>
+//   LAMINA_KERNEL(256) name(LAMINA_ARGUMENT Big b) { ... }   a large argument whose address is taken: not copied by each thread
 //   LAMINA_DEVICE float helper(float x) { ... }                functions that kernels call
 //   LAMINA_SHARED(float, tile, 64 * 65);                       shared memory of a fixed size: tile is a float* to it
 //   float* more = dynamic_shared<float>();                     the launch's shared_bytes, 16-byte aligned

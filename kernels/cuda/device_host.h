@@ -10,6 +10,7 @@
 #include <stdexcept>
 
 #define LAMINA_KERNEL(most_threads) inline void
+#define LAMINA_ARGUMENT const
 #define LAMINA_DEVICE inline
 #define LAMINA_SHARED(T, name, count)         \
   static const char lamina_shared_##name = 0; \
@@ -26,7 +27,7 @@ enum class Order { forward, reverse, random };  // in which order threads that m
 struct Settings {
   Order order = Order::forward;
   unsigned seed = 1;
-  unsigned stack_bytes = 64 * 1024;
+  unsigned stack_bytes = 128 * 1024;
   int64_t most_pauses = 1'000'000;  // in a row, with nothing else happening: the launch is stuck
   unsigned resident_blocks = 1024;  // a cooperative launch with more fails, as on a GPU where they do not fit
 };

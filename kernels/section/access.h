@@ -18,6 +18,8 @@ struct Access {
 // In order: the inputs, then the outputs. The step's operands must be there.
 void accesses_of(const Table& table, const Step& step, std::vector<Access>& out);
 
+// Whether two operands share bytes.
+bool overlap(const OperandRange& a, const OperandRange& b);
 // Whether running the two steps at once could be seen by what they read or write through these accesses.
 bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges);
 

@@ -80,7 +80,6 @@ int64_t parts_of(const Step& s, const Access& access) {
   return s.partition == Partition::rows && access.by_rows ? s.rows : 0;
 }
 
-bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
 
 }  // namespace
 
@@ -152,6 +151,8 @@ void accesses_of(const Table& table, const Step& s, std::vector<Access>& out) {
     out.push_back({o.buffer, write, by_rows, o.model_stride != 0});
   }
 }
+
+bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
 
 bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges) {
   if (!of_a.write && !of_b.write) return false;

@@ -7,7 +7,6 @@
 namespace lamina::section {
 namespace {
 
-bool overlap(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin < b.end && b.begin < a.end; }
 bool same(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin == b.begin && a.end == b.end; }
 
 class Validator {

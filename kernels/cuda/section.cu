@@ -1,0 +1,148 @@
+#include "kernels/cuda/section.h"
+
+#include "kernels/cuda/section_rows.h"
+#include "kernels/cuda/section_update.h"
+#include "runtime/core/error.h"
+#include "runtime/device/backend.h"
+
+namespace lamina::kernels::cuda {
+namespace resident {
+
+// Each thread watches one counter. False when the launch is to end.
+LAMINA_DEVICE bool wait_for_others(const Arguments& a, const BlockStep& s, int number) {
+  const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
+  unsigned* abort = a.state + a.places.counters + kAbort;
+  bool stopped = false;
+  for (int w = int(thread_index()); w < s.waits; w += kThreads) {
+    const unsigned* counter = a.state + waits[w].counter;
+    for (unsigned polls = 0; load_acquire(counter) < unsigned(waits[w].until) && !stopped; ++polls) {
+      stopped = load_acquire(abort) != 0;
+      if (polls == kMostPolls) {
+        report(a.faults, kStuck, number, 0, 0);
+        atomic_cas(abort, 0u, 1u);
+        stopped = true;
+      }
+      pause();
+    }
+  }
+  return !sync_block_or(stopped);
+}
+
+// False when the launch is to end.
+LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
+  bool good = true;
+  const Rows models = b.models_of(s);
+  for (b.model = models.begin; b.model < models.end; ++b.model) {
+    switch (s.kind) {
+      case StepKind::dense: product<false>(b, s); break;
+      case StepKind::dense_grad_input: product<true>(b, s); break;
+      case StepKind::dense_update: update(b, s); break;
+      case StepKind::elementwise: elementwise(b, s); break;
+      case StepKind::reduce: reduce(b, s); break;
+      case StepKind::softmax:
+      case StepKind::log_softmax: softmax(b, s); break;
+      case StepKind::sparse_cross_entropy: good = cross_entropy(b, s); break;
+      case StepKind::dropout: dropout(b, s); break;
+      case StepKind::copy: copy(b, s); break;
+      default: break;  // the planner takes no others
+    }
+    if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input && b.model + 1 < models.end) sync_block();  // scratch memory
+  }
+  b.model = 0;
+  if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input) b.held_buffer = -1;
+  if (s.kind != StepKind::sparse_cross_entropy) return true;
+  if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
+  return !sync_block_or(!good);
+}
+
+LAMINA_DEVICE void run_block(const Arguments& a) {
+  float* shared = dynamic_shared<float>();
+  const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
+  const int begin = starts[block_index()], count = starts[block_index() + 1] - begin;
+  const int* list = reinterpret_cast<const int*>(a.program + a.places.lists_at) + begin;
+  for (int i = int(thread_index()); i < least(count, kCachedSteps) * kStepFloats; i += kThreads) {
+    const int step = i / kStepFloats, word = i - step * kStepFloats;
+    reinterpret_cast<unsigned*>(shared + kStepsAt)[i] = reinterpret_cast<const unsigned*>(a.program + list[step] * sizeof(BlockStep))[word];
+  }
+  sync_block();
+  Block b(a, shared, list, count);
+  b.ask();
+  for (; b.position < count; ++b.position) {
+    const BlockStep& s = b.step(b.position);
+    if (s.waits > 0 && !wait_for_others(a, s, list[b.position])) break;
+    if (!run_step(b, s)) break;
+    b.sync();
+    if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
+  }
+  wait_copies<0>();
+  // The last block to end leaves the counters as it found them, for the next launch.
+  LAMINA_SHARED(unsigned, ended, 1);
+  sync_block();
+  if (thread_index() == 0) {
+    fence_device();
+    ended[0] = atomic_add(a.state + a.places.counters + kEnded, 1u);
+  }
+  sync_block();
+  if (ended[0] + 1 != block_count()) return;
+  for (int i = int(thread_index()); i < a.places.counters + kStateWords; i += kThreads) store_release(a.state + i, 0);
+}
+
+}  // namespace resident
+
+LAMINA_KERNEL(256) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resident::run_block(a); }
+
+namespace {
+
+using section::BlockSection;
+
+Error describe(const Fault& f) {
+  if (f.which == resident::kBadLabel)
+    return Error(ErrorKind::index, {.what = cat("label ", f.value, " is out of range for ", f.limit, f.limit == 1 ? " class" : " classes"),
+                                    .where = cat("sparse_cross_entropy, labels[", f.place, "]"),
+                                    .why = cat("labels are from 0 to ", f.limit - 1, "; nothing that depends on the loss has changed"),
+                                    .fix = "correct the labels, or give the model as many outputs as there are classes"});
+  return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped", .where = cat("step ", f.value), .why = "they were not all running, or the GPU is shared and very busy",
+                                   .fix = "run it again; report it if it happens on a GPU that nobody else uses"});
+}
+
+const BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
+  for (BlockSection::OnDevice& d : s.copies)
+    if (d.stream == stream) return d;
+  Backend& backend = *stream.backend;
+  const std::vector<uint32_t> zeros(size_t(s.plan.program.counters) + resident::kStateWords, 0);
+  BlockSection::OnDevice d{.stream = stream, .program = nullptr, .state = nullptr, .state_bytes = zeros.size() * 4};
+  d.program = backend.allocate(stream, s.plan.bytes.size());
+  backend.copy(stream, d.program, s.plan.bytes.data(), s.plan.bytes.size(), CopyKind::to_device);
+  d.state = static_cast<uint32_t*>(backend.allocate(stream, d.state_bytes));
+  backend.copy(stream, d.state, zeros.data(), d.state_bytes, CopyKind::to_device);
+  backend.synchronize(stream);
+  s.copies.push_back(d);
+  return s.copies.back();
+}
+
+const bool registered = [] {
+  section::set_block_runner(run_section);
+  return true;
+}();
+
+}  // namespace
+
+void run_section(const KernelCall& call) {
+  const auto& s = *static_cast<const BlockSection*>(call.args);
+  std::lock_guard lock(s.mutex);
+  const BlockSection::OnDevice& d = on_device(s, call.stream);
+  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)}, .threads = unsigned(section::kBlockThreads), .shared_bytes = resident::kSharedBytes, .cooperative = true};
+  resident::Arguments a;
+  a.program = static_cast<const char*>(d.program);
+  a.places = s.plan.program;
+  a.state = d.state;
+  a.faults = call.stream.backend->fault_site(call.stream, describe);
+  for (size_t i = 0; i < s.plan.base_of.size(); ++i) {
+    const auto [buffer, offset] = s.plan.base_of[i];
+    const View& v = size_t(buffer) < call.in.size() ? *call.in[size_t(buffer)] : *call.out[size_t(buffer) - call.in.size()];
+    a.at[i] = static_cast<char*>(v.data) - offset;
+  }
+  launch<section_kernel>(call.stream, shape, a);
+}
+
+}  // namespace lamina::kernels::cuda

@@ -1,0 +1,191 @@
+// The section kernel's view of one block: where things lie, its shared memory, and the weights that are on their way.
+#pragma once
+#include "kernels/cuda/scratch.h"
+#include "kernels/section/blocks.h"
+
+namespace lamina::kernels::cuda::resident {
+
+using section::BlockOperand;
+using section::BlockProgram;
+using section::BlockStep;
+using section::Broadcast;
+using section::Partition;
+using section::StepKind;
+
+inline constexpr int kThreads = section::kBlockThreads;
+
+// Shared memory, in floats. 97,280 bytes: cards with 99 KB a block have it.
+inline constexpr int kStepFloats = sizeof(BlockStep) / 4;
+inline constexpr int kCachedSteps = 128;
+inline constexpr int kStages = 3;          // pieces of weights that are held or on their way
+inline constexpr int kStageRows = 64;      // at most so many rows of weights in one
+inline constexpr int kStageFloats = 4352;  // 64 x 68, or 16 x 260
+inline constexpr int kRowFloats = 2304;    // rows of a batch: 33 x 68, or 8 x 260
+inline constexpr int kScratchFloats = 3072;
+inline constexpr int kStepsAt = 0, kRingAt = kStepsAt + kCachedSteps * kStepFloats, kRowsAt = kRingAt + kStages * kStageFloats,
+                     kScratchAt = kRowsAt + 2 * kRowFloats, kSharedFloats = kScratchAt + kScratchFloats;
+inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
+static_assert(kSharedBytes <= 99 * 1024);
+
+// Words of the state behind the counters.
+enum StateWord : int { kEnded, kAbort, kStateWords };
+// Why a launch stops: Fault::which.
+enum Stop : int { kBadLabel, kStuck };
+inline constexpr unsigned kMostPolls = 1u << 26;
+
+struct Arguments {
+  const char* program;
+  BlockProgram places;
+  unsigned* state;  // counters, kEnded, kAbort
+  FaultSite faults;
+  char* at[section::kMostBases];
+};
+
+// A weight's rows are this many floats apart in shared memory: with 4 more than a multiple of 4, reading 16 bytes of 8 neighbouring rows
+// touches every bank once, as does reading 32 neighbours of one row.
+LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }
+LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
+LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
+
+struct Rows {
+  int begin, end;
+  LAMINA_DEVICE int size() const { return end - begin; }
+};
+LAMINA_DEVICE Rows share(long long count, int part, int parts) { return {int(count * part / parts), int(count * (part + 1) / parts)}; }
+
+struct Block {
+  const Arguments& arguments;
+  float* const shared;
+  const int* const list;  // of steps
+  const int count;
+  int position = 0;       // in the list
+  long long model = 0;
+
+  // Weights on their way, in the order in which they are used: what is asked for next.
+  int ahead = 0, ahead_model = 0, ahead_row = 0, ahead_served = 0;
+  unsigned asked = 0, taken = 0;  // pieces
+  bool settled = false;           // the next piece has arrived, and a barrier lies behind
+  // Rows of the batch that the step before has left in shared memory.
+  int held_buffer = -1, held_at = 0, held_rows = 0;
+  long long held_model = 0;
+
+  LAMINA_DEVICE Block(const Arguments& a, float* memory, const int* steps, int n) : arguments(a), shared(memory), list(steps), count(n) {}
+
+  LAMINA_DEVICE const BlockStep& step(int at) const {
+    return at < kCachedSteps ? reinterpret_cast<const BlockStep*>(shared + kStepsAt)[at] : reinterpret_cast<const BlockStep*>(arguments.program)[list[at]];
+  }
+  LAMINA_DEVICE const BlockOperand* operands() const { return reinterpret_cast<const BlockOperand*>(arguments.program + arguments.places.operands_at); }
+  LAMINA_DEVICE const BlockOperand& operand(int i) const { return operands()[i]; }
+  LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(arguments.program + arguments.places.codes_at) + at; }
+  template <class T>
+  LAMINA_DEVICE T* data(int i) const {
+    const BlockOperand& o = operand(i);
+    return reinterpret_cast<T*>(arguments.at[o.base] + o.offset + model * o.model_stride * o.element_bytes);
+  }
+  template <class T>
+  LAMINA_DEVICE T* in(const BlockStep& s, int i) const { return data<T>(s.first_in + i); }
+  template <class T>
+  LAMINA_DEVICE T* out(const BlockStep& s, int i) const { return data<T>(s.first_out + i); }
+
+  LAMINA_DEVICE float* scratch() const { return shared + kScratchAt; }
+  LAMINA_DEVICE float* rows_memory(int which) const { return shared + kRowsAt + which * kRowFloats; }
+  LAMINA_DEVICE float* ring() const { return shared + kRingAt; }
+
+  // --- products ---
+  // How a dense step, or its gradient, is cut: the same wherever it is looked at.
+  struct Cut {
+    int stage_rows;   // of weights
+    int columns;      // of a result that one piece gives, to whole warps
+    int groups;       // of threads: each takes every so-manieth four rows of the batch
+    int batch_rows;   // that one pass over the weights serves
+    int leading;      // floats between rows of the batch in shared memory
+  };
+  LAMINA_DEVICE static Cut cut(const BlockStep& s) {
+    Cut c;
+    c.stage_rows = least(kStageRows, kStageFloats / padded(s.n) / 4 * 4);
+    c.columns = ((s.kind == StepKind::dense ? s.n : least(c.stage_rows, s.k)) + int(kWarp) - 1) / int(kWarp) * int(kWarp);
+    c.groups = kThreads / most(c.columns, int(kWarp));
+    c.leading = padded(s.kind == StepKind::dense ? least(c.stage_rows, s.k) : s.n);
+    c.batch_rows = most(1, least(8 * c.groups, kRowFloats / c.leading));
+    return c;
+  }
+  LAMINA_DEVICE static bool is_product(const BlockStep& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
+  // The rows of the batch that this block has in a step.
+  LAMINA_DEVICE Rows rows_of(const BlockStep& s) const {
+    if (s.partition == Partition::models || s.partition == Partition::one) return {0, s.rows};
+    return share(s.rows, int(block_index()) - s.first_block, s.blocks);
+  }
+  LAMINA_DEVICE Rows models_of(const BlockStep& s) const {
+    if (s.partition != Partition::models) return {0, 1};
+    return share(s.replicas, int(block_index()) - s.first_block, s.blocks);
+  }
+
+  LAMINA_DEVICE float* stage(unsigned number) const { return ring() + number % kStages * kStageFloats; }
+
+  // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of this launch writes is not asked
+  // for before its turn, and nothing while an update still has to use the ring.
+  LAMINA_DEVICE void ask() {
+    while (asked - taken < unsigned(kStages) - 1 && ahead < count) {
+      const BlockStep& s = step(ahead);
+      const Rows batch = rows_of(s), models = models_of(s);
+      if (ahead > position && (s.kind == StepKind::dense_update || (is_product(s) && !s.prefetch))) return;
+      if (!is_product(s) || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
+        ++ahead;
+        continue;
+      }
+      const Cut c = cut(s);
+      const BlockOperand& w = operand(s.first_in + 1);
+      const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset) + (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
+      const int rows = least(c.stage_rows, s.k - ahead_row);
+      copy_piece(from, rows, s.n, stage(asked));
+      ++asked;
+      ahead_row += rows;
+      if (ahead_row < s.k) continue;
+      ahead_row = 0;
+      ahead_served += c.batch_rows;
+      if (ahead_served < batch.size()) continue;
+      ahead_served = 0;
+      if (++ahead_model < models.size()) continue;
+      ahead_model = 0;
+      ++ahead;
+    }
+  }
+  LAMINA_DEVICE static void copy_piece(const float* from, int rows, int n, float* to) {
+    const int leading = padded(n);
+    if (n % 4 == 0 && reinterpret_cast<size_t>(from) % 16 == 0) {
+      const int pieces = n / 4;
+      for (int i = int(thread_index()); i < rows * pieces; i += kThreads) copy_async<16>(to + i / pieces * leading + i % pieces * 4, from + 4 * (long long)i);
+    } else {
+      for (int i = int(thread_index()); i < rows * n; i += kThreads) copy_async<4>(to + i / n * leading + i % n, from + i);
+    }
+    commit_copies();
+  }
+  // Waits until the next piece has arrived, for this thread's part of it.
+  LAMINA_DEVICE void settle() {
+    if (asked - taken > 1) wait_copies<1>();
+    else wait_copies<0>();
+  }
+  // The next piece of weights, for all threads. They are past the one before, whose stage is filled again.
+  LAMINA_DEVICE const float* take() {
+    if (asked == taken) ask();
+    if (!settled) {
+      settle();
+      sync_block();
+    }
+    settled = false;
+    const float* piece = stage(taken);
+    ++taken;
+    ask();
+    return piece;
+  }
+  // A barrier, and with it the next piece if one is on its way.
+  LAMINA_DEVICE void sync() {
+    if (asked != taken) {
+      settle();
+      settled = true;
+    }
+    sync_block();
+  }
+};
+
+}  // namespace lamina::kernels::cuda::resident

@@ -1,0 +1,110 @@
+// Sums, means, extremes and products over rows or columns, in the order of kernels/reduce.h: the bits of the CPU.
+#pragma once
+#include "kernels/cuda/section_dense.h"
+
+namespace lamina::kernels::cuda::resident {
+
+using section::Reduction;
+
+LAMINA_DEVICE float combine(Reduction op, float a, float b) {
+  switch (op) {
+    case Reduction::prod: return a * b;
+    case Reduction::max: return a != a ? a : a > b ? a : b;
+    case Reduction::min: return a != a ? a : a < b ? a : b;
+    default: return a + b;
+  }
+}
+LAMINA_DEVICE float of_nothing(Reduction op) { return op == Reduction::prod ? 1.0f : op == Reduction::mean ? scalar::float_of(0x7fc00000) : 0.0f; }
+
+// Equally long parts as a balanced tree, whatever their number. `level` gives the place of a level's sum.
+template <class Level>
+LAMINA_DEVICE void push(Reduction op, unsigned number, float part, Level level) {
+  int l = 0;
+  for (unsigned n = number; n & 1; n >>= 1) part = combine(op, level(l), part), ++l;
+  level(l) = part;
+}
+template <class Level>
+LAMINA_DEVICE float total(Reduction op, unsigned count, Level level) {
+  float sum = 0;
+  bool some = false;
+  for (int l = 0; count >> l; ++l) {
+    if (!(count >> l & 1)) continue;
+    sum = some ? combine(op, level(l), sum) : level(l);
+    some = true;
+  }
+  return sum;
+}
+
+// A warp's: the sequence x[0..n). Every lane gets it. scratch: 24 floats of the warp's own.
+LAMINA_DEVICE float sequence(Reduction op, const float* x, long long n, float* scratch) {
+  constexpr int run_length = 1024;
+  if (n == 0) return of_nothing(op);
+  const int l = int(lane());
+  auto level = [&](int i) -> float& { return scratch[i]; };
+  unsigned runs = 0;
+  for (long long first = 0; first < n; first += run_length, ++runs) {
+    const int count = int(n - first < run_length ? n - first : run_length);
+    float v = op == Reduction::prod ? 1.0f : op == Reduction::max || op == Reduction::min ? load_shared_between_blocks(x + first) : 0.0f;
+    for (int i = l; i < count; i += int(kWarp)) v = combine(op, v, load_shared_between_blocks(x + first + i));
+    for (unsigned by = kWarp / 2; by; by /= 2) v = combine(op, v, shuffle_down(v, by));
+    if (l == 0) push(op, runs, v, level);
+  }
+  float sum = l == 0 ? total(op, runs, level) : 0;
+  sum = shuffle(sum, 0);
+  return op == Reduction::mean ? sum / float(n) : sum;
+}
+
+// A thread's: column `column` of r x n. Every thread of the block comes here; scratch: 24 floats for each.
+LAMINA_DEVICE float column_result(Reduction op, const float* x, int rows, int n, int column, bool active, float* scratch) {
+  constexpr int block_rows = 32, levels = kScratchFloats / kThreads;
+  static_assert(levels >= 12);  // 32 rows << 12: what is more goes on in the last level's place, which no batch reaches
+  if (rows == 0) return of_nothing(op);
+  if (n == 1) {  // one column is a row
+    float v = 0;
+    if (warp_index() == 0) v = sequence(op, x, rows, scratch);
+    return v;
+  }
+  if (!active) return 0;
+  auto level = [&](int i) -> float& { return scratch[least(i, levels - 1) * kThreads + int(thread_index())]; };
+  unsigned blocks = 0;
+  float only = 0;
+  for (int first = 0; first < rows; first += block_rows, ++blocks) {
+    const int end = least(rows, first + block_rows);
+    float v = load_shared_between_blocks(x + (long long)first * n + column);
+    for (int r = first + 1; r < end; ++r) v = combine(op, v, load_shared_between_blocks(x + (long long)r * n + column));
+    if (rows <= block_rows) only = v;
+    else push(op, blocks, v, level);
+  }
+  const float sum = rows <= block_rows ? only : total(op, blocks, level);
+  return op == Reduction::mean ? sum / float(rows) : sum;
+}
+
+LAMINA_DEVICE void reduce(Block& b, const BlockStep& s) {
+  const float* x = b.in<const float>(s, 0);
+  float* y = b.out<float>(s, 0);
+  float* scratch = b.scratch() + warp_index() * 24;
+  if (s.reduced == Broadcast::column) {
+    const Rows mine = b.rows_of(s);
+    for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
+      const float v = s.n == 1 ? load_shared_between_blocks(x + r) : sequence(s.reduction, x + (long long)r * s.n, s.n, scratch);
+      sync_warp();
+      if (lane() == 0) y[r] = v;
+    }
+    return;
+  }
+  if (s.partition != Partition::models && int(block_index()) != s.first_block) return;
+  if (s.reduced == Broadcast::scalar) {
+    if (warp_index() != 0) return;
+    const float v = sequence(s.reduction, x, (long long)s.rows * s.n, scratch);
+    if (lane() == 0) y[0] = v;
+    return;
+  }
+  for (int first = 0; first < s.n; first += kThreads) {
+    const int column = first + int(thread_index());
+    const bool active = column < s.n;
+    const float v = column_result(s.reduction, x, s.rows, s.n, column, active, b.scratch());
+    if (active) y[column] = v;
+  }
+}
+
+}  // namespace lamina::kernels::cuda::resident

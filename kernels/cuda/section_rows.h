@@ -1,0 +1,132 @@
+// Steps that take a row at a time, and copies. A warp has a row; sums in order of the row, in double, as on the CPU.
+#pragma once
+#include "kernels/cuda/section_reduce.h"
+#include "kernels/shared/philox.h"
+
+namespace lamina::kernels::cuda::resident {
+
+LAMINA_DEVICE float highest(const float* x, int n) {
+  float high = -scalar::float_of(0x7f800000);
+  for (int i = int(lane()); i < n; i += int(kWarp)) {
+    const float v = load_shared_between_blocks(x + i);
+    high = high < v ? v : high;
+  }
+  for (unsigned by = kWarp / 2; by; by /= 2) {
+    const float other = shuffle_xor(high, by);
+    high = high < other ? other : high;
+  }
+  return high;
+}
+// y[i] = e^(x[i] - high); returns their sum.
+LAMINA_DEVICE double exponentials(const float* x, float* y, int n, float high) {
+  for (int i = int(lane()); i < n; i += int(kWarp)) y[i] = scalar::exp(load_shared_between_blocks(x + i) - high);
+  sync_warp();
+  double sum = 0;
+  if (lane() == 0)
+    for (int i = 0; i < n; ++i) sum += double(y[i]);
+  return shuffle(sum, 0);
+}
+
+LAMINA_DEVICE void softmax(Block& b, const BlockStep& s) {
+  const float* x = b.in<const float>(s, 0);
+  float* y = b.out<float>(s, 0);
+  const Rows mine = b.rows_of(s);
+  for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
+    const float* from = x + (long long)r * s.n;
+    float* to = y + (long long)r * s.n;
+    const float high = highest(from, s.n);
+    if (s.kind == StepKind::softmax) {
+      const float sum = float(exponentials(from, to, s.n, high));
+      for (int i = int(lane()); i < s.n; i += int(kWarp)) to[i] /= sum;
+    } else {
+      double sum = 0;
+      if (lane() == 0)
+        for (int i = 0; i < s.n; ++i) sum += double(scalar::exp(load_shared_between_blocks(from + i) - high));
+      const float log_sum = float(LAMINA_MATH(log)(shuffle(sum, 0)));
+      for (int i = int(lane()); i < s.n; i += int(kWarp)) to[i] = (load_shared_between_blocks(from + i) - high) - log_sum;
+    }
+  }
+}
+
+LAMINA_DEVICE long long label_at(const char* labels, DType t, long long i) {
+  switch (t) {
+    case DType::u8: return load_shared_between_blocks(reinterpret_cast<const unsigned char*>(labels) + i);
+    case DType::i8: return load_shared_between_blocks(reinterpret_cast<const signed char*>(labels) + i);
+    case DType::i16: return load_shared_between_blocks(reinterpret_cast<const short*>(labels) + i);
+    case DType::i32: return load_shared_between_blocks(reinterpret_cast<const int*>(labels) + i);
+    default: return load_shared_between_blocks(reinterpret_cast<const long long*>(labels) + i);
+  }
+}
+
+// False where a label is out of range: nothing of that row is written.
+LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
+  const float* logits = b.in<const float>(s, 0);
+  const char* labels = b.in<const char>(s, 1);
+  const DType type = b.operand(s.first_in + 1).dtype;
+  float* losses = b.out<float>(s, 0);
+  float* probabilities = b.out<float>(s, 1);
+  const Rows mine = b.rows_of(s);
+  bool good = true;
+  for (int r = mine.begin + int(warp_index()); r < mine.end; r += kThreads / int(kWarp)) {
+    const float* x = logits + (long long)r * s.n;
+    float* p = probabilities + (long long)r * s.n;
+    const long long label = label_at(labels, type, r);
+    if (label < 0 || label >= s.n) {
+      good = false;
+      if (lane() == 0) report(b.arguments.faults, kBadLabel, label, s.n, r);
+      continue;
+    }
+    const float high = highest(x, s.n);
+    const double sum = exponentials(x, p, s.n, high);
+    const float total = float(sum);
+    for (int i = int(lane()); i < s.n; i += int(kWarp)) p[i] /= total;
+    if (lane() == 0) losses[r] = float(LAMINA_MATH(log)(sum)) - (load_shared_between_blocks(x + label) - high);
+  }
+  return good;
+}
+
+// Four elements of a draw come from one Philox block.
+LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
+  const float* x = b.in<const float>(s, 0);
+  const long long* state = b.in<const long long>(s, 1);
+  float* y = b.out<float>(s, 0);
+  const Rows mine = b.rows_of(s);
+  const long long begin = (long long)mine.begin * s.n, end = (long long)mine.end * s.n;
+  const long long seed = load_shared_between_blocks(state), counter = load_shared_between_blocks(state + 1);
+  const unsigned drop = philox::drop_below(s.scalar);
+  const float scale = float(1 / (1 - double(s.scalar)));
+  for (long long block = begin / 4 + thread_index(); block * 4 < end; block += kThreads) {
+    const philox::Block words = philox::draw(seed, counter, block);
+    LAMINA_UNROLL
+    for (int w = 0; w < 4; ++w) {
+      const long long i = block * 4 + w;
+      if (i >= begin && i < end) y[i] = words.word[w] < drop ? 0.0f : load_shared_between_blocks(x + i) * scale;
+    }
+  }
+}
+
+LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
+  const section::BlockCopy& c = reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at)[s.copy];
+  const char* x = b.in<const char>(s, 0);
+  char* y = b.out<char>(s, 0);
+  long long size = 1;
+  for (int a = 0; a < c.rank; ++a) size *= c.shape[a];
+  const bool mine = s.partition == Partition::models;
+  const long long part = mine ? 0 : int(block_index()) - s.first_block, parts = mine ? 1 : s.blocks;
+  for (long long i = size * part / parts + thread_index(); i < size * (part + 1) / parts; i += kThreads) {
+    long long rest = i, from = 0, to = 0;
+    for (int a = c.rank - 1; a >= 0; --a) {
+      const long long at = rest % c.shape[a];
+      rest /= c.shape[a];
+      from += at * c.from[a], to += at * c.to[a];
+    }
+    switch (c.element_bytes) {
+      case 1: reinterpret_cast<unsigned char*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned char*>(x) + from); break;
+      case 2: reinterpret_cast<unsigned short*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned short*>(x) + from); break;
+      case 4: reinterpret_cast<unsigned*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned*>(x) + from); break;
+      default: reinterpret_cast<long long*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const long long*>(x) + from); break;
+    }
+  }
+}
+
+}  // namespace lamina::kernels::cuda::resident

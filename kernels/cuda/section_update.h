@@ -1,0 +1,89 @@
+// dense_update: dw = x^T dz and db, and what the optimizer does with them, without writing dw to memory. An element of dw goes through the rows
+// of the batch in order; db as kernels/reduce.h says.
+#pragma once
+#include "kernels/cuda/section_code.h"
+#include "kernels/cuda/section_reduce.h"
+
+namespace lamina::kernels::cuda::resident {
+
+constexpr int kUpdateRows = 8;  // of weights, a thread's
+
+LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
+  const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block, parts = s.partition == Partition::models ? 1 : s.blocks;
+  const float* x = b.in<const float>(s, 0);
+  const float* dz = b.in<const float>(s, 1);
+  const int t = int(thread_index());
+  int results = 0;
+  if (s.code >= 0) {
+    const Code code(b, s.code, s.first_in + 2, s.first_out, true, s.n);
+    results = code.outputs();
+    const int columns = most(1, (s.n + int(kWarp) - 1) / int(kWarp)) * int(kWarp), groups = kThreads / columns, group = t / columns, column = t % columns;
+    const int pass_rows = groups * kUpdateRows;  // of weights
+    const int leading = pass_rows, batch_rows = most(1, kStages * kStageFloats / (leading + s.n));
+    float* xs = b.ring();
+    float* zs = b.ring() + batch_rows * leading;
+    const Rows mine = share(s.k, part, parts);
+    const bool descends = s.descent_w >= 0;
+    const float rate = descends ? load_shared_between_blocks(b.in<const float>(s, 1 + s.descent_rate)) : 0;
+    const float* w = descends ? b.in<const float>(s, 1 + s.descent_w) : nullptr;
+    float* to = descends ? b.out<float>(s, 0) : nullptr;
+    for (int begin = mine.begin; begin < mine.end && s.n > 0; begin += pass_rows) {
+      const int rows = least(pass_rows, mine.end - begin);
+      float sums[kUpdateRows];
+      LAMINA_UNROLL
+      for (int q = 0; q < kUpdateRows; ++q) sums[q] = 0;
+      for (int first = 0; first < s.rows; first += batch_rows) {
+        const int batch = least(batch_rows, s.rows - first);
+        sync_block();  // all are done with what lies there
+        for (int i = t; i < batch * leading; i += kThreads) {
+          const int r = i / leading, c = i - r * leading;
+          xs[i] = c < rows ? load_shared_between_blocks(x + (long long)(first + r) * s.k + begin + c) : 0;
+        }
+        for (int i = t; i < batch * s.n; i += kThreads) zs[i] = load_shared_between_blocks(dz + (long long)first * s.n + i);
+        sync_block();
+        if (column < s.n && group < groups) {
+          for (int r = 0; r < batch; ++r) {
+            const float z = zs[r * s.n + column];
+            LAMINA_UNROLL
+            for (int h = 0; h < kUpdateRows; h += 4) {
+              const Four a = four(xs + r * leading + group * kUpdateRows + h);
+              LAMINA_UNROLL
+              for (int q = 0; q < 4; ++q) sums[h + q] = fma(a.v[q], z, sums[h + q]);
+            }
+          }
+        }
+      }
+      LAMINA_UNROLL
+      for (int q = 0; q < kUpdateRows; ++q) {
+        const int row = group * kUpdateRows + q;
+        const bool active = column < s.n && row < rows;
+        if (descends) {
+          const long long at = (long long)(begin + row) * s.n + column;
+          if (active) to[at] = load_shared_between_blocks(w + at) - rate * sums[q];
+        } else {
+          code.element(begin + row, column, sums[q], active);
+        }
+      }
+    }
+  }
+  if (!s.has_bias || part != parts - 1) return;
+  const Code code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + results, true, s.n);
+  const bool descends = s.descent_w2 >= 0;
+  for (int first = 0; first < s.n; first += kThreads) {
+    const int column = first + t;
+    const bool active = column < s.n;
+    sync_block();  // the scratch memory is used for sums and for codes
+    const float db = column_result(section::Reduction::sum, dz, s.rows, s.n, column, active, b.scratch());
+    sync_block();
+    if (descends) {
+      const int extras = 1 + s.extras;  // before the bias's own
+      const float rate = load_shared_between_blocks(b.in<const float>(s, extras + s.descent_rate2));
+      const float* w = b.in<const float>(s, extras + s.descent_w2);
+      if (active) b.out<float>(s, results)[column] = load_shared_between_blocks(w + column) - rate * db;
+    } else {
+      code.element(0, column, db, active);
+    }
+  }
+}
+
+}  // namespace lamina::kernels::cuda::resident

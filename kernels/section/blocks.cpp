@@ -1,0 +1,390 @@
+#include "kernels/section/blocks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <optional>
+#include <set>
+
+#include "kernels/section/access.h"
+#include "runtime/core/error.h"
+#include "runtime/device/backend.h"
+
+namespace lamina::section {
+namespace {
+
+using kernels::ElementwiseCode;
+
+// Which operations the kernel's interpreter has. Every one of f32; of the others what counters and learning rates are made of.
+bool has_operation(kernels::ScalarOp op, DType t) {
+  using kernels::ScalarOp;
+  switch (op) {
+    case ScalarOp::cast:
+    case ScalarOp::equal:
+    case ScalarOp::not_equal:
+    case ScalarOp::less:
+    case ScalarOp::less_equal:
+    case ScalarOp::greater:
+    case ScalarOp::greater_equal:
+    case ScalarOp::where: return true;
+    case ScalarOp::add:
+    case ScalarOp::sub:
+    case ScalarOp::mul:
+    case ScalarOp::neg:
+    case ScalarOp::maximum:
+    case ScalarOp::minimum: return t != DType::boolean;
+    case ScalarOp::div:
+    case ScalarOp::sqrt:
+    case ScalarOp::pow:
+    case ScalarOp::exp:
+    case ScalarOp::log:
+    case ScalarOp::rsqrt:
+    case ScalarOp::square:
+    case ScalarOp::reciprocal: return t == DType::f32 || t == DType::f64;
+    case ScalarOp::logical_and:
+    case ScalarOp::logical_or:
+    case ScalarOp::logical_not: return t == DType::boolean;
+    default: return t == DType::f32;
+  }
+}
+bool has_type(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::i64 || t == DType::boolean; }
+constexpr size_t kMostRegisters = 48;
+
+const char* why_not(const ElementwiseCode& code) {
+  constexpr const char* types = "an elementwise code of a type other than f32, f64, i32, i64 and bool";
+  for (DType t : code.inputs)
+    if (!has_type(t)) return types;
+  for (const auto& [t, value] : code.constants)
+    if (!has_type(t)) return types;
+  for (const auto& i : code.instructions) {
+    if (!has_type(i.type) || !has_type(i.result)) return types;
+    if (!has_operation(i.op, i.type)) return "an operation on whole numbers, bools or doubles that the section kernel does not have";
+  }
+  if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters) return "more than 48 values in one elementwise code";
+  return nullptr;
+}
+
+// w - rate * g: input 0 of the code is g.
+struct Descent {
+  int w = -1, rate = -1;  // inputs
+};
+std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* extras) {
+  using kernels::ScalarOp;
+  if (code.instructions.size() != 2 || code.outputs.size() != 1 || !code.constants.empty()) return {};
+  const auto &product = code.instructions[0], &difference = code.instructions[1];
+  if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32) return {};
+  const int inputs = int(code.inputs.size());
+  const int rate = product.a == 0 ? product.b : product.b == 0 ? product.a : -1, w = difference.a;
+  if (rate <= 0 || rate >= inputs || difference.b != inputs || code.outputs[0] != inputs + 1 || w <= 0 || w >= inputs) return {};
+  if (extras[w - 1].broadcast == Broadcast::scalar || extras[w - 1].broadcast == Broadcast::column || extras[rate - 1].broadcast != Broadcast::scalar) return {};
+  return Descent{w, rate};
+}
+
+class Planner {
+ public:
+  Planner(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most) : table_(table), ranges_(ranges), views_(views), most_(std::max(1, most)) {}
+
+  BlockPlan run() {
+    place_bases();
+    for (const Step& s : table_.steps)
+      if (const char* why = why_not_on_blocks(table_, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
+    share();
+    place_codes();
+    for (size_t i = 0; i < table_.steps.size(); ++i) place_step(i);
+    find_waits();
+    find_prefetches();
+    write();
+    return std::move(plan_);
+  }
+
+ private:
+  // Where a view's first element lies: its range begins before that where it goes backwards.
+  int64_t offset_of(size_t buffer) const {
+    const View& v = views_[buffer];
+    int64_t low = 0;
+    for (int a = 0; a < v.rank; ++a) low += std::min<int64_t>(0, (v.shape[a] - 1) * v.strides[a]);
+    return ranges_[buffer].begin - low * int64_t(size_of(v.dtype));
+  }
+  // A space's memory has one address.
+  void place_bases() {
+    std::map<int, int> of_space;
+    for (size_t i = 0; i < ranges_.size(); ++i) {
+      const auto [it, is_new] = of_space.try_emplace(ranges_[i].space, int(plan_.base_of.size()));
+      if (is_new) plan_.base_of.emplace_back(int(i), offset_of(i));
+      base_of_buffer_.push_back(it->second);
+    }
+    if (plan_.base_of.size() > size_t(kMostBases)) internal_error(cat("a section of ", plan_.base_of.size(), " separate pieces of memory for a GPU"));
+    plan_.program.bases = int32_t(plan_.base_of.size());
+  }
+
+  // --- who does what ---
+  void share() {
+    int64_t rows = 0, replicas = 0;
+    bool helped = false;
+    for (const Step& s : table_.steps) {
+      if (by_rows(s)) rows = std::max<int64_t>(rows, s.rows);
+      if (s.partition == Partition::models) replicas = std::max<int64_t>(replicas, s.replicas);
+      helped = helped || by_helpers(s);
+    }
+    const int spine_limit = helped ? std::max(1, most_ / 2) : most_;
+    plan_.spines = int(std::clamp<int64_t>((rows + kRowsPerSpine - 1) / kRowsPerSpine, 1, spine_limit));
+    plan_.helpers = helped ? most_ - plan_.spines : 0;
+    replicas_ = replicas;
+    models_ = int(std::clamp<int64_t>(replicas, 1, most_));
+    // No more helpers than there is work for.
+    int64_t wanted = 0;
+    for (const Step& s : table_.steps)
+      if (by_helpers(s)) wanted += helpers_of(s);
+    plan_.helpers = int(std::min<int64_t>(plan_.helpers, wanted));
+    plan_.program.blocks = std::max(plan_.spines + plan_.helpers, models_);
+  }
+  static bool by_helpers(const Step& s) { return s.partition == Partition::tiles && (s.kind == StepKind::dense_update || s.kind == StepKind::elementwise); }
+  // A product shared by tiles is cut into rows as well: any cut gives the same bits.
+  static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !by_helpers(s)); }
+  static int64_t helpers_of(const Step& s) {
+    constexpr int64_t worth_a_block = 20 * 64 * 64;
+    const int64_t work = int64_t(s.rows) * s.n * (s.kind == StepKind::dense_update ? s.k : 16);
+    return std::clamp<int64_t>(work / worth_a_block, 1, s.kind == StepKind::dense_update ? std::max(1, s.k / 8) : 16);
+  }
+  void assign(const Step& s, BlockStep& out) {
+    out.first_block = 0, out.blocks = 1;
+    if (s.partition == Partition::models) {
+      out.blocks = models_;
+    } else if (by_helpers(s)) {
+      if (plan_.helpers == 0) return;
+      const int blocks = int(std::min<int64_t>(plan_.helpers, helpers_of(s)));
+      if (next_helper_ + blocks > plan_.helpers) next_helper_ = 0;
+      out.first_block = plan_.spines + next_helper_, out.blocks = blocks;
+      next_helper_ += blocks;
+    } else if (by_rows(s)) {
+      out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model is that model's
+    }
+  }
+
+  void place_step(size_t number) {
+    const Step& s = table_.steps[number];
+    BlockStep out;
+    out.kind = s.kind, out.activation = s.activation, out.reduction = s.reduction, out.reduced = s.reduced, out.partition = s.partition;
+    out.has_bias = s.has_bias, out.has_mask = s.has_mask;
+    out.rows = s.rows, out.k = s.k, out.n = s.n;
+    out.code = s.code < 0 ? -1 : code_at_[size_t(s.code)], out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
+    out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
+    out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
+    assign(s, out);
+    if (s.kind == StepKind::dense_update) {
+      const Operand* extras = table_.operands.data() + s.first_in + 2;
+      if (s.code >= 0)
+        if (auto d = descent_of(table_.codes[size_t(s.code)], extras)) out.descent_w = d->w, out.descent_rate = d->rate;
+      if (s.has_bias)
+        if (auto d = descent_of(table_.codes[size_t(s.code2)], extras + s.extras)) out.descent_w2 = d->w, out.descent_rate2 = d->rate;
+    }
+    if (s.kind == StepKind::copy) {
+      const View &x = views_[size_t(table_.operands[size_t(s.first_in)].buffer)], &y = views_[size_t(table_.operands[size_t(s.first_out)].buffer)];
+      out.copy = int32_t(copies_.size());
+      BlockCopy c;
+      c.rank = y.rank, c.element_bytes = int32_t(size_of(y.dtype));
+      for (int a = 0; a < y.rank; ++a) c.shape[a] = y.shape[a], c.from[a] = x.strides[a], c.to[a] = y.strides[a];
+      copies_.push_back(c);
+    }
+    plan_.steps.push_back(out);
+  }
+
+  void place_codes() {
+    for (const ElementwiseCode& c : table_.codes) {
+      code_at_.push_back(int32_t(codes_.size()));
+      if (why_not(c)) continue;  // no step uses it
+      auto word = [&](int64_t v) { codes_.push_back(int32_t(v)); };
+      bool wide = false;
+      auto see = [&](DType t) { wide = wide || size_of(t) == 8; };
+      for (DType t : c.inputs) see(t);
+      for (const auto& [t, value] : c.constants) see(t);
+      for (const auto& i : c.instructions) see(i.type), see(i.result);
+      word(int64_t(c.inputs.size())), word(int64_t(c.constants.size())), word(int64_t(c.instructions.size())), word(int64_t(c.outputs.size())), word(wide);
+      for (DType t : c.inputs) word(int64_t(t));
+      for (const auto& [t, value] : c.constants) {
+        uint64_t bits = 0;
+        if (t == DType::f32) {
+          const float f = float(value);
+          std::memcpy(&bits, &f, 4);
+        } else if (t == DType::f64) {
+          std::memcpy(&bits, &value, 8);
+        } else {
+          bits = t == DType::boolean ? uint64_t(value != 0) : uint64_t(int64_t(value));
+        }
+        word(int64_t(t)), word(int64_t(uint32_t(bits))), word(int64_t(uint32_t(bits >> 32)));
+      }
+      for (const auto& i : c.instructions) word(int64_t(i.op) | int64_t(i.type) << 8 | int64_t(i.result) << 16), word(i.a), word(i.b), word(i.c);
+      for (int16_t r : c.outputs) word(r), word(int64_t(c.register_type(r)));
+    }
+  }
+
+  // --- who waits for whom ---
+  static bool same_blocks(const BlockStep& a, const BlockStep& b) { return a.first_block == b.first_block && a.blocks == b.blocks; }
+
+  // Whether b, which comes later, must not begin a part before all of a is done by other blocks.
+  bool must_wait(size_t a, size_t b) {
+    const BlockStep &first = plan_.steps[a], &second = plan_.steps[b];
+    const bool same = same_blocks(first, second);
+    if (same && first.blocks == 1) return false;
+    for (const Access& x : accesses_[a])
+      for (const Access& y : accesses_[b])
+        // Part i of both is the same block's only where they are shared alike.
+        if (same ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_) : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)])) return true;
+    return false;
+  }
+
+  void find_waits() {
+    const size_t count = plan_.steps.size();
+    accesses_.resize(count);
+    for (size_t i = 0; i < count; ++i) accesses_of(table_, table_.steps[i], accesses_[i]);
+    // What is over when a step's blocks have begun it: known[b][a].
+    std::vector<std::vector<bool>> known(count, std::vector<bool>(count));
+    std::vector<std::vector<int>> waits_for(count);
+    std::vector<int> last_of_blocks;  // per kind of assignment, the step before
+    for (size_t b = 0; b < count; ++b) {
+      // The same blocks' earlier steps waited for what they did; and part i of them is over for part i of this.
+      for (size_t a = b; a-- > 0;)
+        if (same_blocks(plan_.steps[a], plan_.steps[b])) {
+          known[b] = known[a];
+          break;
+        }
+      for (size_t a = b; a-- > 0;) {
+        if (known[b][a] || !must_wait(a, b)) continue;
+        waits_for[b].push_back(int(a));
+        known[b][a] = true;
+        // All of a is over: so is all that a waited for, and all that the same blocks did before it.
+        for (size_t e = 0; e < a; ++e)
+          if (known[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[b][e] = true;
+      }
+    }
+    for (size_t b = 0; b < count; ++b) {
+      BlockStep& step = plan_.steps[b];
+      step.first_wait = int32_t(plan_.waits.size());
+      for (int a : waits_for[b]) {
+        BlockStep& earlier = plan_.steps[size_t(a)];
+        if (earlier.signal < 0) earlier.signal = plan_.program.counters++;
+        plan_.waits.push_back({earlier.signal, earlier.blocks});
+      }
+      step.waits = int32_t(plan_.waits.size()) - step.first_wait;
+    }
+  }
+
+  // Weights that no step of this section has written before.
+  void find_prefetches() {
+    for (size_t i = 0; i < plan_.steps.size(); ++i) {
+      BlockStep& step = plan_.steps[i];
+      if (step.kind != StepKind::dense && step.kind != StepKind::dense_grad_input) continue;
+      const OperandRange& w = ranges_[size_t(table_.operands[size_t(step.first_in + 1)].buffer)];
+      step.prefetch = 1;
+      for (size_t e = 0; e < i && step.prefetch; ++e)
+        for (const Access& a : accesses_[e]) {
+          const OperandRange& r = ranges_[size_t(a.buffer)];
+          if (a.write && overlap(r, w)) step.prefetch = 0;
+        }
+    }
+  }
+
+  // --- memory ---
+  template <class T>
+  int32_t append(const std::vector<T>& values) {
+    plan_.bytes.resize((plan_.bytes.size() + 15) / 16 * 16);
+    const size_t at = plan_.bytes.size();
+    plan_.bytes.resize(at + values.size() * sizeof(T));
+    if (!values.empty()) std::memcpy(plan_.bytes.data() + at, values.data(), values.size() * sizeof(T));
+    return int32_t(at);
+  }
+  void write() {
+    BlockProgram& p = plan_.program;
+    p.steps = int32_t(plan_.steps.size());
+    append(plan_.steps);
+    std::vector<BlockOperand> operands;
+    for (const Operand& o : table_.operands) {
+      const DType t = views_[size_t(o.buffer)].dtype;
+      operands.push_back({.buffer = o.buffer, .base = base_of_buffer_[size_t(o.buffer)], .offset = offset_of(size_t(o.buffer)), .model_stride = o.model_stride, .broadcast = o.broadcast,
+                          .dtype = t, .element_bytes = int16_t(size_of(t))});
+    }
+    p.operands_at = append(operands);
+    p.waits_at = append(plan_.waits);
+    p.copies_at = append(copies_);
+    p.codes_at = append(codes_);
+    std::vector<int32_t> lists, starts{0};
+    for (int b = 0; b < p.blocks; ++b) {
+      for (size_t i = 0; i < plan_.steps.size(); ++i)
+        if (b >= plan_.steps[i].first_block && b < plan_.steps[i].first_block + plan_.steps[i].blocks) lists.push_back(int32_t(i));
+      starts.push_back(int32_t(lists.size()));
+    }
+    p.lists_at = append(lists);
+    p.starts_at = append(starts);
+  }
+
+  const Table& table_;
+  const std::vector<OperandRange>& ranges_;
+  const std::vector<View>& views_;
+  const int most_;
+  int64_t replicas_ = 0;
+  int models_ = 1, next_helper_ = 0;
+  BlockPlan plan_;
+  std::vector<std::vector<Access>> accesses_;
+  std::vector<int32_t> codes_, code_at_, base_of_buffer_;
+  std::vector<BlockCopy> copies_;
+};
+
+std::atomic<void (*)(const KernelCall&)> the_runner{nullptr};
+
+}  // namespace
+
+const char* why_not_on_blocks(const Table& table, const Step& s) {
+  switch (s.kind) {
+    case StepKind::dense:
+    case StepKind::dense_grad_input:
+    case StepKind::dense_update:
+      if (s.n > kMostBlockWidth) return "a layer wider than 256";
+      break;
+    case StepKind::loop:
+    case StepKind::branch: return "loops and branches are run by the graph path";
+    case StepKind::print:
+    case StepKind::check: return "effects of the host";
+    default: break;
+  }
+  constexpr int most_rows = 100'000;  // of a sum over a column: 12 levels of 32 rows
+  if (s.rows > most_rows && ((s.kind == StepKind::dense_update && s.has_bias) || (s.kind == StepKind::reduce && s.reduced == Broadcast::row))) return "a sum over more than 100,000 rows";
+  for (int32_t code : {s.code, s.code2})
+    if (code >= 0)
+      if (const char* why = why_not(table.codes[size_t(code)])) return why;
+  return nullptr;
+}
+
+int bases_of(const std::vector<OperandRange>& ranges) {
+  std::set<int> spaces;
+  for (const OperandRange& r : ranges) spaces.insert(r.space);
+  return int(spaces.size());
+}
+
+BlockPlan plan_blocks(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks) { return Planner(table, ranges, views, most_blocks).run(); }
+
+std::string print(const BlockPlan& plan) {
+  std::string out = cat(plan.program.blocks, " blocks: ", plan.spines, " take rows, ", plan.helpers, " update weights; ", plan.program.counters, " counters, ", plan.waits.size(), " waits\n");
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const BlockStep& s = plan.steps[i];
+    out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
+    if (s.signal >= 0) out += cat(" raises ", s.signal);
+    for (int w = 0; w < s.waits; ++w) out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);
+    out += '\n';
+  }
+  return out;
+}
+
+BlockSection::~BlockSection() {
+  for (OnDevice& d : copies) {
+    try {
+      d.stream.backend->free(d.stream, d.program, plan.bytes.size());
+      d.stream.backend->free(d.stream, d.state, d.state_bytes);
+    } catch (...) {  // the backend has gone before us
+    }
+  }
+}
+
+void set_block_runner(void (*run)(const KernelCall&)) { the_runner = run; }
+void (*block_runner())(const KernelCall&) { return the_runner; }
+
+}  // namespace lamina::section

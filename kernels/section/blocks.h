@@ -1,0 +1,115 @@
+// How a GPU's blocks share a section: the table as flat numbers that a kernel walks, who does which step, and who waits for whom.
+//
+// Each step belongs to some blocks in a row, part i of it to the i-th. Steps shared by rows all belong to the first blocks, the "spine": a block
+// runs its rows of the batch through the whole chain of layers and waits for nobody. Updates of weights belong to the other blocks, the
+// "helpers", a few each. There are no barriers of the whole grid: a step waits for exactly those earlier steps, of other blocks, whose bytes it
+// touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no circle of waits can arise.
+#pragma once
+#include <atomic>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kernels/section/table.h"
+#include "runtime/core/view.h"
+#include "runtime/device/kernel.h"
+
+namespace lamina::section {
+
+inline constexpr int kBlockThreads = 256;
+inline constexpr int kMostBlockWidth = 256;   // n of a dense step
+inline constexpr int kMostBases = 1000;       // their addresses are arguments of the launch, of which there may be 32 KB
+inline constexpr int kRowsPerSpine = 3;       // of a batch that is small enough
+
+// What the kernel sees. Plain data, copied to the device as it is.
+struct BlockStep {
+  StepKind kind = StepKind::copy;
+  Activation activation = Activation::none;
+  Reduction reduction = Reduction::sum;
+  Broadcast reduced = Broadcast::full;
+  Partition partition = Partition::one;
+  uint8_t has_bias = 0, has_mask = 0;
+  uint8_t prefetch = 0;           // dense: the weights may be read as soon as the launch begins
+  int32_t rows = 0, k = 0, n = 0;
+  int32_t code = -1, code2 = -1;  // where they begin in BlockProgram::codes
+  int32_t extras = 0;
+  float scalar = 0;
+  int32_t replicas = 1;
+  int32_t first_in = 0, ins = 0, first_out = 0, outs = 0;
+  int32_t first_block = 0, blocks = 1;
+  int32_t first_wait = 0, waits = 0;
+  int32_t signal = -1;            // a counter that each of its blocks raises by 1
+  int32_t copy = -1;              // into BlockProgram::copies
+  // Of code and code2 where they are `w - rate * g`: which of their inputs are w and rate; then the interpreter of codes is not needed.
+  int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
+};
+static_assert(sizeof(BlockStep) % 8 == 0);
+struct BlockOperand {
+  int32_t buffer = 0;
+  int32_t base = 0;          // whose address the launch gives
+  int64_t offset = 0;        // bytes from there
+  int64_t model_stride = 0;  // elements
+  Broadcast broadcast = Broadcast::full;
+  DType dtype = DType::f32;
+  int16_t element_bytes = 4;
+  int32_t unused = 0;
+};
+struct BlockWait {
+  int32_t counter = 0, until = 0;
+};
+struct BlockCopy {
+  int32_t rank = 0, element_bytes = 4;
+  int64_t shape[kMaxRank] = {}, from[kMaxRank] = {}, to[kMaxRank] = {};
+};
+// A code is: inputs, constants, instructions, outputs, whether some number has 8 bytes; then types of inputs; of each constant its type and 8
+// bytes; of each instruction op, type and result in one, a, b and c; of each output its register and type.
+inline constexpr int kCodeHeader = 5, kCodeConstant = 3, kCodeInstruction = 4, kCodeOutput = 2;
+
+// Places in one piece of memory on the device.
+struct BlockProgram {
+  int32_t blocks = 1, steps = 0, counters = 0, bases = 0;
+  int32_t operands_at = 0, waits_at = 0, copies_at = 0, codes_at = 0;  // bytes; steps come first
+  int32_t lists_at = 0, starts_at = 0;                                 // block b takes steps lists[starts[b]] to lists[starts[b + 1] - 1]
+};
+
+struct BlockPlan {
+  BlockProgram program;
+  std::vector<char> bytes;
+  int spines = 0, helpers = 0;
+  std::vector<BlockStep> steps;  // the same as in bytes, for who explains or checks the plan
+  std::vector<BlockWait> waits;
+  std::vector<std::pair<int, int64_t>> base_of;  // per base: a buffer in it, and that one's offset
+};
+
+// Why no block of a GPU can run this step, or null.
+LAMINA_API const char* why_not_on_blocks(const Table& table, const Step& step);
+// How many addresses a launch would give: operands in one space have one, their own when they are in none that is shared.
+LAMINA_API int bases_of(const std::vector<OperandRange>& ranges);
+// For at most so many blocks, all resident. ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
+// space keep their distances from launch to launch.
+LAMINA_API BlockPlan plan_blocks(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks);
+LAMINA_API std::string print(const BlockPlan& plan);
+
+// Arguments of the section kernel: the plan, and what each device keeps of it.
+struct LAMINA_API BlockSection {
+  std::shared_ptr<const Table> table;
+  BlockPlan plan;
+  // Per stream: two streams may run the section at once, and counters belong to one launch.
+  struct OnDevice {
+    Stream stream;
+    void* program = nullptr;    // plan.bytes
+    uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word
+    size_t state_bytes = 0;
+  };
+  mutable std::mutex mutex;
+  mutable std::vector<OnDevice> copies;
+  BlockSection() = default;
+  BlockSection(const BlockSection&) = delete;
+  ~BlockSection();
+};
+// What runs a BlockSection on gpu devices: the CUDA build's kernel says so as the program starts. Null where there is none.
+LAMINA_API void set_block_runner(void (*run)(const KernelCall&));
+LAMINA_API void (*block_runner())(const KernelCall&);
+
+}  // namespace lamina::section

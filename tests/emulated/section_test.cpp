@@ -1,0 +1,400 @@
+// The section kernel against the CPU's, on the same tables.
+#include "kernels/cuda/section.cu"
+
+#include <random>
+
+#include "graph/compile/compile.h"
+#include "graph/frontend/factories.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/frontend/typed_function.h"
+#include "graph/frontend/vmap.h"
+#include "graph/frontend/variable.h"
+#include "graph/nn/optimizer.h"
+#include "graph/ops/ops.h"
+#include "graph/passes/pipeline.h"
+#include "runtime/device/backend.h"
+#include "tests/emulated/emulated.h"
+#include "tests/emulated/emulated_backend.h"
+#include "tests/emulated/races.h"
+#include "tests/graph/hundred_layers.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+using exec::Program;
+using exec::StorageKind;
+using section::BlockSection;
+using section::OperandRange;
+using section::Table;
+
+// One section of a program with memory of its own, which can be run again from the same values.
+class Trial {
+ public:
+  explicit Trial(std::shared_ptr<const Program> program, int instruction = 0, int classes = 10) : program_(std::move(program)), of_(program_->instructions[size_t(instruction)]) {
+    std::mt19937 random(7);
+    std::normal_distribution<float> normal;
+    std::vector<const exec::Slot*> first(program_->storages.size());
+    for (const exec::Slot& s : program_->slots)
+      if (!first[size_t(s.storage)]) first[size_t(s.storage)] = &s;
+    for (size_t i = 0; i < program_->storages.size(); ++i) {
+      const exec::Storage& storage = program_->storages[i];
+      const int64_t bytes = storage.kind == StorageKind::arena ? program_->arena_bytes[size_t(storage.index)] : storage.bytes;
+      std::vector<char> values(size_t(bytes), char(0xff));  // what nobody writes is NaN
+      if (storage.kind == StorageKind::constant) {
+        std::memcpy(values.data(), program_->constants[size_t(storage.index)]->data(), values.size());
+      } else if (first[i] && (storage.kind == StorageKind::input || storage.kind == StorageKind::variable)) {
+        // Weights and inputs have both signs; what an optimizer keeps of squares must not be negative.
+        const std::string name = storage.kind == StorageKind::variable ? program_->variables[size_t(storage.index)].name : "x/w";
+        const bool is_signed = name.ends_with("/w") || name.ends_with("/b") || name.ends_with("kernel") || name.ends_with("bias");
+        if (first[i]->view.dtype == DType::f32)
+          for (size_t k = 0; k + 4 <= values.size(); k += 4) {
+            float v = 0.15f * normal(random);
+            if (!is_signed) v = std::fabs(v);
+            std::memcpy(values.data() + k, &v, 4);
+          }
+        if (first[i]->view.dtype == DType::i64)
+          for (size_t k = 0; k + 8 <= values.size(); k += 8) {
+            const int64_t v = int64_t(random() % unsigned(classes));
+            std::memcpy(values.data() + k, &v, 8);
+          }
+      }
+      start_.push_back(std::move(values));
+    }
+    arena_ = -1;
+    for (size_t i = 0; i < program_->storages.size(); ++i)
+      if (program_->storages[i].kind == StorageKind::arena && arena_ < 0) arena_ = int(i);
+    restart();
+  }
+
+  const Table& table() const { return *static_cast<const Table*>(of_.kernel.args.get()); }
+  void run_cpu() {
+    restart();
+    Stream stream = cpu_backend().default_stream({});
+    kernels::cpu::run_section({stream, of_.kernel.args.get(), pointers(0), pointers(1)});
+  }
+  std::unique_ptr<BlockSection> plan(int blocks) const {
+    auto s = std::make_unique<BlockSection>();
+    s->table = std::static_pointer_cast<const Table>(of_.kernel.args);
+    std::vector<OperandRange> ranges;
+    for (size_t i = 0; i < views_.size(); ++i) {
+      const int64_t begin = static_cast<const char*>(views_[i].data) - memory_[size_t(space_of_[i])]->data();
+      ranges.push_back({space_of_[i], begin, begin + extent(views_[i])});
+    }
+    s->plan = section::plan_blocks(table(), ranges, views_, blocks);
+    return s;
+  }
+  void run_blocks(const BlockSection& s) {
+    restart();
+    Stream stream = cpu_backend().default_stream({});
+    run_section({stream, &s, pointers(0), pointers(1)});
+  }
+  // Variables and outputs, number by number.
+  std::vector<std::vector<float>> results() const {
+    std::vector<std::vector<float>> out;
+    for (size_t i = 0; i < program_->storages.size(); ++i) {
+      const StorageKind kind = program_->storages[i].kind;
+      if (kind != StorageKind::variable && kind != StorageKind::output) continue;
+      std::vector<float> values(memory_[i]->size() / 4);
+      std::memcpy(values.data(), memory_[i]->data(), values.size() * 4);
+      out.push_back(std::move(values));
+    }
+    return out;
+  }
+
+ private:
+  static int64_t extent(const View& v) {
+    int64_t high = 0;
+    for (int i = 0; i < v.rank; ++i) high += (v.shape[i] - 1) * v.strides[i];
+    return v.size() == 0 ? 0 : (high + 1) * int64_t(size_of(v.dtype));
+  }
+  void restart() {
+    if (memory_.empty())
+      for (const auto& values : start_) memory_.push_back(std::make_unique<Buffer<char>>(values));
+    for (size_t i = 0; i < start_.size(); ++i)
+      if (!start_[i].empty()) std::memcpy(memory_[i]->data(), start_[i].data(), start_[i].size());
+    if (!views_.empty()) return;
+    for (const auto* list : {&of_.inputs, &of_.outputs})
+      for (int number : *list) {
+        const exec::Slot& slot = program_->slots[size_t(number)];
+        const exec::Storage& storage = program_->storages[size_t(slot.storage)];
+        View v = slot.view;
+        // All of a device's arena is one piece of memory.
+        v.data = storage.kind == StorageKind::arena ? memory_[size_t(arena_)]->data() + storage.offset + slot.offset : memory_[size_t(slot.storage)]->data() + slot.offset;
+        views_.push_back(v);
+        space_of_.push_back(storage.kind == StorageKind::arena ? arena_ : slot.storage);
+      }
+    for (const View& v : views_) pointers_.push_back(&v);
+  }
+  std::span<const View* const> pointers(int which) const {
+    const std::span<const View* const> all(pointers_);
+    return which == 0 ? all.first(of_.inputs.size()) : all.subspan(of_.inputs.size());
+  }
+
+  std::shared_ptr<const Program> program_;
+  const exec::Instruction& of_;
+  int arena_ = -1;
+  std::vector<std::vector<char>> start_;
+  std::vector<std::unique_ptr<Buffer<char>>> memory_;
+  std::vector<View> views_;
+  std::vector<int> space_of_;  // whose memory
+  std::vector<const View*> pointers_;
+};
+
+std::shared_ptr<const Program> program_of(const ir::Graph& g) {
+  return compile::compile(passes::optimize(g).graph, {.device = parse_device("cpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+}
+
+// The largest difference, per tensor relative to its largest number; every number must be one.
+double difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
+  double worst = 0;
+  for (size_t i = 0; i < a.size(); ++i) {
+    double high = 1e-30, most = 0;
+    for (size_t k = 0; k < a[i].size(); ++k) {
+      if (std::memcmp(&a[i][k], &b[i][k], 4) == 0) continue;
+      if (!std::isfinite(a[i][k]) || !std::isfinite(b[i][k])) return 1e30;
+      most = std::max(most, std::fabs(double(a[i][k]) - double(b[i][k])));
+    }
+    for (float v : a[i]) high = std::max(high, std::fabs(double(v)));
+    worst = std::max(worst, most / high);
+  }
+  return worst;
+}
+
+void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
+  trial.run_cpu();
+  const auto want = trial.results();
+  for (int blocks : grids) {
+    const auto plan = trial.plan(blocks);
+    auto run = [&] {
+      trial.run_blocks(*plan);
+      EXPECT_LE(difference(want, trial.results()), tolerance) << blocks << " blocks\n" << section::print(plan->plan);
+    };
+    if (races_are_checked()) run();  // which does not depend on the order
+    else in_every_order(run);
+  }
+}
+
+// An image has 784 pixels: too many accesses to look at each.
+#define LAMINA_LARGE() \
+  if (races_are_checked()) GTEST_SKIP() << "takes minutes when every access is looked at; the tests of small networks run here"
+
+TEST(Section, TrainsTheBenchmarkWithFewLayersOnAnyNumberOfBlocks) {
+  LAMINA_LARGE();
+  Trial trial(program_of(tests::hundred_layers({.layers = 4}).graph));
+  expect_same(trial, {1, 2, 12});
+}
+
+// The benchmark itself, as a GPU of 132 multiprocessors gets it: one instruction, whose blocks give the CPU's weights.
+TEST(Section, TrainsTheHundredLayersInOneLaunch) {
+  const tests::EmulatedGpu gpu;
+  const ir::Graph step = tests::hundred_layers({}).graph;
+  const auto program = compile::compile(passes::optimize(step).graph, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  const auto& planned = *static_cast<const BlockSection*>(program->instructions[0].kernel.args.get());
+  EXPECT_EQ(planned.plan.spines, 7) << "20 rows, 3 for each block";
+  EXPECT_GT(planned.plan.helpers, 100);
+  EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
+  LAMINA_LARGE();
+  Trial trial(program_of(step));
+  trial.run_cpu();
+  const auto want = trial.results();
+  const auto plan = trial.plan(128);
+  trial.run_blocks(*plan);
+  EXPECT_LE(difference(want, trial.results()), 1e-5);
+}
+
+TEST(Section, TakesOddWidthsAndBatches) {
+  LAMINA_LARGE();
+  for (auto [batch, width] : {std::pair<int, int>{1, 64}, {3, 5}, {37, 33}, {70, 100}, {20, 256}}) {
+    SCOPED_TRACE(cat("batch ", batch, ", ", width, " wide"));
+    Trial trial(program_of(tests::hundred_layers({.layers = 2, .batch = batch, .width = width}).graph));
+    expect_same(trial, {1, 7});
+  }
+}
+
+TEST(Section, HasEveryActivation) {
+  LAMINA_LARGE();
+  using ir::Graph, ir::Value;
+  const std::vector<std::pair<const char*, Value (*)(Graph&, Value)>> activations{
+      {"gelu", ops::gelu}, {"gelu_tanh", ops::gelu_tanh}, {"silu", ops::silu}, {"softplus", ops::softplus}, {"tanh", ops::tanh}, {"sigmoid", ops::sigmoid},
+      {"elu", [](Graph& g, Value z) { return ops::elu(g, z, ops::scalar(g, DType::f32, 0.7)); }},
+      {"leaky_relu", [](Graph& g, Value z) { return ops::leaky_relu(g, z, ops::scalar(g, DType::f32, 0.2)); }}};
+  for (const auto& [name, activation] : activations) {
+    SCOPED_TRACE(name);
+    Trial trial(program_of(tests::hundred_layers({.layers = 2, .width = 16, .activation = activation}).graph));
+    expect_same(trial, {5}, 1e-5);
+  }
+}
+
+// Two layers and a squared error.
+using Layers = std::shared_ptr<std::vector<Variable>>;
+auto small_net(std::shared_ptr<optim::Optimizer> optimizer, Layers layers = std::make_shared<std::vector<Variable>>()) {
+  std::vector<float> values(40 * 24);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * float(int(i * 37 % 41) - 20);
+  layers->push_back(Variable(tensor(values, {40, 24}), "kernel"));
+  layers->push_back(Variable(tensor(std::vector<float>(24, 0.1f), {24}), "bias"));
+  layers->push_back(Variable(tensor(std::vector<float>(values.begin(), values.begin() + 24 * 6), {24, 6}), "kernel"));
+  return function([layers, optimizer](Tensor x, Tensor y) {
+    GradientTape tape;
+    const auto& v = *layers;
+    const Tensor out = matmul(tanh(matmul(x, v[0]) + v[1]), v[2]), cost = mean(square(out - y));
+    optimizer->apply_gradients(tape.gradient(cost, v), v);
+    return cost;
+  });
+}
+std::shared_ptr<const Program> small_program(std::shared_ptr<optim::Optimizer> optimizer) {
+  const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
+  auto step = small_net(std::move(optimizer));
+  return program_of(step.concrete(x, y).graph());
+}
+
+// What the optimizer does to a weight is a code, run by the interpreter.
+TEST(Section, RunsOptimizersOfSeveralSlots) {
+  auto run = [&](std::shared_ptr<optim::Optimizer> optimizer, const char* name) {
+    SCOPED_TRACE(name);
+    auto program = small_program(optimizer);
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    Trial trial(program);
+    expect_same(trial, {1, 6});
+  };
+  run(std::make_shared<optim::SGD>(0.1, 0.9, true), "momentum");
+  run(std::make_shared<optim::Adam>(), "Adam");
+  run(std::make_shared<optim::AdamW>(), "AdamW");
+  run(std::make_shared<optim::RMSprop>(), "RMSprop");
+}
+
+// Planted: each wait of the plan, taken away, is a race; the plan as it is has none.
+TEST(Section, HasNoWaitTooFew) {
+  if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
+  Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
+  auto plan = trial.plan(6);
+  trial.run_blocks(*plan);
+  EXPECT_TRUE(take_races().empty());
+  ASSERT_GE(plan->plan.waits.size(), 3u);
+  auto* steps = reinterpret_cast<section::BlockStep*>(plan->plan.bytes.data());
+  auto* waits = reinterpret_cast<section::BlockWait*>(plan->plan.bytes.data() + plan->plan.program.waits_at);
+  for (int i = 0; i < plan->plan.program.steps; ++i)
+    for (int w = 0; w < steps[i].waits; ++w) {
+      section::BlockSection less;  // with a copy of its own on the device
+      std::swap(waits[steps[i].first_wait + w], waits[steps[i].first_wait + steps[i].waits - 1]);
+      --steps[i].waits;
+      less.table = plan->table, less.plan = plan->plan;
+      ++steps[i].waits;
+      trial.run_blocks(less);
+      EXPECT_FALSE(take_races().empty()) << "step " << i << ", wait " << w << "\n" << section::print(plan->plan);
+    }
+}
+
+// Planted: a counter that is never raised. The launch ends by itself, and leaves the counters fit for the next one.
+TEST(Section, ReportsAWaitForACounterThatNobodyRaises) {
+  Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
+  auto plan = trial.plan(6);
+  auto* waits = reinterpret_cast<section::BlockWait*>(plan->plan.bytes.data() + plan->plan.program.waits_at);
+  waits[0].until += 1;
+  emulation::settings().most_pauses = 20000;
+  const std::string why = failure_of([&] { trial.run_blocks(*plan); });
+  emulation::settings() = {};
+  EXPECT_NE(why.find("stuck"), std::string::npos) << why;
+  EXPECT_NE(why.find("section.cu"), std::string::npos) << why;
+  take_races();
+}
+
+// A stack of models: each block has some of them, and nobody waits.
+TEST(Section, RunsEnsemblesModelByModel) {
+  constexpr int models = 5;
+  std::vector<float> values(models * 12 * 8);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.02f * float(int(i * 29 % 37) - 18);
+  const Variable w = per_model(tensor(values, {models, 12, 8}), "kernel");
+  const Variable b = per_model(tensor(std::vector<float>(models * 8, 0.1f), {models, 8}), "bias");
+  const Tensor x = tensor(std::vector<float>(size_t(6 * 12), 0.5f), {6, 12});
+  auto optimizer = std::make_shared<optim::SGD>(0.1);
+  auto step = function([&](Tensor x) {
+    return vmap([&] {
+      GradientTape tape;
+      tape.watch(w), tape.watch(b);
+      const Tensor cost = mean(square(tanh(matmul(x, w) + b)));
+      optimizer->apply_gradients(tape.gradient(cost, std::vector<Variable>{w, b}), std::vector<Variable>{w, b});
+      return cost;
+    }, {.in_axes = {std::nullopt}})();
+  });
+  auto program = program_of(step.concrete(x).graph());
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  Trial trial(program);
+  EXPECT_NE(program->instructions[0].detail.find("replicas 5"), std::string::npos) << program->instructions[0].detail;
+  expect_same(trial, {1, 3, 8});
+}
+
+// A user's function, traced and called: Variables live on the GPU, a call is one launch, and training goes as on the CPU.
+TEST(Section, IsTheOneLaunchOfATracedTrainingStep) {
+  const tests::EmulatedGpu gpu;
+  struct Run {
+    std::vector<float> losses;
+    std::vector<std::vector<float>> weights;
+    int launches = 0;
+  };
+  auto train = [&](const char* device) {
+    const DeviceScope scope(parse_device(device));
+    const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
+    const Layers layers = std::make_shared<std::vector<Variable>>();
+    auto step = small_net(std::make_shared<optim::SGD>(0.1, 0.9), layers);
+    Run run;
+    run.losses.push_back(step(x, y).item<float>());  // traced, and planned
+    const int before = tests::EmulatedBackend::one().launches();
+    for (int i = 0; i < 4; ++i) run.losses.push_back(step(x, y).item<float>());
+    run.launches = tests::EmulatedBackend::one().launches() - before;
+    for (const Variable& v : *layers) {
+      EXPECT_EQ(v.device(), parse_device(device));
+      run.weights.push_back(v.read().to_vector<float>());
+    }
+    return run;
+  };
+  const Run on_cpu = train("cpu:0"), on_gpu = train("gpu:0");
+  EXPECT_EQ(on_cpu.launches, 0);
+  EXPECT_EQ(on_gpu.launches, 4);
+  EXPECT_LT(on_gpu.losses.back(), 0.9f * on_gpu.losses.front());
+  for (size_t i = 0; i < on_cpu.losses.size(); ++i) EXPECT_NEAR(on_gpu.losses[i], on_cpu.losses[i], 1e-5f * on_cpu.losses[0]) << "step " << i;
+  EXPECT_LE(difference(on_cpu.weights, on_gpu.weights), 1e-5);
+}
+
+// A label that no class has: the call throws with the label, and no weight has changed.
+TEST(Section, LeavesTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
+  const tests::EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  std::vector<float> values(12 * 5);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.05f * float(int(i * 29 % 37) - 18);
+  const Variable w(tensor(values, {12, 5}), "kernel");
+  auto step = function([&](Tensor x, Tensor y) {
+    GradientTape tape;
+    const Tensor cost = mean(sparse_cross_entropy(matmul(x, w), y));
+    w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
+    return cost;
+  });
+  const Tensor x = tensor(std::vector<float>(size_t(3 * 12), 0.5f), {3, 12});
+  step(x, tensor(std::vector<int64_t>{1, 2, 3}, {3}));
+  const std::vector<float> before = w.read().to_vector<float>();
+  std::string why;
+  try {
+    step(x, tensor(std::vector<int64_t>{1, 7, 3}, {3}));
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  EXPECT_NE(why.find("label 7 is out of range for 5 classes"), std::string::npos) << why;
+  EXPECT_EQ(w.read().to_vector<float>(), before);
+  step(x, tensor(std::vector<int64_t>{1, 2, 3}, {3}));  // usable as before
+  EXPECT_NE(w.read().to_vector<float>(), before);
+}
+
+// Whole programs on a GPU that is the emulation: planned for it, uploaded, launched.
+TEST(Section, IsAPartOfProgramsOnAGpu) {
+  const tests::EmulatedGpu gpu;
+  const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
+  auto step = small_net(std::make_shared<optim::SGD>(0.1));
+  const ir::Graph g = passes::optimize(step.concrete(x, y).graph()).graph;
+  const auto program = compile::compile(g, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  EXPECT_NE(exec::print(*program).find("update weights"), std::string::npos) << exec::print(*program);
+}
+
+}  // namespace
+}  // namespace lamina::kernels::cuda
