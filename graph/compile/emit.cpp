@@ -7,6 +7,8 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/compile/label.h"
+
 namespace lamina::compile {
 namespace {
 
@@ -79,6 +81,7 @@ class Emitter {
     out.name = work.name;
     out.kernel = work.kernel;
     out.line = work.line;
+    if (work.node >= 0) out.detail = label(g_[work.node]);
     out.stream = stream_on(work.device);
     if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
@@ -128,6 +131,7 @@ class Emitter {
       table->lines.push_back(work.line);
     }
     if (options_.share_all_sections) table->flops = std::numeric_limits<double>::max();
+    name_steps(*table, std::span(in_.work).subspan(begin, end - begin), g_);
     std::vector<section::OperandRange> ranges;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) ranges.push_back(range_of(s));
@@ -141,7 +145,7 @@ class Emitter {
       for (const section::InnerProgram& inner : table->nested[n]->programs) out.detail += cat("inside of code ", n, ":\n", section::print(*inner.table));
     out.stream = stream_on(device);
     out.section_steps = int(end - begin);
-    out.kernel = {.run = device.kind == DeviceKind::cpu ? kernels::cpu::run_section : in_.work[begin].kernel.run, .args = std::move(table)};
+    out.kernel = {.run = device.kind == DeviceKind::cpu ? kernels::cpu::run_section_with_loops : in_.work[begin].kernel.run, .args = std::move(table)};
     program_->instructions.push_back(std::move(out));
   }
 

@@ -39,7 +39,8 @@ std::string print(const Program& p) {
   for (const Instruction& instruction : p.instructions) {
     s += instruction.name;
     if (p.streams.size() > 1) s += cat(" on ", p.streams[size_t(instruction.stream)].device);
-    if (instruction.detail.empty()) {
+    const bool section = instruction.section_steps > 0;
+    if (!section) {
       for (size_t i = 0; i < instruction.inputs.size(); ++i) s += (i ? ", " : "(") + slot_text(p, instruction.inputs[i]);
       s += instruction.inputs.empty() ? "()" : ")";
       for (size_t i = 0; i < instruction.outputs.size(); ++i) s += (i ? ", " : " -> ") + slot_text(p, instruction.outputs[i]);
@@ -49,7 +50,9 @@ std::string print(const Program& p) {
     for (int event : instruction.wait_for) s += cat(" wait ", event);
     if (instruction.signal >= 0) s += cat(" signal ", instruction.signal);
     if (instruction.line.known()) s += cat("  # ", text(instruction.line));
-    s += '\n' + instruction.detail;
+    if (!section && instruction.detail != instruction.name && !instruction.detail.empty()) s += (instruction.line.known() ? " " : "  # ") + instruction.detail;
+    s += '\n';
+    if (section) s += instruction.detail;
   }
   for (size_t o = 0; o < p.outputs.size(); ++o) s += cat("output ", o, ": ", slot_text(p, p.output_slots[o]), '\n');
   return s;
