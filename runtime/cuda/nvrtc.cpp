@@ -58,10 +58,13 @@ std::string hex(uint64_t v) {
   return out.str();
 }
 
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
 // An entry: the code behind its own hash.
 std::string read_entry(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = read_file(path);
   if (text.size() < 17 || text.substr(0, 16) != hex(hash(0, text.substr(16)))) return "";
   return text.substr(16);
 }
@@ -127,13 +130,12 @@ std::string cached_cubin(const NvrtcApi& api, const Source& source, int architec
   const fs::path entry = fs::path(folder) / cat(stem, "-sm_", architecture, ".cubin");
   if (std::string code = read_entry(entry); !code.empty()) return code;
   const std::string text_path = (fs::path(folder) / (stem + ".cu")).string();
-  const std::string code = compile_cubin(api, source, architecture, text_path);
   std::error_code failed;
   fs::create_directories(folder, failed);
-  if (!failed) {
-    write_file(text_path, source.text);
-    write_file(entry, hex(hash(0, code)) + code);
-  }
+  // First the source, and once: its time of writing becomes a part of the code.
+  if (!failed && read_file(text_path) != source.text) write_file(text_path, source.text);
+  const std::string code = compile_cubin(api, source, architecture, text_path);
+  if (!failed) write_file(entry, hex(hash(0, code)) + code);
   return code;
 }
 
