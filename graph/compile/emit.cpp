@@ -81,7 +81,7 @@ class Emitter {
     out.name = work.name;
     out.kernel = work.kernel;
     out.line = work.line;
-    if (work.node >= 0) out.detail = label(g_[work.node]);
+    out.detail = (work.node >= 0 ? label(g_[work.node]) : work.name) + '\n';
     out.stream = stream_on(work.device);
     if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
@@ -131,7 +131,7 @@ class Emitter {
       table->lines.push_back(work.line);
     }
     if (options_.share_all_sections) table->flops = std::numeric_limits<double>::max();
-    name_steps(*table, std::span(in_.work).subspan(begin, end - begin), g_);
+    const std::string layers = name_steps(*table, std::span(in_.work).subspan(begin, end - begin), g_);
     std::vector<section::OperandRange> ranges;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) ranges.push_back(range_of(s));
@@ -140,7 +140,7 @@ class Emitter {
 
     Device device = in_.work[begin].device;
     out.name = cat("section of ", end - begin, " steps");
-    out.detail = section::print(*table);
+    out.detail = layers + '\n' + section::print(*table);
     for (size_t n = 0; n < table->nested.size(); ++n)
       for (const section::InnerProgram& inner : table->nested[n]->programs) out.detail += cat("inside of code ", n, ":\n", section::print(*inner.table));
     out.stream = stream_on(device);

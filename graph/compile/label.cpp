@@ -37,9 +37,10 @@ std::string label(const ir::Node& node) {
   return fused.empty() ? out : out + ')';
 }
 
-void name_steps(section::TableWithLoops& table, std::span<const Work> work, const ir::Graph& g) {
+std::string name_steps(section::TableWithLoops& table, std::span<const Work> work, const ir::Graph& g) {
   constexpr std::string_view gradient = "grad/";
   std::set<std::string> seen;
+  std::string layers;
   for (const Work& w : work) {
     const std::string line = exec::behind(w.line);
     table.names.emplace_back(profiler::Kind::step, (w.node >= 0 ? label(g[w.node]) : w.name) + line);
@@ -49,8 +50,9 @@ void name_steps(section::TableWithLoops& table, std::span<const Work> work, cons
     if (layer.starts_with(gradient)) layer.remove_prefix(gradient.size());
     if (layer.ends_with('/')) layer.remove_suffix(1);
     std::string entry = cat(layer.empty() ? std::string_view(g[w.node].op->name) : layer, line);
-    if (seen.insert(entry).second) table.layers += (table.layers.empty() ? "" : "; ") + entry;
+    if (seen.insert(entry).second) layers += (layers.empty() ? "" : "; ") + entry;
   }
+  return layers;
 }
 
 }  // namespace lamina::compile

@@ -41,7 +41,6 @@ struct Nested {
 struct TableWithLoops : Table {
   std::vector<std::shared_ptr<const Nested>> nested;  // Step::code of loops and branches
   std::vector<profiler::Name> names;                  // per step, for profilers: "dense_1/dense train.py:9"; may be empty
-  std::string layers;                                 // all of it in one line: "dense_1 train.py:9; dense_2 train.py:9"
 };
 
 }  // namespace lamina::section

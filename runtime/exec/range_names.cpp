@@ -1,9 +1,10 @@
 #include "runtime/exec/range_names.h"
 
-#include "kernels/section/nested.h"
 #include "runtime/core/error.h"
 
 namespace lamina::exec {
+
+std::string_view label_of(const Instruction& instruction) { return std::string_view(instruction.detail).substr(0, instruction.detail.find('\n')); }
 
 std::string behind(SourceLine line) {
   if (!line.known()) return "";
@@ -16,13 +17,9 @@ std::vector<profiler::Name> range_names(const Program& program) {
   std::vector<profiler::Name> out;
   out.reserve(program.instructions.size());
   for (const Instruction& instruction : program.instructions) {
-    std::string text;
-    if (instruction.section_steps > 0) {
-      const auto& table = *static_cast<const section::TableWithLoops*>(instruction.kernel.args.get());
-      text = instruction.name + (table.layers.empty() ? "" : ": ") + table.layers;
-    } else {
-      text = (instruction.detail.empty() ? instruction.name : instruction.detail) + behind(instruction.line);
-    }
+    const std::string label(label_of(instruction));
+    std::string text = instruction.section_steps == 0 ? (label.empty() ? instruction.name : label) + behind(instruction.line)
+                                                      : instruction.name + (label.empty() ? "" : ": ") + label;
     out.emplace_back(profiler::Kind::instruction, std::move(text));
   }
   return out;
