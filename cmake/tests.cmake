@@ -2,7 +2,7 @@
 enable_testing()
 find_package(GTest)
 file(GLOB_RECURSE LAMINA_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
-list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/(perf|python|emulated)/")
+list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/(perf|python|emulated|nvtx)/")
 if(NOT LAMINA_HAS_CUDA)
   list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/cuda/")
 endif()
@@ -35,3 +35,8 @@ elseif(LAMINA_TEST_SOURCES)
   gtest_discover_tests(lamina_tests DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES LABELS quick)
   include(emulated)
 endif()
+
+# What tests/python/test_profiler.py loads into a process as its profiler.
+add_library(lamina_nvtx_recorder MODULE tests/nvtx/recorder.cpp)
+target_include_directories(lamina_nvtx_recorder PRIVATE "${PROJECT_SOURCE_DIR}")
+target_link_libraries(lamina_nvtx_recorder PRIVATE Threads::Threads)

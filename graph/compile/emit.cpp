@@ -8,6 +8,7 @@
 #include <tuple>
 #include <utility>
 
+#include "graph/compile/label.h"
 #include "graph/compile/select.h"
 #include "kernels/section/blocks.h"
 #include "runtime/device/backend.h"
@@ -93,9 +94,10 @@ class Emitter {
     out.name = work.name;
     out.kernel = work.kernel;
     out.line = work.line;
+    out.detail = (work.node >= 0 ? label(g_[work.node]) : work.name) + '\n';
     out.stream = stream_on(work.device);
     if (work.device.kind == DeviceKind::gpu && options_.sections && work.step)
-      if (const char* why = why_in_no_section(*work.step)) out.detail = cat("in no section: ", why, "\n");
+      if (const char* why = why_in_no_section(*work.step)) out.detail += cat("in no section: ", why, "\n");
     if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
     for (const Place& place : work.outputs) out.outputs.push_back(slot(place));
@@ -144,6 +146,7 @@ class Emitter {
       table->lines.push_back(work.line);
     }
     if (options_.share_all_sections) table->flops = std::numeric_limits<double>::max();
+    const std::string layers = name_steps(*table, std::span(in_.work).subspan(begin, end - begin), g_);
     std::vector<section::OperandRange> ranges;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) ranges.push_back(range_of(s));
@@ -152,13 +155,13 @@ class Emitter {
 
     Device device = in_.work[begin].device;
     out.name = cat("section of ", end - begin, " steps");
-    out.detail = section::print(*table);
+    out.detail = layers + '\n' + section::print(*table);
     for (size_t n = 0; n < table->nested.size(); ++n)
       for (const section::InnerProgram& inner : table->nested[n]->programs) out.detail += cat("inside of code ", n, ":\n", section::print(*inner.table));
     out.stream = stream_on(device);
     out.section_steps = int(end - begin);
     if (device.kind == DeviceKind::cpu) {
-      out.kernel = {.run = kernels::cpu::run_section, .args = std::move(table)};
+      out.kernel = {.run = kernels::cpu::run_section_with_loops, .args = std::move(table)};
     } else if (device.kind == DeviceKind::gpu) {
       out.kernel = {.run = section::block_runner(), .args = shared_among_blocks(out, table, ranges, device)};
     } else {

@@ -152,7 +152,9 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
       if (argument_resources_[i] >= 0) patched[size_t(argument_resources_[i])] = &variables[i].state();
     states = patched.span();
   }
-  const bool timed = plan.runs.fetch_add(1, std::memory_order_relaxed) % 16 == 0;
+  const int64_t run = plan.runs.fetch_add(1, std::memory_order_relaxed);
+  const profiler::Scope range(profiler::listening() ? &plan.name : nullptr, run);
+  const bool timed = run % 16 == 0;
   const auto start = timed ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
   std::vector<BufferRef> buffers = plan.executor.run(inputs.span(), states);
   if (timed) plan.microseconds.store(microseconds_since(start), std::memory_order_relaxed);
@@ -188,13 +190,14 @@ const passes::Optimized& ConcreteFunction::optimized() {
 }
 
 std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& call) {
+  const profiler::Range range(profiler::listening() ? "compile " + name_ : std::string(), profiler::Kind::function);
   const ir::Graph& g = optimized().graph;
   const auto start = std::chrono::steady_clock::now();
   const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
   std::shared_ptr<const exec::Program> program;
   if (open_dims_.empty() && lengths_.empty()) program = compile::compile(g, options);
   else program = compile::compile(ir::specialize(g, bindings(call)), options);
-  auto plan = std::make_shared<Plan>(program);
+  auto plan = std::make_shared<Plan>(program, name_);
   for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
   for (const Variable& v : variables_) plan->states.push_back(&v.state());
   plan->compile_microseconds = microseconds_since(start);

@@ -6,6 +6,7 @@
 #include "graph/frontend/device.h"
 #include "graph/frontend/signature.h"
 #include "graph/frontend/trace_turn.h"
+#include "runtime/device/profiler.h"
 
 namespace lamina {
 namespace {
@@ -100,6 +101,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
     }
   } finally{*this, &signature};
 
+  const profiler::Range range(profiler::listening() ? "trace " + options.name : std::string(), profiler::Kind::function);
   const auto start = std::chrono::steady_clock::now();
   auto trace = std::make_shared<Trace>(options.name, view.device);
   trace->takes_lengths = true;

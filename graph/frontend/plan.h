@@ -4,12 +4,14 @@
 #include <vector>
 
 #include "graph/frontend/concrete_function.h"
+#include "runtime/device/profiler.h"
 
 namespace lamina {
 
 struct ConcreteFunction::Plan {
-  explicit Plan(std::shared_ptr<const exec::Program> program) : executor(std::move(program)) {}
+  Plan(std::shared_ptr<const exec::Program> program, std::string function) : executor(std::move(program)), name(profiler::Kind::function, std::move(function)) {}
   exec::Executor executor;
+  profiler::Name name;                       // of a call's range
   std::vector<TypeRef> outputs;
   std::vector<exec::VariableState*> states;  // of the graph's Variables, which the ConcreteFunction keeps alive
   double compile_microseconds = 0;

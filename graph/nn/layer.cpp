@@ -7,6 +7,7 @@
 #include "graph/frontend/random.h"
 #include "graph/frontend/trace.h"
 #include "graph/nn/host_tensor.h"
+#include "runtime/device/profiler.h"
 
 namespace lamina::nn {
 namespace {
@@ -40,6 +41,8 @@ Tensor Layer::operator()(const Operand& x, std::optional<bool> training) {
   const Tensor input = x.resolve();
   const ContextScope scope({training.value_or(context.training), x.at()});
   const NameScope names(name_);
+  std::optional<profiler::Range> range;  // traced, the name goes with the ops
+  if (profiler::listening() && executing_eagerly()) range.emplace(name_, profiler::Kind::layer);
   ensure_built(input.type());
   return call(input, context.training);
 }

@@ -12,6 +12,7 @@
 #include "graph/frontend/image.h"
 #include "graph/frontend/normalize.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/profiler.h"
 #include "graph/frontend/random.h"
 #include "graph/frontend/reporting.h"
 #include "graph/frontend/shape_functions.h"
@@ -33,5 +34,6 @@
 #include "graph/nn/sequential.h"
 #include "graph/nn/shape_layers.h"
 #include "runtime/data/idx.h"
+#include "runtime/device/recording.h"
 
 namespace lm = lamina;

@@ -34,7 +34,8 @@ constexpr double kFlopsPerThread = 1e6;  // about what waking a thread costs
 
 class Section {
  public:
-  Section(const KernelCall& call, const Table& table) : call_(call), table_(table), tiles_(tiles()) {
+  // names: of the steps, while a profiler listens; else null.
+  Section(const KernelCall& call, const Table& table, const profiler::Name* names = nullptr) : call_(call), table_(table), tiles_(tiles()), names_(names) {
     // Views are far apart; their addresses are used a few times each.
     data_.reserve(call.in.size() + call.out.size());
     for (const View* v : call.in) data_.push_back(static_cast<char*>(v->data));
@@ -52,6 +53,8 @@ class Section {
       }
       if (stopped) continue;  // nobody may be left alone at a barrier
       try {
+        const bool mine = step.partition != Partition::one || thread == step.owner % threads;
+        const profiler::Scope range(mine && names_ ? names_ + i : nullptr, int64_t(i));
         run_step(step, thread, threads);
       } catch (...) {
         stopped = true;
@@ -235,6 +238,7 @@ class Section {
   const KernelCall& call_;
   const Table& table_;
   const Tiles& tiles_;
+  const profiler::Name* const names_;
   std::vector<char*> data_;
   std::atomic<bool> failed_{false};
   std::mutex error_mutex_;
@@ -362,11 +366,12 @@ void Section::run_nested(const Step& s) {
 
 }  // namespace
 
+namespace {
+
 // An error of a step is thrown when all threads have come to the end: no step behind a barrier after it has run, so a label out of range
 // is found before any weight has changed, as the update needs the loss. Steps that depend on nothing may have run.
-void run_section(const KernelCall& call) {
-  const Table& table = *static_cast<const Table*>(call.args);
-  Section section(call, table);
+void run_table(const KernelCall& call, const Table& table, const profiler::Name* names) {
+  Section section(call, table, names);
   const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kFlopsPerThread, 1024.0)));
   if (threads == 1) {
     NoBarrier barrier;
@@ -375,6 +380,15 @@ void run_section(const KernelCall& call) {
     ThreadPool::of(call.stream.device).run(threads, [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); }, &section);
   }
   section.rethrow();
+}
+
+}  // namespace
+
+void run_section(const KernelCall& call) { run_table(call, *static_cast<const Table*>(call.args), nullptr); }
+
+void run_section_with_loops(const KernelCall& call) {
+  const auto& table = *static_cast<const section::TableWithLoops*>(call.args);
+  run_table(call, table, profiler::listening() && !table.names.empty() ? table.names.data() : nullptr);
 }
 
 }  // namespace lamina::kernels::cpu

@@ -2,10 +2,12 @@
 // step's operands.
 #pragma once
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "kernels/section/table.h"
 #include "runtime/core/view.h"
+#include "runtime/device/profiler.h"
 
 namespace lamina::section {
 
@@ -38,6 +40,12 @@ struct Nested {
 
 struct TableWithLoops : Table {
   std::vector<std::shared_ptr<const Nested>> nested;  // Step::code of loops and branches
+  std::vector<profiler::Name> names;                  // per step, for profilers: "dense_1/dense train.py:9"; may be empty
 };
 
 }  // namespace lamina::section
+
+namespace lamina::kernels::cpu {
+// run_section of a TableWithLoops. While a profiler listens each step is a range, on each thread that does a share of it.
+LAMINA_API void run_section_with_loops(const KernelCall& call);
+}  // namespace lamina::kernels::cpu

@@ -61,8 +61,8 @@ def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=Tru
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers see them as what they are
-    from . import autograph, data, losses, metrics, nn, optim, progress, testing  # noqa: F401
-_SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "optim", "progress", "testing")
+    from . import autograph, data, losses, metrics, nn, optim, profiler, progress, testing  # noqa: F401
+_SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "optim", "profiler", "progress", "testing")
 
 
 def __getattr__(name):

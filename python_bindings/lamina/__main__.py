@@ -18,6 +18,7 @@ def doctor(out=sys.stdout):
     say(f"CPU: {lm.config.cpu_isa()}, {lm.config.threads()} threads; devices: {', '.join(lm.config.list_devices('cpu'))}")
     available = lm.cuda.is_available()
     say(f"GPU: {', '.join(lm.config.list_devices('gpu'))}" if available else f"GPU: none. {lm.cuda.why_unavailable()}")
+    say(f"Profiler: {lm.profiler.status()}" + (f"; attached: {lm.profiler.attached_by()}" if lm.profiler.attached() else ""))
     missing = []
     for library in lm.cuda.libraries():
         version = f" {library['version']}" if library["version"] else ""

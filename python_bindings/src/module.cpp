@@ -1,5 +1,6 @@
 // lamina._core: the Python module. What a name means in Python is in the file of its bind function.
 #include "python_bindings/src/bindings.h"
+#include "python_bindings/src/profiler.h"
 
 NB_MODULE(_core, m) {
   namespace nb = nanobind;
@@ -27,4 +28,5 @@ NB_MODULE(_core, m) {
   bind_data(m);
   bind_control_flow(m);
   bind_reporting(m);
+  bind_profiler(m);
 }

@@ -1,5 +1,9 @@
 #include "runtime/cuda/cuda_api.h"
 
+// Of cuda_profiler_api.h, which NVIDIA's Python packages do not bring with cudart.
+extern "C" cudaError_t CUDARTAPI cudaProfilerStart();
+extern "C" cudaError_t CUDARTAPI cudaProfilerStop();
+
 namespace lamina::cuda {
 
 const CudaApi& cudart_api() {
@@ -14,6 +18,8 @@ const CudaApi& cudart_api() {
       .error_name = cudaGetErrorName,
       .error_text = cudaGetErrorString,
       .take_last_error = cudaGetLastError,
+      .profiler_start = cudaProfilerStart,
+      .profiler_stop = cudaProfilerStop,
       .stream_create = cudaStreamCreateWithFlags,
       .stream_destroy = cudaStreamDestroy,
       .stream_synchronize = cudaStreamSynchronize,

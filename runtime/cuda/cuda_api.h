@@ -15,6 +15,8 @@ struct CudaApi {
   const char* (*error_name)(cudaError_t error);
   const char* (*error_text)(cudaError_t error);
   cudaError_t (*take_last_error)();
+  cudaError_t (*profiler_start)();
+  cudaError_t (*profiler_stop)();
 
   cudaError_t (*stream_create)(cudaStream_t* stream, unsigned flags);
   cudaError_t (*stream_destroy)(cudaStream_t stream);

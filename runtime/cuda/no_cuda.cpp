@@ -1,6 +1,7 @@
 // The CUDA backend of a build without nvcc: no devices, and a reason.
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/profiler.h"
 
 namespace lamina {
 namespace {
@@ -36,6 +37,8 @@ class NoCuda final : public Backend {
 };
 
 }  // namespace
+
+void profiler::detail::cuda_capture(bool) {}
 
 Backend& cuda_backend() {
   static auto* backend = new NoCuda;

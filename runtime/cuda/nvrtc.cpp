@@ -23,10 +23,10 @@ void check(const NvrtcApi& api, int result, const std::string& doing) {
 
 class Program {
  public:
-  Program(const NvrtcApi& api, const Source& source) : api_(api) {
+  Program(const NvrtcApi& api, const Source& source, const std::string& file) : api_(api) {
     std::vector<const char*> names, texts;
     for (const Header& h : source.headers) names.push_back(h.name.c_str()), texts.push_back(h.text.c_str());
-    check(api, api.create(&program_, source.text.c_str(), (source.name + ".cu").c_str(), int(names.size()), texts.data(), names.data()),
+    check(api, api.create(&program_, source.text.c_str(), (file.empty() ? source.name + ".cu" : file).c_str(), int(names.size()), texts.data(), names.data()),
           cat("begin to compile ", source.name));
   }
   ~Program() { api_.destroy(&program_); }
@@ -58,10 +58,13 @@ std::string hex(uint64_t v) {
   return out.str();
 }
 
+std::string read_file(const fs::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return std::string((std::istreambuf_iterator<char>(file)), {});
+}
 // An entry: the code behind its own hash.
 std::string read_entry(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  std::string text((std::istreambuf_iterator<char>(file)), {});
+  const std::string text = read_file(path);
   if (text.size() < 17 || text.substr(0, 16) != hex(hash(0, text.substr(16)))) return "";
   return text.substr(16);
 }
@@ -100,8 +103,8 @@ const NvrtcApi& nvrtc_api() {
   return api;
 }
 
-std::string compile_cubin(const NvrtcApi& api, const Source& source, int architecture) {
-  const Program program(api, source);
+std::string compile_cubin(const NvrtcApi& api, const Source& source, int architecture, const std::string& file) {
+  const Program program(api, source, file);
   const std::string target = cat("--gpu-architecture=sm_", architecture, architecture == 90 ? "a" : "");
   const char* options[] = {target.c_str(), "--std=c++20", "--fmad=false", "-lineinfo", "--device-as-default-execution-space"};
   if (const int result = api.compile(program.get(), int(std::size(options)), options); result != 0) {
@@ -126,13 +129,13 @@ std::string cached_cubin(const NvrtcApi& api, const Source& source, int architec
   const std::string stem = cat(source.name.substr(0, 80), "-", hex(key));
   const fs::path entry = fs::path(folder) / cat(stem, "-sm_", architecture, ".cubin");
   if (std::string code = read_entry(entry); !code.empty()) return code;
-  const std::string code = compile_cubin(api, source, architecture);
+  const std::string text_path = (fs::path(folder) / (stem + ".cu")).string();
   std::error_code failed;
   fs::create_directories(folder, failed);
-  if (!failed) {
-    write_file(fs::path(folder) / (stem + ".cu"), source.text);
-    write_file(entry, hex(hash(0, code)) + code);
-  }
+  // First the source, and once: its time of writing becomes a part of the code.
+  if (!failed && read_file(text_path) != source.text) write_file(text_path, source.text);
+  const std::string code = compile_cubin(api, source, architecture, text_path);
+  if (!failed) write_file(entry, hex(hash(0, code)) + code);
   return code;
 }
 

@@ -33,10 +33,11 @@ struct Source {
   std::vector<Header> headers;  // what the text includes
 };
 
-// Machine code for compute capability `architecture` (90 for sm_90). Throws device with the compiler's log.
-std::string compile_cubin(const NvrtcApi& api, const Source& source, int architecture);
+// Machine code for compute capability `architecture` (90 for sm_90), with the line numbers of `file`, for profilers ("": the name and ".cu").
+// Throws device with the compiler's log.
+std::string compile_cubin(const NvrtcApi& api, const Source& source, int architecture, const std::string& file = "");
 
-// The same through the cache in `folder`; an unreadable or damaged entry is made anew, and a folder that cannot be written is done without.
+// The same through the cache in `folder`, whose copy of the source the line numbers are of; an unreadable or damaged entry is made anew, and a folder that cannot be written is done without.
 std::string cached_cubin(const NvrtcApi& api, const Source& source, int architecture, const std::string& folder);
 // LAMINA_CACHE, else lamina in XDG_CACHE_HOME or ~/.cache; "" when there is no such place.
 std::string cache_folder();

@@ -7,6 +7,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/host_text.h"
+#include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
 
@@ -18,6 +19,7 @@ struct Executor::Frame {
   std::vector<VariableState*> variables;   // of the last call that used this frame
   std::vector<VariableState*> locked;      // the written ones, in the order in which they are locked
   std::vector<BufferRef> held;             // per variable, during a call
+  std::vector<profiler::Name> names;       // per instruction, from the first call on that a profiler sees
 };
 
 Executor::Executor(std::shared_ptr<const Program> program) : program_(std::move(program)) {
@@ -202,8 +204,11 @@ void Executor::launch_all(Frame& frame) {
   const Program& p = *program_;
   const View* const* operand = frame.operands.data();
   size_t started = 0;
+  const bool named = profiler::listening();
+  if (named && frame.names.empty()) frame.names = range_names(p);
   try {
     for (const Instruction& instruction : p.instructions) {
+      const profiler::Scope range(named ? &frame.names[started] : nullptr, int64_t(started));
       Stream& stream = streams_[size_t(instruction.stream)];
       for (int event : instruction.wait_for) stream.backend->wait(stream, frame.events[size_t(event)]);
       KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};

@@ -3,6 +3,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/exec/program.h"
+#include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
 namespace {
@@ -39,7 +40,8 @@ std::string print(const Program& p) {
   for (const Instruction& instruction : p.instructions) {
     s += instruction.name;
     if (p.streams.size() > 1) s += cat(" on ", p.streams[size_t(instruction.stream)].device);
-    if (instruction.detail.empty()) {
+    const bool section = instruction.section_steps > 0;
+    if (!section) {
       for (size_t i = 0; i < instruction.inputs.size(); ++i) s += (i ? ", " : "(") + slot_text(p, instruction.inputs[i]);
       s += instruction.inputs.empty() ? "()" : ")";
       for (size_t i = 0; i < instruction.outputs.size(); ++i) s += (i ? ", " : " -> ") + slot_text(p, instruction.outputs[i]);
@@ -49,7 +51,11 @@ std::string print(const Program& p) {
     for (int event : instruction.wait_for) s += cat(" wait ", event);
     if (instruction.signal >= 0) s += cat(" signal ", instruction.signal);
     if (instruction.line.known()) s += cat("  # ", text(instruction.line));
-    s += '\n' + instruction.detail;
+    const std::string_view label = label_of(instruction);
+    if (!section && !label.empty() && label != instruction.name) s += cat(instruction.line.known() ? " " : "  # ", label);
+    s += '\n';
+    if (section && !label.empty()) s += cat("  layers: ", label, '\n');
+    s += std::string_view(instruction.detail).substr(std::min(label.size() + 1, instruction.detail.size()));
   }
   for (size_t o = 0; o < p.outputs.size(); ++o) s += cat("output ", o, ": ", slot_text(p, p.output_slots[o]), '\n');
   return s;

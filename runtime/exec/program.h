@@ -37,7 +37,7 @@ struct Instruction {
   SourceLine line;                 // the user's line
   std::vector<int> wait_for;       // events, before it starts
   int signal = -1;                 // the event recorded after it, or -1
-  std::string detail;              // more lines for the text form (a section's table)
+  std::string detail;              // for profilers, in its first line: layer and what is fused, or a section's layers; then more text for print()
   int section_steps = 0;             // of a section
 };
 

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/core/error.h"
+#include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
 
@@ -17,6 +18,7 @@ SubProgram::SubProgram(std::shared_ptr<const Program> program) : program_(std::m
     if (lists.size() <= size_t(storage.index)) lists.resize(size_t(storage.index) + 1);
     lists[size_t(storage.index)].push_back(int(s));
   }
+  names_ = range_names(p);
 }
 
 const std::vector<int>* SubProgram::slots_of(StorageKind kind, size_t index) const {
@@ -55,7 +57,11 @@ void SubProgram::advance(Frame& frame, StorageKind kind, size_t index, int64_t b
 
 void SubProgram::run(const Frame& frame, Stream& stream) const {
   const View* const* operand = frame.operands.data();
+  const bool named = profiler::listening();
+  size_t number = 0;
   for (const Instruction& instruction : program_->instructions) {
+    const profiler::Scope range(named ? &names_[number] : nullptr, int64_t(number));
+    ++number;
     try {
       instruction.kernel.run({stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}});
     } catch (const Error& e) {

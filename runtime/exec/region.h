@@ -6,6 +6,7 @@
 #include <mutex>
 #include <vector>
 
+#include "runtime/device/profiler.h"
 #include "runtime/exec/program.h"
 
 namespace lamina::exec {
@@ -31,6 +32,7 @@ class SubProgram {
   const std::vector<int>* slots_of(StorageKind kind, size_t index) const;
   std::shared_ptr<const Program> program_;
   std::vector<std::vector<int>> slots_of_[5];  // per kind and index
+  std::vector<profiler::Name> names_;          // per instruction
 };
 
 // The frames of one instruction's programs, kept between runs: one set per concurrent run.

@@ -91,6 +91,8 @@ inline const CudaApi& fake_api() {
       .error_name = [](cudaError_t e) { return cudaGetErrorName(e); },
       .error_text = [](cudaError_t e) { return cudaGetErrorString(e); },
       .take_last_error = [] { return std::exchange(FakeCuda::now().last, cudaSuccess); },
+      .profiler_start = [] { return FakeCuda::now().call("profiler_start"); },
+      .profiler_stop = [] { return FakeCuda::now().call("profiler_stop"); },
       .stream_create = [](cudaStream_t* s, unsigned) { return FakeCuda::now().make("stream_create", s); },
       .stream_destroy = [](cudaStream_t s) { return FakeCuda::now().call("stream_destroy", handle_text(s)); },
       .stream_synchronize = [](cudaStream_t s) { return FakeCuda::now().call("stream_synchronize", handle_text(s)); },

@@ -94,6 +94,8 @@ TEST_F(Nvrtc, KeepsWhatItCompiledAndCompilesNothingTheSecondTime) {
     if (entry.path().extension() == ".cubin") std::ofstream(entry.path(), std::ios::binary | std::ios::app) << "damaged";
   }
   EXPECT_EQ(sources, 1) << "the source lies beside the code";
+  EXPECT_NE(first.find(folder_.string()), std::string::npos) << "line numbers are of that file";
+  EXPECT_NE(first.find("fused_add_relu-"), std::string::npos);
   EXPECT_EQ(cached_cubin(*api_, s, 90, folder_.string()), first) << "a damaged entry is made anew";
 }
 

@@ -31,6 +31,7 @@ LAYERS = [
 ONLY = {
     r"^runtime/cuda/": ["runtime/cuda", "runtime/dist", "kernels/cuda", "tests/cuda", "perf"],
     r"^(cuda|cublas|cudnn|nvrtc|curand|cub/|thrust/)": ["runtime/cuda", "kernels/cuda", "tests/cuda", "perf"],
+    r"^nvtx3/": ["tests/cuda"],
     r"^nccl": ["runtime/cuda", "runtime/dist"],
     r"^mpi\.h": ["runtime/dist/mpi"],
     r"^(nanobind|pybind11|Python\.h)": ["python_bindings/src"],

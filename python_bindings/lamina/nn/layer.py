@@ -8,6 +8,7 @@ import re
 from .. import _core, _state, errors
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
+_names_wanted = _core.profiler._names_wanted
 _counters: dict[str, itertools.count] = {}
 
 
@@ -53,6 +54,15 @@ class Layer:
     def __call__(self, *args, training=None, **kwargs):
         if args and (type(args[0]) is Symbolic or contains_symbolic(args)):
             return symbolic_call(self, args, training, kwargs)
+        if self.built and not _names_wanted():
+            return self._run(args, kwargs, training)
+        _core.profiler._enter_layer(self.name)
+        try:
+            return self._run(args, kwargs, training)
+        finally:
+            _core.profiler._leave()
+
+    def _run(self, args, kwargs, training):
         if not self.built:
             self._build_once(args, kwargs)
         call = self.call

@@ -1,0 +1,114 @@
+"""Ranges for Nsight and other NVTX tools, and which steps they capture. See docs/profiling-with-nsight.md.
+
+While a tool listens, each call of a traced function is a range of its name in the domain "Lamina", each instruction in it a range with the layer, the ops
+that were fused and the user's line, and on the CPU each step of a section too. Eager ops and layers are ranges as well. Without a tool none of
+this costs more than a branch.
+"""
+from __future__ import annotations
+
+import functools
+import typing
+
+from . import _core
+from ._core.profiler import attached_by, listening, status
+
+__all__ = ["attached", "attached_by", "capture", "listening", "range", "record", "status", "TimedRange"]
+
+
+class range:
+    """with lm.profiler.range("load batch"): ..., or @lm.profiler.range("evaluate") in front of a function: a range of this name.
+
+    Ranges nest, and each thread has its own. While a function is traced the name becomes a part of its ops' names instead, as a layer's name
+    does, so that it is seen whenever the graph runs. One object may be entered many times, also by several threads.
+    """
+
+    def __init__(self, name: str):
+        self.name = str(name)
+
+    def __enter__(self):
+        _core.profiler._enter(self.name)
+        return self
+
+    def __exit__(self, *error):
+        _core.profiler._leave()
+
+    def __call__(self, fn):
+        @functools.wraps(fn)
+        def ranged(*args, **kwargs):
+            call = fn
+            if _core.autograph_is_active():
+                from .autograph.conversion import converted
+                call = converted(fn)
+            with self:
+                return call(*args, **kwargs)
+
+        return ranged
+
+    def __repr__(self) -> str:
+        return f"lm.profiler.range({self.name!r})"
+
+
+class capture:
+    """with lm.profiler.capture(): ...: what `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off` record.
+
+    It is cudaProfilerStart and cudaProfilerStop, each after waiting for what runs on the devices. Without a GPU nothing happens; ranges are seen anyway.
+    Raises DeviceUnavailable when CUDA refuses.
+    """
+
+    def __enter__(self):
+        _core.profiler._start_capture()
+        return self
+
+    def __exit__(self, *error):
+        _core.profiler._stop_capture()
+
+
+class TimedRange(typing.NamedTuple):
+    """A range of a recording. Times are microseconds since the recording began."""
+
+    text: str
+    kind: str  # "function", "instruction", "step", "layer" or "user"
+    payload: int | None
+    thread: int  # numbered as they come
+    parent: int | None  # where in the list the range around it is
+    begin: float
+    end: float
+
+
+class record:
+    """with lm.profiler.record() as r: step(x, y): the ranges with their times, kept in this process; no tool is needed.
+
+    r.ranges has them in the order in which they began, print(r) adds up those of equal text, which on the CPU shows the time of every step
+    of a section, and so of every layer. On a GPU these are the times of launching. Recording a range takes a fraction of a microsecond itself.
+    Raises StateError when a recording runs already.
+    """
+
+    ranges: list[TimedRange]
+
+    def __init__(self):
+        self.ranges = []
+
+    def __enter__(self):
+        _core.profiler._start_recording()
+        return self
+
+    def __exit__(self, *error):
+        self.ranges = [TimedRange(*one) for one in _core.profiler._stop_recording()]
+
+    def __str__(self) -> str:
+        rows = {}  # in the order of their first beginning
+        for one in self.ranges:
+            rows.setdefault((one.kind, one.text), []).append(one.end - one.begin)
+        lines = [f"{'times':>6} {'total us':>11} {'least us':>10}  range"]
+        for (kind, text), times in rows.items():
+            short = text if len(text) <= 120 else text[:117] + "..."
+            lines.append(f"{len(times):>6} {sum(times):>11.1f} {min(times):>10.1f}  {'  ' * _DEPTHS.get(kind, 0)}{short}")
+        return "\n".join(lines)
+
+
+_DEPTHS = {"instruction": 1, "step": 2}
+
+
+def attached() -> bool:
+    """Whether this process is under a profiler, a sanitizer or a debugger; attached_by() says why. LAMINA_RESIDENT=staged makes it true."""
+    return attached_by() != ""

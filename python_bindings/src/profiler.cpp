@@ -1,0 +1,65 @@
+// lm.profiler, for profiler.py of the package and for the layers of nn.
+#include "python_bindings/src/profiler.h"
+
+#include <optional>
+#include <vector>
+
+#include <nanobind/stl/string.h>
+
+#include "graph/frontend/profiler.h"
+#include "graph/frontend/trace.h"
+#include "runtime/device/recording.h"
+
+namespace lamina::python {
+namespace {
+
+// What a `with` or a layer's call has begun on this thread. Kept by address: a thread that ends inside of one leaves them as they are.
+struct Entered {
+  std::optional<NameScope> names;
+  std::optional<profiler::Range> range;
+};
+thread_local std::vector<Entered*> entered;
+
+// While a function is traced the name goes with its ops, and a profiler sees it whenever they run.
+void enter(const std::string& name, profiler::Kind kind) {
+  auto* one = new Entered;
+  entered.push_back(one);
+  const bool eager = executing_eagerly();
+  if (!eager || kind == profiler::Kind::layer) one->names.emplace(name);
+  if (eager) one->range.emplace(name, kind);
+}
+
+}  // namespace
+
+void bind_profiler(nb::module_& root) {
+  nb::module_ m = root.def_submodule("profiler", "Ranges for profilers; use lm.profiler.");
+  m.def("_enter", [](const std::string& name) { enter(name, profiler::Kind::user); }, nb::arg("name"));
+  m.def("_enter_layer", [](const std::string& name) { enter(name, profiler::Kind::layer); }, nb::arg("name"));
+  m.def("_names_wanted", [] { return profiler::listening() || !executing_eagerly(); });
+  m.def("_leave", [] {
+    if (entered.empty()) return;
+    delete entered.back();
+    entered.pop_back();
+  });
+  m.def("_start_capture", [] { profiler::start_capture(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def("_stop_capture", [] { profiler::stop_capture(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def("_start_recording", [] { profiler::start_recording(); });
+  m.def("_stop_recording", [] {
+    nb::list out;
+    for (const profiler::TimedRange& r : profiler::stop_recording()) {
+      constexpr const char* kinds[] = {"", "function", "instruction", "step", "layer", "user"};
+      out.append(nb::make_tuple(r.text, kinds[size_t(r.kind)], r.payload < 0 ? nb::object(nb::none()) : nb::int_(r.payload), r.thread,
+                                r.parent < 0 ? nb::object(nb::none()) : nb::int_(r.parent), r.begin, r.end));
+    }
+    return out;
+  });
+  m.def("listening", [] { return profiler::listening(); },
+        "Whether ranges are taken: by the library that NVTX_INJECTION64_PATH named when the first was due (nsys and ncu set it), or by lm.profiler.record().");
+  m.def("status", [] { return profiler::status(); }, "In words where ranges go, or why no tool listens.");
+  m.def("attached_by", [] { return profiler::attached_by(); },
+        "Why this process is taken to be under a profiler, a sanitizer or a debugger: \"NSYS_PROFILING_SESSION_ID is set\"; \"\" when it is not.\n\n"
+        "Looked at are LAMINA_RESIDENT=staged, NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH, what nsys, ncu and compute-sanitizer set, and whether a\n"
+        "process traces this one, as debuggers do.");
+}
+
+}  // namespace lamina::python

@@ -1,0 +1,108 @@
+// Ranges for profilers: what Nsight Systems and other NVTX tools show on a thread's timeline, in the domain "Lamina". A call of a traced
+// function is a range, each instruction in it one, each step of a section on the CPU one. Without a tool a range costs one branch.
+#pragma once
+#include <atomic>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "runtime/core/export.h"
+
+namespace lamina::profiler {
+
+enum class Kind : uint8_t { function = 1, instruction, step, layer, user };  // NVTX categories
+
+namespace detail {
+enum State : int { unknown, off, on };
+extern LAMINA_API std::atomic<int> state;
+LAMINA_API bool find_tool();  // once per process; sets state
+}  // namespace detail
+
+// Whether a tool takes ranges: the library that the environment variable NVTX_INJECTION64_PATH names, which nsys, ncu and CUPTI set. It is
+// loaded at the first question.
+inline bool listening() {
+  const int state = detail::state.load(std::memory_order_acquire);
+  return state != detail::off && (state == detail::on || detail::find_tool());
+}
+// In words: "ranges go to /opt/...so", "no tool listens: NVTX_INJECTION64_PATH is not set", or why its library was not loaded.
+LAMINA_API std::string status();
+
+// The text of a range that is pushed many times: given to the tool once.
+class LAMINA_API Name {
+ public:
+  Name() = default;
+  Name(Kind kind, std::string text) : text_(std::move(text)), kind_(kind) {}
+  Name(const Name& other) : text_(other.text_), kind_(other.kind_) {}
+  Name(Name&& other) noexcept : text_(std::move(other.text_)), kind_(other.kind_) {}
+  Name& operator=(Name other) {
+    text_ = std::move(other.text_), kind_ = other.kind_;
+    registered_.store(nullptr, std::memory_order_relaxed);
+    return *this;
+  }
+  const std::string& text() const { return text_; }
+  Kind kind() const { return kind_; }
+  void* registered() const;
+
+ private:
+  std::string text_;
+  Kind kind_ = Kind::user;
+  mutable std::atomic<void*> registered_{nullptr};
+};
+
+LAMINA_API void push(const Name& name, int64_t payload);  // while listening() only
+LAMINA_API void push(Kind kind, std::string_view text);
+LAMINA_API void pop();
+
+// A range of a kept Name, from here to the end of the block, also when an exception ends it. Null: none.
+class Scope {
+ public:
+  Scope(const Name* name, int64_t payload) : on_(name != nullptr) {
+    if (on_) [[unlikely]] push(*name, payload);
+  }
+  ~Scope() {
+    if (on_) [[unlikely]] pop();
+  }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  const bool on_;
+};
+
+// A range of your own: lm::profiler::Range range("load batch");
+class Range {
+ public:
+  explicit Range(std::string_view text, Kind kind = Kind::user) : on_(listening()) {
+    if (on_) [[unlikely]] push(kind, text);
+  }
+  ~Range() {
+    if (on_) [[unlikely]] pop();
+  }
+  Range(const Range&) = delete;
+  Range& operator=(const Range&) = delete;
+
+ private:
+  const bool on_;
+};
+
+// Why this process is taken to be under a profiler, a sanitizer or a debugger; "" when it is not. Such tools run a kernel several times, or
+// one kernel at a time, so that a kernel that waits for the host while it runs would wait for ever. Asked anew on every call, a few
+// microseconds. What is looked at:
+//   LAMINA_RESIDENT=staged           the user says so
+//   NVTX_INJECTION64_PATH            set by nsys, ncu and for CUPTI
+//   CUDA_INJECTION64_PATH            a library that the CUDA driver loads: profilers, NVBit
+//   NSYS_PROFILING_SESSION_ID        nsys
+//   NV_COMPUTE_PROFILER_PERFWORKS_DIR, NV_NSIGHT_INJECTION_TRANSPORT_TYPE    ncu
+//   NV_SANITIZER_INJECTION_PORT_BASE, NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN    compute-sanitizer
+//   TracerPid of /proc/self/status   a debugger, cuda-gdb among them
+// NVIDIA documents the two injection paths; the variables below them are what its tools are known to set.
+LAMINA_API std::string attached_by();
+inline bool profiler_attached() { return !attached_by().empty(); }
+
+namespace detail {
+// cudaProfilerStart and cudaProfilerStop; nothing where there is no GPU. Throws device when CUDA refuses. In runtime/cuda.
+LAMINA_API void cuda_capture(bool on);
+}
+
+}  // namespace lamina::profiler

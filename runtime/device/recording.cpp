@@ -1,0 +1,77 @@
+#include "runtime/device/recording.h"
+
+#include <chrono>
+#include <mutex>
+
+#include "runtime/core/error.h"
+
+namespace lamina::profiler {
+namespace detail {
+constinit std::atomic<bool> recording{false};
+}
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+std::mutex mutex;  // of what follows
+uint64_t session = 0;
+bool other_tool = false;
+int threads = 0;
+Clock::time_point began;
+std::vector<TimedRange>& ranges = *new std::vector<TimedRange>;  // threads may outlive every static object
+
+// What is open on this thread in a session.
+struct Open {
+  uint64_t session = 0;
+  int thread = 0;
+  std::vector<int> ranges;
+};
+thread_local Open open;
+
+double since(Clock::time_point time) { return std::chrono::duration<double, std::micro>(time - began).count(); }
+
+}  // namespace
+
+void start_recording() {
+  const bool tool = listening();
+  std::lock_guard lock(mutex);
+  if (detail::recording)
+    throw Error(ErrorKind::state, {.what = "a recording of ranges runs already", .where = "", .why = "there is one for the whole process", .fix = "end the other one first"});
+  other_tool = tool;
+  ++session, threads = 0;
+  ranges.clear();
+  began = Clock::now();
+  detail::recording = true;
+  detail::state.store(detail::on, std::memory_order_release);
+}
+
+std::vector<TimedRange> stop_recording() {
+  const Clock::time_point now = Clock::now();
+  std::lock_guard lock(mutex);
+  if (!detail::recording) throw Error(ErrorKind::state, {.what = "no recording of ranges runs", .where = "", .why = "", .fix = "start one first"});
+  detail::recording = false;
+  if (!other_tool) detail::state.store(detail::off, std::memory_order_release);
+  for (TimedRange& range : ranges)
+    if (range.end < 0) range.end = since(now);
+  return std::exchange(ranges, {});
+}
+
+void detail::record_push(Kind kind, std::string_view text, int64_t payload) {
+  std::lock_guard lock(mutex);
+  if (!recording) return;
+  if (open.session != session) open = {session, threads++, {}};
+  ranges.push_back({std::string(text), kind, payload, open.thread, open.ranges.empty() ? -1 : open.ranges.back(), 0, -1});
+  open.ranges.push_back(int(ranges.size()) - 1);
+  ranges.back().begin = since(Clock::now());  // last: the rest of this is not the range's time
+}
+
+void detail::record_pop() {
+  const Clock::time_point now = Clock::now();
+  std::lock_guard lock(mutex);
+  if (!recording || open.session != session || open.ranges.empty()) return;  // it began before the recording
+  ranges[size_t(open.ranges.back())].end = since(now);
+  open.ranges.pop_back();
+}
+
+}  // namespace lamina::profiler
