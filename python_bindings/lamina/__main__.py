@@ -4,6 +4,11 @@ import platform
 import sys
 
 
+# What runs while an optional library is missing.
+INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
+           "NVRTC": "fused elementwise kernels are interpreted"}
+
+
 def doctor(out=sys.stdout):
     """Prints what was found, what was wanted and where, and for what is missing the command that brings it.
 
@@ -26,6 +31,8 @@ def doctor(out=sys.stdout):
             continue
         missing.append(library)
         say(f"  {library['name']}: missing, wanted {library['wanted']}{'' if library['required'] else ' (optional)'}")
+        if library["name"] in INSTEAD:
+            say(f"    until then {INSTEAD[library['name']]}")
         for tried in library["why"].split("; "):
             say(f"    tried {tried}")
         say(f"    fix: {library['fix']}")

@@ -10,6 +10,7 @@
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/compiled_kernels.h"
 #include "runtime/cuda/cuda_api.h"
+#include "runtime/cuda/products.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cuda {
@@ -43,6 +44,7 @@ class CudaBackend final : public Backend {
 
   // For kernels that have a faster form, compiled by NVRTC behind their first launches.
   CompiledKernels& compiled();
+  Products& products();  // large matrix products, by cuBLASLt
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   const CudaApi& api() const { return api_; }
 
@@ -74,9 +76,14 @@ class CudaBackend final : public Backend {
   FaultLog faults_;
   std::once_flag compiled_once_;
   std::unique_ptr<CompiledKernels> compiled_;
+  std::once_flag products_once_;
+  std::unique_ptr<Products> products_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };
+
+// The name of the instruction that this thread is launching, for errors of libraries; "" while there is none.
+const char* launching_instruction();
 
 // Makes a device current and on leaving the one that was, for the sake of other libraries in the process.
 class CurrentDevice {
