@@ -316,9 +316,16 @@ CompiledKernels& CudaBackend::compiled() {
 
 Products& CudaBackend::products() {
   std::call_once(products_once_, [this] {
-    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); }, least_multiply_adds(config::environment("LAMINA_CUBLASLT")));
+    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); }, least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT")));
   });
   return *products_;
+}
+
+Convolutions& CudaBackend::convolutions() {
+  std::call_once(convolutions_once_, [this] {
+    convolutions_ = std::make_unique<Convolutions>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+  });
+  return *convolutions_;
 }
 
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {

@@ -9,6 +9,7 @@
 
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/compiled_kernels.h"
+#include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/products.h"
 #include "runtime/device/backend.h"
@@ -44,7 +45,8 @@ class CudaBackend final : public Backend {
 
   // For kernels that have a faster form, compiled by NVRTC behind their first launches.
   CompiledKernels& compiled();
-  Products& products();  // large matrix products, by cuBLASLt
+  Products& products();          // large matrix products, by cuBLASLt
+  Convolutions& convolutions();  // large convolutions, by cuDNN
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   const CudaApi& api() const { return api_; }
 
@@ -78,6 +80,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<CompiledKernels> compiled_;
   std::once_flag products_once_;
   std::unique_ptr<Products> products_;
+  std::once_flag convolutions_once_;
+  std::unique_ptr<Convolutions> convolutions_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };

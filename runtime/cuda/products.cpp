@@ -1,7 +1,6 @@
 #include "runtime/cuda/products.h"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <tuple>
 #include <utility>
@@ -62,23 +61,6 @@ std::string shape_text(const View& v) {
   return cat("[", out, "]");
 }
 
-// What one of the library's create functions made.
-class Owned {
- public:
-  Owned() = default;
-  Owned(void* made, int (*destroy)(void*)) : made_(made), destroy_(destroy) {}
-  Owned(Owned&& other) noexcept : made_(std::exchange(other.made_, nullptr)), destroy_(other.destroy_) {}
-  Owned& operator=(Owned&& other) noexcept { return std::swap(made_, other.made_), std::swap(destroy_, other.destroy_), *this; }
-  ~Owned() {
-    if (made_) destroy_(made_);
-  }
-  void* get() const { return made_; }
-
- private:
-  void* made_ = nullptr;
-  int (*destroy_)(void*) = nullptr;
-};
-
 }  // namespace
 
 // The bytes of a plan's identity.
@@ -128,48 +110,15 @@ namespace {
                                   .why = cat("cuBLASLt says ", api.status_name(status), " (", status, ")"),
                                   .fix = "LAMINA_CUBLASLT=never has Lamina's own kernels make all products"});
 }
-#define LAMINA_LT(call, name, text)                                         \
-  do {                                                                      \
-    if (const int lt_status = (call)) fail(*api_, lt_status, (name), text); \
+#define LAMINA_LT(call, name, text)                                       \
+  do {                                                                    \
+    if (const int lt_status = (call)) fail(api, lt_status, (name), text); \
   } while (false)
 
 }  // namespace
 
-double least_multiply_adds(const std::string& setting) {
-  if (setting.empty()) return kLeastMultiplyAdds;
-  if (setting == "never") return std::numeric_limits<double>::infinity();
-  if (setting == "always") return 1.0;
-  double value = 0;
-  const auto [end, code] = std::from_chars(setting.data(), setting.data() + setting.size(), value);
-  if (code != std::errc() || end != setting.data() + setting.size() || !(value >= 0))
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat("LAMINA_CUBLASLT=", setting, " is neither a number of multiply-adds, nor always or never"),
-                 .where = "the environment",
-                 .why = "products of at least as many go to cuBLASLt",
-                 .fix = "unset LAMINA_CUBLASLT, or set it to one of these"});
-  return value;
-}
-
-Products::Products(std::function<CublasLtApi()> load, double least) : load_(std::move(load)), least_(least) {}
+Products::Products(std::function<CublasLtApi()> load, double least) : api_(std::move(load)), least_(least) {}
 Products::~Products() = default;
-
-const CublasLtApi* Products::api() {
-  std::lock_guard lock(mutex_);
-  if (!asked_) {
-    asked_ = true;
-    try {
-      api_ = std::make_unique<const CublasLtApi>(load_());
-    } catch (const Error& e) {
-      missing_ = cat(e.parts.what, ": ", e.parts.why, ". ", e.parts.fix);
-    }
-  }
-  return api_.get();
-}
-
-std::string Products::why_missing() {
-  std::lock_guard lock(mutex_);
-  return missing_;
-}
 
 size_t Products::plan_count() {
   std::lock_guard lock(mutex_);
@@ -239,7 +188,7 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   for (const int64_t length : {key.rows, key.columns, key.depth, key.leading_a, key.leading_b, key.batch.count})
     if (length > kMostLength) return false;
 
-  const CublasLtApi* api = this->api();
+  const CublasLtApi* api = api_.get();
   if (!api) return false;
   problem.a = a.as<const char>(), problem.b = b.as<const char>(), problem.c = c.as<char>();
   if (bias) problem.bias = bias->as<const char>();
@@ -255,22 +204,22 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
 
   Gpu& gpu = this->gpu(stream.device);
   std::lock_guard lock(gpu.mutex);
-  Plan* plan = this->plan(gpu, problem);
+  Plan* plan = this->plan(*api, gpu, problem);
   if (!plan->serves) return false;
-  run(gpu, stream, problem, *plan);
+  run(*api, gpu, stream, problem, *plan);
   return true;
 }
 
-Products::Plan* Products::plan(Gpu& gpu, const Problem& problem) {
+Products::Plan* Products::plan(const CublasLtApi& api, Gpu& gpu, const Problem& problem) {
   auto found = gpu.plans.find(problem.key);
   if (found == gpu.plans.end()) {
     if (!gpu.handle.get()) {
       void* handle = nullptr;
-      LAMINA_LT(api_->create(&handle), "cublasLtCreate", problem.text);
-      gpu.handle = Owned(handle, api_->destroy);
+      LAMINA_LT(api.create(&handle), "cublasLtCreate", problem.text);
+      gpu.handle = Owned(handle, api.destroy);
     }
     Plan plan;
-    make(gpu, problem, plan);
+    make(api, gpu, problem, plan);
     if (gpu.plans.size() >= kMostPlans)
       gpu.plans.erase(
           std::min_element(gpu.plans.begin(), gpu.plans.end(), [](const auto& x, const auto& y) { return x.second.used < y.second.used; }));
@@ -280,7 +229,7 @@ Products::Plan* Products::plan(Gpu& gpu, const Problem& problem) {
   return &found->second;
 }
 
-void Products::make(Gpu& gpu, const Problem& problem, Plan& plan) {
+void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Plan& plan) {
   const Key& key = problem.key;
   const int type = type_of(key.dtype);
   const bool wide = key.dtype == DType::f64;
@@ -288,11 +237,11 @@ void Products::make(Gpu& gpu, const Problem& problem, Plan& plan) {
     LAMINA_LT(function(object, attribute, &value, sizeof value), name, problem.text);
   };
   void* made = nullptr;
-  LAMINA_LT(api_->operation_create(&made, wide ? cublaslt::kCompute64 : cublaslt::kCompute32, wide ? cublaslt::kReal64 : cublaslt::kReal32),
+  LAMINA_LT(api.operation_create(&made, wide ? cublaslt::kCompute64 : cublaslt::kCompute32, wide ? cublaslt::kReal64 : cublaslt::kReal32),
             "cublasLtMatmulDescCreate", problem.text);
-  plan.operation = Owned(made, api_->operation_destroy);
+  plan.operation = Owned(made, api.operation_destroy);
   const auto set_operation = [&](int attribute, auto value) {
-    set(api_->operation_set, made, attribute, value, "cublasLtMatmulDescSetAttribute");
+    set(api.operation_set, made, attribute, value, "cublasLtMatmulDescSetAttribute");
   };
   set_operation(cublaslt::kTransposeA, key.transpose_b ? cublaslt::kTransposed : cublaslt::kPlain);  // our b comes first
   set_operation(cublaslt::kTransposeB, key.transpose_a ? cublaslt::kTransposed : cublaslt::kPlain);
@@ -305,11 +254,11 @@ void Products::make(Gpu& gpu, const Problem& problem, Plan& plan) {
   }
   const auto layout = [&](uint64_t rows, uint64_t columns, int64_t leading, int64_t stride) {
     void* layout = nullptr;
-    LAMINA_LT(api_->layout_create(&layout, type, rows, columns, leading), "cublasLtMatrixLayoutCreate", problem.text);
-    Owned owned(layout, api_->layout_destroy);
+    LAMINA_LT(api.layout_create(&layout, type, rows, columns, leading), "cublasLtMatrixLayoutCreate", problem.text);
+    Owned owned(layout, api.layout_destroy);
     if (key.batch.count > 1) {
-      set(api_->layout_set, layout, cublaslt::kBatchCount, int32_t(key.batch.count), "cublasLtMatrixLayoutSetAttribute");
-      set(api_->layout_set, layout, cublaslt::kBatchStride, stride, "cublasLtMatrixLayoutSetAttribute");
+      set(api.layout_set, layout, cublaslt::kBatchCount, int32_t(key.batch.count), "cublasLtMatrixLayoutSetAttribute");
+      set(api.layout_set, layout, cublaslt::kBatchStride, stride, "cublasLtMatrixLayoutSetAttribute");
     }
     return owned;
   };
@@ -319,10 +268,10 @@ void Products::make(Gpu& gpu, const Problem& problem, Plan& plan) {
   plan.c = layout(m, n, key.columns, key.batch.c);
 
   void* wanted = nullptr;
-  LAMINA_LT(api_->preference_create(&wanted), "cublasLtMatmulPreferenceCreate", problem.text);
-  const Owned preference(wanted, api_->preference_destroy);
+  LAMINA_LT(api.preference_create(&wanted), "cublasLtMatmulPreferenceCreate", problem.text);
+  const Owned preference(wanted, api.preference_destroy);
   const auto set_preference = [&](int attribute, auto value) {
-    set(api_->preference_set, wanted, attribute, value, "cublasLtMatmulPreferenceSetAttribute");
+    set(api.preference_set, wanted, attribute, value, "cublasLtMatmulPreferenceSetAttribute");
   };
   set_preference(cublaslt::kMostWorkspace, kMostWorkspace);
   set_preference(cublaslt::kAlignmentA, key.align_b);
@@ -334,23 +283,16 @@ void Products::make(Gpu& gpu, const Problem& problem, Plan& plan) {
 
   cublaslt::Heuristic result{};
   int found = 0;
-  const int answer = api_->heuristic(gpu.handle.get(), plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), wanted,
-                                     1, &result, &found);
+  const int answer = api.heuristic(gpu.handle.get(), plan.operation.get(), plan.b.get(), plan.a.get(), plan.c.get(), plan.c.get(), wanted,
+                                   1, &result, &found);
   if (answer != cublaslt::kNotSupported) LAMINA_LT(answer, "cublasLtMatmulAlgoGetHeuristic", problem.text);
   plan.serves = answer == 0 && found > 0 && result.state == 0;
   plan.algorithm = result.algorithm, plan.workspace = plan.serves ? result.workspace_bytes : 0;
 }
 
-void Products::run(Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan) {
+void Products::run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan) {
   const Key& key = problem.key;
-  struct Workspace {
-    Stream& stream;
-    size_t bytes;
-    void* data = bytes ? stream.backend->allocate(stream, bytes) : nullptr;
-    ~Workspace() {
-      if (data) stream.backend->free(stream, data, bytes);
-    }
-  } workspace{stream, plan.workspace};
+  const Workspace workspace(stream, plan.workspace);
   const double one64 = 1, zero64 = 0;
   const float one32 = 1, zero32 = 0;
   const bool wide = key.dtype == DType::f64;
@@ -365,14 +307,14 @@ void Products::run(Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan)
     }
     if (key.has_bias) {
       const void* bias = problem.bias + at.bias * size;
-      LAMINA_LT(api_->operation_set(plan.operation.get(), cublaslt::kBiasPointer, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute",
+      LAMINA_LT(api.operation_set(plan.operation.get(), cublaslt::kBiasPointer, &bias, sizeof bias), "cublasLtMatmulDescSetAttribute",
                 problem.text);
     }
     char* c = problem.c + at.c * size;
-    LAMINA_LT(
-        api_->matmul(gpu.handle.get(), plan.operation.get(), one, problem.b + at.b * size, plan.b.get(), problem.a + at.a * size,
-                     plan.a.get(), zero, c, plan.c.get(), c, plan.c.get(), &plan.algorithm, workspace.data, workspace.bytes, stream.native),
-        "cublasLtMatmul", problem.text);
+    LAMINA_LT(api.matmul(gpu.handle.get(), plan.operation.get(), one, problem.b + at.b * size, plan.b.get(), problem.a + at.a * size,
+                         plan.a.get(), zero, c, plan.c.get(), c, plan.c.get(), &plan.algorithm, workspace.data(), workspace.bytes(),
+                         stream.native),
+              "cublasLtMatmul", problem.text);
     size_t next = 0;
     while (next < index.size() && ++index[next] == problem.outer[next].count) index[next++] = 0;
     if (next == index.size()) break;

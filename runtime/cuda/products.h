@@ -16,14 +16,12 @@
 
 #include "runtime/core/view.h"
 #include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/library_use.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cuda {
 
-// Products of fewer multiply-adds are left to our own kernel, whose launch needs no plan. Not measured: there was no card to measure on.
-// LAMINA_CUBLASLT sets another number, or "always" or "never".
-inline constexpr double kLeastMultiplyAdds = 4 << 20;
-double least_multiply_adds(const std::string& setting);  // "" for the above; throws invalid_argument for what is none of these
+// Products of fewer multiply-adds than LAMINA_CUBLASLT says (library_use.h) are left to our own kernel.
 
 // What follows the product. relu is max(x, 0); what the library makes of NaN there is not documented.
 enum class Epilogue : uint8_t { none, relu };
@@ -43,27 +41,23 @@ class Products {
   bool multiply(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, const View* bias = nullptr,
                 Epilogue epilogue = Epilogue::none);
 
-  std::string why_missing();                 // "" when the library is there, or nothing has asked for it
-  size_t plan_count();                       // of all devices
-  static constexpr size_t kMostPlans = 512;  // per device; the one that was used longest ago goes first
+  std::string why_missing() { return api_.why_missing(); }  // "" when the library is there, or nothing has asked for it
+  size_t plan_count();                                      // of all devices
+  static constexpr size_t kMostPlans = 512;                 // per device; the one that was used longest ago goes first
 
  private:
   struct Problem;
   struct Key;
   struct Plan;
   struct Gpu;
-  const CublasLtApi* api();
   Gpu& gpu(Device device);
-  Plan* plan(Gpu& gpu, const Problem& problem);
-  void make(Gpu& gpu, const Problem& problem, Plan& plan);
-  void run(Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan);
+  Plan* plan(const CublasLtApi& api, Gpu& gpu, const Problem& problem);
+  void make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Plan& plan);
+  void run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan);
 
-  const std::function<CublasLtApi()> load_;
+  LazyApi<CublasLtApi> api_;
   const double least_;
   std::mutex mutex_;
-  bool asked_ = false;
-  std::string missing_;
-  std::unique_ptr<const CublasLtApi> api_;
   std::map<int, std::unique_ptr<Gpu>> gpus_;
 };
 
