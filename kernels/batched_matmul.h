@@ -14,6 +14,7 @@ void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool t
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
+// The sum goes along the inner axis in order, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own.
 template <class T>
 LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b);
 }  // namespace lamina::kernels::cuda

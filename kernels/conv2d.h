@@ -34,6 +34,7 @@ void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
+// Large ones are cuDNN's (runtime/cuda/convolutions.h), whose order of sums is its own.
 using cpu::ConvSizes;
 template <class T>
 LAMINA_GPU_KERNEL void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);

@@ -8,6 +8,7 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
 #include "graph/ops/section_step.h"
+#include "kernels/dense.h"
 #include "runtime/core/config.h"
 
 namespace lamina::section {
@@ -392,6 +393,15 @@ Kernel cpu(const ir::KernelRequest& request) {
   return section_step(request, step) ? kernel_of(std::move(step)) : Kernel{};
 }
 
+Kernel gpu_dense(const ir::KernelRequest& request) {
+  const ActivationAttrs& a = activation_of(request.attrs);
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense<T>>(a.activation, a.alpha); });
+}
+Kernel gpu_grad_input(const ir::KernelRequest& request) {
+  const ActivationAttrs& a = activation_of(request.attrs);
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha); });
+}
+
 constexpr const char* kAfterGradients = "passes make it after differentiation";
 constexpr const char* kNoCuda = "outside of a section, a GPU runs the ops that it decomposes into";
 
@@ -404,11 +414,11 @@ constinit const ir::OpDef def::dense{
     .infer = infer_dense,
     .batch = batch_dense,
     .cpu = cpu<section_dense>,
+    .cuda = gpu_dense,
     .section = section_dense,
     .decompose = decompose_dense,
     .partition = section::Partition::rows,
     .no_vjp = kAfterGradients,
-    .no_cuda = kNoCuda,
     .doc = "a layer: activation(x w + b)",
 };
 
@@ -419,11 +429,11 @@ constinit const ir::OpDef def::dense_grad_input{
     .infer = infer_grad_input,
     .batch = batch_grad_input,
     .cpu = cpu<section_grad_input>,
+    .cuda = gpu_grad_input,
     .section = section_grad_input,
     .decompose = decompose_grad_input,
     .partition = section::Partition::rows,
     .no_vjp = kAfterGradients,
-    .no_cuda = kNoCuda,
     .doc = "a layer's gradient by its input, through the activation that gave the input: (dz w^T) * act'(y)",
 };
 

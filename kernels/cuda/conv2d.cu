@@ -2,6 +2,7 @@
 // row of the product is a place of the result, and k goes over the window and the channels.
 #include "kernels/conv2d.h"
 
+#include "kernels/cuda/library_convolution.h"
 #include "kernels/cuda/product.h"
 
 namespace lamina::kernels::cuda {
@@ -92,6 +93,7 @@ struct StoreColumns {
 
 template <class T>
 void conv2d(Stream& stream, const View& x, const View& w, const View& y, ConvSizes s) {
+  if (library_convolution(stream, lamina::cuda::ConvolutionKind::forward, s, x, w, y)) return;
   const int64_t own = s.filters / s.groups;
   product<compute_t<T>>(stream, PlacesByWindow<T>{{x.as<const T>(), s}}, GroupColumns<T>{w.as<const T>(), s.filters, own},
                         StoreColumns<T>{y.as<T>(), s.filters, own}, s.groups, s.images * s.out_height * s.out_width, own,
@@ -100,6 +102,7 @@ void conv2d(Stream& stream, const View& x, const View& w, const View& y, ConvSiz
 
 template <class T>
 void conv2d_grad_input(Stream& stream, const View& dy, const View& w, const View& dx, ConvSizes s) {
+  if (library_convolution(stream, lamina::cuda::ConvolutionKind::grad_input, s, dy, w, dx)) return;
   const int64_t channels = s.channels / s.groups;
   product<compute_t<T>>(stream, Reaching<T>{dy.as<const T>(), s}, TurnedFilters<T>{w.as<const T>(), channels, s.filters, s.groups},
                         StoreColumns<T>{dx.as<T>(), s.channels, channels}, s.groups, s.images * s.height * s.width, channels,
@@ -108,6 +111,7 @@ void conv2d_grad_input(Stream& stream, const View& dy, const View& w, const View
 
 template <class T>
 void conv2d_grad_filter(Stream& stream, const View& x, const View& dy, const View& dw, ConvSizes s) {
+  if (library_convolution(stream, lamina::cuda::ConvolutionKind::grad_filter, s, x, dy, dw)) return;
   const int64_t own = s.filters / s.groups;
   product<compute_t<T>>(stream, WindowByPlaces<T>{{x.as<const T>(), s}}, GroupColumns<T>{dy.as<const T>(), s.filters, own},
                         StoreColumns<T>{dw.as<T>(), s.filters, own}, s.groups, s.window_height * s.window_width * (s.channels / s.groups), own,

@@ -72,4 +72,25 @@ void product(Stream& stream, const A& a, const B& b, const Store& store, int64_t
                                         rows, columns, depth);
 }
 
+// An operand that is a matrix in memory, for each batch one.
+template <class T>
+struct Matrix {
+  const T* data;
+  int64_t outer_step, depth_step;
+  bool depth_is_near;
+  Axes batches;
+  LAMINA_DEVICE void start(int64_t batch) { data += batches.offset(batch) - at, at = batches.offset(batch); }
+  LAMINA_DEVICE compute_t<T> operator()(int64_t outer, int64_t k) const { return widen(data[outer * outer_step + k * depth_step]); }
+  int64_t at = 0;  // of the batch that data points to
+};
+// How an operand's leading axes meet those of the result.
+inline Axes batches_of(const View& a, const View& c) {
+  Axes axes;
+  for (int i = 0; i < c.rank - 2; ++i) {
+    const int own = i - (c.rank - a.rank);
+    axes.add(c.shape[i], own >= 0 && a.shape[own] != 1 ? a.strides[own] : 0);
+  }
+  return axes;
+}
+
 }  // namespace lamina::kernels::cuda

@@ -4,6 +4,12 @@ import platform
 import sys
 
 
+# What runs while an optional library is missing.
+INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
+           "cuDNN": "Lamina's own kernels make large convolutions",
+           "NVRTC": "fused elementwise kernels are interpreted"}
+
+
 def doctor(out=sys.stdout):
     """Prints what was found, what was wanted and where, and for what is missing the command that brings it.
 
@@ -27,6 +33,8 @@ def doctor(out=sys.stdout):
             continue
         missing.append(library)
         say(f"  {library['name']}: missing, wanted {library['wanted']}{'' if library['required'] else ' (optional)'}")
+        if library["name"] in INSTEAD:
+            say(f"    until then {INSTEAD[library['name']]}")
         for tried in library["why"].split("; "):
             say(f"    tried {tried}")
         say(f"    fix: {library['fix']}")

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include "runtime/core/config.h"
 #include "runtime/cuda/graph_capture.h"
 #include "runtime/cuda/libraries.h"
 
@@ -70,6 +71,8 @@ cudaMemcpyKind cuda_kind(CopyKind kind) {
 }
 
 }  // namespace
+
+const char* launching_instruction() { return launching.name; }
 
 CurrentDevice::CurrentDevice(const CudaApi& api, Device device) : api_(api) {
   check(api, api.get_device(&before_), "ask for the current device", device);
@@ -309,6 +312,20 @@ CompiledKernels& CudaBackend::compiled() {
     });
   });
   return *compiled_;
+}
+
+Products& CudaBackend::products() {
+  std::call_once(products_once_, [this] {
+    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); }, least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT")));
+  });
+  return *products_;
+}
+
+Convolutions& CudaBackend::convolutions() {
+  std::call_once(convolutions_once_, [this] {
+    convolutions_ = std::make_unique<Convolutions>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+  });
+  return *convolutions_;
 }
 
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {

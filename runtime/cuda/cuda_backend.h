@@ -9,7 +9,9 @@
 
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/compiled_kernels.h"
+#include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
+#include "runtime/cuda/products.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cuda {
@@ -43,6 +45,8 @@ class CudaBackend final : public Backend {
 
   // For kernels that have a faster form, compiled by NVRTC behind their first launches.
   CompiledKernels& compiled();
+  Products& products();          // large matrix products, by cuBLASLt
+  Convolutions& convolutions();  // large convolutions, by cuDNN
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   const CudaApi& api() const { return api_; }
 
@@ -74,9 +78,16 @@ class CudaBackend final : public Backend {
   FaultLog faults_;
   std::once_flag compiled_once_;
   std::unique_ptr<CompiledKernels> compiled_;
+  std::once_flag products_once_;
+  std::unique_ptr<Products> products_;
+  std::once_flag convolutions_once_;
+  std::unique_ptr<Convolutions> convolutions_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };
+
+// The name of the instruction that this thread is launching, for errors of libraries; "" while there is none.
+const char* launching_instruction();
 
 // Makes a device current and on leaving the one that was, for the sake of other libraries in the process.
 class CurrentDevice {

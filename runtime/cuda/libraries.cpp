@@ -100,6 +100,10 @@ const LibraryName& cublaslt_name() {
   static const LibraryName name{"cuBLASLt", "libcublasLt.so." LAMINA_CUDA_MAJOR, "nvidia-cublas", "", false, "cublasLtGetVersion", cublaslt_version};
   return name;
 }
+const LibraryName& cudnn_name() {
+  static const LibraryName name{"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu" LAMINA_CUDA_MAJOR, "", false, "cudnnGetVersion", cudnn_version};
+  return name;
+}
 const LibraryName& nvrtc_name() {
   static const LibraryName name{"NVRTC", "libnvrtc.so." LAMINA_CUDA_MAJOR, "nvidia-cuda-nvrtc", "", false, "nvrtcVersion", nvrtc_version};
   return name;
@@ -108,7 +112,7 @@ const std::vector<LibraryName>& library_names() {
   static const std::vector<LibraryName> names{{"NVIDIA driver", "libcuda.so.1", "", kDriverFix, true, "cuDriverGetVersion", driver_version},
                                               nvrtc_name(),
                                               cublaslt_name(),
-                                              {"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu" LAMINA_CUDA_MAJOR, "", false, "cudnnGetVersion", cudnn_version},
+                                              cudnn_name(),
                                               {"NCCL", "libnccl.so.2", "nvidia-nccl-cu" LAMINA_CUDA_MAJOR, "", false, "ncclGetVersion", nccl_version}};
   return names;
 }

@@ -27,8 +27,9 @@ struct LibraryName {
   std::string (*version)(const Loader& loader, void* library);  // as it says itself
 };
 const LibraryName& cublaslt_name();
+const LibraryName& cudnn_name();
 const LibraryName& nvrtc_name();
-const std::vector<LibraryName>& library_names();  // those two, the driver, cuDNN and NCCL
+const std::vector<LibraryName>& library_names();  // those, the driver and NCCL
 
 struct OpenLibrary {
   void* handle = nullptr;

@@ -35,6 +35,12 @@ def test_what_is_found_is_named_with_its_path_and_what_is_missing_with_its_fix(m
     assert "tried libnccl.so.2: no such file" in text and "tried /a/libnccl.so.2: no such file" in text
 
 
+def test_a_missing_library_that_has_a_substitute_says_what_runs_instead(monkeypatch):
+    text = said(monkeypatch, False, [dict(MISSING, name="cuBLASLt", wanted="libcublasLt.so.13")])[1]
+    assert "until then Lamina's own kernels make large matrix products" in text
+    assert "until then" not in said(monkeypatch, False, [FOUND, MISSING])[1]
+
+
 def test_a_gpu_without_what_it_needs_is_a_failure(monkeypatch):
     assert said(monkeypatch, True, [FOUND, MISSING])[0] == 0
     assert said(monkeypatch, True, [FOUND, dict(MISSING, required=True)])[0] == 1
