@@ -137,16 +137,22 @@ RecordedGraph::~RecordedGraph() {
 
 void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) {
   CurrentDevice current(backend_.api(), device_);
-  // The graph is on the first stream. It comes behind what is on the others, and before what follows there.
   while (streams.size() > 1 && joins_.size() < streams.size()) joins_.push_back(backend_.create_event(device_));
-  for (size_t s = 1; s < streams.size(); ++s) {
-    backend_.record(streams[s], joins_[s]);
-    backend_.wait(streams[0], joins_[s]);
+  // The graph is on the first stream. It comes behind what is on the others, and before what follows there.
+  const auto gather = [&] {
+    for (size_t s = 1; s < streams.size(); ++s) backend_.record(streams[s], joins_[s]), backend_.wait(streams[0], joins_[s]);
+  };
+  const auto spread = [&] {
+    if (streams.size() > 1) backend_.record(streams[0], joins_[0]);
+    for (size_t s = 1; s < streams.size(); ++s) backend_.wait(streams[s], joins_[0]);
+  };
+  gather();
+  if (!launch_recorded(streams, addresses, launches)) {
+    spread();
+    launches(streams);
+    gather();
   }
-  const bool recorded = launch_recorded(streams, addresses, launches);
-  if (streams.size() > 1) backend_.record(streams[0], joins_[0]);
-  for (size_t s = 1; s < streams.size(); ++s) backend_.wait(streams[s], joins_[0]);
-  if (!recorded) launches(streams);
+  spread();
 }
 
 // False when the launches are to be started one by one.

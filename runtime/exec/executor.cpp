@@ -16,6 +16,7 @@ struct Executor::Frame {
   std::vector<View> views;                 // per slot; addresses filled in
   std::vector<const View*> operands;       // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
+  std::vector<std::pair<size_t, Event>> starts;  // streams beside a GPU's default stream, and what they wait for at the start of a call
   struct Graph {
     std::unique_ptr<LaunchGraph> graph;    // null: one by one
     std::vector<Stream> streams;
@@ -50,8 +51,7 @@ Executor::~Executor() {
   for (auto& place : stock_) {
     Frame* frame = place.exchange(nullptr);
     if (!frame) continue;
-    for (Event& event : frame->events) event.backend->destroy_event(event);
-    delete frame;
+    destroy(frame);
   }
   for (size_t s = 0; s < streams_.size(); ++s)
     if (!is_default_stream(*program_, s)) streams_[s].backend->destroy_stream(streams_[s]);
@@ -79,6 +79,8 @@ Executor::Frame* Executor::take_frame() {
   for (const Instruction& instruction : p.instructions)
     if (instruction.signal >= 0) event_devices[size_t(instruction.signal)] = p.streams[size_t(instruction.stream)].device;
   for (Device device : event_devices) frame->events.push_back(backend_of(device).create_event(device));
+  for (size_t s = 0; s < streams_.size(); ++s)
+    if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s)) frame->starts.emplace_back(s, backend_of(device).create_event(device));
   for (size_t s = 0; s < stretches_.size(); ++s) {
     const Device device = streams_[size_t(stretches_[s].streams[0])].device;
     Frame::Graph& g = frame->graphs.emplace_back();
@@ -95,7 +97,12 @@ void Executor::give_back(Frame* frame) {
     Frame* none = nullptr;
     if (!place.load(std::memory_order_relaxed) && place.compare_exchange_strong(none, frame, std::memory_order_release)) return;
   }
+  destroy(frame);
+}
+
+void Executor::destroy(Frame* frame) {
   for (Event& event : frame->events) event.backend->destroy_event(event);
+  for (auto& [stream, event] : frame->starts) event.backend->destroy_event(event);
   delete frame;
 }
 
@@ -330,6 +337,11 @@ void Executor::launch_stretch(Frame& frame, size_t index) {
 void Executor::launch_all(Frame& frame) {
   const Program& p = *program_;
   try {
+    for (auto& [s, event] : frame.starts) {  // inputs and arenas are ready in the order of the default stream
+      Stream from = event.backend->default_stream(streams_[s].device);
+      event.backend->record(from, event);
+      event.backend->wait(streams_[s], event);
+    }
     size_t next = 0;  // stretch
     for (size_t i = 0; i < p.instructions.size();) {
       while (next < stretches_.size() && stretches_[next].begin < i) ++next;

@@ -65,6 +65,27 @@ TEST_F(CudaStaging, KeepsTheStreamsOrderAndTheHostsBytes) {
   EXPECT_EQ(times("host_allocate"), 1 + int(Staging::kBlocks)) << "the device's record of faults, and the ring";
 }
 
+TEST_F(CudaStaging, KeepsAStreamsBytesWhileAnotherUsesAllBlocks) {
+  Stream stream = backend.default_stream(device), other = backend.create_stream(device);
+  const std::vector<int> many = numbers(1'500'000, 1000);
+  int four[4] = {1, 2, 3, 4}, back[4] = {};
+  void* small = backend.allocate(stream, 16);
+  void* large = backend.allocate(stream, many.size() * sizeof(int));
+  backend.synchronize(stream);
+  for (unsigned seed = 0; seed < 10; ++seed) {
+    fake.work.random.seed(seed);
+    backend.copy(stream, small, four, 16, CopyKind::to_device);
+    backend.copy(other, large, many.data(), 64, CopyKind::to_device);
+    backend.copy(other, large, many.data(), many.size() * sizeof(int), CopyKind::to_device);
+    backend.copy(stream, back, small, 16, CopyKind::to_host);
+    EXPECT_TRUE(std::equal(four, four + 4, back));
+  }
+  backend.synchronize(other);
+  backend.free(stream, small, 16);
+  backend.free(stream, large, many.size() * sizeof(int));
+  backend.destroy_stream(other);
+}
+
 TEST_F(CudaStaging, TakesPinnedMemoryWhenItIsNeededFirst) {
   Stream stream = backend.default_stream(device);
   const int before = times("host_allocate");
