@@ -85,7 +85,7 @@ std::string ConcreteFunction::explain() {
     }
     out << ", compiled in " << milliseconds(plan->compile_microseconds);
     if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
-    out << "\n" << exec::print(plan->executor.program());
+    out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs();
   }
   return out.str();
 }

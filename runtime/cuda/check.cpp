@@ -1,9 +1,6 @@
 #include "runtime/cuda/check.h"
 
 namespace lamina::cuda {
-namespace {
-
-// After these the process can do nothing more on the device.
 bool ends_the_context(cudaError_t status) {
   switch (status) {
     case cudaErrorIllegalAddress:
@@ -19,6 +16,8 @@ bool ends_the_context(cudaError_t status) {
     default: return false;
   }
 }
+
+namespace {
 
 std::string fix_for(cudaError_t status) {
   if (status == cudaErrorInitializationError)

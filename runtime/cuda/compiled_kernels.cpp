@@ -60,6 +60,7 @@ void CompiledKernels::serve() {
     work.entry->code = std::move(code);
     work.entry->failure = std::move(failure);
     busy_ = false;
+    if (!work.entry->code.empty()) ++version_;
     changed_.notify_all();
   }
 }

@@ -1,6 +1,7 @@
 // Kernels that are compiled behind the program's back. What wants one asks on every launch, and runs a slower kernel until there is one. The
 // first request for a key counts only: what runs once is not worth compiling.
 #pragma once
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -29,6 +30,8 @@ class CompiledKernels {
   void wait();
   // Compiles nothing more, after what is being compiled: for the end of the process, before the compiler's library goes.
   void stop();
+  // Grows when a kernel has become ready: what recorded a slower one may record again.
+  unsigned version() const { return version_.load(std::memory_order_relaxed); }
   // Why there is no kernel of a key: "" while it is not known.
   std::string why_missing(const std::string& key);
 
@@ -52,6 +55,7 @@ class CompiledKernels {
   std::condition_variable changed_;
   std::map<std::pair<int, std::string>, Entry> entries_;  // by architecture and key; never moved
   std::deque<Work> work_;
+  std::atomic<unsigned> version_{0};
   bool stop_ = false, busy_ = false;
   std::thread worker_;
 };

@@ -25,6 +25,7 @@ struct CudaApi {
   cudaError_t (*event_create)(cudaEvent_t* event, unsigned flags);
   cudaError_t (*event_destroy)(cudaEvent_t event);
   cudaError_t (*event_record)(cudaEvent_t event, cudaStream_t stream);
+  cudaError_t (*event_synchronize)(cudaEvent_t event);
 
   cudaError_t (*memory_info)(size_t* free, size_t* total);
   cudaError_t (*pool_create)(cudaMemPool_t* pool, const cudaMemPoolProps* properties);
@@ -48,6 +49,7 @@ struct CudaApi {
   cudaError_t (*capture_begin)(cudaStream_t stream, cudaStreamCaptureMode mode);
   cudaError_t (*capture_end)(cudaStream_t stream, cudaGraph_t* graph);
   cudaError_t (*graph_instantiate)(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags);
+  cudaError_t (*graph_update)(cudaGraphExec_t executable, cudaGraph_t graph, cudaGraphExecUpdateResultInfo* result);
   cudaError_t (*graph_launch)(cudaGraphExec_t executable, cudaStream_t stream);
   cudaError_t (*graph_destroy)(cudaGraph_t graph);
   cudaError_t (*graph_executable_destroy)(cudaGraphExec_t executable);

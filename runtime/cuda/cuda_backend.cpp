@@ -3,9 +3,9 @@
 #include <cstdint>
 #include <cstdlib>
 #include <limits>
+#include <string_view>
 
 #include "runtime/core/config.h"
-#include "runtime/cuda/graph_capture.h"
 #include "runtime/cuda/libraries.h"
 
 namespace lamina {
@@ -61,15 +61,6 @@ struct Launching {
 };
 thread_local Launching launching;
 
-cudaMemcpyKind cuda_kind(CopyKind kind) {
-  switch (kind) {
-    case CopyKind::within_device: return cudaMemcpyDeviceToDevice;
-    case CopyKind::to_device: return cudaMemcpyHostToDevice;
-    case CopyKind::to_host: break;
-  }
-  return cudaMemcpyDeviceToHost;
-}
-
 }  // namespace
 
 const char* launching_instruction() { return launching.name; }
@@ -121,6 +112,7 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
       check(api_, api_.allocate_host(&record, sizeof(Fault), cudaHostAllocMapped | cudaHostAllocPortable), "get pinned memory", device);
       opened.fault = new (record) Fault;
     }
+    if (!opened.staging) opened.staging = std::make_unique<Staging>(api_);
     int major = 0, minor = 0;
     check(api_, api_.device_attribute(&major, cudaDevAttrComputeCapabilityMajor, device.index), "ask for the compute capability", device);
     check(api_, api_.device_attribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index), "ask for the compute capability", device);
@@ -234,6 +226,7 @@ void* CudaBackend::try_allocate(Opened& opened, Stream& stream, size_t bytes, cu
 
 void* CudaBackend::allocate(Stream& stream, size_t bytes) {
   if (bytes == 0) return nullptr;
+  if (GraphScratch* scratch = GraphScratch::now()) return scratch->take(stream, bytes);
   Opened& opened = open(stream.device);
   CurrentDevice current(api_, stream.device);
   cudaError_t status = cudaSuccess;
@@ -266,6 +259,7 @@ void CudaBackend::throw_out_of_memory(Opened& opened, Device device, size_t byte
 
 void CudaBackend::free(Stream& stream, void* data, size_t) {
   if (!data) return;
+  if (GraphScratch* scratch = GraphScratch::now(); scratch && scratch->give_back(data)) return;
   Opened& opened = open(stream.device);
   const cudaError_t status = opened.pool ? api_.free_to_pool(data, native(stream)) : api_.free(data);
   // Destructors call this, so a failure is kept for the stream's next wait. While the process ends CUDA is gone already.
@@ -274,9 +268,19 @@ void CudaBackend::free(Stream& stream, void* data, size_t) {
 
 void CudaBackend::copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) {
   if (bytes == 0) return;
+  Opened& opened = open(stream.device);
   CurrentDevice current(api_, stream.device);
-  const cudaError_t status = api_.copy(to, from, bytes, cuda_kind(kind), native(stream));
-  if (status != cudaSuccess) throw error_of(api_, status, cat("copy ", bytes, " bytes"), stream.device);
+  if (kind == CopyKind::within_device) {
+    const cudaError_t status = api_.copy(to, from, bytes, cudaMemcpyDeviceToDevice, native(stream));
+    if (status != cudaSuccess) throw error_of(api_, status, cat("copy ", bytes, " bytes"), stream.device);
+    return;
+  }
+  if (GraphScratch::now())
+    throw Error(ErrorKind::device, {.what = "a copy between host and device cannot be recorded", .where = text(stream.device), .why = "", .fix = ""});
+  if (kind == CopyKind::to_device)
+    opened.staging->to_device(stream, to, from, bytes);
+  else
+    opened.staging->to_host(stream, to, from, bytes);
 }
 
 FaultSite CudaBackend::fault_site(Stream& stream, Error (*describe)(const Fault&)) {
@@ -331,6 +335,12 @@ Convolutions& CudaBackend::convolutions() {
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {
   CurrentDevice current(api_, stream.device);
   return capture_graph(api_, stream, launches);
+}
+
+std::unique_ptr<LaunchGraph> CudaBackend::launch_graph(Device device) {
+  const char* wanted = std::getenv("LAMINA_CUDA_GRAPHS");
+  if (wanted && std::string_view(wanted) == "0") return nullptr;
+  return std::make_unique<RecordedGraph>(*this, device);
 }
 
 }  // namespace cuda

@@ -11,7 +11,9 @@
 #include "runtime/cuda/compiled_kernels.h"
 #include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
+#include "runtime/cuda/graph_capture.h"
 #include "runtime/cuda/products.h"
+#include "runtime/cuda/staging.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cuda {
@@ -19,6 +21,7 @@ namespace lamina::cuda {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaApi& api) : api_(api) {}
+  ~CudaBackend() override { opened_.clear(); }  // before what giving it back needs
 
   const char* name() const override { return "cuda"; }
   int device_count() override { return found().count; }
@@ -42,12 +45,14 @@ class CudaBackend final : public Backend {
   FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&)) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
   std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override;
+  std::unique_ptr<LaunchGraph> launch_graph(Device device) override;  // null with LAMINA_CUDA_GRAPHS=0
 
   // For kernels that have a faster form, compiled by NVRTC behind their first launches.
   CompiledKernels& compiled();
   Products& products();          // large matrix products, by cuBLASLt
   Convolutions& convolutions();  // large convolutions, by cuDNN
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
+  CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
 
  private:
@@ -61,6 +66,8 @@ class CudaBackend final : public Backend {
     Stream stream;
     cudaMemPool_t pool = nullptr;  // null where the driver has no memory pools
     int architecture = 0;
+    CaptureStreams capture_streams;
+    std::unique_ptr<Staging> staging;
     Fault* fault = nullptr;        // in pinned memory, where kernels report what they cannot use
   };
 

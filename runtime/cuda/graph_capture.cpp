@@ -1,10 +1,17 @@
 #include "runtime/cuda/graph_capture.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_backend.h"
 
 namespace lamina::cuda {
 namespace {
+
+constexpr size_t kMostReady = 4, kMissesKept = 8;
+
+cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native); }
 
 class CapturedGraph final : public Replayable {
  public:
@@ -12,7 +19,7 @@ class CapturedGraph final : public Replayable {
   ~CapturedGraph() override { api_.graph_executable_destroy(executable_); }
   void replay(Stream& stream) override {
     CurrentDevice current(api_, stream.device);
-    check(api_, api_.graph_launch(executable_, static_cast<cudaStream_t>(stream.native)), "launch a graph", stream.device);
+    check(api_, api_.graph_launch(executable_, native(stream)), "launch a graph", stream.device);
   }
 
  private:
@@ -20,26 +27,242 @@ class CapturedGraph final : public Replayable {
   cudaGraphExec_t executable_;
 };
 
+// A graph could not be made, and nothing has been started.
+struct NoGraph {
+  cudaError_t status;
+  std::string why;
+};
+
+void require(const CudaApi& api, cudaError_t status, const char* doing) {
+  if (status == cudaSuccess) return;
+  api.take_last_error();
+  throw NoGraph{status, cat("cannot ", doing, ": ", api.error_name(status))};
+}
+
+thread_local GraphScratch* scratch_now = nullptr;
+
 }  // namespace
 
 std::unique_ptr<Replayable> capture_graph(const CudaApi& api, Stream& stream, const std::function<void()>& launches) {
-  const auto native = static_cast<cudaStream_t>(stream.native);
   // Thread-local: what other threads do with CUDA meanwhile is neither captured nor forbidden.
-  check(api, api.capture_begin(native, cudaStreamCaptureModeThreadLocal), "begin the capture of a graph", stream.device);
+  check(api, api.capture_begin(native(stream), cudaStreamCaptureModeThreadLocal), "begin the capture of a graph", stream.device);
   cudaGraph_t graph = nullptr;
   try {
     launches();
   } catch (...) {
-    if (api.capture_end(native, &graph) == cudaSuccess && graph) api.graph_destroy(graph);
+    if (api.capture_end(native(stream), &graph) == cudaSuccess && graph) api.graph_destroy(graph);
     api.take_last_error();
     throw;
   }
-  check(api, api.capture_end(native, &graph), "end the capture of a graph", stream.device);
+  check(api, api.capture_end(native(stream), &graph), "end the capture of a graph", stream.device);
   cudaGraphExec_t executable = nullptr;
   const cudaError_t status = api.graph_instantiate(&executable, graph, 0);
   api.graph_destroy(graph);
   check(api, status, "make a graph ready to run", stream.device);
   return std::make_unique<CapturedGraph>(api, executable);
+}
+
+GraphScratch* GraphScratch::now() { return scratch_now; }
+GraphScratch::Recording::Recording(GraphScratch* scratch) : before_(std::exchange(scratch_now, scratch)) {}
+GraphScratch::Recording::~Recording() { scratch_now = before_; }
+
+GraphScratch::~GraphScratch() {
+  for (Block& block : blocks_) backend_.free(home_, block.data, block.bytes);
+}
+
+void* GraphScratch::take(const Stream& stream, size_t bytes) {
+  if (bytes == 0) return nullptr;
+  for (Block& block : blocks_)
+    if (!block.taken && block.bytes >= bytes && (!block.stream || block.stream == stream.native)) {
+      block.taken = true, block.stream = stream.native;
+      return block.data;
+    }
+  Recording none(nullptr);
+  blocks_.reserve(blocks_.size() + 1);
+  void* data = backend_.allocate(home_, bytes);
+  blocks_.push_back({data, bytes, true, stream.native});
+  return data;
+}
+
+bool GraphScratch::give_back(void* data) {
+  const auto found = std::find_if(blocks_.begin(), blocks_.end(), [&](const Block& block) { return block.data == data; });
+  if (found == blocks_.end()) return false;
+  found->taken = false;
+  return true;
+}
+
+void GraphScratch::start_again() {
+  for (Block& block : blocks_) block.taken = false, block.stream = nullptr;
+}
+
+std::vector<CaptureStreams::Lane> CaptureStreams::take(CudaBackend& backend, Device device, size_t count) {
+  std::vector<Lane> lanes;
+  {
+    std::lock_guard lock(mutex_);
+    while (lanes.size() < count && !idle_.empty()) lanes.push_back(idle_.back()), idle_.pop_back();
+  }
+  try {
+    while (lanes.size() < count) {
+      Lane& lane = lanes.emplace_back();
+      lane.stream = backend.create_stream(device);
+      lane.event = backend.create_event(device);
+    }
+  } catch (...) {
+    destroy(lanes);
+    throw;
+  }
+  return lanes;
+}
+
+void CaptureStreams::give_back(std::vector<Lane> lanes) {
+  std::lock_guard lock(mutex_);
+  idle_.insert(idle_.end(), lanes.begin(), lanes.end());
+}
+
+void CaptureStreams::destroy(std::vector<Lane>& lanes) {
+  for (Lane& lane : lanes) {
+    if (lane.event.native) lane.event.backend->destroy_event(lane.event);
+    try {
+      if (lane.stream.native) lane.stream.backend->destroy_stream(lane.stream);
+    } catch (const Error&) {  // nothing is lost with it
+    }
+  }
+  lanes.clear();
+}
+
+RecordedGraph::~RecordedGraph() {
+  drop();
+  for (Event& event : joins_) backend_.destroy_event(event);
+}
+
+void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) {
+  CurrentDevice current(backend_.api(), device_);
+  while (streams.size() > 1 && joins_.size() < streams.size()) joins_.push_back(backend_.create_event(device_));
+  // The graph is on the first stream. It comes behind what is on the others, and before what follows there.
+  const auto gather = [&] {
+    for (size_t s = 1; s < streams.size(); ++s) backend_.record(streams[s], joins_[s]), backend_.wait(streams[0], joins_[s]);
+  };
+  const auto spread = [&] {
+    if (streams.size() > 1) backend_.record(streams[0], joins_[0]);
+    for (size_t s = 1; s < streams.size(); ++s) backend_.wait(streams[s], joins_[0]);
+  };
+  gather();
+  if (!launch_recorded(streams, addresses, launches)) {
+    spread();
+    launches(streams);
+    gather();
+  }
+  spread();
+}
+
+// False when the launches are to be started one by one.
+bool RecordedGraph::launch_recorded(std::span<Stream> streams, std::span<void* const> addresses,
+                                    const std::function<void(std::span<Stream>)>& launches) {
+  // What runs once is not worth a graph; and the first run loads kernels, which a recording should not have to.
+  if (!std::exchange(ran_, true) || !why_not_.empty()) return false;
+  const CudaApi& api = backend_.api();
+  try {
+    if (!scratch_) scratch_ = std::make_unique<GraphScratch>(backend_, streams[0]);
+    Ready& ready = ready_for(streams, addresses, launches);
+    require(api, api.graph_launch(ready.executable, native(streams[0])), "launch the graph");
+    return true;
+  } catch (const NoGraph& e) {
+    drop();
+    if (ends_the_context(e.status)) throw error_of(api, e.status, "run launches as a graph; it is an earlier launch that failed", device_);
+    why_not_ = e.why;
+  } catch (const Error& e) {
+    // One by one they throw it again if it is theirs.
+    drop();
+    why_not_ = e.parts.why.empty() ? e.parts.what : cat(e.parts.what, " (", e.parts.why, ")");
+  }
+  return false;
+}
+
+RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::span<void* const> addresses,
+                                               const std::function<void(std::span<Stream>)>& launches) {
+  const CudaApi& api = backend_.api();
+  const unsigned kernels = backend_.compiled().version();
+  auto at = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return std::equal(addresses.begin(), addresses.end(), r.addresses.begin(), r.addresses.end()); });
+  if (at == ready_.end()) {
+    const bool own = came_before(addresses) && ready_.size() < kMostReady;
+    at = ready_.empty() || own ? ready_.emplace(ready_.end()) : ready_.end() - 1;
+  }
+  std::rotate(ready_.begin(), at, at + 1);
+  Ready& ready = ready_.front();
+  if (ready.executable && ready.kernels == kernels && std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end())) return ready;
+
+  struct Graph {  // until it is made ready
+    const CudaApi& api;
+    cudaGraph_t graph;
+    ~Graph() { api.graph_destroy(graph); }
+  } graph{api, record(streams.size(), launches)};
+  if (ready.executable) {
+    cudaGraphExecUpdateResultInfo result{};
+    const cudaError_t status = api.graph_update(ready.executable, graph.graph, &result);
+    if (status != cudaSuccess) {
+      api.take_last_error();
+      if (ends_the_context(status)) require(api, status, "update the graph");
+      api.graph_executable_destroy(std::exchange(ready.executable, nullptr));
+    }
+  }
+  if (!ready.executable) require(api, api.graph_instantiate(&ready.executable, graph.graph, 0), "make the graph ready to run");
+  ready.addresses.assign(addresses.begin(), addresses.end());
+  ready.kernels = kernels;
+  return ready;
+}
+
+// Whether these addresses were missed before, not long ago: then they will be seen again.
+bool RecordedGraph::came_before(std::span<void* const> addresses) {
+  size_t hash = addresses.size();
+  for (void* address : addresses) hash = (hash ^ reinterpret_cast<uintptr_t>(address)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
+  if (std::find(missed_.begin(), missed_.end(), hash) != missed_.end()) return true;
+  if (missed_.size() == kMissesKept) missed_.erase(missed_.begin());
+  missed_.push_back(hash);
+  return false;
+}
+
+cudaGraph_t RecordedGraph::record(size_t streams, const std::function<void(std::span<Stream>)>& launches) {
+  const CudaApi& api = backend_.api();
+  CaptureStreams& stock = backend_.capture_streams(device_);
+  std::vector<CaptureStreams::Lane> lanes = stock.take(backend_, device_, streams);
+  std::vector<Stream> on;
+  for (const CaptureStreams::Lane& lane : lanes) on.push_back(lane.stream);
+  const auto event = [&](size_t lane) { return static_cast<cudaEvent_t>(lanes[lane].event.native); };
+  scratch_->start_again();
+  bool begun = false;
+  try {
+    // Relaxed: launches may load code and get memory, of which nothing is part of the graph. Nobody else uses these streams.
+    require(api, api.capture_begin(native(on[0]), cudaStreamCaptureModeRelaxed), "begin to record");
+    begun = true;
+    if (streams > 1) require(api, api.event_record(event(0), native(on[0])), "record an event");
+    for (size_t s = 1; s < streams; ++s) require(api, api.stream_wait(native(on[s]), event(0), 0), "record a branch");
+    {
+      GraphScratch::Recording recording(scratch_.get());
+      launches(on);
+    }
+    for (size_t s = 1; s < streams; ++s) {
+      require(api, api.event_record(event(s), native(on[s])), "record an event");
+      require(api, api.stream_wait(native(on[0]), event(s), 0), "record the end of a branch");
+    }
+    cudaGraph_t graph = nullptr;
+    begun = false;
+    require(api, api.capture_end(native(on[0]), &graph), "record the launches");
+    stock.give_back(std::move(lanes));
+    return graph;
+  } catch (...) {
+    cudaGraph_t half = nullptr;
+    if (begun && api.capture_end(native(on[0]), &half) == cudaSuccess && half) api.graph_destroy(half);
+    api.take_last_error();
+    CaptureStreams::destroy(lanes);
+    throw;
+  }
+}
+
+void RecordedGraph::drop() {
+  for (Ready& ready : ready_)
+    if (ready.executable) backend_.api().graph_executable_destroy(ready.executable);
+  ready_.clear();
+  scratch_.reset();
 }
 
 }  // namespace lamina::cuda

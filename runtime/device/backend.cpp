@@ -16,6 +16,8 @@ std::unique_ptr<Replayable> Backend::record_launches(Stream& stream, const std::
   throw Error(ErrorKind::device, {.what = cat("launches on ", stream.device, " cannot be recorded"), .where = "", .why = cat("the ", name(), " backend records none"), .fix = ""});
 }
 
+std::unique_ptr<LaunchGraph> Backend::launch_graph(Device) { return nullptr; }
+
 namespace {
 std::atomic<Backend*> replacements[3] = {};
 }

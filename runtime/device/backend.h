@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -20,6 +21,17 @@ class Replayable {
  public:
   virtual ~Replayable() = default;
   virtual void replay(Stream& stream) = 0;
+};
+
+// Launches of one device that are run again and again, kept in the device's own form (a CUDA graph). For one caller at a time.
+class LaunchGraph {
+ public:
+  virtual ~LaunchGraph() = default;
+  // Does what `launches(streams)` would do, behind all that is on the streams and before all that follows on them. `launches` may be called
+  // with other streams, or not at all: of its own it must depend on `addresses` only, which are all those that it uses. What it throws
+  // when it is launched one by one is thrown on.
+  virtual void run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) = 0;
+  virtual std::string why_not() const = 0;  // why the launches are started one by one, for good; "" when they are not
 };
 
 class LAMINA_API Backend {
@@ -42,10 +54,12 @@ class LAMINA_API Backend {
 
   virtual void* allocate(Stream& stream, size_t bytes) = 0;  // 64-byte aligned; throws out_of_memory with asked, free, cached
   virtual void free(Stream& stream, void* data, size_t bytes) = 0;
+  // In the stream's order. When it returns, the host's memory may be changed (to_device), or has its bytes (to_host).
   virtual void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) = 0;
 
   // The only way a kernel starts. `name` is the instruction's, for profilers and errors. The views and arguments must stay
-  // alive until the stream has been synchronized.
+  // alive until the stream has been synchronized. A launch may be recorded and run again with the same addresses: what else it
+  // takes from the host must not change from call to call.
   virtual void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) = 0;
   // Called by a kernel while it is launched: where it reports an element that it cannot use, as an index out of range, once it has run.
   // The first report on a stream's device is thrown by the next wait, as `describe` words it. Backends whose kernels throw say nothing.
@@ -53,6 +67,8 @@ class LAMINA_API Backend {
   // Compiles source for a device (NVRTC). Backends that cannot say so.
   virtual Kernel compile(Device device, const std::string& source, const std::string& entry);
   virtual std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches);
+  // Null where launches gain nothing by it. Destroyed before the streams that it ran on.
+  virtual std::unique_ptr<LaunchGraph> launch_graph(Device device);
 };
 
 LAMINA_API Backend& cpu_backend();

@@ -26,7 +26,7 @@ void copy(Device on, void* to, const void* from, size_t bytes, CopyKind kind) {
   Backend& backend = backend_of(on);
   Stream stream = backend.default_stream(on);
   backend.copy(stream, to, from, bytes, kind);
-  backend.synchronize(stream);
+  if (kind != CopyKind::to_device) backend.synchronize(stream);  // what follows on the device is ordered behind it
 }
 }  // namespace
 

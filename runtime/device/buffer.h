@@ -30,7 +30,7 @@ class LAMINA_API Buffer {
 
 using BufferRef = std::shared_ptr<Buffer>;
 
-// A copy of `buffer`'s first `bytes` on `device`, finished when this returns.
+// Copies. When these return, what they read may be changed; what they wrote on a device is there in the order of its default stream.
 LAMINA_API BufferRef copy_to(Device device, const BufferRef& buffer, size_t bytes);
 LAMINA_API void copy_to_host(void* to, const BufferRef& buffer, size_t offset, size_t bytes);
 LAMINA_API BufferRef copy_from_host(Device device, const void* from, size_t bytes);

@@ -4,14 +4,9 @@ namespace lamina {
 
 unsigned FaultLog::add(Error (*describe)(const Fault&), const char* instruction, SourceLine line) {
   std::lock_guard lock(mutex_);
-  Entry entry{describe, instruction, line};
-  if (entries_.size() < kKept)
-    entries_.push_back(std::move(entry));
-  else
-    entries_[(next_ - 1) % kKept] = std::move(entry);
-  const unsigned launch = next_;
-  if (++next_ == 0) next_ = 1 + unsigned(kKept);  // 0 is nobody's; the place in the list stays that of the number
-  return launch;
+  const auto [place, is_new] = numbers_.try_emplace({describe, line.id, instruction}, unsigned(entries_.size()) + 1);
+  if (is_new) entries_.push_back(&place->first);
+  return place->second;
 }
 
 std::optional<Error> FaultLog::take(Fault& record) {
@@ -19,9 +14,9 @@ std::optional<Error> FaultLog::take(Fault& record) {
   const Fault fault = record;
   record = {};
   std::lock_guard lock(mutex_);
-  const Entry& entry = entries_.at((fault.launch - 1) % kKept);
-  Error error = entry.describe(fault).at(cat("instruction ", entry.instruction));
-  return entry.line.known() ? error.at(text(entry.line)) : error;
+  const auto& [describe, line, instruction] = *entries_.at(fault.launch - 1);
+  Error error = describe(fault).at(cat("instruction ", instruction));
+  return line ? error.at(text(SourceLine{line})) : error;
 }
 
 }  // namespace lamina

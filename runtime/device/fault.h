@@ -2,9 +2,11 @@
 // record that host and device see, and goes on without it.
 #pragma once
 #include <cstdint>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "runtime/core/error.h"
@@ -25,7 +27,7 @@ struct FaultSite {
   unsigned launch = 0;
 };
 
-// Which launches may still report, and how their faults read.
+// Whose faults they may be. Launches of one instruction share a number, which stays theirs: a recorded launch may report long after.
 class FaultLog {
  public:
   // `instruction` and `line` become part of the error.
@@ -34,15 +36,10 @@ class FaultLog {
   std::optional<Error> take(Fault& record);
 
  private:
-  static constexpr size_t kKept = 4096;  // a fault of an older launch keeps its text but has lost its line
-  struct Entry {
-    Error (*describe)(const Fault&);
-    std::string instruction;
-    SourceLine line;
-  };
+  using Entry = std::tuple<Error (*)(const Fault&), uint32_t, std::string>;  // the line's number, the instruction
   std::mutex mutex_;
-  std::vector<Entry> entries_;
-  unsigned next_ = 1;
+  std::map<Entry, unsigned> numbers_;  // from 1
+  std::vector<const Entry*> entries_;
 };
 
 }  // namespace lamina

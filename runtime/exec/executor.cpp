@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <new>
 #include <optional>
 
@@ -16,30 +17,46 @@ struct Executor::Frame {
   std::vector<View> views;                 // per slot; addresses filled in
   std::vector<const View*> operands;       // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
+  std::vector<std::pair<size_t, Event>> starts;  // streams beside a GPU's default stream, and what they wait for at the start of a call
+  struct Graph {
+    std::unique_ptr<LaunchGraph> graph;    // null: one by one
+    std::vector<Stream> streams;
+    std::function<void(std::span<Stream>)> launches;
+  };
+  std::vector<Graph> graphs;               // per stretch
+  std::vector<void*> addresses;            // of the stretch that is being started
   std::vector<VariableState*> variables;   // of the last call that used this frame
   std::vector<VariableState*> locked;      // the written ones, in the order in which they are locked
   std::vector<BufferRef> held;             // per variable, during a call
   std::vector<profiler::Name> names;       // per instruction, from the first call on that a profiler sees
 };
 
+namespace {
+// The first stream runs on the caller's thread where the backend can do that. A GPU's first is where buffers are filled and freed.
+bool is_default_stream(const Program& p, size_t s) {
+  const Device device = p.streams[s].device;
+  return s == 0 || (device.kind != DeviceKind::cpu && std::none_of(p.streams.begin(), p.streams.begin() + int64_t(s), [&](const StreamUse& u) { return u.device == device; }));
+}
+}  // namespace
+
 Executor::Executor(std::shared_ptr<const Program> program) : program_(std::move(program)) {
   slots_of_.resize(program_->storages.size());
   for (size_t s = 0; s < program_->slots.size(); ++s) slots_of_[size_t(program_->slots[s].storage)].push_back(int(s));
   for (size_t s = 0; s < program_->streams.size(); ++s) {
     Device device = program_->streams[s].device;
-    // The first stream runs on the caller's thread where the backend can do that.
-    streams_.push_back(s == 0 ? backend_of(device).default_stream(device) : backend_of(device).create_stream(device));
+    streams_.push_back(is_default_stream(*program_, s) ? backend_of(device).default_stream(device) : backend_of(device).create_stream(device));
   }
+  find_stretches();
 }
 
 Executor::~Executor() {
   for (auto& place : stock_) {
     Frame* frame = place.exchange(nullptr);
     if (!frame) continue;
-    for (Event& event : frame->events) event.backend->destroy_event(event);
-    delete frame;
+    destroy(frame);
   }
-  for (size_t s = 1; s < streams_.size(); ++s) streams_[s].backend->destroy_stream(streams_[s]);
+  for (size_t s = 0; s < streams_.size(); ++s)
+    if (!is_default_stream(*program_, s)) streams_[s].backend->destroy_stream(streams_[s]);
 }
 
 Executor::Frame* Executor::take_frame() {
@@ -64,6 +81,15 @@ Executor::Frame* Executor::take_frame() {
   for (const Instruction& instruction : p.instructions)
     if (instruction.signal >= 0) event_devices[size_t(instruction.signal)] = p.streams[size_t(instruction.stream)].device;
   for (Device device : event_devices) frame->events.push_back(backend_of(device).create_event(device));
+  for (size_t s = 0; s < streams_.size(); ++s)
+    if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s)) frame->starts.emplace_back(s, backend_of(device).create_event(device));
+  for (size_t s = 0; s < stretches_.size(); ++s) {
+    const Device device = streams_[size_t(stretches_[s].streams[0])].device;
+    Frame::Graph& g = frame->graphs.emplace_back();
+    g.graph = backend_of(device).launch_graph(device);
+    for (int stream : stretches_[s].streams) g.streams.push_back(streams_[size_t(stream)]);
+    g.launches = [this, f = frame.get(), s](std::span<Stream> streams) { launch_one_by_one(*f, s, streams); };
+  }
   frame->held.resize(p.variables.size());
   return frame.release();
 }
@@ -73,7 +99,12 @@ void Executor::give_back(Frame* frame) {
     Frame* none = nullptr;
     if (!place.load(std::memory_order_relaxed) && place.compare_exchange_strong(none, frame, std::memory_order_release)) return;
   }
+  destroy(frame);
+}
+
+void Executor::destroy(Frame* frame) {
   for (Event& event : frame->events) event.backend->destroy_event(event);
+  for (auto& [stream, event] : frame->starts) event.backend->destroy_event(event);
   delete frame;
 }
 
@@ -200,36 +231,141 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
   return outputs;
 }
 
+namespace {
+constexpr size_t kFewestForAGraph = 3;  // fewer launches cost no more than the launch of a graph, and need no recording
+}
+
+void Executor::find_stretches() {
+  const Program& p = *program_;
+  const size_t count = p.instructions.size();
+  signal_at_.resize(size_t(p.events));
+  size_t operands = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const Instruction& instruction = p.instructions[i];
+    operand_of_.push_back(operands);
+    operands += instruction.inputs.size() + instruction.outputs.size();
+    if (instruction.signal >= 0) signal_at_[size_t(instruction.signal)] = i;
+  }
+  operand_of_.push_back(operands);
+  auto device = [&](size_t i) { return p.streams[size_t(p.instructions[i].stream)].device; };
+  for (size_t begin = 0, end; begin < count; begin = end) {
+    for (end = begin; end < count && p.instructions[end].kernel && device(end) == device(begin);) ++end;
+    if (end - begin < kFewestForAGraph) {
+      end = std::max(end, begin + 1);
+      continue;
+    }
+    Stretch s{.begin = begin, .end = end, .streams = {}, .waits = {}, .signals = {}, .why_not = {}};
+    auto add = [](std::vector<int>& list, int value) {
+      if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
+    };
+    // First that of the device's buffers, also when no instruction is on it.
+    for (size_t t = 0; s.streams.empty(); ++t)
+      if (p.streams[t].device == device(begin)) s.streams.push_back(int(t));
+    for (size_t i = 0; i < count; ++i) {
+      const bool inside = i >= begin && i < end;
+      if (inside) add(s.streams, p.instructions[i].stream);
+      for (int event : p.instructions[i].wait_for) {
+        const size_t at = signal_at_[size_t(event)];
+        const bool from_inside = at >= begin && at < end;
+        if (inside && !from_inside) add(s.waits, event);
+        if (!inside && from_inside) add(s.signals, event);
+      }
+    }
+    stretches_.push_back(std::move(s));
+  }
+}
+
+// What follows on the stream starts after the event. Backends do not know each other's events: between two of them the host waits.
+void Executor::wait(Frame& frame, Stream& stream, int event) {
+  Event& e = frame.events[size_t(event)];
+  if (e.backend == stream.backend) return stream.backend->wait(stream, e);
+  Stream& other = streams_[size_t(program_->instructions[signal_at_[size_t(event)]].stream)];
+  other.backend->synchronize(other);
+}
+
+void Executor::launch(Frame& frame, size_t index, Stream& stream) {
+  const Instruction& instruction = program_->instructions[index];
+  const View* const* operand = frame.operands.data() + operand_of_[index];
+  const profiler::Scope range(profiler::listening() && !frame.names.empty() ? &frame.names[index] : nullptr, int64_t(index));
+  KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};
+  try {
+    if (instruction.kernel) return stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
+    // A copy from another device.
+    const View &from = *call.in[0], &to = *call.out[0];
+    Device source = program_->streams[size_t(instruction.source_stream)].device;
+    bool to_host = stream.device.kind == DeviceKind::cpu, from_host = source.kind == DeviceKind::cpu;
+    CopyKind kind = to_host == from_host ? CopyKind::within_device : to_host ? CopyKind::to_host : CopyKind::to_device;
+    Stream& carrier = to_host && !from_host ? streams_[size_t(instruction.source_stream)] : stream;
+    if (&carrier != &stream) stream.backend->synchronize(stream);  // what it holds may still use the memory that is written
+    carrier.backend->copy(carrier, to.data, from.data, size_t(to.size()) * size_of(to.dtype), kind);
+  } catch (const Error& e) {
+    if (!instruction.line.known() || e.parts.where.find(text(instruction.line)) != std::string::npos) throw;
+    throw e.at(text(instruction.line));
+  }
+}
+
+// The stretch's instructions with the events between them, on streams that stand for its own.
+void Executor::launch_one_by_one(Frame& frame, size_t index, std::span<Stream> streams) {
+  const Stretch& stretch = stretches_[index];
+  for (size_t i = stretch.begin; i < stretch.end; ++i) {
+    const Instruction& instruction = program_->instructions[i];
+    const auto place = std::find(stretch.streams.begin(), stretch.streams.end(), instruction.stream);
+    Stream& stream = streams[size_t(place - stretch.streams.begin())];
+    for (int event : instruction.wait_for)
+      if (const size_t at = signal_at_[size_t(event)]; at >= stretch.begin && at < stretch.end) stream.backend->wait(stream, frame.events[size_t(event)]);
+    launch(frame, i, stream);
+    if (instruction.signal >= 0) stream.backend->record(stream, frame.events[size_t(instruction.signal)]);
+  }
+}
+
+void Executor::launch_stretch(Frame& frame, size_t index) {
+  Stretch& stretch = stretches_[index];
+  Frame::Graph& g = frame.graphs[index];
+  // Waits for what is outside come before all of it, signals to the outside after it: what is outside is all earlier or all later.
+  for (int event : stretch.waits) wait(frame, g.streams[0], event);
+  frame.addresses.clear();
+  for (size_t o = operand_of_[stretch.begin]; o < operand_of_[stretch.end]; ++o) frame.addresses.push_back(frame.operands[o]->data);
+  const profiler::Range range(profiler::listening() ? cat("graph of ", stretch.end - stretch.begin, " launches") : "", profiler::Kind::instruction);
+  g.graph->run(g.streams, frame.addresses, g.launches);
+  for (int event : stretch.signals) {
+    Stream& stream = streams_[size_t(program_->instructions[signal_at_[size_t(event)]].stream)];
+    stream.backend->record(stream, frame.events[size_t(event)]);
+  }
+  if (std::string why = g.graph->why_not(); !why.empty()) {
+    g.graph.reset();
+    std::lock_guard lock(mutex_);
+    stretch.why_not = std::move(why);
+  }
+}
+
 void Executor::launch_all(Frame& frame) {
   const Program& p = *program_;
-  const View* const* operand = frame.operands.data();
-  size_t started = 0;
-  const bool named = profiler::listening();
-  if (named && frame.names.empty()) frame.names = range_names(p);
+  if (profiler::listening() && frame.names.empty()) frame.names = range_names(p);
   try {
-    for (const Instruction& instruction : p.instructions) {
-      const profiler::Scope range(named ? &frame.names[started] : nullptr, int64_t(started));
-      Stream& stream = streams_[size_t(instruction.stream)];
-      for (int event : instruction.wait_for) stream.backend->wait(stream, frame.events[size_t(event)]);
-      KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};
-      operand += instruction.inputs.size() + instruction.outputs.size();
-      if (instruction.kernel) {
-        stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
-      } else {  // a copy from another device
-        const View &from = *call.in[0], &to = *call.out[0];
-        Device source = p.streams[size_t(instruction.source_stream)].device;
-        bool to_host = stream.device.kind == DeviceKind::cpu, from_host = source.kind == DeviceKind::cpu;
-        CopyKind kind = to_host == from_host ? CopyKind::within_device : to_host ? CopyKind::to_host : CopyKind::to_device;
-        Stream& carrier = to_host && !from_host ? streams_[size_t(instruction.source_stream)] : stream;
-        carrier.backend->copy(carrier, to.data, from.data, size_t(to.size()) * size_of(to.dtype), kind);
+    for (auto& [s, event] : frame.starts) {  // inputs and arenas are ready in the order of the default stream
+      Stream from = event.backend->default_stream(streams_[s].device);
+      event.backend->record(from, event);
+      event.backend->wait(streams_[s], event);
+    }
+    size_t next = 0;  // stretch
+    for (size_t i = 0; i < p.instructions.size();) {
+      while (next < stretches_.size() && stretches_[next].begin < i) ++next;
+      if (next < stretches_.size() && stretches_[next].begin == i && frame.graphs[next].graph) {
+        launch_stretch(frame, next);
+        i = stretches_[next].end;
+        continue;
       }
+      const Instruction& instruction = p.instructions[i];
+      Stream& stream = streams_[size_t(instruction.stream)];
+      for (int event : instruction.wait_for) wait(frame, stream, event);
+      launch(frame, i, stream);
       if (instruction.signal >= 0) stream.backend->record(stream, frame.events[size_t(instruction.signal)]);
-      ++started;
+      ++i;
     }
     // The frame may be taken by another caller now: on devices whose work goes on, the next call is ordered behind it by the stream.
     if (p.host_effects || streams_.size() > 1)
       for (Stream& stream : streams_) stream.backend->synchronize(stream);
-  } catch (const Error& e) {
+  } catch (const Error&) {
     if (streams_.size() > 1)  // nothing may still be using the frame
       for (Stream& stream : streams_) {
         try {
@@ -237,10 +373,21 @@ void Executor::launch_all(Frame& frame) {
         } catch (const Error&) {  // the first error is the one to report
         }
       }
-    if (started < p.instructions.size() && p.instructions[started].line.known() && e.parts.where.find(text(p.instructions[started].line)) == std::string::npos)
-      throw e.at(text(p.instructions[started].line));
     throw;
   }
+}
+
+std::string Executor::graphs() const {
+  std::string out;
+  std::lock_guard lock(mutex_);
+  for (const Stretch& s : stretches_) {
+    const Device device = streams_[size_t(s.streams[0])].device;
+    if (!backend_of(device).launch_graph(device)) continue;
+    const auto& instructions = program_->instructions;
+    out += cat(device, ": the ", s.end - s.begin, " instructions from ", instructions[s.begin].name, " to ", instructions[s.end - 1].name,
+               s.why_not.empty() ? cat(" are one ", backend_of(device).name(), " graph from the second call on\n") : cat(" are started one by one: ", s.why_not, "\n"));
+  }
+  return out;
 }
 
 }  // namespace lamina::exec

@@ -1,7 +1,9 @@
 // Executor: runs a Program. Safe to call from many threads at once.
 #pragma once
 #include <atomic>
+#include <mutex>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "runtime/exec/program.h"
@@ -18,18 +20,37 @@ class LAMINA_API Executor {
   // Returns a buffer per output.
   std::vector<BufferRef> run(std::span<const BufferRef> inputs, std::span<VariableState* const> variables);
   const Program& program() const { return *program_; }
+  // A line for each stretch of instructions that is run as one graph of its device's, or why it is not.
+  std::string graphs() const;
 
  private:
+  // Instructions in a row that one device may run as one graph: nothing of the host's and no other device's is between them.
+  struct Stretch {
+    size_t begin = 0, end = 0;
+    std::vector<int> streams;        // the device's first of all, then those of the instructions
+    std::vector<int> waits, signals; // events that instructions outside of it signal, and wait for
+    std::string why_not;             // under mutex_: why its graph could not be made
+  };
   struct Frame;  // the arenas of one concurrent call and the slots' views with their addresses filled in
   class Call;    // a frame in use: gives it back, and the variables' locks, when it ends
   Frame* take_frame();
   void give_back(Frame* frame);
+  static void destroy(Frame* frame);
   std::vector<BufferRef> run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables);
+  void find_stretches();
   void launch_all(Frame& frame);
+  void launch(Frame& frame, size_t instruction, Stream& stream);
+  void launch_stretch(Frame& frame, size_t stretch);
+  void launch_one_by_one(Frame& frame, size_t stretch, std::span<Stream> streams);
+  void wait(Frame& frame, Stream& stream, int event);
 
   std::shared_ptr<const Program> program_;
   std::vector<std::vector<int>> slots_of_;  // per storage
   std::vector<Stream> streams_;
+  std::vector<size_t> operand_of_;          // per instruction: its first in Frame::operands
+  std::vector<size_t> signal_at_;           // per event: the instruction that signals it
+  std::vector<Stretch> stretches_;
+  mutable std::mutex mutex_;
   std::atomic<Frame*> stock_[8] = {};
 };
 

@@ -33,8 +33,10 @@ TEST_F(CompiledKernel, IsMadeBehindTheSecondRequestAndLoadedOncePerDevice) {
   EXPECT_EQ(ask(kernels), nullptr);
   kernels.wait();
   EXPECT_EQ(compiled, 0) << "what runs once is not compiled";
+  const unsigned before = kernels.version();
   EXPECT_EQ(ask(kernels), nullptr);
   kernels.wait();
+  EXPECT_GT(kernels.version(), before) << "recorded launches of the slower kernel are out of date";
   const cudaKernel_t first = ask(kernels);
   EXPECT_NE(first, nullptr);
   EXPECT_EQ(ask(kernels), first);

@@ -159,9 +159,10 @@ TEST_F(Cuda, CopiesInEveryDirection) {
   backend.copy(stream, back.data(), other, 12, CopyKind::to_host);
   backend.copy(stream, back.data(), other, 0, CopyKind::to_host);
   EXPECT_EQ(back, values);
-  EXPECT_EQ(fake.calls, (std::vector<std::string>{cat("copy 12 kind ", int{cudaMemcpyHostToDevice}, " on 1"),
-                                                  cat("copy 12 kind ", int{cudaMemcpyDeviceToDevice}, " on 1"),
-                                                  cat("copy 12 kind ", int{cudaMemcpyDeviceToHost}, " on 1")}));
+  EXPECT_EQ(times(cat("copy 12 kind ", int{cudaMemcpyHostToDevice}, " on 1")), 1);
+  EXPECT_EQ(times(cat("copy 12 kind ", int{cudaMemcpyDeviceToDevice}, " on 1")), 1);
+  EXPECT_EQ(times(cat("copy 12 kind ", int{cudaMemcpyDeviceToHost}, " on 1")), 1);
+  EXPECT_EQ(times("copy"), 3);
   backend.free(stream, data, 12);
   backend.free(stream, other, 12);
   EXPECT_EQ(fake.used, 0u);
@@ -297,6 +298,25 @@ TEST_F(Cuda, ThrowsWhatAKernelReportedAtTheNextWaitWithItsInstructionAndLine) {
   backend.synchronize(stream);  // once
 }
 
+// A launch that is recorded reports under the same number long after, when thousands of others have been started.
+TEST_F(Cuda, BlamesAFaultOnItsInstructionHoweverLongAgoThatWasLaunched) {
+  Stream stream = backend.default_stream(gpu(0));
+  static FaultSite site;
+  const Kernel kernel{.run =
+                          [](const KernelCall& call) {
+                            site = call.stream.backend->fault_site(
+                                call.stream, [](const Fault& f) { return Error(ErrorKind::index, {.what = cat("index ", f.value), .where = "", .why = "", .fix = ""}); });
+                          },
+                      .args = nullptr};
+  backend.launch(stream, kernel, {stream, nullptr, {}, {}, source_line("train.py", 1)}, "gather");
+  const FaultSite first = site;
+  for (int i = 0; i < 10'000; ++i) backend.launch(stream, kernel, {stream, nullptr, {}, {}, source_line("train.py", 2 + i % 5000)}, "scatter");
+  *first.record = {.launch = first.launch, .ready = 1, .which = 0, .value = 7, .limit = 5, .place = 0};
+  const Error e = error_from([&] { backend.synchronize(stream); });
+  EXPECT_NE(e.parts.where.find("instruction gather"), std::string::npos) << e.parts.where;
+  EXPECT_NE(e.parts.where.find("train.py:1"), std::string::npos) << e.parts.where;
+}
+
 // Every call of cudart fails in turn with every kind of error: a typed error each time, nothing kept that was not asked for, and everything
 // works afterwards.
 TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
@@ -356,8 +376,10 @@ TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
       const auto made = [&](const char* call) { return times(call); };
       EXPECT_EQ(made("graph_instantiate") >= made("graph_executable_destroy"), true);
       EXPECT_LE(made("capture_end"), made("graph_destroy") + (name == "capture_end" || name == "graph_destroy"));
-      EXPECT_LE(made("event_create"), made("event_destroy") + (name == "event_create"));
-      if (name != "free_to_pool") EXPECT_EQ(fake.used, used) << "memory was kept";
+      EXPECT_LE(made("event_create"), made("event_destroy") + 1) << "staging keeps one";
+      if (name != "free_to_pool") {
+        EXPECT_EQ(fake.used, used) << "memory was kept";
+      }
       fake.used = used;
       EXPECT_NO_THROW(Everything{fresh}()) << "it does not work afterwards";
       EXPECT_EQ(fake.used, used);

@@ -1,82 +1,27 @@
 // A CudaApi that a test controls: it records every call, hands out host memory, and fails where it is told to.
 #pragma once
-#include <cstdlib>
 #include <cstring>
-#include <map>
-#include <memory>
 #include <string>
-#include <vector>
+#include <utility>
 
-#include "runtime/core/error.h"
-#include "runtime/cuda/cuda_api.h"
+#include "tests/cuda/fake_device.h"
 
 namespace lamina::cuda {
-
-struct FakeCuda {
-  int driver = 13000, runtime = 13000, devices = 2, current = 0;
-  cudaError_t count_status = cudaSuccess;
-  bool has_pools = true;
-  size_t memory = 1 << 20, used = 0, cached = 0;
-  std::map<std::string, cudaError_t> fail;  // the call of this name fails, every time
-  std::vector<std::string> calls;
-  std::map<void*, size_t> blocks;
-  std::vector<std::shared_ptr<void>> pinned;
-  intptr_t handles = 0;
-  cudaError_t last = cudaSuccess;
-
-  static FakeCuda& now() {
-    static FakeCuda fake;
-    return fake;
-  }
-  static void reset() {
-    for (const auto& [data, size] : now().blocks) std::free(data);
-    now() = FakeCuda{};
-  }
-
-  cudaError_t call(const std::string& name, const std::string& detail = "") {
-    calls.push_back(detail.empty() ? name : name + " " + detail);
-    const auto found = fail.find(name);
-    if (found == fail.end()) return cudaSuccess;
-    return last = found->second;
-  }
-  template <class T>
-  cudaError_t make(const std::string& name, T* handle) {
-    const cudaError_t status = call(name, cat("on ", current));
-    if (status == cudaSuccess) *handle = reinterpret_cast<T>(++handles);
-    return status;
-  }
-  cudaError_t take(void** data, size_t bytes) {
-    if (used + cached + bytes > memory) return last = cudaErrorMemoryAllocation;
-    *data = std::malloc(bytes);
-    blocks[*data] = bytes;
-    used += bytes;
-    return cudaSuccess;
-  }
-  cudaError_t give(void* data, bool keep) {
-    const auto found = blocks.find(data);
-    if (found == blocks.end()) return last = cudaErrorInvalidValue;
-    used -= found->second;
-    if (keep) cached += found->second;
-    std::free(data);
-    blocks.erase(found);
-    return cudaSuccess;
-  }
-};
 
 inline std::string handle_text(const void* handle) { return cat("#", reinterpret_cast<intptr_t>(handle)); }
 
 inline const CudaApi& fake_api() {
   static const CudaApi api{
-      .driver_version = [](int* v) { return *v = FakeCuda::now().driver, cudaSuccess; },
-      .runtime_version = [](int* v) { return *v = FakeCuda::now().runtime, cudaSuccess; },
+      .driver_version = [](int* v) { return *v = FakeCuda::lock()->driver, cudaSuccess; },
+      .runtime_version = [](int* v) { return *v = FakeCuda::lock()->runtime, cudaSuccess; },
       .device_count =
           [](int* n) {
-            FakeCuda::now().calls.push_back("device_count");
-            if (FakeCuda::now().count_status == cudaSuccess) *n = FakeCuda::now().devices;
-            return FakeCuda::now().count_status;
+            FakeCuda::lock()->calls.push_back("device_count");
+            if (FakeCuda::lock()->count_status == cudaSuccess) *n = FakeCuda::lock()->devices;
+            return FakeCuda::lock()->count_status;
           },
-      .get_device = [](int* d) { return *d = FakeCuda::now().current, cudaSuccess; },
-      .set_device = [](int d) { return FakeCuda::now().current = d, cudaSuccess; },
+      .get_device = [](int* d) { return *d = FakeCuda::lock()->current, cudaSuccess; },
+      .set_device = [](int d) { return FakeCuda::lock()->current = d, cudaSuccess; },
       .device_properties =
           [](cudaDeviceProp* p, int device) {
             std::strcpy(p->name, device == 0 ? "NVIDIA H100 80GB HBM3" : "NVIDIA A100-SXM4-40GB");
@@ -85,32 +30,54 @@ inline const CudaApi& fake_api() {
             p->minor = 0;
             p->multiProcessorCount = 132;
             p->sharedMemPerBlockOptin = 232448;
-            return FakeCuda::now().call("device_properties");
+            return FakeCuda::lock()->call("device_properties");
           },
-      .device_attribute = [](int* v, cudaDeviceAttr, int) { return *v = FakeCuda::now().has_pools, cudaSuccess; },
+      .device_attribute = [](int* v, cudaDeviceAttr, int) { return *v = FakeCuda::lock()->has_pools, cudaSuccess; },
       .error_name = [](cudaError_t e) { return cudaGetErrorName(e); },
       .error_text = [](cudaError_t e) { return cudaGetErrorString(e); },
-      .take_last_error = [] { return std::exchange(FakeCuda::now().last, cudaSuccess); },
-      .profiler_start = [] { return FakeCuda::now().call("profiler_start"); },
-      .profiler_stop = [] { return FakeCuda::now().call("profiler_stop"); },
-      .stream_create = [](cudaStream_t* s, unsigned) { return FakeCuda::now().make("stream_create", s); },
-      .stream_destroy = [](cudaStream_t s) { return FakeCuda::now().call("stream_destroy", handle_text(s)); },
-      .stream_synchronize = [](cudaStream_t s) { return FakeCuda::now().call("stream_synchronize", handle_text(s)); },
-      .stream_wait = [](cudaStream_t s, cudaEvent_t e,
-                        unsigned) { return FakeCuda::now().call("stream_wait", handle_text(s) + " for " + handle_text(e)); },
-      .event_create = [](cudaEvent_t* e, unsigned) { return FakeCuda::now().make("event_create", e); },
-      .event_destroy = [](cudaEvent_t e) { return FakeCuda::now().call("event_destroy", handle_text(e)); },
-      .event_record = [](cudaEvent_t e,
-                         cudaStream_t s) { return FakeCuda::now().call("event_record", handle_text(e) + " on " + handle_text(s)); },
+      .take_last_error = [] { return std::exchange(FakeCuda::lock()->last, cudaSuccess); },
+      .profiler_start = [] { return FakeCuda::lock()->call("profiler_start"); },
+      .profiler_stop = [] { return FakeCuda::lock()->call("profiler_stop"); },
+      .stream_create = [](cudaStream_t* s, unsigned) { return FakeCuda::lock()->make("stream_create", s); },
+      .stream_destroy = [](cudaStream_t s) { return FakeCuda::lock()->call("stream_destroy", handle_text(s)); },
+      .stream_synchronize =
+          [](cudaStream_t s) {
+            const auto fake = FakeCuda::lock();
+            cudaError_t status = fake->call("stream_synchronize", handle_text(s));
+            if (status == cudaSuccess) status = fake->live(s);
+            if (status == cudaSuccess) fake->work.finish(s);
+            return status;
+          },
+      .stream_wait =
+          [](cudaStream_t s, cudaEvent_t e, unsigned) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("stream_wait", handle_text(s) + " for " + handle_text(e));
+            return status == cudaSuccess ? fake->work.wait(s, e) : status;
+          },
+      .event_create = [](cudaEvent_t* e, unsigned) { return FakeCuda::lock()->make("event_create", e); },
+      .event_destroy = [](cudaEvent_t e) { return FakeCuda::lock()->call("event_destroy", handle_text(e)); },
+      .event_record =
+          [](cudaEvent_t e, cudaStream_t s) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("event_record", handle_text(e) + " on " + handle_text(s));
+            if (status == cudaSuccess) fake->work.record(e, s);
+            return status;
+          },
+      .event_synchronize =
+          [](cudaEvent_t e) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("event_synchronize", handle_text(e));
+            return status == cudaSuccess ? fake->work.finish_event(e) : status;
+          },
       .memory_info =
           [](size_t* unused, size_t* total) {
-            *total = FakeCuda::now().memory;
-            *unused = *total - FakeCuda::now().used - FakeCuda::now().cached;
+            *total = FakeCuda::lock()->memory;
+            *unused = *total - FakeCuda::lock()->used - FakeCuda::lock()->cached;
             return cudaSuccess;
           },
-      .pool_create = [](cudaMemPool_t* p, const cudaMemPoolProps*) { return FakeCuda::now().make("pool_create", p); },
-      .pool_destroy = [](cudaMemPool_t) { return FakeCuda::now().call("pool_destroy"); },
-      .pool_set = [](cudaMemPool_t, cudaMemPoolAttr, void*) { return FakeCuda::now().call("pool_set"); },
+      .pool_create = [](cudaMemPool_t* p, const cudaMemPoolProps*) { return FakeCuda::lock()->make("pool_create", p); },
+      .pool_destroy = [](cudaMemPool_t) { return FakeCuda::lock()->call("pool_destroy"); },
+      .pool_set = [](cudaMemPool_t, cudaMemPoolAttr, void*) { return FakeCuda::lock()->call("pool_set"); },
       .pool_get =
           [](cudaMemPool_t, cudaMemPoolAttr which, void* value) {
             const FakeCuda& fake = FakeCuda::now();
@@ -119,54 +86,126 @@ inline const CudaApi& fake_api() {
           },
       .pool_trim =
           [](cudaMemPool_t, size_t) {
-            FakeCuda::now().cached = 0;
-            return FakeCuda::now().call("pool_trim");
+            FakeCuda::lock()->cached = 0;
+            return FakeCuda::lock()->call("pool_trim");
           },
       .allocate_from_pool =
-          [](void** data, size_t bytes, cudaMemPool_t, cudaStream_t) {
-            const cudaError_t status = FakeCuda::now().call("allocate_from_pool", cat(bytes));
-            return status == cudaSuccess ? FakeCuda::now().take(data, bytes) : status;
+          [](void** data, size_t bytes, cudaMemPool_t, cudaStream_t s) {
+            cudaError_t status = FakeCuda::lock()->call("allocate_from_pool", cat(bytes));
+            if (status == cudaSuccess) status = FakeCuda::lock()->live(s);
+            return status == cudaSuccess ? FakeCuda::lock()->take(data, bytes) : status;
           },
       .free_to_pool =
-          [](void* data, cudaStream_t) {
-            const cudaError_t status = FakeCuda::now().call("free_to_pool");
-            return status == cudaSuccess ? FakeCuda::now().give(data, true) : status;
+          [](void* data, cudaStream_t s) {
+            cudaError_t status = FakeCuda::lock()->call("free_to_pool");
+            if (status == cudaSuccess) status = FakeCuda::lock()->live(s);
+            return status == cudaSuccess ? FakeCuda::lock()->give(data, s) : status;
           },
       .allocate =
           [](void** data, size_t bytes) {
-            const cudaError_t status = FakeCuda::now().call("allocate", cat(bytes));
-            return status == cudaSuccess ? FakeCuda::now().take(data, bytes) : status;
+            const cudaError_t status = FakeCuda::lock()->call("allocate", cat(bytes));
+            return status == cudaSuccess ? FakeCuda::lock()->take(data, bytes) : status;
           },
       .free =
           [](void* data) {
-            FakeCuda::now().call("free");
-            return FakeCuda::now().give(data, false);
+            FakeCuda::lock()->call("free");
+            return FakeCuda::lock()->give(data, nullptr);
           },
       .allocate_host =
           [](void** data, size_t bytes, unsigned) {
-            const cudaError_t status = FakeCuda::now().call("host_allocate", cat(bytes));
-            if (status == cudaSuccess) FakeCuda::now().pinned.emplace_back(*data = std::calloc(1, bytes), std::free);
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("host_allocate", cat(bytes));
+            if (status != cudaSuccess) return status;
+            std::shared_ptr<char[]> memory(new char[bytes]());
+            *data = memory.get();
+            fake->pinned_bytes[*data] = bytes;
+            fake->pinned[*data] = std::move(memory);
             return status;
           },
-      .free_host = [](void*) { return FakeCuda::now().call("host_free"); },
+      .free_host =
+          [](void* data) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("host_free");
+            if (status != cudaSuccess) return status;
+            fake->work.finish_all();
+            fake->pinned_bytes.erase(data);
+            return fake->pinned.erase(data) ? cudaSuccess : FakeCuda::last = cudaErrorInvalidValue;
+          },
       .copy =
-          [](void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t) {
-            const cudaError_t status =
-                FakeCuda::now().call("copy", cat(bytes, " kind ", static_cast<int>(kind), " on ", FakeCuda::now().current));
-            if (status == cudaSuccess) std::memcpy(to, from, bytes);
+          [](void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t s) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("copy", cat(bytes, " kind ", static_cast<int>(kind), " on ", FakeCuda::current));
+            return status == cudaSuccess ? fake->copy(to, from, bytes, kind, s) : status;
+          },
+      .library_load = [](cudaLibrary_t* l, const void*) { return FakeCuda::lock()->make("library_load", l); },
+      .library_unload = [](cudaLibrary_t l) { return FakeCuda::lock()->call("library_unload", handle_text(l)); },
+      .library_kernel = [](cudaKernel_t* k, cudaLibrary_t, const char* name) { return FakeCuda::lock()->make(cat("library_kernel ", name), k); },
+      .launch =
+          [](const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("launch", handle_text(kernel));
+            if (status != cudaSuccess) return status;
+            FakeWork::Operation o{.arguments = {}};
+            if (reinterpret_cast<intptr_t>(kernel) > fake->handles) {  // else it is one that was loaded
+              o.kernel = reinterpret_cast<FakeWork::Kernel>(const_cast<void*>(kernel));
+              o.arguments = *static_cast<const FakeArguments*>(arguments[0]);
+            }
+            fake->work.add(config->stream, std::move(o));
             return status;
           },
-      .library_load = [](cudaLibrary_t* l, const void*) { return FakeCuda::now().make("library_load", l); },
-      .library_unload = [](cudaLibrary_t l) { return FakeCuda::now().call("library_unload", handle_text(l)); },
-      .library_kernel = [](cudaKernel_t* k, cudaLibrary_t, const char* name) { return FakeCuda::now().make(cat("library_kernel ", name), k); },
-      .launch = [](const cudaLaunchConfig_t*, const void* kernel, void**) { return FakeCuda::now().call("launch", handle_text(kernel)); },
-      .capture_begin = [](cudaStream_t s, cudaStreamCaptureMode) { return FakeCuda::now().call("capture_begin", handle_text(s)); },
-      .capture_end = [](cudaStream_t, cudaGraph_t* g) { return FakeCuda::now().make("capture_end", g); },
-      .graph_instantiate = [](cudaGraphExec_t* e, cudaGraph_t, unsigned long long) { return FakeCuda::now().make("graph_instantiate", e); },
-      .graph_launch = [](cudaGraphExec_t e,
-                         cudaStream_t s) { return FakeCuda::now().call("graph_launch", handle_text(e) + " on " + handle_text(s)); },
-      .graph_destroy = [](cudaGraph_t g) { return FakeCuda::now().call("graph_destroy", handle_text(g)); },
-      .graph_executable_destroy = [](cudaGraphExec_t e) { return FakeCuda::now().call("graph_executable_destroy", handle_text(e)); },
+      .capture_begin =
+          [](cudaStream_t s, cudaStreamCaptureMode) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("capture_begin", handle_text(s));
+            return status == cudaSuccess ? fake->work.begin(s) : status;
+          },
+      .capture_end =
+          [](cudaStream_t s, cudaGraph_t* g) {
+            const auto fake = FakeCuda::lock();
+            cudaError_t status = fake->make("capture_end", g);
+            FakeWork::Graph graph;
+            const cudaError_t ended = fake->work.end(s, &graph);  // also when it is told to fail
+            if (status == cudaSuccess) status = ended;
+            if (status == cudaSuccess) fake->work.graphs[*g] = std::move(graph);
+            if (status != cudaSuccess) *g = nullptr;
+            return FakeCuda::last = status;
+          },
+      .graph_instantiate =
+          [](cudaGraphExec_t* e, cudaGraph_t g, unsigned long long) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->make("graph_instantiate", e);
+            if (status == cudaSuccess) fake->work.executables[*e] = fake->work.graphs.at(g);
+            return status;
+          },
+      .graph_update =
+          [](cudaGraphExec_t e, cudaGraph_t g, cudaGraphExecUpdateResultInfo* result) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("graph_update", handle_text(e));
+            if (status != cudaSuccess || FakeWork::update(fake->work.executables.at(e), fake->work.graphs.at(g))) return status;
+            result->result = cudaGraphExecUpdateErrorTopologyChanged;
+            return FakeCuda::last = cudaErrorGraphExecUpdateFailure;
+          },
+      .graph_launch =
+          [](cudaGraphExec_t e, cudaStream_t s) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("graph_launch", handle_text(e) + " on " + handle_text(s));
+            if (status == cudaSuccess) fake->work.launch(s, fake->work.executables.at(e));
+            return status;
+          },
+      .graph_destroy =
+          [](cudaGraph_t g) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("graph_destroy", handle_text(g));
+            if (status == cudaSuccess) fake->work.graphs.erase(g);
+            return status;
+          },
+      .graph_executable_destroy =
+          [](cudaGraphExec_t e) {
+            const auto fake = FakeCuda::lock();
+            const cudaError_t status = fake->call("graph_executable_destroy", handle_text(e));
+            if (status == cudaSuccess) fake->work.executables.erase(e);
+            return status;
+          },
   };
   return api;
 }

@@ -1,0 +1,42 @@
+// Staging: copies between the host's memory and a device go through a few blocks of pinned memory, which the device reads and writes while
+// the host goes on. Blocks are made when they are first needed and are used in turn.
+#pragma once
+#include <array>
+#include <mutex>
+
+#include "runtime/cuda/cuda_api.h"
+#include "runtime/device/stream.h"
+
+namespace lamina::cuda {
+
+class Staging {
+ public:
+  static constexpr size_t kBlocks = 4, kBlockBytes = size_t{1} << 20;
+
+  explicit Staging(const CudaApi& api) : api_(api) {}
+  ~Staging();
+  Staging(const Staging&) = delete;
+  // The stream's device is current. Returns when `from` may be changed; the device has the bytes in the stream's order.
+  void to_device(Stream& stream, void* to, const void* from, size_t bytes);
+  // Returns when `to` has the bytes.
+  void to_host(Stream& stream, void* to, const void* from, size_t bytes);
+
+ private:
+  struct Block {
+    char* data = nullptr;
+    cudaEvent_t done = nullptr;       // behind the copies that use it
+    cudaStream_t stream = nullptr;    // of those copies
+    size_t used = 0;                  // bytes, from the start
+  };
+  // A block with room for `bytes` behind what copies of the same stream use of it; null where there is no pinned memory.
+  Block* take(Stream& stream, size_t bytes);
+  void copy(Stream& stream, void* to, const void* from, size_t bytes, cudaMemcpyKind kind);
+  void mark(Stream& stream, Block& block, size_t bytes);
+
+  const CudaApi& api_;
+  std::mutex mutex_;  // held during a copy: two at once would only share the same bus
+  std::array<Block, kBlocks> blocks_;
+  size_t current_ = 0;
+};
+
+}  // namespace lamina::cuda

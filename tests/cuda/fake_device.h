@@ -1,0 +1,113 @@
+// FakeCuda: the state behind the calls of fake_cuda.h. Kernels, copies and graphs run as FakeWork says.
+#pragma once
+#include <cstdlib>
+#include <cstring>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "runtime/core/error.h"
+#include "runtime/cuda/cuda_api.h"
+#include "tests/cuda/fake_work.h"
+
+namespace lamina::cuda {
+
+struct FakeCuda {
+  int driver = 13000, runtime = 13000, devices = 2;
+  static inline thread_local int current = 0;
+  cudaError_t count_status = cudaSuccess;
+  bool has_pools = true;
+  size_t memory = 1 << 20, used = 0, cached = 0;
+  std::map<std::string, cudaError_t> fail;  // the call of this name fails, every time
+  std::vector<std::string> calls;
+  std::map<void*, size_t> blocks;
+  int countdown = -1;  // so many calls work, the next one fails with countdown_status
+  cudaError_t countdown_status = cudaErrorUnknown;
+  std::map<void*, std::shared_ptr<char[]>> pinned;
+  std::map<void*, size_t> pinned_bytes;
+  intptr_t handles = 0;
+  FakeWork work;
+  static inline thread_local cudaError_t last = cudaSuccess;
+
+  static FakeCuda& now() {
+    static FakeCuda fake;
+    return fake;
+  }
+  // For several threads.
+  struct Locked {
+    std::lock_guard<std::recursive_mutex> lock;
+    FakeCuda* operator->() const { return &now(); }
+  };
+  static Locked lock() {
+    static std::recursive_mutex mutex;
+    return {std::lock_guard(mutex)};
+  }
+  static void reset() {
+    now().work.finish_all();
+    for (const auto& [data, size] : now().blocks) std::free(data);
+    now() = FakeCuda{};
+    current = 0;
+    last = cudaSuccess;
+  }
+
+  cudaError_t call(const std::string& name, const std::string& detail = "") {
+    calls.push_back(detail.empty() ? name : name + " " + detail);
+    if (countdown >= 0 && countdown-- == 0) return last = countdown_status;
+    const auto found = fail.find(name);
+    if (found == fail.end()) return cudaSuccess;
+    return last = found->second;
+  }
+  template <class T>
+  cudaError_t make(const std::string& name, T* handle) {
+    const cudaError_t status = call(name, cat("on ", current));
+    if (status == cudaSuccess) *handle = reinterpret_cast<T>(++handles);
+    return status;
+  }
+  cudaError_t take(void** data, size_t bytes) {
+    if (used + cached + bytes > memory) return last = cudaErrorMemoryAllocation;
+    *data = std::malloc(bytes);
+    blocks[*data] = bytes;
+    used += bytes;
+    return cudaSuccess;
+  }
+  // In the order of the stream, or without one when everything is done.
+  cudaError_t give(void* data, cudaStream_t stream) {
+    const auto found = blocks.find(data);
+    if (found == blocks.end()) return last = cudaErrorInvalidValue;
+    used -= found->second;
+    if (stream) cached += found->second;
+    if (!stream) work.finish_all(), std::free(data);
+    if (stream) work.add(stream, {.arguments = {}, .other = [data, bytes = found->second] { std::memset(data, 0xff, bytes), std::free(data); }});
+    blocks.erase(found);
+    return cudaSuccess;
+  }
+  // What may not be asked of a stream while it is captured.
+  cudaError_t live(cudaStream_t stream) {
+    if (!work.capturing(stream)) return cudaSuccess;
+    work.invalidate();
+    return last = cudaErrorStreamCaptureUnsupported;
+  }
+  bool is_pinned(const void* data) {
+    for (const auto& [start, bytes] : pinned_bytes)
+      if (data >= start && data < static_cast<char*>(start) + bytes) return true;
+    return false;
+  }
+  cudaError_t copy(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream) {
+    FakeWork::Operation o{.kernel = [](FakeArguments& a) { std::memcpy(a.data[0], a.data[1], size_t(a.count)); },
+                          .arguments = {.data = {to, const_cast<void*>(from)}, .count = int64_t(bytes)}};
+    if (kind == cudaMemcpyDeviceToDevice) return work.add(stream, std::move(o)), cudaSuccess;
+    if (const cudaError_t status = live(stream); status != cudaSuccess) return status;
+    const bool direct = is_pinned(kind == cudaMemcpyHostToDevice ? from : to);
+    if (!direct && kind == cudaMemcpyHostToDevice) {  // taken from the host at once
+      o.kernel = nullptr;
+      o.other = [to, taken = std::string(static_cast<const char*>(from), bytes)] { std::memcpy(to, taken.data(), taken.size()); };
+    }
+    work.add(stream, std::move(o));
+    if (!direct && kind == cudaMemcpyDeviceToHost) work.finish(stream);
+    return cudaSuccess;
+  }
+};
+
+}  // namespace lamina::cuda

@@ -1,0 +1,166 @@
+// What a fake GPU has been asked to do: a graph of operations, which runs when somebody waits, in a random order that keeps to streams and
+// events only. So an order that nobody asked for is not there, as on a real one. Streams that are captured collect the operations instead.
+#pragma once
+#include <algorithm>
+#include <cstring>
+#include <functional>
+#include <map>
+#include <memory>
+#include <random>
+#include <set>
+#include <vector>
+
+#include "runtime/cuda/cuda_api.h"
+
+namespace lamina::cuda {
+
+// What a kernel of a test gets. Its launch's only argument.
+struct FakeArguments {
+  void* data[4] = {};
+  double number[2] = {};
+  int64_t count = 0;
+};
+
+class FakeWork {
+ public:
+  using Kernel = void (*)(FakeArguments&);
+  struct Operation {
+    Kernel kernel = nullptr;  // null: nothing is to be done
+    FakeArguments arguments;
+    std::vector<size_t> after = {};  // earlier operations of the same list
+    std::function<void()> other = {};  // what is no kernel, and cannot be captured
+    bool done = false;
+  };
+  using Graph = std::vector<Operation>;
+
+  std::mt19937 random{1};
+  std::map<void*, Graph> graphs, executables;
+
+  bool capturing(void* stream) { return streams_[stream].graph != nullptr; }
+
+  void add(void* stream, Operation operation) {
+    Place& place = streams_[stream];
+    Graph& list = place.graph ? *place.graph : pending_;
+    operation.after = place.last;
+    list.push_back(std::move(operation));
+    place.last = {list.size() - 1};
+  }
+  void record(void* event, void* stream) { events_[event] = streams_[stream]; }
+  cudaError_t wait(void* stream, void* event) {
+    Place& place = streams_[stream];
+    const Place& other = events_[event];
+    if (place.graph && place.graph != other.graph) return invalid_ = true, cudaErrorStreamCaptureIsolation;
+    if (!place.graph && other.graph) {  // the stream's work is part of that capture from now on
+      if (!captured_.count(other.graph.get())) return cudaErrorInvalidValue;
+      before_[stream] = place.last;
+      place = other;
+      return cudaSuccess;
+    }
+    place.last.insert(place.last.end(), other.last.begin(), other.last.end());
+    return cudaSuccess;
+  }
+
+  cudaError_t begin(void* stream) {
+    if (capturing(stream)) return cudaErrorIllegalState;
+    auto graph = std::make_shared<Graph>();
+    captured_.insert(graph.get());
+    before_[stream] = streams_[stream].last;
+    streams_[stream] = {graph, {}};
+    return cudaSuccess;
+  }
+  // The streams of the capture are as before it.
+  cudaError_t end(void* stream, Graph* made) {
+    const std::shared_ptr<Graph> graph = streams_[stream].graph;
+    if (!graph) return cudaErrorIllegalState;
+    const std::set<size_t> joined = ancestors(*graph, streams_[stream].last);
+    cudaError_t status = invalid_ ? cudaErrorStreamCaptureInvalidated : joined.size() == graph->size() ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
+    invalid_ = false;
+    captured_.erase(graph.get());
+    for (auto& [name, place] : streams_)
+      if (place.graph == graph) place = {nullptr, before_[name]};
+    *made = *graph;
+    return status;
+  }
+  void invalidate() { invalid_ = true; }
+
+  // Other addresses, numbers and kernels, or nothing.
+  static bool update(Graph& executable, const Graph& graph) {
+    if (executable.size() != graph.size()) return false;
+    for (size_t i = 0; i < graph.size(); ++i)
+      if (executable[i].after != graph[i].after) return false;
+    executable = graph;
+    return true;
+  }
+  void launch(void* stream, const Graph& graph) {
+    Place& place = streams_[stream];
+    const std::vector<size_t> before = place.last;
+    const size_t first = pending_.size();
+    std::set<size_t> ends;
+    for (const Operation& operation : graph) {
+      Operation o = operation;
+      for (size_t& a : o.after) ends.erase(a += first);
+      if (o.after.empty()) o.after = before;
+      ends.insert(pending_.size());
+      pending_.push_back(std::move(o));
+    }
+    if (!ends.empty()) place.last.assign(ends.begin(), ends.end());
+  }
+
+  void finish(void* stream) { finish(streams_[stream].last); }
+  cudaError_t finish_event(void* event) {
+    if (events_[event].graph) return cudaErrorCapturedEvent;
+    finish(events_[event].last);
+    return cudaSuccess;
+  }
+  void finish_all() {
+    std::vector<size_t> all(pending_.size());
+    for (size_t i = 0; i < all.size(); ++i) all[i] = i;
+    finish(all);
+  }
+
+ private:
+  struct Place {
+    std::shared_ptr<Graph> graph;  // that is being captured; null: pending_
+    std::vector<size_t> last;
+  };
+  static std::set<size_t> ancestors(const Graph& graph, const std::vector<size_t>& of) {
+    std::set<size_t> seen;
+    std::vector<size_t> next = of;
+    while (!next.empty()) {
+      const size_t i = next.back();
+      next.pop_back();
+      if (seen.insert(i).second) next.insert(next.end(), graph[i].after.begin(), graph[i].after.end());
+    }
+    return seen;
+  }
+  // Runs operations whose turn it may be, any of them, until these are done.
+  void finish(const std::vector<size_t>& wanted) {
+    const auto is_done = [&](size_t i) { return pending_[i].done; };
+    while (!std::all_of(wanted.begin(), wanted.end(), is_done)) {
+      std::vector<size_t> able;
+      for (size_t i = 0; i < pending_.size(); ++i)
+        if (!pending_[i].done && std::all_of(pending_[i].after.begin(), pending_[i].after.end(), is_done)) able.push_back(i);
+      Operation& o = pending_[able[random() % able.size()]];
+      if (o.kernel) o.kernel(o.arguments);
+      if (o.other) o.other();
+      o.done = true;
+      o.other = nullptr;
+    }
+    if (std::all_of(pending_.begin(), pending_.end(), [](const Operation& o) { return o.done; })) {
+      pending_.clear();
+      for (auto& [stream, place] : streams_)
+        if (!place.graph) place.last.clear();
+      for (auto& [stream, last] : before_) last.clear();
+      for (auto& [event, place] : events_)
+        if (!place.graph) place.last.clear();
+    }
+  }
+
+  Graph pending_;
+  std::map<void*, Place> streams_, events_;
+  std::map<void*, std::vector<size_t>> before_;  // what a captured stream had last
+  std::set<Graph*> captured_;
+  bool invalid_ = false;
+};
+
+}  // namespace lamina::cuda

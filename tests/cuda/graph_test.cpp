@@ -1,0 +1,456 @@
+// Programs on a fake GPU, whose operations run in any order that streams, events and graphs allow.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "runtime/cuda/cuda_backend.h"
+#include "runtime/exec/executor.h"
+#include "tests/cuda/fake_cuda.h"
+
+namespace lamina::cuda {
+namespace {
+
+constexpr Device kGpu{.kind = DeviceKind::gpu, .model = 0, .index = 0};
+constexpr Device kCpu{.kind = DeviceKind::cpu, .model = 0, .index = 0};
+constexpr int64_t kCount = 16;
+constexpr size_t kBytes = kCount * sizeof(float);
+using Values = std::vector<float>;
+
+// out = a x + b y, on any device.
+struct Combine {
+  float a = 1, b = 1;
+  enum Manner { once, with_scratch, waiting, changing, slow } manner = once;
+};
+std::atomic<int> extra_launches{0};  // of `changing`
+
+void combine(const float* x, const float* y, float* out, float a, float b) {
+  for (int64_t i = 0; i < kCount; ++i) out[i] = x[i] * a + y[i] * b;
+}
+void combine_kernel(FakeArguments& k) {
+  combine(static_cast<float*>(k.data[0]), static_cast<float*>(k.data[1]), static_cast<float*>(k.data[2]), float(k.number[0]), float(k.number[1]));
+}
+void start(Stream& stream, void* x, void* y, void* out, float a, float b) {
+  FakeArguments arguments{.data = {x, y, out}, .number = {a, b}, .count = kCount};
+  void* pointers[] = {&arguments};
+  cudaLaunchConfig_t config{};
+  config.stream = static_cast<cudaStream_t>(stream.native);
+  fake_api().launch(&config, reinterpret_cast<const void*>(&combine_kernel), pointers);
+}
+void run_combine(const KernelCall& call) {
+  const auto& args = *static_cast<const Combine*>(call.args);
+  void *x = call.in[0]->data, *y = call.in[1]->data, *out = call.out[0]->data;
+  if (args.manner == Combine::slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  if (call.stream.device.kind == DeviceKind::cpu) return combine(static_cast<float*>(x), static_cast<float*>(y), static_cast<float*>(out), args.a, args.b);
+  if (args.manner == Combine::waiting) call.stream.backend->synchronize(call.stream);
+  for (int i = 0; args.manner == Combine::changing && i < extra_launches; ++i) start(call.stream, x, y, y, 0, 1);  // changes nothing
+  if (args.manner != Combine::with_scratch) return start(call.stream, x, y, out, args.a, args.b);
+  void* scratch = call.stream.backend->allocate(call.stream, kBytes);
+  start(call.stream, x, y, scratch, args.a, 0);
+  start(call.stream, scratch, y, out, 1, args.b);
+  call.stream.backend->free(call.stream, scratch, kBytes);
+}
+
+// A program of Combines over places 0 and 1, the inputs, 2, the result, and more in the arena. The result is a Variable or an output.
+struct Step {
+  int x, y, out;
+  Combine how;
+  int stream = 0;
+};
+struct Case {
+  std::vector<Step> steps;
+  std::vector<Device> streams = {kGpu};
+  bool variable = false, events = true;
+  int places = 8;
+
+  std::shared_ptr<exec::Program> program() const {
+    auto p = std::make_shared<exec::Program>();
+    const TensorType type{DType::f32, parse_type(cat("f32[", kCount, "]")).shape};
+    p->inputs = {type, type};
+    p->input_devices = {kGpu, kGpu};
+    for (Device device : streams) p->streams.push_back({device});
+    p->devices = {kGpu, kCpu};
+    p->arena_bytes = {int64_t(kBytes) * places, int64_t(kBytes) * places};
+    const auto place = [&](exec::StorageKind kind, int index, int64_t offset) {
+      p->storages.push_back({kind, index, offset, int64_t(kBytes)});
+      p->slots.push_back({int(p->slots.size()), 0, contiguous_view(nullptr, type)});
+    };
+    place(exec::StorageKind::input, 0, 0);
+    place(exec::StorageKind::input, 1, 0);
+    place(variable ? exec::StorageKind::variable : exec::StorageKind::output, 0, 0);
+    for (int i = 3; i < places; ++i) place(exec::StorageKind::arena, on_cpu(i) ? 1 : 0, int64_t(kBytes) * i);
+    if (variable) {
+      p->variables.push_back({.name = "v", .type = type, .device = kGpu, .written = true});
+    } else {
+      p->outputs = {type};
+      p->output_devices = {kGpu};
+      p->output_slots = {2};
+    }
+    for (const Step& step : steps) {
+      exec::Instruction i;
+      i.name = cat("combine ", p->instructions.size());
+      i.line = source_line("train.py", int(p->instructions.size()) + 1);
+      i.stream = step.stream;
+      i.outputs = {step.out};
+      if (on_cpu(step.x) != on_cpu(step.out)) {  // a copy
+        i.inputs = {step.x};
+        i.source_stream = 1 - step.stream;
+      } else {
+        i.inputs = {step.x, step.y};
+        i.kernel = {run_combine, std::make_shared<Combine>(step.how)};
+      }
+      p->instructions.push_back(i);
+    }
+    if (events) add_events(*p);
+    return p;
+  }
+  bool on_cpu(int place) const { return streams.size() > 1 && streams[1] == kCpu && place >= places - 2; }
+
+  // Behind the last instruction of each other stream that used the same place, when one of the two writes it.
+  void add_events(exec::Program& p) const {
+    for (size_t i = 0; i < steps.size(); ++i) {
+      std::map<int, size_t> last;
+      for (size_t j = 0; j < i; ++j) {
+        const Step &a = steps[j], &b = steps[i];
+        if (a.stream != b.stream && (a.out == b.x || a.out == b.y || a.out == b.out || a.x == b.out || a.y == b.out)) last[a.stream] = j;
+      }
+      for (auto [stream, j] : last) {
+        if (p.instructions[j].signal < 0) p.instructions[j].signal = p.events++;
+        p.instructions[i].wait_for.push_back(p.instructions[j].signal);
+      }
+    }
+  }
+  Values expected(const Values& x, const Values& y) const {
+    std::vector<Values> at(static_cast<size_t>(places), Values(kCount));
+    at[0] = x, at[1] = y;
+    for (const Step& s : steps) {
+      if (on_cpu(s.x) != on_cpu(s.out)) at[size_t(s.out)] = at[size_t(s.x)];
+      else combine(at[size_t(s.x)].data(), at[size_t(s.y)].data(), at[size_t(s.out)].data(), s.how.a, s.how.b);
+    }
+    return at[2];
+  }
+};
+
+// The last step writes the result; every place is written before it is read.
+Case random_case(unsigned seed, int streams, int steps = 12) {
+  std::mt19937 random(seed);
+  Case c;
+  c.streams.assign(size_t(streams), kGpu);
+  std::vector<int> written = {0, 1};
+  for (int s = 0; s < steps; ++s) {
+    const auto any = [&] { return written[random() % written.size()]; };
+    const int out = s + 1 == steps ? 2 : 3 + int(random() % 5);
+    c.steps.push_back({any(), any(), out, {.a = float(random() % 3), .b = 0.5f, .manner = random() % 3 ? Combine::once : Combine::with_scratch}, int(random() % unsigned(streams))});
+    if (std::find(written.begin(), written.end(), out) == written.end()) written.push_back(out);
+  }
+  return c;
+}
+Case chain(int length, Combine::Manner manner = Combine::once) {
+  Case c;
+  for (int s = 0; s < length; ++s) c.steps.push_back({s ? 3 : 0, 1, s + 1 == length ? 2 : 3, {.a = 2, .b = 1, .manner = manner}});
+  return c;
+}
+Values values(float from) {
+  Values v(kCount);
+  for (int64_t i = 0; i < kCount; ++i) v[size_t(i)] = from + float(i);
+  return v;
+}
+
+class CudaGraphs : public testing::Test {
+ protected:
+  CudaGraphs() {
+    unsetenv("LAMINA_CUDA_GRAPHS");
+    FakeCuda::reset();
+    extra_launches = 0;
+    replace_backend(DeviceKind::gpu, &backend);
+  }
+  ~CudaGraphs() override {
+    replace_backend(DeviceKind::gpu, nullptr);
+    unsetenv("LAMINA_CUDA_GRAPHS");
+    fake.work.finish_all();
+  }
+  int times(const std::string& call) {
+    return static_cast<int>(std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c == call || c.starts_with(call + " "); }));
+  }
+  static BufferRef on_gpu(const Values& v) { return copy_from_host(kGpu, v.data(), kBytes); }
+  static Values on_host(const BufferRef& b) {
+    Values v(kCount);
+    copy_to_host(v.data(), b, 0, kBytes);
+    return v;
+  }
+  static Values call(exec::Executor& executor, const Values& x, const Values& y) {
+    const BufferRef in[] = {on_gpu(x), on_gpu(y)};
+    return on_host(executor.run(in, {})[0]);
+  }
+
+  FakeCuda& fake = FakeCuda::now();
+  CudaBackend backend{fake_api()};
+};
+
+TEST_F(CudaGraphs, GiveTheValuesOfPlainLaunches) {
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    SCOPED_TRACE(seed);
+    const Case c = random_case(seed, 1 + int(seed % 3));
+    fake.calls.clear();
+    fake.work.random.seed(seed);
+    exec::Executor executor(c.program());
+    for (int n = 0; n < 4; ++n) ASSERT_EQ(call(executor, values(float(n)), values(2)), c.expected(values(float(n)), values(2))) << n;
+    EXPECT_EQ(times("graph_launch"), 3);
+    EXPECT_GE(times("graph_instantiate"), 1);
+  }
+  EXPECT_TRUE(fake.work.executables.empty());
+}
+
+// Or else the test above could not fail.
+TEST_F(CudaGraphs, GiveOtherValuesWithoutTheEventsBetweenBranches) {
+  int wrong = 0;
+  for (unsigned seed = 0; seed < 60; ++seed) {
+    Case c = random_case(seed, 3);
+    c.events = false;
+    fake.work.random.seed(seed);
+    exec::Executor executor(c.program());
+    call(executor, values(0), values(2));
+    wrong += call(executor, values(1), values(2)) != c.expected(values(1), values(2));
+  }
+  EXPECT_GE(wrong, 10);
+}
+
+TEST_F(CudaGraphs, AreUpdatedAndNotMadeAnewWhenOnlyAddressesChange) {
+  Case c = chain(4, Combine::with_scratch);
+  c.variable = true;
+  exec::VariableState v{.mutex = {}, .buffer = nullptr, .type = {}, .device = kGpu, .name = "v"};
+  v.type = c.program()->inputs[0];
+  v.buffer = on_gpu(values(0));
+  exec::VariableState* states[] = {&v};
+  exec::Executor executor(c.program());
+  const BufferRef y = on_gpu(values(3));
+  std::vector<BufferRef> xs;
+  for (int i = 0; i < 3; ++i) xs.push_back(on_gpu(values(float(i))));
+  const auto run = [&](size_t i) {
+    const BufferRef in[] = {xs[i], y};
+    executor.run(in, states);
+    EXPECT_EQ(on_host(v.buffer), c.expected(values(float(i)), values(3)));
+  };
+  const auto counts = [&] { return std::vector<int>{times("capture_begin"), times("graph_instantiate"), times("graph_update"), times("graph_launch")}; };
+  run(0);
+  EXPECT_EQ(counts(), (std::vector<int>{0, 0, 0, 0})) << "what runs once";
+  run(0), run(0);
+  EXPECT_EQ(counts(), (std::vector<int>{1, 1, 0, 2}));
+  run(1), run(2);
+  EXPECT_EQ(counts(), (std::vector<int>{3, 1, 2, 4}));
+  run(0), run(2), run(0), run(2);  // addresses that come back have a graph of their own, and nothing is recorded any more
+  EXPECT_EQ(counts(), (std::vector<int>{4, 2, 2, 8}));
+}
+
+TEST_F(CudaGraphs, AreMadeAnewWhenThereAreOtherLaunches) {
+  const Case c = chain(3, Combine::changing);
+  exec::Executor executor(c.program());
+  std::vector<BufferRef> held;  // so that no address comes back
+  const auto run = [&](float from) {
+    held.push_back(on_gpu(values(from))), held.push_back(on_gpu(values(1)));
+    const BufferRef in[] = {held.end()[-2], held.end()[-1]};
+    held.push_back(executor.run(in, {})[0]);
+    EXPECT_EQ(on_host(held.back()), c.expected(values(from), values(1)));
+  };
+  run(0), run(1), run(2);
+  const int made = times("graph_instantiate");
+  EXPECT_EQ(made, 1);
+  extra_launches = 1;
+  run(3);
+  EXPECT_EQ(times("graph_instantiate"), made + 1);
+  EXPECT_EQ(fake.work.executables.size(), size_t(times("graph_instantiate") - times("graph_executable_destroy")));
+  EXPECT_TRUE(fake.work.graphs.empty());
+}
+
+TEST_F(CudaGraphs, FallBackToPlainLaunchesAndKeepTheReason) {
+  for (const char* failing : {"capture_begin", "capture_end", "graph_instantiate", "graph_launch", "waiting kernel"}) {
+    SCOPED_TRACE(failing);
+    const bool waits = std::string(failing) == "waiting kernel";
+    const Case c = chain(4, waits ? Combine::waiting : Combine::once);
+    exec::Executor executor(c.program());
+    EXPECT_NE(executor.graphs().find("the 4 instructions from combine 0 to combine 3 are one cuda graph"), std::string::npos) << executor.graphs();
+    if (!waits) fake.fail[failing] = cudaErrorNotSupported;
+    for (int n = 0; n < 3; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
+    fake.fail.clear();
+    EXPECT_NE(executor.graphs().find("one by one"), std::string::npos) << executor.graphs();
+    EXPECT_NE(executor.graphs().find(waits ? "cudaErrorStreamCaptureUnsupported" : "cudaErrorNotSupported"), std::string::npos) << executor.graphs();
+    fake.calls.clear();
+    EXPECT_EQ(call(executor, values(5), values(1)), c.expected(values(5), values(1)));
+    EXPECT_EQ(times("capture_begin"), 0) << "it is tried once";
+    EXPECT_TRUE(fake.work.graphs.empty() && fake.work.executables.empty());
+  }
+}
+
+TEST_F(CudaGraphs, BlameALaunchOnItsOwnInstructionAndAnEarlierOneOnNobody) {
+  const Case c = chain(4);
+  exec::Executor executor(c.program());
+  call(executor, values(0), values(1));
+  const auto error = [&] {
+    try {
+      call(executor, values(9), values(1));
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+    return std::string("no error");
+  };
+  fake.fail["graph_launch"] = cudaErrorIllegalAddress;
+  EXPECT_NE(error().find("earlier launch"), std::string::npos) << error();
+  EXPECT_EQ(error().find("train.py"), std::string::npos) << error();
+  fake.fail = {{"launch", cudaErrorInvalidConfiguration}};
+  EXPECT_NE(error().find("launch combine 0"), std::string::npos) << error();
+  EXPECT_NE(error().find("train.py:1"), std::string::npos) << error();
+  fake.fail.clear();
+  EXPECT_EQ(call(executor, values(4), values(1)), c.expected(values(4), values(1)));
+}
+
+TEST_F(CudaGraphs, GoWithTheirProgram) {
+  const Case c = random_case(5, 2);
+  backend.default_stream(kGpu);
+  {
+    exec::Executor executor(c.program());
+    for (int n = 0; n < 3; ++n) call(executor, values(float(n)), values(1));
+    EXPECT_GE(fake.work.executables.size(), 1u);
+    EXPECT_GT(fake.used, 0u);
+  }
+  EXPECT_TRUE(fake.work.executables.empty() && fake.work.graphs.empty());
+  EXPECT_EQ(fake.used, 0u);
+}
+
+TEST_F(CudaGraphs, AreNotMadeForTwoLaunchesOrWhenTheyAreSwitchedOff) {
+  for (const bool off : {false, true}) {
+    if (off) setenv("LAMINA_CUDA_GRAPHS", "0", 1);
+    const Case c = chain(off ? 6 : 2);
+    exec::Executor executor(c.program());
+    for (int n = 0; n < 4; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
+    EXPECT_EQ(times("capture_begin"), 0);
+    EXPECT_EQ(executor.graphs(), "");
+  }
+}
+
+TEST_F(CudaGraphs, EndWhereTheHostIsNeeded) {
+  Case c;
+  c.streams = {kGpu, kCpu};
+  c.steps = {{0, 1, 3, {2, 1}}, {3, 1, 4, {2, 1}}, {4, 0, 3, {1, 1}},              // a graph
+             {3, 3, 6, {}, 1}, {6, 6, 7, {1, 1, Combine::slow}, 1},                // to the CPU, and there
+             {4, 4, 6, {}, 1},                                                     // over what the CPU is reading
+             {7, 7, 5, {}, 0}, {5, 3, 4, {1, 2}}, {4, 5, 3, {1, 1}}, {3, 4, 2, {1, 1}}};  // back: the copy is no part of the second graph
+  exec::Executor executor(c.program());
+  for (int n = 0; n < 4; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
+  EXPECT_EQ(times("graph_launch"), 6);
+  const std::string text = executor.graphs();
+  EXPECT_NE(text.find("the 3 instructions from combine 0 to combine 2"), std::string::npos) << text;
+  EXPECT_NE(text.find("the 3 instructions from combine 7 to combine 9"), std::string::npos) << text;
+}
+
+TEST_F(CudaGraphs, AreOrderedWithPlainLaunchesOfOtherStreamsBeforeAndAfter) {
+  Case c;
+  c.streams = {kGpu, kCpu, kGpu};
+  c.steps = {{0, 1, 3, {2, 1}, 2}, {3, 1, 4, {2, 1}, 2},                                       // too few for a graph
+             {0, 0, 6, {}, 1},     {6, 6, 7, {1, 1}, 1},  {7, 7, 5, {}, 0},
+             {4, 5, 3, {1, 2}, 0}, {3, 4, 4, {1, 1}, 0},  {4, 3, 4, {1, 1}, 0},                // a graph that needs them
+             {1, 1, 6, {}, 1},     {4, 5, 3, {1, 1}, 2},  {3, 4, 2, {1, 1}, 2}};               // and two that need it
+  for (unsigned seed = 0; seed < 20; ++seed) {
+    fake.work.random.seed(seed);
+    exec::Executor executor(c.program());
+    for (int n = 0; n < 3; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
+  }
+  EXPECT_EQ(times("graph_launch"), 40);
+}
+
+TEST_F(CudaGraphs, ComeBehindWhatIsOnTheirStreamsAndBeforeWhatFollows) {
+  Stream streams[] = {backend.create_stream(kGpu), backend.create_stream(kGpu)};
+  const BufferRef a = on_gpu(values(1)), b = on_gpu(values(2)), out = on_gpu(values(3));
+  std::unique_ptr<LaunchGraph> graph = backend.launch_graph(kGpu);
+  void* const addresses[] = {a->data(), b->data()};
+  for (unsigned n = 0; n < 40; ++n) {
+    for (const BufferRef& buffer : {a, b, out}) {
+      Stream stream = backend.default_stream(kGpu);
+      backend.copy(stream, buffer->data(), values(1).data(), kBytes, CopyKind::to_device);
+      backend.synchronize(stream);
+    }
+    start(streams[1], a->data(), a->data(), a->data(), 1, 1);                                         // a = 2 a
+    graph->run(streams, addresses, [&](std::span<Stream> on) { start(on[0], a->data(), a->data(), b->data(), 1, 2); });  // b = 3 a
+    start(streams[1], b->data(), b->data(), out->data(), 1, 1);                                       // out = 2 b
+    backend.synchronize(streams[1]);
+    ASSERT_EQ(on_host(out)[0], 12) << n;
+  }
+  graph.reset();
+  for (Stream& stream : streams) backend.destroy_stream(stream);
+}
+
+TEST_F(CudaGraphs, ServeTwoThreads) {
+  const Case c = random_case(8, 2);
+  exec::Executor executor(c.program());
+  std::vector<std::thread> threads;
+  std::atomic<int> wrong{0};
+  for (int t = 0; t < 2; ++t)
+    threads.emplace_back([&, t] {
+      for (int n = 0; n < 30; ++n) {
+        const Values x = values(float(100 * t + n));
+        try {
+          wrong += call(executor, x, values(1)) != c.expected(x, values(1));
+        } catch (const Error& e) {
+          ADD_FAILURE() << e.what();
+        }
+      }
+    });
+  for (std::thread& t : threads) t.join();
+  EXPECT_EQ(wrong, 0);
+  EXPECT_GE(times("graph_launch"), 50);
+}
+
+// The first call fails, the second, and so on to the last: a typed error or the right values, nothing kept, and the program works afterwards.
+TEST_F(CudaGraphs, SurviveEveryCallFailingInTurn) {
+  const Case c = random_case(3, 2, 6);
+  const auto everything = [&](exec::Executor& executor) {
+    for (int n = 0; n < 3; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
+  };
+  int calls = 0;
+  {
+    exec::Executor executor(c.program());
+    fake.calls.clear();
+    everything(executor);
+    calls = int(fake.calls.size());
+    ASSERT_GE(times("graph_update") + times("graph_instantiate"), 2);
+  }
+  ASSERT_GT(calls, 50);
+  for (int failing = 0; failing < calls; ++failing)
+    for (const cudaError_t status : {cudaErrorMemoryAllocation, cudaErrorUnknown, cudaErrorIllegalAddress}) {
+      std::string name;
+      {
+        exec::Executor executor(c.program());
+        fake.calls.clear();
+        fake.countdown = failing;
+        fake.countdown_status = status;
+        try {
+          everything(executor);
+        } catch (const Error& e) {
+          EXPECT_TRUE(e.kind == ErrorKind::device || e.kind == ErrorKind::out_of_memory) << e.what();
+          EXPECT_FALSE(e.parts.fix.empty()) << e.what();
+        }
+        fake.countdown = -1;
+        name = failing < int(fake.calls.size()) ? fake.calls[size_t(failing)] : "";
+        SCOPED_TRACE(cat(failing, ": ", name, ", ", cudaGetErrorName(status)));
+        try {  // an error of a free is kept for the next wait
+          Stream stream = backend.default_stream(kGpu);
+          backend.synchronize(stream);
+        } catch (const Error&) {
+        }
+        EXPECT_NO_THROW(everything(executor));
+      }
+      SCOPED_TRACE(cat(failing, ": ", name, ", ", cudaGetErrorName(status)));
+      const auto was = [&](const char* call) { return name.starts_with(call); };
+      EXPECT_TRUE(was("graph_destroy") || fake.work.graphs.empty());
+      EXPECT_TRUE(was("graph_executable_destroy") || fake.work.executables.empty());
+      EXPECT_TRUE(was("free_to_pool") || fake.used == 0u) << fake.used;
+      fake.work.graphs.clear();
+      fake.work.executables.clear();
+      fake.used = 0;
+      if (HasFailure()) return;
+    }
+}
+
+}  // namespace
+}  // namespace lamina::cuda
