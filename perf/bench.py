@@ -23,7 +23,7 @@ BENCH = os.path.join(ROOT, "build", "lamina_bench")
 RESULTS = os.path.join(HERE, "results")
 sys.path.insert(0, PEERS)
 from environment import peers_python  # noqa: E402
-from worker import NETWORKS  # noqa: E402
+from worker import CALLS, LOOPS, NETWORKS, TRACES  # noqa: E402
 
 FASTEST = [("jax_worker.py", "list"), ("jax_worker.py", "stacked"), ("jax_worker.py", "steps"), ("tensorflow_worker.py", "graph"),
            ("onnxruntime_worker.py", "forward")]
@@ -113,7 +113,7 @@ def measure_network(network, batch, peers, cores, rounds, seconds):
             programs.append(program)
     floors = [p for p in programs if p.about["name"] == "Lamina C++"]
     for _ in range(rounds):
-        for what in ("step", "forward", "cached_call", "eager_op", "trace_and_compile", "loop_numbers", "loop_dense"):
+        for what in ("step", "forward", *CALLS, *TRACES, *LOOPS):
             for p in programs:
                 if p.can(what):
                     p.measure(what, seconds)
@@ -136,9 +136,9 @@ def figures(programs):
     """What promises.json may name: Lamina's best against each peer's best, and one thread against the floor."""
     out = {}
     peers = sorted({p["name"].split()[0] for p in programs} - {"Lamina"})
-    for what in ("step", "forward", "cached_call", "eager_op", "loop_numbers", "loop_dense"):
+    for what in ("step", "forward", *CALLS, *LOOPS):
         ours, how = best(programs, "Lamina", what)
-        if what in ("cached_call", "eager_op"):
+        if what in CALLS:
             ours, how = best([p for p in programs if p["name"] != "Lamina C++"], "Lamina", what)  # the promise is made to Python
         if ours is None:
             continue
@@ -154,9 +154,11 @@ def figures(programs):
         if floor:
             out[f"{what}_floor_us"] = floor
             out[f"{what}_over_floor"] = round(best(programs, "Lamina", what, threads=1)[0] / floor, 3)
-    compiled = best(programs, "Lamina", "trace_and_compile")[0]
-    if compiled:
-        out["trace_and_compile_ms"] = round(compiled / 1000, 2)
+    for what in TRACES:
+        if traced := best(programs, "Lamina", what)[0]:
+            out[f"{what}_ms"] = round(traced / 1000, 2)
+    if "loop_op_us" in out:
+        out["loop_written_over_op"] = round(out["loop_written_us"] / out["loop_op_us"], 3)
     return out
 
 
@@ -187,7 +189,7 @@ def process_figures(quick):
 
 
 def table(programs):
-    whats = [w for w in ("step", "forward", "cached_call", "eager_op", "loop_numbers", "loop_dense") if any(w in p["microseconds"] for p in programs)]
+    whats = [w for w in ("step", "forward", *CALLS, *LOOPS) if any(w in p["microseconds"] for p in programs)]
     rows = [["microseconds per call: min (median)", *whats, "import s", "first step s"]]
     for p in programs:
         cells = [f"{m['min']:.1f} ({m['median']:.1f})" if (m := p["microseconds"].get(what)) else "-" for what in whats]

@@ -101,7 +101,8 @@ loop_numbers = jax.jit(lambda v: jax.lax.fori_loop(0, worker.LOOP, lambda _, u: 
 loop_dense = jax.jit(lambda v: jax.lax.fori_loop(0, worker.LOOP, lambda _, u: jax.nn.relu(u @ matrix), v))
 works = {"step": steps, "forward": repeat(lambda: forward(x))}
 if options.form == "list" and options.network == "hundred":
-    works |= {"cached_call": repeat(lambda: plus_one(small)), "eager_op": repeat(lambda: small + small),
+    tree, one_of_many = worker.leaves(jnp.ones), jax.jit(lambda t: t["layer_7"][3] + 1)
+    works |= {"cached_call": repeat(lambda: plus_one(small)), "cached_call_200": repeat(lambda: one_of_many(tree)), "eager_op": repeat(lambda: small + small),
               "loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_dense": repeat(lambda: loop_dense(rows))}
 if options.form == "steps":
     del works["forward"]  # the same as with "list"

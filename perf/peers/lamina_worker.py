@@ -57,6 +57,20 @@ else:
 step, forward = lm.function(one_step), lm.function(predict)
 
 
+def ten_thousand_ops(v):
+    for _ in range(5000):
+        v = lm.tanh(v) + v
+    return v
+
+
+def written(v, n):
+    i = lm.constant(0)
+    while i < n:
+        v = v * 0.999 + 1
+        i = i + 1
+    return v
+
+
 def repeat(call):
     def run(n):
         for _ in range(n):
@@ -81,11 +95,16 @@ else:
     works = {"step": repeat(lambda: step(x, y)), "forward": repeat(lambda: forward(x))}
 if options.form == "call" and options.network == "hundred":
     plus_one, small = lm.function(lambda v: v + 1), lm.ones([4])
-    works |= {"cached_call": repeat(lambda: plus_one(small)), "eager_op": repeat(lambda: small + small)}
+    tree, one_of_many = worker.leaves(lambda n: lm.ones([n])), lm.function(lambda t: t["layer_7"][3] + 1)
+    works |= {"cached_call": repeat(lambda: plus_one(small)), "cached_call_200": repeat(lambda: one_of_many(tree)), "eager_op": repeat(lambda: small + small)}
     works["trace_and_compile"] = repeat(lambda: lm.function(one_step)(x, y))
+    works["trace_10000"] = repeat(lambda: lm.function(ten_thousand_ops).get_concrete_function(lm.TensorSpec([4], lm.float32)))
     if hasattr(lm, "fori_loop"):
         numbers, (rows, matrix) = lm.ones([64]), (lm.constant(a) for a in worker.loop_weights())
         loop_numbers = lm.function(lambda v: lm.fori_loop(0, worker.LOOP, lambda _, u: u * 0.999 + 1, v))
         loop_dense = lm.function(lambda v: lm.fori_loop(0, worker.LOOP, lambda _, u: lm.relu(u @ matrix), v))
-        works |= {"loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_dense": repeat(lambda: loop_dense(rows))}
+        loop_op = lm.function(lambda v, n: lm.while_loop(lambda s: s[0] < n, lambda s: (s[0] + 1, s[1] * 0.999 + 1), (lm.constant(0), v))[1])
+        loop_written, count = lm.function(written), lm.constant(worker.LOOP)
+        works |= {"loop_numbers": repeat(lambda: loop_numbers(numbers)), "loop_op": repeat(lambda: loop_op(numbers, count)),
+                  "loop_written": repeat(lambda: loop_written(numbers, count)), "loop_dense": repeat(lambda: loop_dense(rows))}
 worker.serve({"name": f"Lamina {lm.__version__} {options.form}", "threads": options.threads, "batch": options.batch, **imported}, works)

@@ -70,6 +70,17 @@ def forwards(n):
 
 
 works = {"step": steps, "forward": forwards}
+if options.network == "hundred" and options.form == "compile":
+    plus_one, one_of_many = torch.compile(lambda v: v + 1), torch.compile(lambda t: t["layer_7"][3] + 1)
+    one, tree = torch.ones(4), worker.leaves(torch.ones)
+
+    def calls(function, argument):
+        def run(n):
+            for _ in range(n):
+                function(argument)
+        return run
+
+    works |= {"cached_call": calls(plus_one, one), "cached_call_200": calls(one_of_many, tree)}
 if options.network == "hundred" and options.form == "eager":
     small = torch.ones(4)
 

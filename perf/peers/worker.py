@@ -13,6 +13,10 @@ import time
 
 CLASSES = 10
 LOOP = 1000  # iterations of a measured loop
+# What programs may be asked to time beside the network's step and forward pass.
+CALLS = ("cached_call", "cached_call_200", "eager_op")
+LOOPS = ("loop_numbers", "loop_op", "loop_written", "loop_dense")
+TRACES = ("trace_and_compile", "trace_10000")
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7  # of Adam
 
 
@@ -105,6 +109,11 @@ def batch(network, size, seed=1):
     import numpy as np
     draw = np.random.default_rng(seed)
     return draw.random((size, *network.inputs), "float32"), draw.integers(0, CLASSES, size).astype("int32")
+
+
+def leaves(make):
+    """A dict of 20 lists of 10 arrays: the argument of "cached_call_200", of which one is used."""
+    return {f"layer_{i}": [make(4) for _ in range(10)] for i in range(20)}
 
 
 def loop_weights():
