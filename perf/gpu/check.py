@@ -40,8 +40,8 @@ def train(device, layers, steps, batch, optimizer):
 
         losses = []
         for _ in range(steps):
-            x = lm.tensor(random.standard_normal((batch, 784)).astype("float32"))
-            y = lm.tensor(random.integers(0, 10, batch))
+            x = lm.constant(random.standard_normal((batch, 784)).astype("float32"))
+            y = lm.constant(random.integers(0, 10, batch))
             losses.append(float(step(x, y).numpy()))
         return losses, [v.numpy() for v in net.trainable_variables]
 
