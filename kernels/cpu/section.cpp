@@ -18,6 +18,7 @@
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/core/interrupt.h"
 #include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
@@ -332,6 +333,7 @@ void Section::run_nested(const Step& s) {
     branch.bind(at.data(), 0);
     return branch.run();
   }
+  InterruptPoll interrupted;
   const size_t carried = nested.carried_bytes.size();
   for (size_t i = 0; i < carried; ++i) std::memcpy(results[i], at[i], size_t(nested.carried_bytes[i]));
   if (nested.kind == section::Nested::Kind::while_loop) {
@@ -340,7 +342,7 @@ void Section::run_nested(const Step& s) {
     body.bind(at.data(), 0);
     const char* go_on = at.back();
     int64_t done = 0;
-    for (; done != nested.limit; ++done) {
+    for (; done != nested.limit; ++done, interrupted()) {
       if (done == kManyIterations) condition.prepare(int(carried), s.ins), body.prepare(int(carried), s.ins);
       condition.run();
       if (!*go_on) break;
@@ -360,6 +362,7 @@ void Section::run_nested(const Step& s) {
   for (int64_t done = 0;;) {
     body.run();
     if (++done == count) return;
+    interrupted();
     body.advance(nested.reverse ? -1 : 1);
   }
 }

@@ -2,6 +2,7 @@
 #pragma once
 #include <nanobind/nanobind.h>
 
+#include "python_bindings/src/gil.h"
 #include "runtime/core/error.h"
 
 namespace nb = nanobind;

@@ -336,7 +336,7 @@ nb::object to_numpy(const Tensor& t) {
   nb::object array = nb::handle(empty)(to_python(t.shape()), numpy_name(t.dtype()));
   BufferView buffer(array.ptr(), PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);
   if (!buffer.ok) throw_python_error();
-  nb::gil_scoped_release release;
+  ReleasedGil release;
   t.copy_to_host(buffer.view.buf, size_t(buffer.view.len));
   return array;
 }

@@ -66,7 +66,7 @@ class Unlock {
 
  private:
   static constexpr int64_t kMuch = 1 << 15;  // elements: below, handing over the lock costs more than it gives
-  std::optional<nb::gil_scoped_release> release_;
+  std::optional<ReleasedGil> release_;
 };
 // f()'s tensor, computed so.
 template <class F>

@@ -29,7 +29,7 @@ void bind_data(nb::module_& root) {
   m.def("read_idx", [](const std::string& path) {
     data::IdxArray array;
     {
-      nb::gil_scoped_release release;
+      ReleasedGil release;
       array = data::read_idx(path);
     }
     return to_numpy(constant(array.bytes.data(), {array.dtype, Shape(array.shape.begin(), array.shape.end())}));

@@ -53,11 +53,11 @@ void bind_devices(nb::module_& m) {
     if (is_tensor(x.ptr())) return device_of(as_tensor(x.ptr()));
     throw_type_error(cat("device_of: ", a_type(x.ptr()), " lies on no device"), "", "pass a tensor or a Variable");
   }, nb::arg("x"), "Where a tensor or Variable lies: \"cpu:0\".");
-  m.def("synchronize", [] { synchronize(); }, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("synchronize", [] { synchronize(); }, nb::call_guard<ReleasedGil>(),
         "Waits until everything started so far has finished, and raises its first error. Without it a clock may stop before the work is done.");
   m.def("executing_eagerly", [] { return executing_eagerly(); }, "False while a function is traced.");
 
-  m.def("fma_peak", [](double seconds) { return peak_flops(seconds); }, nb::arg("seconds") = 0.05, nb::call_guard<nb::gil_scoped_release>(),
+  m.def("fma_peak", [](double seconds) { return peak_flops(seconds); }, nb::arg("seconds") = 0.05, nb::call_guard<ReleasedGil>(),
         "float32 operations per second of one core with the instruction set in use, measured; a multiplication and an addition count as two.");
 
   nb::module_ c = m.def_submodule("config", "Switches and what this machine has.");

@@ -93,7 +93,7 @@ Tensor tensor_from_dlpack(const nb::object& object) {
       new std::shared_ptr<Array>(std::move(array));  // the interpreter has ended: nothing can be freed any more
       return;
     }
-    nb::gil_scoped_acquire gil;
+    HeldGil gil;
     array.reset();
   });
   void* data = const_cast<void*>(array->data());

@@ -37,7 +37,7 @@ PyObject* package_folder = nullptr;
 
 SourceLine user_line() {
   if (!package_folder || !Py_IsInitialized()) return {};
-  nb::gil_scoped_acquire gil;
+  HeldGil gil;
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);  // this may run while a Python exception is on its way
   PyFrameObject* frame = PyEval_GetFrame();

@@ -143,7 +143,7 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
 
 // Runs the Python body on symbolic arguments. Called without the GIL.
 Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors, std::span<const Variable> variables) {
-  nb::gil_scoped_acquire gil;
+  HeldGil gil;
   Rebuilder in{tensors, variables};
   std::vector<nb::object> values;
   std::vector<std::string> keywords;
@@ -221,7 +221,7 @@ ConcreteFunction& get_concrete(FunctionObject* self, const Prepared& prepared) {
   if (self->state->relax_shapes && !self->state->signature) function = relaxed_function(self, prepared);
   ConcreteFunction* made = nullptr;
   {
-    nb::gil_scoped_release release;  // another thread that traces this function holds a lock while it runs Python
+    ReleasedGil release;  // another thread that traces this function holds a lock while it runs Python
     made = &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
       return trace_body(self, prepared.bound, tensors, variables);
     });
@@ -239,7 +239,7 @@ PyObject* finish(ConcreteFunction& concrete, std::vector<Tensor> outputs) {
 PyObject* run(ConcreteFunction& concrete, std::span<const Tensor> tensors, std::span<const Variable> variables) {
   std::vector<Tensor> outputs;
   {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     outputs = concrete.call_matched(tensors, variables, CallSite());
   }
   return finish(concrete, std::move(outputs));
@@ -472,7 +472,7 @@ PyType_Spec spec = {"lamina.Function", sizeof(FunctionObject), 0,
                     Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
 
 void collect_garbage() {
-  nb::gil_scoped_acquire gil;
+  HeldGil gil;
   PyGC_Collect();
 }
 

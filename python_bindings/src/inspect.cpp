@@ -50,7 +50,7 @@ nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
   for (auto [name, one] : kwargs) flat.add(one, "");
   std::vector<Tensor> outputs;
   {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     outputs = c.function->call(flat.tensors, flat.variables, CallSite());
   }
   return static_cast<const ResultStructure*>(c.function->structure().get())->build([&](size_t i) { return to_python(outputs[i]); });
@@ -105,7 +105,7 @@ void bind_inspect(nb::module_& m) {
       .def_prop_ro("traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
                    "How many kernels a call would launch if every op of the traced graph were one.")
       .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
-      .def("explain", [](const Concrete& c) { return c.function->explain(); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("explain", [](const Concrete& c) { return c.function->explain(); }, nb::call_guard<ReleasedGil>())
       .def("__repr__", [](const Concrete& c) { return c.function->str(); });
   m.def("inspect", [](nb::handle fn, nb::args args, nb::kwargs kwargs) {
     if (nb::isinstance<Concrete>(fn)) return nb::cast(nb::inst_ptr<Concrete>(fn)->function->inspect());

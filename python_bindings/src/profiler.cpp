@@ -41,8 +41,8 @@ void bind_profiler(nb::module_& root) {
     delete entered.back();
     entered.pop_back();
   });
-  m.def("_start_capture", [] { profiler::start_capture(); }, nb::call_guard<nb::gil_scoped_release>());
-  m.def("_stop_capture", [] { profiler::stop_capture(); }, nb::call_guard<nb::gil_scoped_release>());
+  m.def("_start_capture", [] { profiler::start_capture(); }, nb::call_guard<ReleasedGil>());
+  m.def("_stop_capture", [] { profiler::stop_capture(); }, nb::call_guard<ReleasedGil>());
   m.def("_start_recording", [] { profiler::start_recording(); });
   m.def("_stop_recording", [] {
     nb::list out;

@@ -11,6 +11,7 @@
 #include "graph/frontend/explicit_graph.h"
 #include "graph/frontend/run_time_length.h"
 #include "python_bindings/src/convert.h"
+#include "runtime/core/interrupt.h"
 
 namespace lamina::python {
 namespace {
@@ -26,7 +27,7 @@ class StandardStream final : public TextTarget {
   explicit StandardStream(const char* name) : name_(name) {}
   void write(std::string_view text) override {
     if (!Py_IsInitialized()) return;
-    nb::gil_scoped_acquire gil;
+    HeldGil gil;
     write_to(nb::borrow(PySys_GetObject(name_)), text);
   }
 
@@ -42,11 +43,11 @@ class FileObject final : public TextTarget {
       file_.release();
       return;
     }
-    nb::gil_scoped_acquire gil;
+    HeldGil gil;
     file_.reset();
   }
   void write(std::string_view text) override {
-    nb::gil_scoped_acquire gil;
+    HeldGil gil;
     write_to(file_, text);
   }
 
@@ -66,9 +67,19 @@ struct Building {
   std::unique_ptr<TraceScope> scope;
 };
 
+// Ctrl-C in a long loop: Python runs signal handlers on its main thread only.
+unsigned long main_thread = 0;
+void check_signals() {
+  if (PyThread_get_thread_ident() != main_thread) return;
+  HeldGil gil;
+  if (PyErr_CheckSignals() != 0) throw_python_error();
+}
+
 }  // namespace
 
 void bind_reporting(nb::module_& m) {
+  main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
+  set_interrupt_check(check_signals);
   set_standard_targets(std::make_shared<StandardStream>("stdout"), std::make_shared<StandardStream>("stderr"));
   m.def("_print", [](const std::string& format, nb::handle values, int64_t summarize, int64_t stream, nb::object file) {
     PrintOptions options{summarize, stream, nullptr};
@@ -123,7 +134,7 @@ void bind_reporting(nb::module_& m) {
         for (auto& [name, value] : inputs) given.emplace_back(name, to_tensor(value));
         std::vector<Tensor> results;
         {
-          nb::gil_scoped_release release;
+          ReleasedGil release;
           results = g.run(wanted, given);
         }
         nb::list out;

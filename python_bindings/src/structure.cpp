@@ -312,7 +312,7 @@ ResultStructure::~ResultStructure() {
     for (nb::object& key : keys_) key.release();
     return;
   }
-  nb::gil_scoped_acquire gil;
+  HeldGil gil;
   kept_.reset();
   keys_.clear();
 }

@@ -15,7 +15,7 @@ namespace {
 
 // body([tensor, ...]) -> ([tensor, ...], [axis or None, ...])
 VmapResults run_body(nb::handle body, std::span<const Tensor> tensors) {
-  nb::gil_scoped_acquire gil;
+  HeldGil gil;
   nb::list given;
   for (const Tensor& t : tensors) given.append(to_python(t));
   const auto [results, axes] = nb::cast<std::pair<nb::list, nb::list>>(body(given));
@@ -31,7 +31,7 @@ nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::
   const SourceLine line = CallSite().line();
   std::vector<Tensor> results;
   {
-    nb::gil_scoped_release release;
+    ReleasedGil release;
     results = vmap_call(name, arguments, axis_size, line, [&](std::span<const Tensor> one) { return run_body(body, one); });
   }
   nb::list out;

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "runtime/core/error.h"
+#include "runtime/core/interrupt.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
@@ -144,7 +145,8 @@ void run_while_loop(const KernelCall& call) {
   condition.bind(frames[0], StorageKind::output, 0, scratch);
   start_carried(call, args.carried);
   int64_t done = 0;
-  for (; args.maximum < 0 || done < args.maximum; ++done) {
+  InterruptPoll interrupted;
+  for (; args.maximum < 0 || done < args.maximum; ++done, interrupted()) {
     condition.run(frames[0], call.stream);
     if (!*go_on) break;
     body.run(frames[1], call.stream);
@@ -172,9 +174,11 @@ void run_scan(const KernelCall& call) {
   for (size_t i = 0; i < args.captures; ++i) body.bind(frame, StorageKind::input, args.stacked + i, call.in[args.carried + args.stacked + i]->data);
   for (size_t i = 0; i < ys; ++i) body.bind(frame, StorageKind::output, i, static_cast<char*>(call.out[args.carried + i]->data) + start * args.slice_bytes[args.stacked + i]);
   body.bind(frame, StorageKind::arena, 0, scratch_of(call, results));
+  InterruptPoll interrupted;
   for (int64_t done = 0;;) {
     body.run(frame, call.stream);
     if (++done == count) break;
+    interrupted();
     for (size_t i = 0; i < args.stacked; ++i) body.advance(frame, StorageKind::input, i, step * args.slice_bytes[i]);
     for (size_t i = 0; i < ys; ++i) body.advance(frame, StorageKind::output, i, step * args.slice_bytes[args.stacked + i]);
   }

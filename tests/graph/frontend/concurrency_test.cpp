@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -67,6 +68,32 @@ TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
     }
   });
   EXPECT_EQ(wrong, 0);
+}
+
+// 64 threads call one function that all share and one of 16 others, whose graphs they trace for new lengths on the way; with LAMINA_TEST_LONG=1 a hundred
+// thousand times each. Every bit of every result is the one of the first call.
+TEST(Concurrency, SixtyFourThreadsGetTheSameBits) {
+  const int calls = std::getenv("LAMINA_TEST_LONG") ? 100'000 : 200;
+  const Variable w(full({8, 8}, 0.3f));
+  auto shared = function([w](Tensor x) { return softmax(matmul(x, w), -1); });
+  auto make = [&] { return function([w](Tensor x) { return tanh(x * 0.5) + sum(w); }); };
+  std::vector<decltype(make())> others;
+  for (int i = 0; i < 16; ++i) others.push_back(make());
+  const Tensor x = full({4, 8}, 0.7f);
+  const std::vector<float> want = shared(x).to_vector<float>();
+  std::vector<Tensor> inputs;
+  std::vector<std::vector<float>> wanted;
+  for (int64_t n = 1; n <= 5; ++n) inputs.push_back(full({n}, 0.1f * float(n))), wanted.push_back((tanh(inputs.back() * 0.5) + sum(w)).to_vector<float>());
+  std::atomic<int64_t> wrong{0};
+  in_threads(64, [&](int t) {
+    for (int i = 0; i < calls; ++i) {
+      wrong += shared(x).to_vector<float>() != want;
+      const size_t n = size_t(i + t) % inputs.size();
+      wrong += others[size_t(t % 16)](inputs[n]).to_vector<float>() != wanted[n];
+    }
+  });
+  EXPECT_EQ(wrong, 0);
+  for (auto& f : others) EXPECT_EQ(f.trace_count(), 5);
 }
 
 TEST(Concurrency, TheFirstCallTracesOnce) {

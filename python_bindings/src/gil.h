@@ -1,0 +1,44 @@
+// Python's lock, given back and taken by scope.
+#pragma once
+#include <Python.h>
+
+#include <unistd.h>
+
+namespace lamina::python {
+
+// A thread that is at work when the interpreter ends is never given the lock again: up to Python 3.13 CPython then unwinds the thread's stack, and a
+// destructor or catch-all in its way ends the process. The thread is parked instead; the process ends without it.
+template <class F>
+auto or_park(F take) {
+  try {
+    return take();
+  } catch (...) {
+    for (;;) pause();
+  }
+}
+
+class ReleasedGil {
+ public:
+  ReleasedGil() : state_(PyEval_SaveThread()) {}
+  ~ReleasedGil() {
+    or_park([&] { PyEval_RestoreThread(state_); });
+  }
+  ReleasedGil(const ReleasedGil&) = delete;
+  ReleasedGil& operator=(const ReleasedGil&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+class HeldGil {
+ public:
+  HeldGil() : state_(or_park([] { return PyGILState_Ensure(); })) {}
+  ~HeldGil() { PyGILState_Release(state_); }
+  HeldGil(const HeldGil&) = delete;
+  HeldGil& operator=(const HeldGil&) = delete;
+
+ private:
+  PyGILState_STATE state_;
+};
+
+}  // namespace lamina::python
