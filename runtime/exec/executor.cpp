@@ -365,7 +365,7 @@ void Executor::launch_all(Frame& frame) {
     // The frame may be taken by another caller now: on devices whose work goes on, the next call is ordered behind it by the stream.
     if (p.host_effects || streams_.size() > 1)
       for (Stream& stream : streams_) stream.backend->synchronize(stream);
-  } catch (const Error&) {
+  } catch (...) {  // an Error, or what interrupts a loop
     if (streams_.size() > 1)  // nothing may still be using the frame
       for (Stream& stream : streams_) {
         try {
