@@ -3,23 +3,19 @@
 #include "kernels/cuda/device.h"
 #include "runtime/core/view.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/launch_memory.h"
 
 namespace lamina::kernels::cuda {
 
-// Device memory that is given back, in the stream's order, when this goes out of scope.
+// Elements in device memory for the length of a launch.
 template <class T>
 class Scratch {
  public:
-  Scratch(Stream& stream, int64_t count) : stream_(stream), bytes_(size_t(count) * sizeof(T)), data_(static_cast<T*>(stream.backend->allocate(stream, bytes_))) {}
-  ~Scratch() { stream_.backend->free(stream_, data_, bytes_); }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  T* data() const { return data_; }
+  Scratch(Stream& stream, int64_t count) : memory_(stream, size_t(count) * sizeof(T)) {}
+  T* data() const { return static_cast<T*>(memory_.data()); }
 
  private:
-  Stream& stream_;
-  size_t bytes_;
-  T* data_;
+  LaunchMemory memory_;
 };
 
 // Of every dtype 0 is all bits 0. y: contiguous.

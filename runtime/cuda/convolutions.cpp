@@ -8,6 +8,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/device/launch_memory.h"
 
 namespace lamina::cuda {
 namespace {
@@ -69,91 +70,60 @@ struct Convolutions::Plan {
   int algorithm = 0;
   size_t workspace = 0;
   bool serves = false;
-  uint64_t used = 0;
 };
 
-struct Convolutions::Gpu {
-  std::mutex mutex;  // the handle holds the stream of the call that is being made
-  Owned handle;
-  std::map<Key, Plan> plans;
-  uint64_t clock = 0;
-};
+struct Convolutions::Gpu : PlansOnGpu<Key, Plan> {};
 
 Convolutions::Convolutions(std::function<CudnnApi()> load, double least) : api_(std::move(load)), least_(least) {}
 Convolutions::~Convolutions() = default;
 
-size_t Convolutions::plan_count() {
-  std::lock_guard lock(mutex_);
-  size_t count = 0;
-  for (const auto& [index, gpu] : gpus_) {
-    std::lock_guard of_gpu(gpu->mutex);
-    count += gpu->plans.size();
+size_t Convolutions::plan_count() { return gpus_.plan_count(); }
+
+void Convolutions::make(const CudnnApi& api, Gpu& gpu, const Key& key, const std::string& text, Plan& plan) {
+  const auto check = [&](int status, const char* name) {
+    if (status != 0) fail(api, status, name, text);
+  };
+  const auto make = [&](auto create, auto destroy, const char* name) {
+    void* made = nullptr;
+    check(create(&made), name);
+    return Owned(made, destroy);
+  };
+  if (!gpu.handle.get()) gpu.handle = make(api.create, api.destroy, "cudnnCreate");
+  const ConvolutionSizes& s = key.sizes;
+  const int type = type_of(key.dtype);
+  const auto i = [](int64_t v) { return int(v); };
+  plan.images = make(api.tensor_create, api.tensor_destroy, "cudnnCreateTensorDescriptor");
+  check(api.tensor_set(plan.images.get(), cudnn::kChannelsLast, type, i(s.images), i(s.channels), i(s.height), i(s.width)),
+        "cudnnSetTensor4dDescriptor");
+  plan.result = make(api.tensor_create, api.tensor_destroy, "cudnnCreateTensorDescriptor");
+  check(api.tensor_set(plan.result.get(), cudnn::kChannelsLast, type, i(s.images), i(s.filters), i(s.out_height), i(s.out_width)),
+        "cudnnSetTensor4dDescriptor");
+  plan.filters = make(api.filter_create, api.filter_destroy, "cudnnCreateFilterDescriptor");
+  check(api.filter_set(plan.filters.get(), type, cudnn::kChannelsLast, i(s.filters), i(s.channels / s.groups), i(s.window_height),
+                       i(s.window_width)),
+        "cudnnSetFilter4dDescriptor");
+  plan.convolution = make(api.convolution_create, api.convolution_destroy, "cudnnCreateConvolutionDescriptor");
+  check(api.convolution_set(plan.convolution.get(), i(s.before_height), i(s.before_width), i(s.stride_height), i(s.stride_width),
+                            i(s.dilation_height), i(s.dilation_width), cudnn::kCrossCorrelation,
+                            key.dtype == DType::f64 ? cudnn::kDouble : cudnn::kFloat),
+        "cudnnSetConvolution2dDescriptor");
+  const int math = size_of(key.dtype) == 2 ? cudnn::kTensorMath : key.dtype == DType::f32 ? cudnn::kFmaMath : cudnn::kDefaultMath;
+  check(api.convolution_math(plan.convolution.get(), math), "cudnnSetConvolutionMathType");
+  if (s.groups > 1) check(api.convolution_groups(plan.convolution.get(), i(s.groups)), "cudnnSetConvolutionGroupCount");
+
+  cudnn::Choice choices[kMostChoices] = {};
+  int count = 0;
+  const int kind = int(key.kind);
+  void *x = plan.images.get(), *w = plan.filters.get(), *y = plan.result.get();
+  void* const operands[3][3] = {{x, w, y}, {w, y, x}, {x, y, w}};
+  const int answer = api.choices[kind](gpu.handle.get(), operands[kind][0], operands[kind][1], plan.convolution.get(), operands[kind][2],
+                                       kMostChoices, &count, choices);
+  if (!cudnn::not_supported(answer)) check(answer, kChoose[kind]);
+  for (int c = 0; answer == 0 && c < count && !plan.serves; ++c) {
+    if (choices[c].status != 0 || choices[c].determinism != cudnn::kDeterministic || choices[c].memory > kMostWorkspace) continue;
+    if (key.dtype == DType::f32 && choices[c].math != cudnn::kFmaMath && choices[c].math != cudnn::kDefaultMath) continue;
+    plan.serves = true, plan.algorithm = choices[c].algorithm, plan.workspace = choices[c].memory;
   }
-  return count;
-}
-
-Convolutions::Gpu& Convolutions::gpu(Device device) {
-  std::lock_guard lock(mutex_);
-  std::unique_ptr<Gpu>& gpu = gpus_[device.index];
-  if (!gpu) gpu = std::make_unique<Gpu>();
-  return *gpu;
-}
-
-Convolutions::Plan& Convolutions::plan(const CudnnApi& api, Gpu& gpu, const Key& key, const std::string& text) {
-  auto found = gpu.plans.find(key);
-  if (found == gpu.plans.end()) {
-    const auto check = [&](int status, const char* name) {
-      if (status != 0) fail(api, status, name, text);
-    };
-    const auto make = [&](auto create, auto destroy, const char* name) {
-      void* made = nullptr;
-      check(create(&made), name);
-      return Owned(made, destroy);
-    };
-    if (!gpu.handle.get()) gpu.handle = make(api.create, api.destroy, "cudnnCreate");
-    const ConvolutionSizes& s = key.sizes;
-    const int type = type_of(key.dtype);
-    const auto i = [](int64_t v) { return int(v); };
-    Plan plan;
-    plan.images = make(api.tensor_create, api.tensor_destroy, "cudnnCreateTensorDescriptor");
-    check(api.tensor_set(plan.images.get(), cudnn::kChannelsLast, type, i(s.images), i(s.channels), i(s.height), i(s.width)),
-          "cudnnSetTensor4dDescriptor");
-    plan.result = make(api.tensor_create, api.tensor_destroy, "cudnnCreateTensorDescriptor");
-    check(api.tensor_set(plan.result.get(), cudnn::kChannelsLast, type, i(s.images), i(s.filters), i(s.out_height), i(s.out_width)),
-          "cudnnSetTensor4dDescriptor");
-    plan.filters = make(api.filter_create, api.filter_destroy, "cudnnCreateFilterDescriptor");
-    check(api.filter_set(plan.filters.get(), type, cudnn::kChannelsLast, i(s.filters), i(s.channels / s.groups), i(s.window_height),
-                         i(s.window_width)),
-          "cudnnSetFilter4dDescriptor");
-    plan.convolution = make(api.convolution_create, api.convolution_destroy, "cudnnCreateConvolutionDescriptor");
-    check(api.convolution_set(plan.convolution.get(), i(s.before_height), i(s.before_width), i(s.stride_height), i(s.stride_width),
-                              i(s.dilation_height), i(s.dilation_width), cudnn::kCrossCorrelation,
-                              key.dtype == DType::f64 ? cudnn::kDouble : cudnn::kFloat),
-          "cudnnSetConvolution2dDescriptor");
-    const int math = size_of(key.dtype) == 2 ? cudnn::kTensorMath : key.dtype == DType::f32 ? cudnn::kFmaMath : cudnn::kDefaultMath;
-    check(api.convolution_math(plan.convolution.get(), math), "cudnnSetConvolutionMathType");
-    if (s.groups > 1) check(api.convolution_groups(plan.convolution.get(), i(s.groups)), "cudnnSetConvolutionGroupCount");
-
-    cudnn::Choice choices[kMostChoices] = {};
-    int count = 0;
-    const int kind = int(key.kind);
-    void *x = plan.images.get(), *w = plan.filters.get(), *y = plan.result.get();
-    void* const operands[3][3] = {{x, w, y}, {w, y, x}, {x, y, w}};
-    const int answer = api.choices[kind](gpu.handle.get(), operands[kind][0], operands[kind][1], plan.convolution.get(), operands[kind][2],
-                                         kMostChoices, &count, choices);
-    if (!cudnn::not_supported(answer)) check(answer, kChoose[kind]);
-    for (int c = 0; answer == 0 && c < count && !plan.serves; ++c) {
-      if (choices[c].status != 0 || choices[c].determinism != cudnn::kDeterministic || choices[c].memory > kMostWorkspace) continue;
-      if (key.dtype == DType::f32 && choices[c].math != cudnn::kFmaMath && choices[c].math != cudnn::kDefaultMath) continue;
-      plan.serves = true, plan.algorithm = choices[c].algorithm, plan.workspace = choices[c].memory;
-    }
-    if (gpu.plans.size() >= kMostPlans)
-      gpu.plans.erase(
-          std::min_element(gpu.plans.begin(), gpu.plans.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
-    found = gpu.plans.emplace(key, std::move(plan)).first;
-  }
-  found->second.used = ++gpu.clock;
-  return found->second;
 }
 
 bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSizes& s, const View& first, const View& second,
@@ -172,27 +142,25 @@ bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSi
   if (!api) return false;
 
   const std::string text = text_of(s, result.dtype);
-  Gpu& gpu = this->gpu(stream.device);
+  Gpu& gpu = gpus_.of(stream.device);
   std::lock_guard lock(gpu.mutex);
-  Plan& plan = this->plan(*api, gpu, {kind, result.dtype, s}, text);
+  const Key key{kind, result.dtype, s};
+  Plan& plan = gpu.plan(key, [&](Plan& made) { make(*api, gpu, key, text, made); });
   if (!plan.serves) return false;
   if (const int status = api->set_stream(gpu.handle.get(), stream.native)) fail(*api, status, "cudnnSetStream", text);
 
   // The filters in the library's order, one after the other.
   const int64_t f = s.filters, a = s.window_height, b = s.window_width, c = s.channels / s.groups;
   const size_t bytes = size_t(f * a * b * c) * size_of(result.dtype);
-  const Workspace filters(stream, bytes), workspace(stream, plan.workspace);
+  const LaunchMemory filters(stream, bytes), workspace(stream, plan.workspace);
   const View theirs = seen(filters.data(), result.dtype, {f, a, b, c}, {a * b * c, b * c, c, 1});
   if (kind != ConvolutionKind::grad_filter) copy(stream, seen(second.data, result.dtype, {f, a, b, c}, {1, b * c * f, c * f, f}), theirs);
 
-  const double one64 = 1, zero64 = 0;
-  const float one32 = 1, zero32 = 0;
-  const bool wide = result.dtype == DType::f64;
-  const void *one = wide ? static_cast<const void*>(&one64) : &one32, *zero = wide ? static_cast<const void*>(&zero64) : &zero32;
+  const Factors factors(result.dtype);
   void *x = plan.images.get(), *w = plan.filters.get(), *y = plan.result.get();
   const auto call = [&](void* d1, const void* p1, void* d2, const void* p2, void* d3, void* p3) {
-    return api->run[int(kind)](gpu.handle.get(), one, d1, p1, d2, p2, plan.convolution.get(), plan.algorithm, workspace.data(),
-                               workspace.bytes(), zero, d3, p3);
+    return api->run[int(kind)](gpu.handle.get(), factors.one(), d1, p1, d2, p2, plan.convolution.get(), plan.algorithm, workspace.data(),
+                               workspace.bytes(), factors.zero(), d3, p3);
   };
   int status = 0;
   switch (kind) {

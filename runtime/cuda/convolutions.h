@@ -7,9 +7,6 @@
 // Only deterministic algorithms are taken, and no tf32: f32 is multiplied and summed in float, halves are summed in float.
 #pragma once
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
 
 #include "runtime/core/view.h"
@@ -50,20 +47,17 @@ class Convolutions {
            const Copy& copy);
 
   std::string why_missing() { return api_.why_missing(); }
-  size_t plan_count();
-  static constexpr size_t kMostPlans = 512;  // per device; the one that was used longest ago goes first
+  size_t plan_count();  // of all devices; kMostPlans on each
 
  private:
   struct Key;
   struct Plan;
   struct Gpu;
-  Gpu& gpu(Device device);
-  Plan& plan(const CudnnApi& api, Gpu& gpu, const Key& key, const std::string& text);
+  void make(const CudnnApi& api, Gpu& gpu, const Key& key, const std::string& text, Plan& plan);
 
   LazyApi<CudnnApi> api_;
   const double least_;
-  std::mutex mutex_;
-  std::map<int, std::unique_ptr<Gpu>> gpus_;
+  PerDevice<Gpu> gpus_;
 };
 
 }  // namespace lamina::cuda

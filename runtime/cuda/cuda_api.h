@@ -2,6 +2,8 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
+#include "runtime/device/stream.h"
+
 namespace lamina::cuda {
 
 struct CudaApi {
@@ -56,5 +58,8 @@ struct CudaApi {
 };
 
 const CudaApi& cudart_api();
+
+inline cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native); }
+inline cudaEvent_t native(const Event& event) { return static_cast<cudaEvent_t>(event.native); }
 
 }  // namespace lamina::cuda

@@ -19,9 +19,6 @@ Backend& cuda_backend() {
 namespace cuda {
 namespace {
 
-cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native); }
-cudaEvent_t native(const Event& event) { return static_cast<cudaEvent_t>(event.native); }
-
 std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
 
 // What cudart says is misleading: without any driver it is "the driver version is insufficient".

@@ -11,8 +11,6 @@ namespace {
 
 constexpr size_t kMostReady = 4, kMissesKept = 8;
 
-cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native); }
-
 class CapturedGraph final : public Replayable {
  public:
   CapturedGraph(const CudaApi& api, cudaGraphExec_t executable) : api_(api), executable_(executable) {}
@@ -227,7 +225,7 @@ cudaGraph_t RecordedGraph::record(size_t streams, const std::function<void(std::
   std::vector<CaptureStreams::Lane> lanes = stock.take(backend_, device_, streams);
   std::vector<Stream> on;
   for (const CaptureStreams::Lane& lane : lanes) on.push_back(lane.stream);
-  const auto event = [&](size_t lane) { return static_cast<cudaEvent_t>(lanes[lane].event.native); };
+  const auto event = [&](size_t lane) { return native(lanes[lane].event); };
   scratch_->start_again();
   bool begun = false;
   try {

@@ -1,13 +1,17 @@
 // What the callers of NVIDIA's libraries have in common.
 #pragma once
+#include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
 #include <utility>
 
+#include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
-#include "runtime/device/backend.h"
+#include "runtime/device/device.h"
 
 namespace lamina::cuda {
 
@@ -66,23 +70,73 @@ class Owned {
   int (*destroy_)(void*) = nullptr;
 };
 
-// Device memory for the length of a launch, given back in the stream's order.
-class Workspace {
+inline constexpr size_t kMostPlans = 512;  // per device; the one that was used longest ago goes first
+
+// What a library has on one device: its handle, and a plan for each key.
+template <class Key, class Plan>
+class PlansOnGpu {
  public:
-  Workspace(Stream& stream, size_t bytes)
-      : stream_(stream), bytes_(bytes), data_(bytes ? stream.backend->allocate(stream, bytes) : nullptr) {}
-  ~Workspace() {
-    if (data_) stream_.backend->free(stream_, data_, bytes_);
+  std::mutex mutex;  // held while a plan is looked for and used: a handle may hold the stream of the call that is being made
+  Owned handle;
+
+  // make(plan) fills in one that is not there yet.
+  template <class F>
+  Plan& plan(const Key& key, F&& make) {
+    auto found = plans_.find(key);
+    if (found == plans_.end()) {
+      Kept made;
+      make(made.plan);
+      if (plans_.size() >= kMostPlans)
+        plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+      found = plans_.emplace(key, std::move(made)).first;
+    }
+    found->second.used = ++clock_;
+    return found->second.plan;
   }
-  Workspace(const Workspace&) = delete;
-  Workspace& operator=(const Workspace&) = delete;
-  void* data() const { return data_; }
-  size_t bytes() const { return bytes_; }
+  size_t plan_count() const { return plans_.size(); }
 
  private:
-  Stream& stream_;
-  size_t bytes_;
-  void* data_;
+  struct Kept {
+    Plan plan;
+    uint64_t used = 0;
+  };
+  std::map<Key, Kept> plans_;
+  uint64_t clock_ = 0;
+};
+
+// A Gpu, which is a PlansOnGpu, for each device that was asked for.
+template <class Gpu>
+class PerDevice {
+ public:
+  Gpu& of(Device device) {
+    std::lock_guard lock(mutex_);
+    std::unique_ptr<Gpu>& gpu = gpus_[device.index];
+    if (!gpu) gpu = std::make_unique<Gpu>();
+    return *gpu;
+  }
+  size_t plan_count() {
+    std::lock_guard lock(mutex_);
+    size_t count = 0;
+    for (const auto& [index, gpu] : gpus_) {
+      std::lock_guard of_gpu(gpu->mutex);
+      count += gpu->plan_count();
+    }
+    return count;
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<int, std::unique_ptr<Gpu>> gpus_;
+};
+
+// The factors 1 and 0 of `result = 1 * product + 0 * result`, in the type in which a library wants them.
+struct Factors {
+  explicit Factors(DType dtype) : is_double(dtype == DType::f64) {}
+  const void* one() const { return is_double ? static_cast<const void*>(&one64) : &one32; }
+  const void* zero() const { return is_double ? static_cast<const void*>(&zero64) : &zero32; }
+  const bool is_double;
+  const double one64 = 1, zero64 = 0;
+  const float one32 = 1, zero32 = 0;
 };
 
 }  // namespace lamina::cuda

@@ -8,6 +8,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/device/launch_memory.h"
 
 namespace lamina::cuda {
 namespace {
@@ -91,15 +92,9 @@ struct Products::Plan {
   cublaslt::Algorithm algorithm{};
   size_t workspace = 0;
   bool serves = false;  // whether the library has an algorithm
-  uint64_t used = 0;
 };
 
-struct Products::Gpu {
-  std::mutex mutex;  // a plan's operation holds the bias of the call that is being made
-  Owned handle;
-  std::map<Key, Plan> plans;
-  uint64_t clock = 0;
-};
+struct Products::Gpu : PlansOnGpu<Key, Plan> {};
 
 namespace {
 
@@ -120,22 +115,7 @@ namespace {
 Products::Products(std::function<CublasLtApi()> load, double least) : api_(std::move(load)), least_(least) {}
 Products::~Products() = default;
 
-size_t Products::plan_count() {
-  std::lock_guard lock(mutex_);
-  size_t count = 0;
-  for (const auto& [index, gpu] : gpus_) {
-    std::lock_guard of_gpu(gpu->mutex);
-    count += gpu->plans.size();
-  }
-  return count;
-}
-
-Products::Gpu& Products::gpu(Device device) {
-  std::lock_guard lock(mutex_);
-  std::unique_ptr<Gpu>& gpu = gpus_[device.index];
-  if (!gpu) gpu = std::make_unique<Gpu>();
-  return *gpu;
-}
+size_t Products::plan_count() { return gpus_.plan_count(); }
 
 bool Products::multiply(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, const View* bias,
                         Epilogue epilogue) {
@@ -202,34 +182,20 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   problem.text = cat(c.dtype, " ", shape_text(a), transpose_a ? " transposed" : "", " x ", shape_text(b), transpose_b ? " transposed" : "",
                      bias ? " + " + shape_text(*bias) : "");
 
-  Gpu& gpu = this->gpu(stream.device);
+  Gpu& gpu = gpus_.of(stream.device);
   std::lock_guard lock(gpu.mutex);
-  Plan* plan = this->plan(*api, gpu, problem);
-  if (!plan->serves) return false;
-  run(*api, gpu, stream, problem, *plan);
+  Plan& plan = gpu.plan(key, [&](Plan& made) { make(*api, gpu, problem, made); });
+  if (!plan.serves) return false;
+  run(*api, gpu, stream, problem, plan);
   return true;
 }
 
-Products::Plan* Products::plan(const CublasLtApi& api, Gpu& gpu, const Problem& problem) {
-  auto found = gpu.plans.find(problem.key);
-  if (found == gpu.plans.end()) {
-    if (!gpu.handle.get()) {
-      void* handle = nullptr;
-      LAMINA_LT(api.create(&handle), "cublasLtCreate", problem.text);
-      gpu.handle = Owned(handle, api.destroy);
-    }
-    Plan plan;
-    make(api, gpu, problem, plan);
-    if (gpu.plans.size() >= kMostPlans)
-      gpu.plans.erase(
-          std::min_element(gpu.plans.begin(), gpu.plans.end(), [](const auto& x, const auto& y) { return x.second.used < y.second.used; }));
-    found = gpu.plans.emplace(problem.key, std::move(plan)).first;
-  }
-  found->second.used = ++gpu.clock;
-  return &found->second;
-}
-
 void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Plan& plan) {
+  if (!gpu.handle.get()) {
+    void* handle = nullptr;
+    LAMINA_LT(api.create(&handle), "cublasLtCreate", problem.text);
+    gpu.handle = Owned(handle, api.destroy);
+  }
   const Key& key = problem.key;
   const int type = type_of(key.dtype);
   const bool wide = key.dtype == DType::f64;
@@ -292,11 +258,8 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
 
 void Products::run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan) {
   const Key& key = problem.key;
-  const Workspace workspace(stream, plan.workspace);
-  const double one64 = 1, zero64 = 0;
-  const float one32 = 1, zero32 = 0;
-  const bool wide = key.dtype == DType::f64;
-  const void *one = wide ? static_cast<const void*>(&one64) : &one32, *zero = wide ? static_cast<const void*>(&zero64) : &zero32;
+  const LaunchMemory workspace(stream, plan.workspace);
+  const Factors factors(key.dtype);
   const int64_t size = int64_t(size_of(key.dtype));
   std::vector<int64_t> index(problem.outer.size(), 0);
   while (true) {
@@ -311,8 +274,8 @@ void Products::run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Probl
                 problem.text);
     }
     char* c = problem.c + at.c * size;
-    LAMINA_LT(api.matmul(gpu.handle.get(), plan.operation.get(), one, problem.b + at.b * size, plan.b.get(), problem.a + at.a * size,
-                         plan.a.get(), zero, c, plan.c.get(), c, plan.c.get(), &plan.algorithm, workspace.data(), workspace.bytes(),
+    LAMINA_LT(api.matmul(gpu.handle.get(), plan.operation.get(), factors.one(), problem.b + at.b * size, plan.b.get(), problem.a + at.a * size,
+                         plan.a.get(), factors.zero(), c, plan.c.get(), c, plan.c.get(), &plan.algorithm, workspace.data(), workspace.bytes(),
                          stream.native),
               "cublasLtMatmul", problem.text);
     size_t next = 0;

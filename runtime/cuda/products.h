@@ -9,9 +9,6 @@
 #pragma once
 #include <compare>
 #include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
 #include <string>
 
 #include "runtime/core/view.h"
@@ -42,23 +39,19 @@ class Products {
                 Epilogue epilogue = Epilogue::none);
 
   std::string why_missing() { return api_.why_missing(); }  // "" when the library is there, or nothing has asked for it
-  size_t plan_count();                                      // of all devices
-  static constexpr size_t kMostPlans = 512;                 // per device; the one that was used longest ago goes first
+  size_t plan_count();                                      // of all devices; kMostPlans on each
 
  private:
   struct Problem;
   struct Key;
   struct Plan;
   struct Gpu;
-  Gpu& gpu(Device device);
-  Plan* plan(const CublasLtApi& api, Gpu& gpu, const Problem& problem);
   void make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Plan& plan);
   void run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Problem& problem, Plan& plan);
 
   LazyApi<CublasLtApi> api_;
   const double least_;
-  std::mutex mutex_;
-  std::map<int, std::unique_ptr<Gpu>> gpus_;
+  PerDevice<Gpu> gpus_;
 };
 
 }  // namespace lamina::cuda

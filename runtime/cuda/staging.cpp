@@ -7,11 +7,6 @@
 #include "runtime/cuda/check.h"
 
 namespace lamina::cuda {
-namespace {
-
-cudaStream_t native(const Stream& stream) { return static_cast<cudaStream_t>(stream.native); }
-
-}  // namespace
 
 Staging::~Staging() {
   for (Block& block : blocks_) {

@@ -8,9 +8,8 @@
 #include "kernels/conv2d.h"
 #include "kernels/copy.h"
 #include "runtime/core/error.h"
-#include "runtime/cuda/cuda_backend.h"
-#include "tests/cuda/fake_cuda.h"
 #include "tests/cuda/fake_cudnn.h"
+#include "tests/cuda/library_fixture.h"
 #include "tests/cuda/numbers.h"
 
 #if __has_include(<cudnn.h>)
@@ -23,7 +22,6 @@
 namespace lamina::cuda {
 namespace {
 
-constexpr Device kGpu{DeviceKind::gpu, 0, 0};
 constexpr ConvolutionKind kKinds[] = {ConvolutionKind::forward, ConvolutionKind::grad_input, ConvolutionKind::grad_filter};
 
 // Stride 1 and dilation 1 unless they are given; as much padding after as before.
@@ -37,23 +35,17 @@ ConvolutionSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t
   return s;
 }
 
-class CudaConvolutions : public testing::Test {
+class CudaConvolutions : public LibraryFixture<FakeCudnn> {
  protected:
   void SetUp() override {
-    FakeCuda::reset();
-    fake().reset();
-    backend_ = std::make_unique<CudaBackend>(fake_api());
-    stream_ = backend_->default_stream(kGpu);
+    LibraryFixture::SetUp();
     restart();
   }
   void TearDown() override {
     convolutions_.reset();
-    EXPECT_EQ(fake().complaints, std::vector<std::string>{});
-    EXPECT_EQ(fake().alive(), 0u) << "something that was created is not destroyed";
-    EXPECT_EQ(FakeCuda::now().used, 0u) << "workspace is not given back";
+    LibraryFixture::TearDown();
   }
   void restart(double least = 1) { convolutions_ = std::make_unique<Convolutions>([this] { return ++loads_, fake_cudnn(); }, least); }
-  static FakeCudnn& fake() { return FakeCudnn::now(); }
 
   template <class T>
   struct Operands {
@@ -91,8 +83,6 @@ class CudaConvolutions : public testing::Test {
     ASSERT_EQ(fake().complaints, std::vector<std::string>{});
   }
 
-  std::unique_ptr<CudaBackend> backend_;
-  Stream stream_;
   std::unique_ptr<Convolutions> convolutions_;
   int loads_ = 0;
 };
@@ -162,10 +152,10 @@ TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses)
 }
 
 TEST_F(CudaConvolutions, ForgetThePlansThatWereUsedLongestAgo) {
-  for (int64_t images = 1; images < int64_t(Convolutions::kMostPlans) + 20; ++images)
+  for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images)
     ASSERT_TRUE(run(Operands<float>(ConvolutionKind::forward, sizes_of(images, 1, 1, 1, 1, 1, 1))));
-  EXPECT_EQ(convolutions_->plan_count(), Convolutions::kMostPlans);
-  EXPECT_EQ(fake().filters.size(), Convolutions::kMostPlans);
+  EXPECT_EQ(convolutions_->plan_count(), kMostPlans);
+  EXPECT_EQ(fake().filters.size(), kMostPlans);
 }
 
 TEST_F(CudaConvolutions, OfWhichACallFailsAreAnErrorThatNamesItAndWorkTheNextTime) {

@@ -13,10 +13,11 @@
 #include "runtime/core/error.h"
 #include "runtime/core/half.h"
 #include "runtime/cuda/cublaslt.h"
+#include "tests/cuda/fake_library.h"
 
 namespace lamina::cuda {
 
-struct FakeCublasLt {
+struct FakeCublasLt : FakeLibrary {
   struct Operation {
     int compute = 0, scale = 0;
     int32_t transpose[2] = {0, 0};
@@ -43,10 +44,6 @@ struct FakeCublasLt {
     size_t workspace = 0;
   };
 
-  std::mutex mutex;
-  std::map<std::string, int> fail;       // the call of this name fails with this status
-  std::vector<std::string> calls;
-  std::vector<std::string> complaints;   // what the library would not have taken, or not have meant
   size_t workspace = 0;                  // what the heuristic asks for
   int algorithms = 1;                    // how many it finds
   int products = 0;
@@ -68,16 +65,6 @@ struct FakeCublasLt {
     workspace = 0, algorithms = 1, products = 0;
   }
   size_t alive() const { return live.size() + operations.size() + layouts.size() + preferences.size(); }
-  int count(const std::string& name) const { return int(std::count(calls.begin(), calls.end(), name)); }
-
-  int call(const char* name) {
-    calls.push_back(name);
-    const auto found = fail.find(name);
-    return found == fail.end() ? 0 : found->second;
-  }
-  void expect(bool holds, const std::string& what) {
-    if (!holds) complaints.push_back(what);
-  }
   void* next() { return reinterpret_cast<void*>(0x1000 + 16 * ++handles); }
 
   template <class T>

@@ -12,19 +12,17 @@
 #include "runtime/core/error.h"
 #include "runtime/core/half.h"
 #include "runtime/cuda/cudnn.h"
+#include "tests/cuda/fake_library.h"
 
 namespace lamina::cuda {
 
-struct FakeCudnn {
+struct FakeCudnn : FakeLibrary {
   struct Tensor {  // images with channels last, or filters [k, h, w, c]
     int type = -1, n = 0, c = 0, h = 0, w = 0;
   };
   struct Convolution {
     int pad_h = 0, pad_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0, compute = -1, math = 0, groups = 1;
   };
-  std::mutex mutex;
-  std::map<std::string, int> fail;      // the call of this name fails with this status
-  std::vector<std::string> calls, complaints;
   std::vector<cudnn::Choice> choices;   // what the heuristics propose
   int64_t handles = 0;
   std::map<void*, void*> live;          // handle: its stream
@@ -46,15 +44,6 @@ struct FakeCudnn {
     choices = {choice(1)};
   }
   size_t alive() const { return live.size() + tensors.size() + filters.size() + convolutions.size(); }
-  int count(const std::string& name) const { return int(std::count(calls.begin(), calls.end(), name)); }
-  int call(const char* name) {
-    calls.push_back(name);
-    const auto found = fail.find(name);
-    return found == fail.end() ? 0 : found->second;
-  }
-  void expect(bool holds, const std::string& what) {
-    if (!holds) complaints.push_back(what);
-  }
 
   template <class T>
   static int create(const char* name, std::map<void*, T> FakeCudnn::* kind, void** out) {

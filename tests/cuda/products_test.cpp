@@ -11,9 +11,8 @@
 #include "kernels/batched_matmul.h"
 #include "kernels/dense.h"
 #include "runtime/core/error.h"
-#include "runtime/cuda/cuda_backend.h"
 #include "tests/cuda/fake_cublaslt.h"
-#include "tests/cuda/fake_cuda.h"
+#include "tests/cuda/library_fixture.h"
 #include "tests/cuda/numbers.h"
 
 #if __has_include(<cublasLt.h>)
@@ -26,25 +25,19 @@ namespace {
 
 constexpr Device kGpu{DeviceKind::gpu, 0, 0};
 
-class CudaProducts : public testing::Test {
+class CudaProducts : public LibraryFixture<FakeCublasLt> {
  protected:
   void SetUp() override {
-    FakeCuda::reset();
-    FakeCublasLt::now().reset();
-    backend_ = std::make_unique<CudaBackend>(fake_api());
-    stream_ = backend_->default_stream(kGpu);
+    LibraryFixture::SetUp();
     restart();
   }
   void TearDown() override {
     products_.reset();
-    EXPECT_EQ(fake().complaints, std::vector<std::string>{});
-    EXPECT_EQ(fake().alive(), 0u) << "something that was created is not destroyed";
-    EXPECT_EQ(FakeCuda::now().used, 0u) << "workspace is not given back";
+    LibraryFixture::TearDown();
   }
   void restart(double least = 1) {
     products_ = std::make_unique<Products>([this] { return ++loads_, fake_cublaslt(); }, least);
   }
-  FakeCublasLt& fake() { return FakeCublasLt::now(); }
 
   template <class T>
   void compare(std::vector<int64_t> a_shape, std::vector<int64_t> b_shape, std::vector<int64_t> c_shape, bool ta, bool tb) {
@@ -58,8 +51,6 @@ class CudaProducts : public testing::Test {
     ASSERT_EQ(fake().complaints, std::vector<std::string>{});
   }
 
-  std::unique_ptr<CudaBackend> backend_;
-  Stream stream_;
   std::unique_ptr<Products> products_;
   int loads_ = 0;
 };
@@ -210,16 +201,16 @@ TEST_F(CudaProducts, ArePlannedOncePerShapeTypeEpilogueAndAlignment) {
 TEST_F(CudaProducts, ForgetThePlansThatWereUsedLongestAgo) {
   const Numbers<float> kept({1, 1}, 1), kept_result({1, 1}, 2);
   auto keep = [&] { return products_->multiply(stream_, kept.view(), kept.view(), kept_result.view(), false, false); };
-  for (int64_t rows = 2; rows < int64_t(Products::kMostPlans) + 20; ++rows) {
+  for (int64_t rows = 2; rows < int64_t(kMostPlans) + 20; ++rows) {
     ASSERT_TRUE(keep());
     const Numbers<float> a({rows, 1}, 1), b({1, 1}, 2), c({rows, 1}, 3);
     ASSERT_TRUE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false));
   }
-  EXPECT_EQ(products_->plan_count(), Products::kMostPlans);
+  EXPECT_EQ(products_->plan_count(), kMostPlans);
   const int planned = fake().count("cublasLtMatmulAlgoGetHeuristic");
   ASSERT_TRUE(keep());
   EXPECT_EQ(fake().count("cublasLtMatmulAlgoGetHeuristic"), planned);
-  EXPECT_EQ(fake().layouts.size(), 3 * Products::kMostPlans);
+  EXPECT_EQ(fake().layouts.size(), 3 * kMostPlans);
 }
 
 TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheLibraryIsMissing) {

@@ -1,0 +1,25 @@
+// Device memory for the length of a launch.
+#pragma once
+#include <cstddef>
+
+#include "runtime/device/backend.h"
+
+namespace lamina {
+
+// Given back in the stream's order when this goes out of scope.
+class LaunchMemory {
+ public:
+  LaunchMemory(Stream& stream, size_t bytes) : stream_(stream), bytes_(bytes), data_(stream.backend->allocate(stream, bytes)) {}
+  ~LaunchMemory() { stream_.backend->free(stream_, data_, bytes_); }
+  LaunchMemory(const LaunchMemory&) = delete;
+  LaunchMemory& operator=(const LaunchMemory&) = delete;
+  void* data() const { return data_; }
+  size_t bytes() const { return bytes_; }
+
+ private:
+  Stream& stream_;
+  size_t bytes_;
+  void* data_;
+};
+
+}  // namespace lamina

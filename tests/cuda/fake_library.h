@@ -1,0 +1,28 @@
+// What libraries that are made of fakes have in common: they count calls, fail where a test says so, and keep complaints.
+#pragma once
+#include <algorithm>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+namespace lamina::cuda {
+
+struct FakeLibrary {
+  std::mutex mutex;
+  std::map<std::string, int> fail;      // the call of this name fails with this status
+  std::vector<std::string> calls;
+  std::vector<std::string> complaints;  // what the library would not have taken, or not have meant
+
+  int count(const std::string& name) const { return int(std::count(calls.begin(), calls.end(), name)); }
+  int call(const char* name) {
+    calls.push_back(name);
+    const auto found = fail.find(name);
+    return found == fail.end() ? 0 : found->second;
+  }
+  void expect(bool holds, const std::string& what) {
+    if (!holds) complaints.push_back(what);
+  }
+};
+
+}  // namespace lamina::cuda
