@@ -2,8 +2,18 @@
 // A label outside 0..n-1 throws Error index before anything is written. f16 and bf16 are computed in float.
 #pragma once
 #include "kernels/gpu_kernel.h"
+#include "runtime/core/error.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
+
+namespace lamina::kernels {
+inline Error label_out_of_range(int64_t label, int64_t classes, int64_t place, const char* consequence = "") {
+  return Error(ErrorKind::index, {.what = cat("label ", label, " is out of range for ", classes, classes == 1 ? " class" : " classes"),
+                                  .where = cat("sparse_cross_entropy, labels[", place, "]"),
+                                  .why = (classes ? cat("labels are from 0 to ", classes - 1) : "there are no classes") + consequence,
+                                  .fix = "correct the labels, or give the model as many outputs as there are classes"});
+}
+}  // namespace lamina::kernels
 
 namespace lamina::kernels::cpu {
 

@@ -38,9 +38,7 @@ Kernel section_kernel(const ir::SectionStep& step) {
 
 const char* why_in_no_section(const ir::SectionStep& step) {
   if (!section::block_runner()) return "this build has no section kernel for GPUs";
-  section::Table table;  // the step with its own codes
-  table.codes = step.codes;
-  return section::why_not_on_blocks(table, step.step);
+  return section::why_not_on_blocks(step.codes, step.step);
 }
 
 bool runs_nothing(const Node& node) {

@@ -367,10 +367,6 @@ void Section::run_nested(const Step& s) {
   }
 }
 
-}  // namespace
-
-namespace {
-
 // An error of a step is thrown when all threads have come to the end: no step behind a barrier after it has run, so a label out of range
 // is found before any weight has changed, as the update needs the loss. Steps that depend on nothing may have run.
 void run_table(const KernelCall& call, const Table& table, const profiler::Name* names) {

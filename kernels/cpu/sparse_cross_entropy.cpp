@@ -35,11 +35,7 @@ void rows_of(const T* logits, const View& labels, int64_t first, int64_t rows, i
 void check_labels(const View& labels, int64_t first, int64_t count, int64_t classes) {
   for (int64_t i = first; i < first + count; ++i) {
     int64_t label = index_at(labels, i);
-    if (label < 0 || label >= classes)
-      throw Error(ErrorKind::index, {.what = cat("label ", label, " is out of range for ", classes, classes == 1 ? " class" : " classes"),
-                                     .where = cat("sparse_cross_entropy, labels[", i, "]"),
-                                     .why = classes ? cat("labels are from 0 to ", classes - 1) : "there are no classes",
-                                     .fix = "correct the labels, or give the model as many outputs as there are classes"});
+    if (label < 0 || label >= classes) throw label_out_of_range(label, classes, i);
   }
 }
 

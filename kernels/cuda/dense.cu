@@ -2,47 +2,18 @@
 // adds the bias and takes the relu; other activations then follow as an elementwise program.
 #include "kernels/dense.h"
 
+#include "kernels/cuda/activate.h"
 #include "kernels/cuda/library_product.h"
 #include "kernels/cuda/product.h"
-#include "kernels/shared/activations.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
-using section::Activation;
-
+// One copy of each for all stores.
 template <class C>
-LAMINA_DEVICE_CALL C activate(C z, Activation activation, C alpha) {
-  switch (activation) {
-    case Activation::none: return z;
-    case Activation::relu: return scalar::relu(z);
-    case Activation::tanh: return scalar::tanh(z);
-    case Activation::sigmoid: return scalar::sigmoid(z);
-    case Activation::elu: return scalar::elu(z, alpha);
-    case Activation::gelu: return scalar::gelu(z);
-    case Activation::gelu_tanh: return scalar::gelu_tanh(z);
-    case Activation::leaky_relu: return scalar::leaky_relu(z, alpha);
-    case Activation::silu: return scalar::silu(z);
-    case Activation::softplus: return scalar::softplus(z);
-  }
-  return z;
-}
+LAMINA_DEVICE_CALL C activated(C z, Activation activation, C alpha) { return activate(z, activation, alpha); }
 template <class C>
-LAMINA_DEVICE_CALL C through(C dy, C y, Activation activation, C alpha) {
-  switch (activation) {
-    case Activation::none: return dy;
-    case Activation::relu: return scalar::relu_grad(dy, y);
-    case Activation::tanh: return scalar::tanh_grad(dy, y);
-    case Activation::sigmoid: return scalar::sigmoid_grad(dy, y);
-    case Activation::elu: return scalar::elu_grad(dy, y, alpha);
-    case Activation::gelu: return scalar::gelu_grad(dy, y);
-    case Activation::gelu_tanh: return scalar::gelu_tanh_grad(dy, y);
-    case Activation::leaky_relu: return scalar::leaky_relu_grad(dy, y, alpha);
-    case Activation::silu: return scalar::silu_grad(dy, y);
-    case Activation::softplus: return scalar::softplus_grad(dy, y);
-  }
-  return dy;
-}
+LAMINA_DEVICE_CALL C through(C dy, C y, Activation activation, C alpha) { return through_activation(dy, y, activation, alpha); }
 
 template <class T>
 struct Layer {
@@ -56,7 +27,7 @@ struct Layer {
   LAMINA_DEVICE void start(int64_t b) { batch = b; }
   LAMINA_DEVICE void operator()(int64_t row, int64_t column, compute_t<T> v) const {
     if (bias) v += widen(bias[biases.offset(batch) + column]);
-    y[(batch * rows + row) * columns + column] = narrow<T>(activate(v, activation, alpha));
+    y[(batch * rows + row) * columns + column] = narrow<T>(activated(v, activation, alpha));
   }
 };
 template <class T>

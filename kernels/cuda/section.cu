@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/section_rows.h"
 #include "kernels/cuda/section_update.h"
+#include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
@@ -96,11 +97,7 @@ namespace {
 using section::BlockSection;
 
 Error describe(const Fault& f) {
-  if (f.which == resident::kBadLabel)
-    return Error(ErrorKind::index, {.what = cat("label ", f.value, " is out of range for ", f.limit, f.limit == 1 ? " class" : " classes"),
-                                    .where = cat("sparse_cross_entropy, labels[", f.place, "]"),
-                                    .why = cat("labels are from 0 to ", f.limit - 1, "; nothing that depends on the loss has changed"),
-                                    .fix = "correct the labels, or give the model as many outputs as there are classes"});
+  if (f.which == resident::kBadLabel) return label_out_of_range(f.value, f.limit, f.place, "; nothing that depends on the loss has changed");
   return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped", .where = cat("step ", f.value), .why = "they were not all running, or the GPU is shared and very busy",
                                    .fix = "run it again; report it if it happens on a GPU that nobody else uses"});
 }

@@ -1,43 +1,10 @@
 // Dense layers and the gradients of their inputs, on a block's rows of the batch. An element's sum goes through k (or n) in order, fused
 // multiply-adds from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
+#include "kernels/cuda/activate.h"
 #include "kernels/cuda/section_block.h"
-#include "kernels/shared/scalar_ops.h"
 
 namespace lamina::kernels::cuda::resident {
-
-using section::Activation;
-
-LAMINA_DEVICE float activate(Activation a, float alpha, float x) {
-  switch (a) {
-    case Activation::none: return x;
-    case Activation::relu: return scalar::relu(x);
-    case Activation::tanh: return scalar::tanh(x);
-    case Activation::sigmoid: return scalar::sigmoid(x);
-    case Activation::elu: return scalar::elu(x, alpha);
-    case Activation::gelu: return scalar::gelu(x);
-    case Activation::gelu_tanh: return scalar::gelu_tanh(x);
-    case Activation::leaky_relu: return scalar::leaky_relu(x, alpha);
-    case Activation::silu: return scalar::silu(x);
-    case Activation::softplus: return scalar::softplus(x);
-  }
-  return x;
-}
-LAMINA_DEVICE float slope(Activation a, float alpha, float d, float y) {
-  switch (a) {
-    case Activation::none: return d;
-    case Activation::relu: return scalar::relu_grad(d, y);
-    case Activation::tanh: return scalar::tanh_grad(d, y);
-    case Activation::sigmoid: return scalar::sigmoid_grad(d, y);
-    case Activation::elu: return scalar::elu_grad(d, y, alpha);
-    case Activation::gelu: return scalar::gelu_grad(d, y);
-    case Activation::gelu_tanh: return scalar::gelu_tanh_grad(d, y);
-    case Activation::leaky_relu: return scalar::leaky_relu_grad(d, y, alpha);
-    case Activation::silu: return scalar::silu_grad(d, y);
-    case Activation::softplus: return scalar::softplus_grad(d, y);
-  }
-  return d;
-}
 
 struct Four {
   float v[4];
@@ -171,10 +138,10 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
 
   auto finish = [&](float v, int row, int column_of_result, float masked, float biased) {
     if constexpr (gradient) {
-      if (mask) v = slope(s.activation, s.scalar, v, masked);
+      if (mask) v = through_activation(v, masked, s.activation, s.scalar);
     } else {
       if (bias) v = v + biased;
-      v = activate(s.activation, s.scalar, v);
+      v = activate(v, s.activation, s.scalar);
     }
     y[(long long)row * outer + column_of_result] = v;
     if (keep) kept[(row - mine.begin) * kept_leading + column_of_result] = v;

@@ -24,12 +24,7 @@ LAMINA_KERNEL(256) cross_entropy_rows(const T* logits, const void* labels, DType
   }
 }
 
-Error bad_label(const Fault& f) {
-  return Error(ErrorKind::index, {.what = cat("label ", f.value, " is out of range for ", f.limit, f.limit == 1 ? " class" : " classes"),
-                                  .where = cat("sparse_cross_entropy, labels[", f.place, "]"),
-                                  .why = f.limit ? cat("labels are from 0 to ", f.limit - 1) : "there are no classes",
-                                  .fix = "correct the labels, or give the model as many outputs as there are classes"});
-}
+Error bad_label(const Fault& f) { return label_out_of_range(f.value, f.limit, f.place); }
 
 }  // namespace
 

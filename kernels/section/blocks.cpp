@@ -4,7 +4,6 @@
 #include <cstring>
 #include <map>
 #include <optional>
-#include <set>
 
 #include "kernels/section/access.h"
 #include "runtime/core/error.h"
@@ -87,7 +86,7 @@ class Planner {
   BlockPlan run() {
     place_bases();
     for (const Step& s : table_.steps)
-      if (const char* why = why_not_on_blocks(table_, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
+      if (const char* why = why_not_on_blocks(table_.codes, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
     share();
     place_codes();
     for (size_t i = 0; i < table_.steps.size(); ++i) place_step(i);
@@ -333,7 +332,7 @@ std::atomic<void (*)(const KernelCall&)> the_runner{nullptr};
 
 }  // namespace
 
-const char* why_not_on_blocks(const Table& table, const Step& s) {
+const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const Step& s) {
   switch (s.kind) {
     case StepKind::dense:
     case StepKind::dense_grad_input:
@@ -350,14 +349,8 @@ const char* why_not_on_blocks(const Table& table, const Step& s) {
   if (s.rows > most_rows && ((s.kind == StepKind::dense_update && s.has_bias) || (s.kind == StepKind::reduce && s.reduced == Broadcast::row))) return "a sum over more than 100,000 rows";
   for (int32_t code : {s.code, s.code2})
     if (code >= 0)
-      if (const char* why = why_not(table.codes[size_t(code)])) return why;
+      if (const char* why = why_not(codes[size_t(code)])) return why;
   return nullptr;
-}
-
-int bases_of(const std::vector<OperandRange>& ranges) {
-  std::set<int> spaces;
-  for (const OperandRange& r : ranges) spaces.insert(r.space);
-  return int(spaces.size());
 }
 
 BlockPlan plan_blocks(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks) { return Planner(table, ranges, views, most_blocks).run(); }

@@ -82,10 +82,8 @@ struct BlockPlan {
   std::vector<std::pair<int, int64_t>> base_of;  // per base: a buffer in it, and that one's offset
 };
 
-// Why no block of a GPU can run this step, or null.
-LAMINA_API const char* why_not_on_blocks(const Table& table, const Step& step);
-// How many addresses a launch would give: operands in one space have one, their own when they are in none that is shared.
-LAMINA_API int bases_of(const std::vector<OperandRange>& ranges);
+// Why no block of a GPU can run this step, whose codes are among these, or null.
+LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step);
 // For at most so many blocks, all resident. ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
 // space keep their distances from launch to launch.
 LAMINA_API BlockPlan plan_blocks(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks);
