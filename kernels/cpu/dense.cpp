@@ -12,6 +12,7 @@ namespace lamina::kernels::cpu {
 namespace {
 
 constexpr int64_t kInnerBlock = 256;  // of k: a packed panel is at most 16 KB (64 KB where vectors are wide)
+constexpr int64_t kFewRows = 36;      // for which copying a panel costs more than reading it through a crowded cache
 constexpr int64_t kBatchBlock = 64;   // of a weight gradient's rows: x's and dz's blocks stay in the first cache
 
 constexpr int64_t kFirstCache = 4096;     // floats: half of the smallest first cache
@@ -55,7 +56,7 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
            float alpha, const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const int64_t panel = tiles.panel_f32, block = std::min(k, kInnerBlock);
-  const bool pack = rows.size() > 12 && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
+  const bool pack = rows.size() > kFewRows && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
   const int64_t width = pack ? panel : columns.size();
   const int64_t most = pack ? rows.size() : rows_in_cache(rows.size(), k);  // a packed panel is used for all rows
   float* packed = pack ? thread_scratch(Scratch::panel, panel * block) : nullptr;

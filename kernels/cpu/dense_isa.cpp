@@ -46,9 +46,11 @@ struct alignas(64) TileValues {
   using S = Simd<T>;
   T values[R * C * S::lanes];
   void take(const typename S::V (&acc)[R][C]) {
+#pragma GCC unroll 32
     for (int v = 0; v < R * C; ++v) S::store(values + v * S::lanes, acc[v / C][v % C]);
   }
   void give(typename S::V (&acc)[R][C]) const {
+#pragma GCC unroll 32
     for (int v = 0; v < R * C; ++v) acc[v / C][v % C] = S::load(values + v * S::lanes);
   }
 };
@@ -186,6 +188,12 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
     for (int r = 0; r < R; ++r)
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) acc[r][c] = S::zero();
+  }
+  if constexpr (R * C >= 8) {  // what the epilogue reads
+    if (p.other) {
+#pragma GCC unroll 8
+      for (int r = 0; r < R; ++r) __builtin_prefetch(p.other + (i + r) * p.ldc + j);
+    }
   }
   const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
   const T* a = Transposed ? p.a + i : p.a + i * lda;
