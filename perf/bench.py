@@ -23,7 +23,7 @@ BENCH = os.path.join(ROOT, "build", "lamina_bench")
 RESULTS = os.path.join(HERE, "results")
 sys.path.insert(0, PEERS)
 from environment import peers_python  # noqa: E402
-from worker import CALLS, LOOPS, NETWORKS, TRACES  # noqa: E402
+from worker import CALLS, LOOPS, MATMULS, NETWORKS, TRACES  # noqa: E402
 
 FASTEST = [("jax_worker.py", "list"), ("jax_worker.py", "stacked"), ("jax_worker.py", "steps"), ("tensorflow_worker.py", "graph"),
            ("onnxruntime_worker.py", "forward")]
@@ -123,6 +123,28 @@ def measure_network(network, batch, peers, cores, rounds, seconds):
     for p in programs:
         p.close()
     return [p.results() for p in programs]
+
+
+def measure_matmul(cores, rounds, seconds):
+    """Times of matrix products, Lamina's and those of NumPy's BLAS."""
+    print("matrix products", file=sys.stderr)
+    worker = os.path.join(PEERS, "matmul_worker.py")
+    programs = [Program([sys.executable, worker, str(threads), side], {}, True) for threads in (1, 2)[:cores] for side in ("lamina", "numpy")]
+    for p in programs:
+        p.ready()
+    for _ in range(rounds):
+        for n in MATMULS:
+            for p in programs:
+                p.measure(f"matmul_{n}", seconds / 2)
+    for p in programs:
+        p.close()
+    return [p.results() for p in programs]
+
+
+def matmul_figures(programs):
+    """Lamina's time over that of NumPy's BLAS, each with its better number of threads; `matmul_over_blas` is the worst."""
+    ratios = {n: round(best(programs, "Lamina", f"matmul_{n}")[0] / best(programs, "NumPy", f"matmul_{n}")[0], 3) for n in MATMULS}
+    return {**{f"matmul_{n}_over_blas": r for n, r in ratios.items()}, "matmul_over_blas": max(ratios.values())}
 
 
 def best(programs, start, what, threads=None):
@@ -233,7 +255,7 @@ def main():
     with open(os.path.join(HERE, "promises.json")) as f:
         promises = json.load(f)["rows"]
     if options.check:
-        wanted = list(dict.fromkeys(row["run"] for row in promises if row["run"] != "process"))
+        wanted = list(dict.fromkeys(row["run"] for row in promises if row["run"] not in ("process", "matmul")))
     else:
         wanted = [f"{options.network}/{options.batch}"]
     found, runs = {}, {}
@@ -244,6 +266,8 @@ def main():
         found[run] = figures(runs[run])
         print(table(runs[run]), "\n", flush=True)
     if options.check:
+        runs["matmul"] = measure_matmul(here["cores"], options.rounds, options.seconds)
+        found["matmul"] = matmul_figures(runs["matmul"])
         found["process"] = process_figures(options.quick)
 
     os.makedirs(RESULTS, exist_ok=True)

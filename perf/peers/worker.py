@@ -17,6 +17,7 @@ LOOP = 1000  # iterations of a measured loop
 CALLS = ("cached_call", "cached_call_200", "eager_op")
 LOOPS = ("loop_numbers", "loop_op", "loop_written", "loop_dense")
 TRACES = ("trace_and_compile", "trace_10000")
+MATMULS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # rows and columns of the products of matmul_worker.py
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7  # of Adam
 
 
