@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/frontend/explanation.h"
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
@@ -57,7 +58,10 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   const std::shared_ptr<void>& structure() const { return structure_; }  // what the tracing callback returned beside the outputs
   Inspection inspect();
   // The graph, the passes with their times, fused groups, the program, and the times of tracing, compiling and running.
-  std::string explain();
+  std::string explain() { return explanation().text; }
+  // The same with data beside it: of the plan used last, if there is one; or, given a device, of a plan for it that is made for this alone, as
+  // if everything were there. `lengths`: types of the arguments, needed where dimensions are open. Throws state where they are missing.
+  Explanation explanation(std::optional<Device> device = {}, std::span<const TensorType> lengths = {});
   std::string str() const;  // name, inputs, outputs, captures
   int plan_count() const;
   int64_t temporary_bytes();              // that a call takes, by the plan used last; 0 before the first call
@@ -74,6 +78,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::shared_ptr<Plan> plan_for(const Call& call);
   std::shared_ptr<Plan> make_plan(const Call& call);                   // under mutex_
   DimBindings bindings(const Call& call) const;
+  std::shared_ptr<const exec::Program> planned_for(Device device, std::span<const TensorType> lengths);  // under mutex_
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
   const passes::Optimized& optimized();                                // under mutex_

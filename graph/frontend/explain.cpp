@@ -1,7 +1,10 @@
 // What a ConcreteFunction says about itself.
+#include <algorithm>
+#include <chrono>
 #include <iomanip>
 #include <map>
 
+#include "graph/compile/compile.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
 
@@ -26,7 +29,32 @@ void list(std::ostream& out, const char* title, const std::vector<TensorSpec>& s
   for (const TensorSpec& s : specs) out << "    " << (s.name.empty() ? "" : s.name + ": ") << TensorSpec{s.shape, s.dtype, ""}.str() << "\n";
 }
 
+void describe(const exec::Program& program, Explanation& e) {
+  constexpr std::string_view alone = "in no section: ";
+  for (size_t d = 0; d < program.devices.size(); ++d) e.temporary_bytes.emplace_back(program.devices[d], program.arena_bytes[d]);
+  for (const exec::Instruction& i : program.instructions) {
+    if (!i.kernel) {
+      ++e.copies;
+      continue;
+    }
+    Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = {}, .details = {}};
+    std::istringstream lines(i.detail);
+    std::getline(lines, launch.label);
+    for (std::string line; std::getline(lines, line);) {
+      if (line.starts_with(alone)) launch.why_alone = line.substr(alone.size());
+      else launch.details.push_back(line);
+    }
+    e.launches.push_back(std::move(launch));
+  }
+}
+
 }  // namespace
+
+int kernels_traced(const ir::Graph& traced) {
+  return int(std::count_if(traced.nodes().begin(), traced.nodes().end(), [](const ir::Node& node) {
+    return !node.op->alias && node.op->effect == ir::Effect::none && node.op != &ops::def::input && node.op != &ops::def::constant;
+  }));
+}
 
 Inspection ConcreteFunction::inspect() {
   std::lock_guard lock(mutex_);
@@ -57,9 +85,32 @@ std::vector<std::string> ConcreteFunction::instructions() {
   return out;
 }
 
-std::string ConcreteFunction::explain() {
+std::shared_ptr<const exec::Program> ConcreteFunction::planned_for(Device device, std::span<const TensorType> lengths) {
+  const ir::Graph& g = optimized().graph;
+  compile::Options options;
+  options.device = device;
+  options.input_devices.assign(input_devices_.size(), device);
+  options.variable_devices.assign(variable_devices_.size(), device);
+  options.memory_budget = memory_budget_;
+  if (open_dims_.empty() && lengths_.empty()) return compile::compile(g, options);
+  std::vector<TensorType> types(lengths.begin(), lengths.end());
+  bool known = lengths_.empty() && types.size() == arguments_;
+  for (const TensorType& type : types) known = known && lamina::known(type.shape);
+  if (!known)
+    throw Error(ErrorKind::state, {.what = cat("explain: ", name_, " has open lengths, and a plan is made for lengths"), .where = "",
+                                   .why = lengths_.empty() ? "" : "a list grows in it: how long it becomes is found when it runs",
+                                   .fix = lengths_.empty() ? "pass tensors as its arguments" : "explain it without a device, after a call"});
+  for (const Tensor& t : captures_) types.push_back(t.type());
+  return compile::compile(ir::specialize(g, ir::bind_dims(graph_, types)), options);
+}
+
+Explanation ConcreteFunction::explanation(std::optional<Device> device, std::span<const TensorType> lengths) {
   std::lock_guard lock(mutex_);
   const passes::Optimized& o = optimized();
+  Explanation e;
+  e.function = name_, e.planned_only = device.has_value();
+  e.trace_ms = trace_microseconds_ / 1000, e.passes_ms = optimize_microseconds_ / 1000;
+  e.kernels_traced = kernels_traced(graph_);
   std::ostringstream out;
   out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n" << ir::print(graph_);
   out << "\npasses, " << milliseconds(optimize_microseconds_) << "\n";
@@ -73,21 +124,33 @@ std::string ConcreteFunction::explain() {
   out << "\nfused groups\n";
   if (fused.empty()) out << "  none\n";
   for (auto& [name, count] : fused) out << "  " << name << ": " << count << "\n";
-  if (plans_.empty()) {
+  if (device) {
+    const auto start = std::chrono::steady_clock::now();
+    const std::shared_ptr<const exec::Program> program = planned_for(*device, lengths);
+    e.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
+    describe(*program, e);
+    out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000) << "; launches: " << e.kernels_traced << " as traced, " << e.launches.size() << " now\n"
+        << exec::print(*program);
+  } else if (plans_.empty()) {
     out << "\nno plan yet: one is made at the first call" << (open_dims_.empty() ? "" : " with each new length") << "\n";
-    return out.str();
-  }
-  for (auto& [lengths, plan] : plans_) {
-    out << "\nprogram";
-    if (!lengths.empty()) {
-      out << " for lengths";
-      for (int64_t n : lengths) out << " " << n;
+  } else {
+    const Plan& last = *plans_.front().second;
+    describe(last.executor.program(), e);
+    e.compile_ms = last.compile_microseconds / 1000, e.runs = last.runs.load();
+    if (e.runs > 0) e.run_ms = last.microseconds.load() / 1000;
+    for (auto& [lengths_of_plan, plan] : plans_) {
+      out << "\nprogram";
+      if (!lengths_of_plan.empty()) {
+        out << " for lengths";
+        for (int64_t n : lengths_of_plan) out << " " << n;
+      }
+      out << ", compiled in " << milliseconds(plan->compile_microseconds);
+      if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
+      out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs();
     }
-    out << ", compiled in " << milliseconds(plan->compile_microseconds);
-    if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
-    out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs();
   }
-  return out.str();
+  e.text = out.str();
+  return e;
 }
 
 }  // namespace lamina

@@ -28,6 +28,7 @@ from ._core import (
     sum, swapaxes, synchronize, take, take_along_axis, tan, tanh, tensordot, tile, top_k, transpose, tril, triu, trunc, uint8, unique, var,
     vdot, where, while_loop, zeros, zeros_like,
 )
+from ._explanation import Explanation
 from ._loops import checkpoint, fori_loop, switch
 from .errors import RetraceWarning
 from .graph import Graph
@@ -79,7 +80,7 @@ def __dir__():
 
 
 __all__ = [
-    "ConcreteFunction", "DType", "Function", "GradientTape", "Graph", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
+    "ConcreteFunction", "DType", "Explanation", "Function", "GradientTape", "Graph", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
     "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "astype", "atan", "atan2",
     "atanh", "avg_pool2d", "batch_norm", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "broadcast_to",
     "cbrt", "ceil", "check", "check_numerics", "checkpoint", "clip", "concat", "cond", "config", "constant", "conv1d", "conv2d",

@@ -110,4 +110,9 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
   return out;
 }
 
+bool CallBinding::takes(std::string_view name) const {
+  auto named = [&](const Parameter& p) { return p.by_name && p.name == name; };
+  return std::any_of(positional_.begin(), positional_.end(), named) || std::any_of(keyword_only_.begin(), keyword_only_.end(), named);
+}
+
 }  // namespace lamina::python

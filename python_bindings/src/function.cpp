@@ -418,15 +418,43 @@ PyObject* inspect_call(PyObject* o, PyObject* const* args, Py_ssize_t count, PyO
   return guarded([&] { return nb::cast(concrete_for(o, args, count, names)->inspect()).release().ptr(); });
 }
 
+// explain(...) has one argument of its own, device=, unless the function has one of that name.
+struct ExplainCall {
+  std::vector<PyObject*> arguments;
+  Py_ssize_t positional;
+  nb::object names;
+  std::optional<Device> device;
+  ExplainCall(FunctionObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) : arguments(args, args + count), positional(count) {
+    const Py_ssize_t given = keywords ? PyTuple_GET_SIZE(keywords) : 0;
+    nb::list others;
+    for (Py_ssize_t i = 0; i < given; ++i) {
+      PyObject* name = PyTuple_GET_ITEM(keywords, i);
+      if (PyUnicode_CompareWithASCIIString(name, "device") == 0 && !binding_of(self).takes("device")) {
+        device = parse_device(nb::cast<std::string>(nb::handle(args[count + i])));
+      } else {
+        others.append(nb::handle(name));
+        arguments.push_back(args[count + i]);
+      }
+    }
+    if (others.size() > 0) names = nb::tuple(others);
+  }
+};
+
 PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
-  return text_object([&]() -> std::string {
+  return guarded([&] {
     const State& state = *self_of(o)->state;
-    const Py_ssize_t given = count + (names ? PyTuple_GET_SIZE(names) : 0);
-    if (given > 0 || (binding_of(self_of(o)).parameter_count() == 0)) return concrete_for(o, args, count, names)->explain();
+    const ExplainCall call(self_of(o), args, count, names);
+    if (!call.arguments.empty() || binding_of(self_of(o)).parameter_count() == 0) {
+      FunctionObject* self = self_of(o);
+      const Prepared prepared(self, {call.arguments.data(), call.positional, call.names.ptr()}, !self->state->function);
+      std::vector<TensorType> lengths;
+      for (const Tensor& t : prepared.flat.tensors) lengths.push_back(t.type());
+      return to_python(get_concrete(self, prepared).shared_from_this()->explanation(call.device, lengths)).release().ptr();
+    }
     if (!state.function || state.function->concrete_functions().empty()) {
       throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"), .where = "", .why = "", .fix = "call it first, or pass explain() its arguments"});
     }
-    return state.function->concrete_functions().back()->explain();
+    return to_python(state.function->concrete_functions().back()->explanation(call.device)).release().ptr();
   });
 }
 
@@ -436,7 +464,8 @@ PyMethodDef methods[] = {
     {"inspect", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(inspect_call)), METH_FASTCALL | METH_KEYWORDS,
      "Which ops the graph for these arguments has: .traced and .optimized."},
     {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(explain)), METH_FASTCALL | METH_KEYWORDS,
-     "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest graph."},
+     "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest graph.\n"
+     "device=: a device to plan for, one that is not there too (\"null:h100\"); nothing runs. The result is a lm.Explanation."},
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -34,16 +34,6 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value) {
   }
 }
 
-// Inputs, constants, reads of Variables, assignments of results and views of other tensors need no kernel.
-int traced_kernels(const ir::Graph& g) {
-  int count = 0;
-  for (const ir::Node& node : g.nodes()) {
-    const std::string_view name = node.op->name;
-    count += !node.op->alias && node.op->effect == ir::Effect::none && name != "input" && name != "constant";
-  }
-  return count;
-}
-
 nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
   Flattener flat;
   for (nb::handle one : args) flat.add(one, "");
@@ -57,6 +47,23 @@ nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
 }
 
 }  // namespace
+
+nb::object to_python(const Explanation& e) {
+  nb::list launches;
+  for (const Explanation::Launch& l : e.launches) {
+    nb::dict one;
+    one["name"] = l.name, one["device"] = text(l.device), one["label"] = l.label, one["line"] = l.line.known() ? text(l.line) : std::string();
+    one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details;
+    launches.append(one);
+  }
+  nb::dict bytes, data;
+  for (const auto& [device, size] : e.temporary_bytes) bytes[nb::cast(text(device))] = size;
+  data["function"] = e.function, data["planned_only"] = e.planned_only, data["kernels_traced"] = e.kernels_traced, data["launches"] = launches;
+  data["copies"] = e.copies, data["temporary_bytes"] = bytes, data["trace_ms"] = e.trace_ms, data["passes_ms"] = e.passes_ms, data["compile_ms"] = e.compile_ms;
+  data["run_ms"] = e.run_ms < 0 ? nb::object(nb::none()) : nb::cast(e.run_ms);
+  data["runs"] = e.runs;
+  return nb::module_::import_("lamina._explanation").attr("Explanation")(e.text, data);
+}
 
 std::vector<TensorSpec> to_specs(nb::handle signature) {
   std::vector<TensorSpec> out;
@@ -102,10 +109,12 @@ void bind_inspect(nb::module_& m) {
       .def_prop_ro("plan_count", [](const Concrete& c) { return c.function->plan_count(); }, "For how many concrete shapes it is planned.")
       .def_prop_ro("instructions", [](const Concrete& c) { return c.function->instructions(); },
                    "What one call launches, by name, with the plan used last; empty before the first call.")
-      .def_prop_ro("traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
+      .def_prop_ro("traced_kernels", [](const Concrete& c) { return kernels_traced(c.function->graph()); },
                    "How many kernels a call would launch if every op of the traced graph were one.")
       .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
-      .def("explain", [](const Concrete& c) { return c.function->explain(); }, nb::call_guard<ReleasedGil>())
+      .def("explain", [](const Concrete& c, const std::optional<std::string>& device) {
+        return to_python(c.function->explanation(device ? std::optional(parse_device(*device)) : std::nullopt));
+      }, nb::arg("device") = nb::none(), "As fn.explain() does, of this graph.")
       .def("__repr__", [](const Concrete& c) { return c.function->str(); });
   m.def("inspect", [](nb::handle fn, nb::args args, nb::kwargs kwargs) {
     if (nb::isinstance<Concrete>(fn)) return nb::cast(nb::inst_ptr<Concrete>(fn)->function->inspect());

@@ -15,6 +15,8 @@ const std::vector<DeviceProperties>& null_models() {
       {.name = "rtx3090", .memory = 24 * kGiB, .compute_capability = 86, .multiprocessors = 82, .shared_memory_per_block = 99 * kKiB},
       {.name = "rtx4090", .memory = 24 * kGiB, .compute_capability = 89, .multiprocessors = 128, .shared_memory_per_block = 99 * kKiB},
       {.name = "b200", .memory = 180 * kGiB, .compute_capability = 100, .multiprocessors = 148, .shared_memory_per_block = 227 * kKiB},
+      {.name = "l40s", .memory = 48 * kGiB, .compute_capability = 89, .multiprocessors = 142, .shared_memory_per_block = 99 * kKiB},
+      {.name = "rtx5090", .memory = 32 * kGiB, .compute_capability = 120, .multiprocessors = 170, .shared_memory_per_block = 99 * kKiB},
   };
   return models;
 }

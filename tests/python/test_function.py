@@ -1,5 +1,5 @@
 """lm.function: signatures, caching, structures, methods, lifetimes, threads."""
-import collections, dataclasses, enum, functools, gc, re, threading, warnings, weakref
+import collections, dataclasses, enum, functools, gc, json, re, threading, warnings, weakref
 
 import numpy as np
 import pytest
@@ -358,6 +358,45 @@ def test_concrete_functions():
         with pytest.raises(lm.errors.SignatureMismatch):
             graph(*bad)
     assert "mul" in graph.graph and graph.inspect().traced.count("mul") == 1
+
+
+def test_explain_gives_data_beside_its_text():
+    net = lm.nn.Sequential([lm.nn.Dense(8, activation="relu", name="first"), lm.nn.Dense(3, name="second")])
+    f = lm.function(lambda x: lm.sort(net(x), axis=1))
+    x = lm.ones([4, 5])
+    before = f.explain(x)
+    assert before.launches == [] and before.run_ms is None and "no plan yet" in before
+    f(x)
+    seen = f.explain(x)
+    assert isinstance(seen, lm.Explanation) and isinstance(seen, str) and "graph as traced" in seen
+    assert [launch["section_steps"] for launch in seen.launches] == [2, 0] and "first" in seen.launches[0]["label"] and len(seen.launches[0]["details"]) >= 2
+    assert seen.kernels_traced == 6 and seen.runs == 1 and seen.run_ms > 0 and not seen.planned_only and list(seen.temporary_bytes) == ["cpu:0"]
+    data = json.loads(seen.json())
+    assert data["launches"] == seen.launches and data["kernels_traced"] == 6 and "text" not in data
+    page = seen.html()
+    assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page and seen._repr_html_() == page
+    assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # nothing of the program is markup
+
+
+@pytest.mark.parametrize("card", ["h100", "h200", "a100", "b200", "rtx3090", "rtx4090", "l40s", "rtx5090"])
+def test_explain_plans_for_a_device_that_is_not_there(card):
+    f = lm.function(lambda x: lm.relu(x @ x) + 1)
+    x = lm.ones([4, 4])
+    plan = f.explain(x, device=f"null:{card}")
+    assert plan.planned_only and plan.runs == 0 and len(plan.launches) == 1 and plan.launches[0]["device"] == f"null:{card}"
+    assert f"program for null:{card}, planned and not run" in plan and f.get_concrete_function(x).plan_count == 0
+    assert f.get_concrete_function(x).explain(device=f"null:{card}").launches == plan.launches
+
+
+def test_explain_for_a_device_needs_lengths_and_a_device():
+    f = lm.function(lambda x: x + 1, input_signature=[lm.TensorSpec([None, 3])])
+    assert len(f.explain(lm.ones([2, 3]), device="null:h100").launches) == 1
+    with pytest.raises(lm.errors.StateError, match="open lengths"):
+        f.explain(device="null:h100")
+    with pytest.raises(lm.errors.NotFound, match="h900"):
+        f.explain(lm.ones([2, 3]), device="null:h900")
+    named = lm.function(lambda x, device: x * device)  # a parameter of that name is the function's
+    assert not named.explain(lm.ones([2]), device=2).planned_only
 
 
 @pytest.mark.row("S0-3", "S1-8", "S1-16")

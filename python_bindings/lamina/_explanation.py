@@ -1,0 +1,52 @@
+"""lm.Explanation: what fn.explain() returns."""
+from __future__ import annotations
+
+
+class Explanation(str):
+    """A plan as text, which it prints as, with the same as data beside it.
+
+    function: its name. launches: what one call starts, in order: dicts of name, device, label (layers and ops), line (the user's, or ""),
+    section_steps (0: no section), why_alone (why it is in no section, or ""), details (a section's steps). copies: from one device to another.
+    kernels_traced: launches, if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms, passes_ms,
+    compile_ms, run_ms (the run measured last; None before). runs: how many calls the plan has served. planned_only: the plan was made for a
+    device that explain() was given, and nothing ran.
+    """
+
+    def __new__(cls, text: str, data: dict):
+        self = super().__new__(cls, text)
+        vars(self).update(data)
+        return self
+
+    def json(self) -> str:
+        """All of it but the text."""
+        import json  # here, as few programs need it
+        return json.dumps(vars(self), indent=1)
+
+    def html(self) -> str:
+        """A page that needs nothing else: a table of launches that unfold into their steps, then the text. Notebooks show it by themselves."""
+        import html
+
+        def cells(kind, values):
+            return "<tr>" + "".join(f"<{kind}>{v}</{kind}>" for v in values) + "</tr>"
+
+        def unfolding(launch):
+            name = html.escape(launch["name"])
+            if not launch["details"]:
+                return name
+            return f"<details><summary>{name}</summary><pre>{html.escape(chr(10).join(launch['details']))}</pre></details>"
+
+        ran = f"run {self.runs} times, last measured {self.run_ms:.3f} ms" if self.run_ms is not None else "not run"
+        facts = [("launches, if every op were one", self.kernels_traced), ("launches", len(self.launches)), ("copies between devices", self.copies),
+                 ("temporary memory", ", ".join(f"{device}: {size:,} bytes" for device, size in self.temporary_bytes.items()) or "none"),
+                 ("times", f"traced in {self.trace_ms:.1f} ms, passes {self.passes_ms:.1f} ms, compiled in {self.compile_ms:.1f} ms, {ran}")]
+        rows = [(i, unfolding(launch), html.escape(launch["device"]), html.escape(launch["label"]), html.escape(launch["line"]), html.escape(launch["why_alone"]))
+                for i, launch in enumerate(self.launches)]
+        title = html.escape(self.function)
+        return (f"<!doctype html><meta charset=utf-8><title>{title}</title><style>body{{font-family:sans-serif}}table{{border-collapse:collapse}}"
+                "td,th{border:1px solid #ccc;padding:2px 8px;text-align:left;vertical-align:top}</style>"
+                f"<h1>{title}</h1><table>{''.join(cells('td', (what, html.escape(str(value)))) for what, value in facts)}</table>"
+                f"<h2>Launches</h2><table>{cells('th', ('', 'launch', 'device', 'layers and ops', 'line', 'why in no section'))}{''.join(cells('td', row) for row in rows)}</table>"
+                f"<h2>Everything</h2><pre>{html.escape(self)}</pre>")
+
+    def _repr_html_(self) -> str:
+        return self.html()
