@@ -67,13 +67,19 @@ ConcreteFunction& Function::get(const Arguments& arguments, const TracedBody& bo
 
 ConcreteFunction& Function::Data::insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record) {
   std::lock_guard lock(mutex);
-  auto entry = std::make_unique<Entry>(Entry{std::move(signature), std::move(graph), nullptr});
+  records.push_back(std::move(record));
+  try {
+    entries.push_back(std::make_unique<Entry>(Entry{std::move(signature), std::move(graph), nullptr}));
+  } catch (...) {
+    records.pop_back();
+    throw;
+  }
+  // Found from here on, when nothing can fail any more.
+  Entry* entry = entries.back().get();
   std::atomic<Entry*>& bucket = buckets[entry->signature.hash % kBuckets];
   entry->next = bucket.load(std::memory_order_relaxed);
-  bucket.store(entry.get(), std::memory_order_release);
-  entries.push_back(std::move(entry));
-  records.push_back(std::move(record));
-  return *entries.back()->graph;
+  bucket.store(entry, std::memory_order_release);
+  return *entry->graph;
 }
 
 ConcreteFunction& Function::Data::trace(const SignatureView& view, const Arguments& arguments, const TracedBody& body) {

@@ -61,24 +61,20 @@ State state() {
   return {h.seed, int64_t(h.asked), draws[0], draws[1]};
 }
 void set_state(const State& state) {
-  {
-    HostSeeds& h = host_seeds();
-    std::lock_guard lock(h.mutex);
-    h.seed = state[0];
-    h.asked = uint64_t(state[1]);
-  }
   EagerScope outside;
   process_generator().assign(tensor(std::vector<int64_t>{state[2], state[3]}));
+  HostSeeds& h = host_seeds();
+  std::lock_guard lock(h.mutex);
+  h.seed = state[0];
+  h.asked = uint64_t(state[1]);
 }
 
 void set_seed(int64_t seed) {
-  {
-    HostSeeds& h = host_seeds();
-    std::lock_guard lock(h.mutex);
-    h.seed = seed;
-    h.asked = 0;
-  }
-  process_generator().assign(tensor(std::vector<int64_t>{seed, 0}));
+  process_generator().assign(tensor(std::vector<int64_t>{seed, 0}));  // first: it may find no memory
+  HostSeeds& h = host_seeds();
+  std::lock_guard lock(h.mutex);
+  h.seed = seed;
+  h.asked = 0;
 }
 
 Tensor next_state(const Variable& generator, CallSite at) {

@@ -25,8 +25,8 @@ void GradientTape::start() {
     record_->trace = trace;
     record_->trace_alive = trace ? trace->weak_from_this() : std::weak_ptr<Trace>();
   }
-  record_->active = true;
   thread_tapes().push_back(record_);
+  record_->active = true;
   ++listening;
 }
 
@@ -83,6 +83,23 @@ void GradientTape::begin(std::span<const Tensor> targets, CallSite at) {
 }
 
 namespace {
+// A tape that could not answer has forgotten nothing, and may be asked again.
+class AskAgain {
+ public:
+  explicit AskAgain(TapeRecord& record) : record_(record) {}
+  ~AskAgain() {
+    if (!done_) record_.used = false;
+  }
+  void done() {
+    done_ = true;
+    if (!record_.persistent) record_.reset();
+  }
+
+ private:
+  TapeRecord& record_;
+  bool done_ = false;
+};
+
 struct Sources {
   std::vector<Tensor> tensors;
   std::vector<const Variable*> variables;
@@ -101,9 +118,10 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
     throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"), .where = text(at.line()), .why = "there is one per target", .fix = "pass one per target, or none for ones"});
   begin(targets, at);
   Pause pause(r);
+  AskAgain unless_done(r);
   const Sources by(sources);
   auto gradients = r.gradient(targets, by.tensors, by.variables, output_gradients, at);
-  if (!r.persistent) r.reset();
+  unless_done.done();
   return gradients;
 }
 
@@ -111,6 +129,7 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
   TapeRecord& r = *record_;
   begin(std::span(&target, 1), at);
   Pause pause(r);
+  AskAgain unless_done(r);
   const Sources by(sources);
   const int64_t count = target.size();
   std::vector<std::vector<Tensor>> rows(sources.size());
@@ -122,7 +141,6 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
     for (size_t s = 0; s < gradients.size(); ++s)
       if (gradients[s].defined()) rows[s].push_back(gradients[s]);
   }
-  if (!r.persistent) r.reset();
   std::vector<Tensor> out(sources.size());
   for (size_t s = 0; s < sources.size(); ++s) {
     const Shape source = by.variables[s] ? by.variables[s]->shape() : by.tensors[s].shape();
@@ -131,6 +149,7 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
     if (int64_t(rows[s].size()) == count && count > 0) out[s] = reshape_to(Operand(stack(rows[s], 0, at), at), shape);
     else if (count == 0) out[s] = zeros(shape, target.dtype());
   }
+  unless_done.done();
   return out;
 }
 

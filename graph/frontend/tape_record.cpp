@@ -57,10 +57,14 @@ bool TapeRecord::tracks(const Tensor& t) const { return tracked_value(t).valid()
 // The value in own_ of a tensor: a new input when it has none.
 ir::Value TapeRecord::own_value(const Tensor& t) {
   auto [at, inserted] = value_of_.try_emplace(t.handle().get());
-  if (inserted) {
-    at->second = own_.add_input(t.type());
-    values_.push_back({t});
-  }
+  if (inserted) try {
+      values_.emplace_back(1, t);
+      at->second = own_.add_input(t.type());
+    } catch (...) {
+      value_of_.erase(at);
+      values_.resize(size_t(own_.size()));
+      throw;
+    }
   return at->second;
 }
 
@@ -75,12 +79,20 @@ void TapeRecord::add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::spa
   std::vector<ir::Value> in;
   for (const Tensor& t : inputs) in.push_back(own_value(t));
   own_.place = {at.line(), "", {}};
-  ir::Value first = own_.add(op, attrs, std::move(in), {regions.begin(), regions.end()});
-  values_.emplace_back(outputs.begin(), outputs.end());
-  for (size_t i = 0; i < outputs.size(); ++i) value_of_[outputs[i].handle().get()] = {first.node, int(i)};
-  tracked_.resize(size_t(own_.size()));
-  recorded_.resize(size_t(own_.size()));
-  tracked_[size_t(first.node)] = recorded_[size_t(first.node)] = true;
+  const int node = own_.size();
+  try {
+    own_.add(op, attrs, std::move(in), {regions.begin(), regions.end()});
+    values_.emplace_back(outputs.begin(), outputs.end());
+    for (size_t i = 0; i < outputs.size(); ++i) value_of_[outputs[i].handle().get()] = {node, int(i)};
+    tracked_.resize(size_t(own_.size()));
+    recorded_.resize(size_t(own_.size()));
+  } catch (...) {  // no memory: the tape stays as it was
+    for (const Tensor& t : outputs) value_of_.erase(t.handle().get());
+    values_.resize(size_t(node));
+    own_.truncate(node);
+    throw;
+  }
+  tracked_[size_t(node)] = recorded_[size_t(node)] = true;
 }
 
 void TapeRecord::add_nodes(int first) {
@@ -93,6 +105,7 @@ void TapeRecord::add_nodes(int first) {
 }
 
 void TapeRecord::add_read(const Variable& v, const Tensor& value) {
+  kept_.push_back(v);
   if (trace) {
     watch(value);
     reads_[v.handle().get()].push_back(value.handle()->value);
@@ -100,7 +113,6 @@ void TapeRecord::add_read(const Variable& v, const Tensor& value) {
     watch(value);
     reads_[v.handle().get()].push_back(own_value(value));
   }
-  kept_.push_back(v);
 }
 
 // Gradient nodes at the end of the graph; one value per source, not valid where nothing connects.
@@ -140,6 +152,15 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
 
   const int first = g.size();
   const ir::Graph::Place place = g.place;
+  struct Remove {  // of an eager tape, also when something fails: it may be asked again
+    TapeRecord& tape;
+    int first;
+    ~Remove() {
+      if (tape.trace) return;
+      tape.values_.resize(size_t(first));
+      tape.own_.truncate(first);
+    }
+  } remove{*this, first};
   std::vector<ir::Value> gradients = append_gradient(wanted, sources, seeds);
   std::vector<ir::Value> sums(tensors.size());
   g.place = {at.line(), "grad/", {}};
@@ -157,8 +178,6 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
   replay(first, sums);
   for (size_t i = 0; i < out.size(); ++i)
     if (sums[i].valid()) out[i] = values_[size_t(sums[i].node)][size_t(sums[i].result)];
-  values_.resize(size_t(first));
-  g.truncate(first);
   return out;
 }
 

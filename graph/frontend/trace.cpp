@@ -20,6 +20,12 @@ bool tracked_outside(const Tensor& t) {
 
 constexpr int64_t kLargestConstant = 4096;  // bytes; larger tensors are captured by reference, not copied into the graph
 
+// After this, push_back cannot fail.
+template <class T>
+void make_room(std::vector<T>& list) {
+  if (list.size() == list.capacity()) list.reserve(std::max<size_t>(8, 2 * list.size()));
+}
+
 thread_local std::shared_ptr<Trace> innermost;
 thread_local std::string scope_prefix;
 
@@ -84,29 +90,44 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
   }
   if (ir::Value known = captured_value(t); known.valid()) return known;
   const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});
-  ir::Value v;
+  // Without memory half of this may be done. A body that goes on then must find it not done at all: nodes that nobody uses vanish.
+  ir::Value& v = captured_[&d];
+  struct Undo {
+    Trace& trace;
+    const TensorData* data;
+    bool done = false;
+    ~Undo() {
+      if (!done) trace.captured_.erase(data);
+    }
+  } undo{*this, &d};
   if (!t.is_symbolic() && byte_size(*d.type) <= kLargestConstant && !(runs_once && recording() && tracked_outside(t))) {
     std::vector<std::byte> bytes(size_t(byte_size(*d.type)));
     t.copy_to_host(bytes.data(), bytes.size());
-    v = graph.add_constant(ir::Literal::from(*d.type, bytes.data()));
     constants_.push_back(t);
+    v = graph.add_constant(ir::Literal::from(*d.type, bytes.data()));
   } else {
+    make_room(captures);
+    make_room(capture_inputs);
     v = graph.add_input(*d.type, "captured");
     captures.push_back(t);
     capture_inputs.push_back(v);
   }
   graph.place = place;
-  captured_[&d] = v;
+  undo.done = true;
   return v;
 }
 
 int Trace::resource_of(const Variable& v) {
   ModelAxis::use(*v.handle());
   auto [at, inserted] = resources_.try_emplace(v.handle().get(), int(variables.size()));
-  if (inserted) {
-    variables.push_back(v);
-    graph.add_resource({v.name(), v.type()});
-  }
+  if (inserted) try {
+      make_room(variables);
+      graph.add_resource({v.name(), v.type()});
+      variables.push_back(v);
+    } catch (...) {
+      resources_.erase(at);
+      throw;
+    }
   return at->second;
 }
 

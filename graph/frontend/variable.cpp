@@ -62,12 +62,19 @@ void Variable::stack() const {
 }
 
 void Variable::stack(const Tensor& values) const {
+  const BufferRef there = values.to(device()).buffer();
+  const TensorType& all = values.type();
+  TypeRef one = all.rank() == 0 ? nullptr : std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
+  TensorType type = all;
+  // Nothing below fails but for a value without axes, which stack() refuses.
   std::lock_guard lock(data_->state.mutex);
+  if (!one) return stack();
   data_->type = values.type_ref();
-  data_->state.type = values.type();
-  data_->state.buffer = values.to(device()).buffer();
+  data_->state.type = std::move(type);
+  data_->state.buffer = there;
+  data_->one_model = std::move(one);
+  data_->models = all.shape[0].number();
   ++data_->state.version;
-  stack();
 }
 
 Variable per_model(const Tensor& values, std::string name) {

@@ -37,6 +37,7 @@ Value Graph::copy(const Node& node, std::vector<Value> in) {
 
 Value Graph::add_input(const TensorType& type, const std::string& name) {
   static const OpDef& op = find_op("input");
+  if (inputs.size() == inputs.capacity()) inputs.reserve(std::max<size_t>(8, 2 * inputs.size()));  // an input node that is no input must not stay
   Value v = add(op, make_attrs(InputAttrs{int64_t(inputs.size()), type, name}), {});
   inputs.push_back(v);
   return v;

@@ -136,7 +136,7 @@ std::vector<std::vector<int>> effect_order(const Graph& g) {
   std::vector<int> last_write(g.resources.size(), -1);
   std::vector<std::vector<int>> reads_since(g.resources.size());
   int last_host = -1, last_fence = -1;
-  std::vector<int> since_fence;
+  std::vector<int> since_fence, writes_since_host;
   for (int i = 0; i < g.size(); ++i) {
     const Node& node = g[i];
     if (node.op->effect == ir::Effect::none && node.regions.empty()) continue;
@@ -151,7 +151,10 @@ std::vector<std::vector<int>> effect_order(const Graph& g) {
       continue;
     }
     if (node.op->effect == ir::Effect::host) {
+      // It may stop the program: what was assigned before it has happened then, and what follows it has not.
       if (last_host >= 0) mine.push_back(last_host);
+      mine.insert(mine.end(), writes_since_host.begin(), writes_since_host.end());
+      writes_since_host.clear();
       last_host = i;
     } else {
       auto& reads = reads_since[size_t(resource)];
@@ -161,6 +164,8 @@ std::vector<std::vector<int>> effect_order(const Graph& g) {
         mine.insert(mine.end(), reads.begin(), reads.end());
         reads.clear();
         write = i;
+        if (last_host >= 0) mine.push_back(last_host);
+        writes_since_host.push_back(i);
       } else {
         reads.push_back(i);
       }

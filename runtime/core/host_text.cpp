@@ -6,6 +6,8 @@
 #include <utility>
 #include <vector>
 
+#include "runtime/core/held_text.h"
+
 namespace lamina {
 namespace {
 
@@ -35,8 +37,19 @@ struct Waiting {
   TextTargetRef target;
   std::string text;
 };
-thread_local std::vector<Waiting> waiting;
-thread_local int holds = 0;
+
+}  // namespace
+
+struct HeldText {
+  std::mutex mutex;  // workers of several streams may write for one call
+  std::vector<Waiting> texts;
+};
+
+namespace {
+
+thread_local HeldText own;
+thread_local HeldText* held_here = nullptr;
+thread_local int holds = 0;  // of `own`
 
 void write_now(int64_t stream, const TextTargetRef& target, const std::string& text) {
   (target ? target : standard_target(TextStream(stream)))->write(text);
@@ -61,14 +74,26 @@ int64_t new_text_stream() {
 }
 
 void write_text(int64_t stream, const TextTargetRef& target, std::string text) {
-  if (holds > 0) waiting.push_back({stream, target, std::move(text)});
-  else write_now(stream, target, text);
+  if (!held_here) return write_now(stream, target, text);
+  std::lock_guard lock(held_here->mutex);
+  held_here->texts.push_back({stream, target, std::move(text)});
 }
 
-TextHold::TextHold() { ++holds; }
+HeldText* held_text() { return held_here; }
+HoldTextWith::HoldTextWith(HeldText* held) : before_(std::exchange(held_here, held ? held : held_here)) {}
+HoldTextWith::~HoldTextWith() { held_here = before_; }
+
+TextHold::TextHold() {
+  if (holds++ == 0) held_here = &own;
+}
 void TextHold::release() {
   if (!std::exchange(held_, false) || --holds > 0) return;
-  const std::vector<Waiting> all = std::exchange(waiting, {});
+  held_here = nullptr;
+  std::vector<Waiting> all;
+  {
+    std::lock_guard lock(own.mutex);
+    all.swap(own.texts);
+  }
   for (const Waiting& one : all) write_now(one.stream, one.target, one.text);
 }
 TextHold::~TextHold() {

@@ -1,4 +1,4 @@
-// A failed CUDA call becomes an Error of kind device.
+// A failed CUDA call becomes an Error of kind device, or out_of_memory.
 #pragma once
 #include <string>
 

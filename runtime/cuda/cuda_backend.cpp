@@ -125,9 +125,8 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
     // Freed memory stays in the pool: giving it back to the driver at every synchronization would stall each step.
     uint64_t keep = std::numeric_limits<uint64_t>::max();
     if (const cudaError_t status = api_.pool_set(pool, cudaMemPoolAttrReleaseThreshold, &keep); status != cudaSuccess) {
-      const Error error = error_of(api_, status, "set up the memory pool", device);
       api_.pool_destroy(pool);
-      throw error;
+      throw error_of(api_, status, "set up the memory pool", device);
     }
     opened.pool = pool;
   });

@@ -1,6 +1,7 @@
 #include "runtime/cuda/graph_capture.h"
 
 #include <algorithm>
+#include <new>
 #include <utility>
 
 #include "runtime/cuda/check.h"
@@ -13,16 +14,18 @@ constexpr size_t kMostReady = 4, kMissesKept = 8;
 
 class CapturedGraph final : public Replayable {
  public:
-  CapturedGraph(const CudaApi& api, cudaGraphExec_t executable) : api_(api), executable_(executable) {}
-  ~CapturedGraph() override { api_.graph_executable_destroy(executable_); }
+  explicit CapturedGraph(const CudaApi& api) : api_(api) {}
+  ~CapturedGraph() override {
+    if (executable) api_.graph_executable_destroy(executable);
+  }
   void replay(Stream& stream) override {
     CurrentDevice current(api_, stream.device);
-    check(api_, api_.graph_launch(executable_, native(stream)), "launch a graph", stream.device);
+    check(api_, api_.graph_launch(executable, native(stream)), "launch a graph", stream.device);
   }
+  cudaGraphExec_t executable = nullptr;
 
  private:
   const CudaApi& api_;
-  cudaGraphExec_t executable_;
 };
 
 // A graph could not be made, and nothing has been started.
@@ -53,11 +56,17 @@ std::unique_ptr<Replayable> capture_graph(const CudaApi& api, Stream& stream, co
     throw;
   }
   check(api, api.capture_end(native(stream), &graph), "end the capture of a graph", stream.device);
-  cudaGraphExec_t executable = nullptr;
-  const cudaError_t status = api.graph_instantiate(&executable, graph, 0);
+  std::unique_ptr<CapturedGraph> made;
+  try {
+    made = std::make_unique<CapturedGraph>(api);
+  } catch (...) {
+    api.graph_destroy(graph);
+    throw;
+  }
+  const cudaError_t status = api.graph_instantiate(&made->executable, graph, 0);
   api.graph_destroy(graph);
   check(api, status, "make a graph ready to run", stream.device);
-  return std::make_unique<CapturedGraph>(api, executable);
+  return made;
 }
 
 GraphScratch* GraphScratch::now() { return scratch_now; }
@@ -95,6 +104,7 @@ void GraphScratch::start_again() {
 
 std::vector<CaptureStreams::Lane> CaptureStreams::take(CudaBackend& backend, Device device, size_t count) {
   std::vector<Lane> lanes;
+  lanes.reserve(count);
   {
     std::lock_guard lock(mutex_);
     while (lanes.size() < count && !idle_.empty()) lanes.push_back(idle_.back()), idle_.pop_back();
@@ -112,9 +122,13 @@ std::vector<CaptureStreams::Lane> CaptureStreams::take(CudaBackend& backend, Dev
   return lanes;
 }
 
-void CaptureStreams::give_back(std::vector<Lane> lanes) {
-  std::lock_guard lock(mutex_);
-  idle_.insert(idle_.end(), lanes.begin(), lanes.end());
+void CaptureStreams::give_back(std::vector<Lane> lanes) noexcept {
+  try {
+    std::lock_guard lock(mutex_);
+    idle_.insert(idle_.end(), lanes.begin(), lanes.end());
+  } catch (const std::bad_alloc&) {  // others are made when they are needed
+    destroy(lanes);
+  }
 }
 
 void CaptureStreams::destroy(std::vector<Lane>& lanes) {
@@ -122,7 +136,7 @@ void CaptureStreams::destroy(std::vector<Lane>& lanes) {
     if (lane.event.native) lane.event.backend->destroy_event(lane.event);
     try {
       if (lane.stream.native) lane.stream.backend->destroy_stream(lane.stream);
-    } catch (const Error&) {  // nothing is lost with it
+    } catch (...) {  // nothing is lost with it
     }
   }
   lanes.clear();
@@ -135,6 +149,7 @@ RecordedGraph::~RecordedGraph() {
 
 void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) {
   CurrentDevice current(backend_.api(), device_);
+  joins_.reserve(streams.size());
   while (streams.size() > 1 && joins_.size() < streams.size()) joins_.push_back(backend_.create_event(device_));
   // The graph is on the first stream. It comes behind what is on the others, and before what follows there.
   const auto gather = [&] {
@@ -172,6 +187,9 @@ bool RecordedGraph::launch_recorded(std::span<Stream> streams, std::span<void* c
     // One by one they throw it again if it is theirs.
     drop();
     why_not_ = e.parts.why.empty() ? e.parts.what : cat(e.parts.what, " (", e.parts.why, ")");
+  } catch (const std::bad_alloc&) {  // of the host's memory, which the next call may have again
+    drop();
+    throw;
   }
   return false;
 }
@@ -189,6 +207,7 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
   Ready& ready = ready_.front();
   if (ready.executable && ready.kernels == kernels && std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end())) return ready;
 
+  std::vector<void*> now(addresses.begin(), addresses.end());  // from here on an executable and its addresses change together
   struct Graph {  // until it is made ready
     const CudaApi& api;
     cudaGraph_t graph;
@@ -204,7 +223,7 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
     }
   }
   if (!ready.executable) require(api, api.graph_instantiate(&ready.executable, graph.graph, 0), "make the graph ready to run");
-  ready.addresses.assign(addresses.begin(), addresses.end());
+  ready.addresses = std::move(now);
   ready.kernels = kernels;
   return ready;
 }
@@ -224,11 +243,11 @@ cudaGraph_t RecordedGraph::record(size_t streams, const std::function<void(std::
   CaptureStreams& stock = backend_.capture_streams(device_);
   std::vector<CaptureStreams::Lane> lanes = stock.take(backend_, device_, streams);
   std::vector<Stream> on;
-  for (const CaptureStreams::Lane& lane : lanes) on.push_back(lane.stream);
   const auto event = [&](size_t lane) { return native(lanes[lane].event); };
-  scratch_->start_again();
   bool begun = false;
   try {
+    for (const CaptureStreams::Lane& lane : lanes) on.push_back(lane.stream);
+    scratch_->start_again();
     // Relaxed: launches may load code and get memory, of which nothing is part of the graph. Nobody else uses these streams.
     require(api, api.capture_begin(native(on[0]), cudaStreamCaptureModeRelaxed), "begin to record");
     begun = true;

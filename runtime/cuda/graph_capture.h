@@ -59,7 +59,7 @@ class CaptureStreams {
     Event event;
   };
   std::vector<Lane> take(CudaBackend& backend, Device device, size_t count);
-  void give_back(std::vector<Lane> lanes);
+  void give_back(std::vector<Lane> lanes) noexcept;
   static void destroy(std::vector<Lane>& lanes);
   ~CaptureStreams() { destroy(idle_); }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdlib>
+#include <new>
 
 #include "runtime/core/error.h"
 
@@ -89,13 +90,18 @@ void Allocator::free(void* data, size_t bytes) {
   size_t index = class_of(bytes), size = class_bytes(index);
   std::unique_lock lock(mutex_);
   in_use_ -= size;
-  if (size > cache_limit_) {
+  bool keep = size <= cache_limit_;
+  if (keep && cached_ + size > cache_limit_) trim_locked();  // what is cached does not fit what is used: start afresh
+  try {
+    if (keep) cache_[index].push_back(data);
+  } catch (const std::bad_alloc&) {  // no memory to note it
+    keep = false;
+  }
+  if (!keep) {
     lock.unlock();
     std::free(data);
     return;
   }
-  if (cached_ + size > cache_limit_) trim_locked();  // what is cached does not fit what is used: start afresh
-  cache_[index].push_back(data);
   cached_ += size;
   ASAN_POISON_MEMORY_REGION(data, size);
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <new>
 
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
@@ -93,7 +94,12 @@ class CpuBackend final : public Backend {
     e->process = fork_count();
     uint64_t ticket = ++e->recorded;
     lock.unlock();
-    s.submit({.run = [e = std::move(e), ticket] { e->reach(ticket); }, .name = "", .always = true});
+    try {
+      s.submit({.run = [e, ticket] { e->reach(ticket); }, .name = "", .always = true});
+    } catch (...) {
+      e->reach(ticket);  // nobody may wait for what was not submitted
+      throw;
+    }
   }
   void wait(Stream& stream, Event& event) override {
     std::shared_ptr<CpuEvent> e = event_of(event);
@@ -116,7 +122,13 @@ class CpuBackend final : public Backend {
     Allocator& allocator = state(stream.device).allocator;
     CpuStream& s = stream_of(stream);
     if (s.idle()) return allocator.free(data, bytes);
-    s.submit({.run = [&allocator, data, bytes] { allocator.free(data, bytes); }, .name = "", .always = true});
+    try {
+      s.submit({.run = [&allocator, data, bytes] { allocator.free(data, bytes); }, .name = "", .always = true});
+    } catch (const std::bad_alloc&) {  // destructors call this
+      if (!s.may_finish()) throw;
+      s.finish();
+      allocator.free(data, bytes);
+    }
   }
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind) override {
     if (bytes == 0) return;
@@ -159,7 +171,8 @@ class CpuBackend final : public Backend {
       s.end_recording();
       throw;
     }
-    return std::make_unique<RecordedTasks>(s.end_recording());
+    std::vector<CpuStream::Task> tasks = s.end_recording();
+    return std::make_unique<RecordedTasks>(std::move(tasks));
   }
 
   void before_fork() {

@@ -19,6 +19,7 @@ struct Recording {
   std::vector<CpuStream::Task> tasks;
 };
 thread_local Recording* recording = nullptr;
+thread_local const CpuStream* served = nullptr;  // by this thread, its worker
 
 void run_named(const CpuStream::Task& task) {
   try {
@@ -103,19 +104,23 @@ void CpuStream::enqueue(Task task) {
     recording->tasks.push_back(std::move(task));
     return;
   }
+  task.held = held_text();
   std::unique_lock lock(mutex_);
   if (!worker_.joinable()) {
     worker_ = std::thread([this] { serve(); });
     count_worker(1);
   }
+  tasks_.push_back(std::move(task));  // throws before anything counts it
   busy_.fetch_add(1);
   pending_.fetch_add(1);
-  tasks_.push_back(std::move(task));
   lock.unlock();
   arrived_.advance();
 }
 
+bool CpuStream::may_finish() const { return served != this && !(recording && recording->stream == this); }
+
 void CpuStream::serve() {
+  served = this;
   for (;;) {
     uint32_t seen = arrived_.value();
     Task task;
@@ -136,6 +141,7 @@ void CpuStream::serve() {
     if (!skip) {
       std::exception_ptr error;
       try {
+        const HoldTextWith hold(task.held);
         run_named(task);
       } catch (...) {
         error = std::current_exception();
@@ -152,12 +158,16 @@ void CpuStream::serve() {
   }
 }
 
-void CpuStream::synchronize() {
+void CpuStream::finish() {
   for (;;) {
     uint32_t seen = finished_.value();
     if (pending_.load(std::memory_order_acquire) == 0) break;
     finished_.wait_while(seen, may_spin());
   }
+}
+
+void CpuStream::synchronize() {
+  finish();
   std::unique_lock lock(mutex_);
   std::exception_ptr error = std::exchange(error_, nullptr);
   lock.unlock();

@@ -12,6 +12,7 @@
 #include <thread>
 #include <vector>
 
+#include "runtime/core/held_text.h"
 #include "runtime/device/device.h"
 #include "runtime/device/signal.h"
 
@@ -34,6 +35,7 @@ class CpuStream {
     std::function<void()> run;
     std::string name;    // of the instruction; "" for what cannot fail
     bool always = false;  // also after an error: events must be reached, memory must be freed
+    HeldText* held = nullptr;  // where the text of its submitter waits; set when it is queued
   };
 
   CpuStream(Device device, bool runs_inline);
@@ -47,6 +49,8 @@ class CpuStream {
   void submit(Task task);   // runs it now when the stream is inline and nothing is pending, otherwise queues it
   void enqueue(Task task);  // queues it: for what would make the caller wait
   void synchronize();  // throws the first error since the last call
+  void finish();       // the same wait; the error stays for synchronize()
+  bool may_finish() const;  // false on its own worker, and while this thread records it
 
   // Between these, tasks that this thread submits are kept instead of run.
   void begin_recording();

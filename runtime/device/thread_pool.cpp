@@ -6,6 +6,7 @@
 #include <atomic>
 #include <exception>
 #include <memory>
+#include <new>
 #include <system_error>
 #include <thread>
 #include <vector>
@@ -99,17 +100,20 @@ class Pool final : public ThreadPool {
     }
   }
 
-  // Starts workers until there are `wanted`; returns how many there are, fewer when the system has no more threads to give.
+  // Starts workers until there are `wanted`; returns how many there are, fewer when the system has no more threads or memory to give.
   int grow(int wanted) {
     while (int(workers_.size()) < wanted) {
-      auto worker = std::make_unique<Worker>();
       try {
+        auto worker = std::make_unique<Worker>();
+        workers_.reserve(size_t(wanted));  // once the thread runs, nothing may fail
         worker->thread = std::thread([this, w = worker.get(), number = int(workers_.size()) + 1] { serve(*w, number); });
+        count_worker(1);
+        workers_.push_back(std::move(worker));
       } catch (const std::system_error&) {
         break;
+      } catch (const std::bad_alloc&) {
+        break;
       }
-      count_worker(1);
-      workers_.push_back(std::move(worker));
     }
     return int(workers_.size());
   }

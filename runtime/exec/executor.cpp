@@ -28,7 +28,16 @@ struct Executor::Frame {
   std::vector<VariableState*> variables;   // of the last call that used this frame
   std::vector<VariableState*> locked;      // the written ones, in the order in which they are locked
   std::vector<BufferRef> held;             // per variable, during a call
+  std::vector<BufferRef> fresh;            // per variable, while a call starts: the buffer that takes its place
+  std::vector<char> had_value;             // per variable: whether it had one when the call started
   std::vector<profiler::Name> names;       // per instruction, from the first call on that a profiler sees
+
+  Frame() = default;
+  Frame(const Frame&) = delete;
+  ~Frame() {
+    for (Event& event : events) event.backend->destroy_event(event);
+    for (auto& [stream, event] : starts) event.backend->destroy_event(event);
+  }
 };
 
 namespace {
@@ -42,21 +51,35 @@ bool is_default_stream(const Program& p, size_t s) {
 Executor::Executor(std::shared_ptr<const Program> program) : program_(std::move(program)) {
   slots_of_.resize(program_->storages.size());
   for (size_t s = 0; s < program_->slots.size(); ++s) slots_of_[size_t(program_->slots[s].storage)].push_back(int(s));
-  for (size_t s = 0; s < program_->streams.size(); ++s) {
-    Device device = program_->streams[s].device;
-    streams_.push_back(is_default_stream(*program_, s) ? backend_of(device).default_stream(device) : backend_of(device).create_stream(device));
-  }
   find_stretches();
+  streams_.reserve(program_->streams.size());
+  try {
+    for (size_t s = 0; s < program_->streams.size(); ++s) {
+      Device device = program_->streams[s].device;
+      streams_.push_back(is_default_stream(*program_, s) ? backend_of(device).default_stream(device) : backend_of(device).create_stream(device));
+    }
+  } catch (...) {
+    destroy_streams();
+    throw;
+  }
 }
 
 Executor::~Executor() {
   for (auto& place : stock_) {
     Frame* frame = place.exchange(nullptr);
-    if (!frame) continue;
-    destroy(frame);
+    delete frame;
   }
-  for (size_t s = 0; s < streams_.size(); ++s)
-    if (!is_default_stream(*program_, s)) streams_[s].backend->destroy_stream(streams_[s]);
+  destroy_streams();
+}
+
+void Executor::destroy_streams() noexcept {
+  for (size_t s = 0; s < streams_.size(); ++s) {
+    if (is_default_stream(*program_, s)) continue;
+    try {
+      streams_[s].backend->destroy_stream(streams_[s]);
+    } catch (...) {  // of a device that has failed: there is nobody to tell
+    }
+  }
 }
 
 Executor::Frame* Executor::take_frame() {
@@ -80,6 +103,8 @@ Executor::Frame* Executor::take_frame() {
   std::vector<Device> event_devices(size_t(p.events), Device{});
   for (const Instruction& instruction : p.instructions)
     if (instruction.signal >= 0) event_devices[size_t(instruction.signal)] = p.streams[size_t(instruction.stream)].device;
+  frame->events.reserve(event_devices.size());
+  frame->starts.reserve(streams_.size());
   for (Device device : event_devices) frame->events.push_back(backend_of(device).create_event(device));
   for (size_t s = 0; s < streams_.size(); ++s)
     if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s)) frame->starts.emplace_back(s, backend_of(device).create_event(device));
@@ -91,6 +116,8 @@ Executor::Frame* Executor::take_frame() {
     g.launches = [this, f = frame.get(), s](std::span<Stream> streams) { launch_one_by_one(*f, s, streams); };
   }
   frame->held.resize(p.variables.size());
+  frame->fresh.resize(p.variables.size());
+  frame->had_value.resize(p.variables.size());
   return frame.release();
 }
 
@@ -99,12 +126,6 @@ void Executor::give_back(Frame* frame) {
     Frame* none = nullptr;
     if (!place.load(std::memory_order_relaxed) && place.compare_exchange_strong(none, frame, std::memory_order_release)) return;
   }
-  destroy(frame);
-}
-
-void Executor::destroy(Frame* frame) {
-  for (Event& event : frame->events) event.backend->destroy_event(event);
-  for (auto& [stream, event] : frame->starts) event.backend->destroy_event(event);
   delete frame;
 }
 
@@ -122,17 +143,19 @@ class Executor::Call {
  public:
   Call(Executor& executor, std::span<VariableState* const> variables) : executor_(executor), frame_(executor.take_frame()) {
     const Program& p = *executor.program_;
-    if (frame_->variables.size() != variables.size() || !std::equal(variables.begin(), variables.end(), frame_->variables.begin())) {
-      frame_->variables.assign(variables.begin(), variables.end());
-      frame_->locked.clear();
-      for (size_t v = 0; v < variables.size(); ++v)
-        if (p.variables[v].written) frame_->locked.push_back(variables[v]);
-      // One order for all programs, so that two of them cannot wait for each other.
-      std::sort(frame_->locked.begin(), frame_->locked.end());
-      frame_->locked.erase(std::unique(frame_->locked.begin(), frame_->locked.end()), frame_->locked.end());
-    }
-    // What is only read is taken before any lock is held: taking it needs that Variable's lock, and its writer may want one of ours.
     try {
+      if (frame_->variables.size() != variables.size() || !std::equal(variables.begin(), variables.end(), frame_->variables.begin())) {
+        frame_->variables.clear();  // until the list of locks is complete, it is nobody's
+        frame_->locked.clear();
+        frame_->locked.reserve(variables.size());
+        for (size_t v = 0; v < variables.size(); ++v)
+          if (p.variables[v].written) frame_->locked.push_back(variables[v]);
+        // One order for all programs, so that two of them cannot wait for each other.
+        std::sort(frame_->locked.begin(), frame_->locked.end());
+        frame_->locked.erase(std::unique(frame_->locked.begin(), frame_->locked.end()), frame_->locked.end());
+        frame_->variables.assign(variables.begin(), variables.end());
+      }
+      // What is only read is taken before any lock is held: taking it needs that Variable's lock, and its writer may want one of ours.
       for (size_t v = 0; v < variables.size(); ++v)
         if (!p.variables[v].written) frame_->held[v] = read(*variables[v]);
     } catch (...) {
@@ -145,6 +168,7 @@ class Executor::Call {
   ~Call() {
     for (VariableState* variable : frame_->locked) variable->mutex.unlock();
     for (BufferRef& held : frame_->held) held.reset();
+    for (BufferRef& fresh : frame_->fresh) fresh.reset();
     executor_.give_back(frame_);
   }
   Call(const Call&) = delete;
@@ -187,16 +211,19 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
       }
       case StorageKind::variable: {
         VariableState& variable = *variables[size_t(storage.index)];
-        BufferRef& held = frame.held[size_t(storage.index)];
+        BufferRef &held = frame.held[size_t(storage.index)], &fresh = frame.fresh[size_t(storage.index)];
         if (p.variables[size_t(storage.index)].written) {  // locked by this call
-          if (!variable.buffer) {
+          for (int v = 0; v < storage.index; ++v)
+            if (frame.fresh[size_t(v)] && variables[size_t(v)] == &variable) fresh = frame.fresh[size_t(v)];  // the same Variable twice
+          if (fresh) {
+          } else if (!variable.buffer) {
             if (!p.variables[size_t(storage.index)].written_first)
               throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
-            variable.buffer = std::make_shared<Buffer>(variable.device, size_t(storage.bytes));
+            fresh = std::make_shared<Buffer>(variable.device, size_t(storage.bytes));
           } else if (!owned_alone(variable.buffer)) {
-            variable.buffer = copy_to(variable.device, variable.buffer, size_t(storage.bytes));  // somebody still reads the old value
+            fresh = copy_to(variable.device, variable.buffer, size_t(storage.bytes));  // somebody still reads the old value
           }
-          data = variable.buffer->data();
+          data = (fresh ? fresh : variable.buffer)->data();
         } else {
           data = held->data();
         }
@@ -206,6 +233,15 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
     for (int slot : slots_of_[s]) frame.views[size_t(slot)].data = static_cast<char*>(data) + p.slots[size_t(slot)].offset;
   }
 
+  // All memory is there now: a call that had none has changed no Variable.
+  for (size_t v = 0; v < variables.size(); ++v)
+    if (frame.fresh[v]) {
+      frame.had_value[v] = variables[v]->buffer != nullptr;
+      variables[v]->buffer = std::move(frame.fresh[v]);
+    } else {
+      frame.had_value[v] = true;
+    }
+
   auto changed = [&] {
     for (size_t v = 0; v < variables.size(); ++v)
       if (p.variables[v].written) ++variables[v]->version;
@@ -214,6 +250,8 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
     launch_all(frame);
   } catch (...) {
     changed();  // what was assigned before the error stays
+    for (size_t v = 0; v < variables.size(); ++v)
+      if (!frame.had_value[v]) variables[v]->buffer.reset();  // a first value may not have been written: it is none
     throw;
   }
 
@@ -370,7 +408,7 @@ void Executor::launch_all(Frame& frame) {
       for (Stream& stream : streams_) {
         try {
           stream.backend->synchronize(stream);
-        } catch (const Error&) {  // the first error is the one to report
+        } catch (...) {  // the first error is the one to report
         }
       }
     throw;

@@ -35,7 +35,7 @@ class LAMINA_API Executor {
   class Call;    // a frame in use: gives it back, and the variables' locks, when it ends
   Frame* take_frame();
   void give_back(Frame* frame);
-  static void destroy(Frame* frame);
+  void destroy_streams() noexcept;
   std::vector<BufferRef> run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables);
   void find_stretches();
   void launch_all(Frame& frame);

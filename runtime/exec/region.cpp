@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <new>
 
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
@@ -90,7 +91,10 @@ std::unique_ptr<FrameStock::Frames> FrameStock::take(const std::vector<SubProgra
 
 void FrameStock::give_back(std::unique_ptr<Frames> frames) const {
   std::lock_guard lock(mutex_);
-  stock_.push_back(std::move(frames));
+  try {
+    stock_.push_back(std::move(frames));
+  } catch (const std::bad_alloc&) {  // a destructor calls this: the next call makes new ones
+  }
 }
 
 namespace {

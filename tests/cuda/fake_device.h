@@ -25,6 +25,8 @@ struct FakeCuda {
   std::map<void*, size_t> blocks;
   int countdown = -1;  // so many calls work, the next one fails with countdown_status
   cudaError_t countdown_status = cudaErrorUnknown;
+  std::string failing_call;  // there is no memory for it after so many calls of it
+  int failing_after = -1;
   std::map<void*, std::shared_ptr<char[]>> pinned;
   std::map<void*, size_t> pinned_bytes;
   intptr_t handles = 0;
@@ -37,12 +39,17 @@ struct FakeCuda {
   }
   // For several threads.
   struct Locked {
+    struct Inside {
+      Inside() { ++inside; }
+      ~Inside() { --inside; }
+    } counted = {};
     std::lock_guard<std::recursive_mutex> lock;
     FakeCuda* operator->() const { return &now(); }
   };
+  static inline thread_local int inside = 0;  // of calls of the fake: what is done there is not Lamina's
   static Locked lock() {
     static std::recursive_mutex mutex;
-    return {std::lock_guard(mutex)};
+    return {.lock = std::lock_guard(mutex)};
   }
   static void reset() {
     now().work.finish_all();
@@ -55,6 +62,7 @@ struct FakeCuda {
   cudaError_t call(const std::string& name, const std::string& detail = "") {
     calls.push_back(detail.empty() ? name : name + " " + detail);
     if (countdown >= 0 && countdown-- == 0) return last = countdown_status;
+    if (name == failing_call && failing_after-- <= 0) return last = cudaErrorMemoryAllocation;
     const auto found = fail.find(name);
     if (found == fail.end()) return cudaSuccess;
     return last = found->second;

@@ -39,6 +39,8 @@ std::string coverage_text(const Coverage& coverage);  // a line, the rarest firs
 
 // How many graphs a test makes: LAMINA_TEST_COUNT, or `long_count` with LAMINA_TEST_LONG=1, or `quick_count`.
 int random_graph_count(int quick_count, int long_count = 2000);
+// The seed of a test's first graph: `usual`, or LAMINA_TEST_SEED when that is set, so that a run can make graphs that no run has made yet.
+uint64_t random_graph_seed(uint64_t usual);
 
 // A smaller graph that still fails: without outputs, assigns and nodes that do not matter. Nodes become inputs with the values they had.
 RandomGraph shrink(RandomGraph failing, const std::function<bool(const RandomGraph&)>& fails);

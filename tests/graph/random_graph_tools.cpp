@@ -148,6 +148,11 @@ int random_graph_count(int quick_count, int long_count) {
   return all && std::string(all) == "1" ? long_count : quick_count;
 }
 
+uint64_t random_graph_seed(uint64_t usual) {
+  const char* first = std::getenv("LAMINA_TEST_SEED");
+  return first ? std::strtoull(first, nullptr, 10) : usual;
+}
+
 RandomGraph shrink(RandomGraph failing, const std::function<bool(const RandomGraph&)>& fails) {
   auto try_smaller = [&](const std::function<RandomGraph()>& make) {
     try {

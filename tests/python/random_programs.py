@@ -1,12 +1,15 @@
-"""Random programs with control flow, state and effects, run eagerly and traced: the same numbers, the same state, the same text.
+"""Random programs with control flow, state and effects, run eagerly and traced: the same numbers, the same state, the same texts in the same order.
 
-All numbers are small integers (in float32 and int32), so that every order of sums gives the same bits and no condition stands on an edge.
+Effects are assignments to two Variables, prints to two files, draws and assertions that fail in some calls; in branches, loops and called functions, plain
+and traced ones. Eagerly they happen one after the other in Python: that is the interpreter which the traced program is compared with.
+
+All numbers are small integers (in float32 and int32), so that every order of sums gives the same bits and no condition stands on an edge. No product is
+-0: a pass that leaves an addition of 0 out would show it.
 A failing program is made smaller, statement by statement, as long as it still fails.
 
     python tests/python/random_programs.py FIRST_SEED COUNT [--every-pass]
 """
 import contextlib
-import io
 import linecache
 import os
 import random
@@ -40,6 +43,21 @@ def text_of(statements, depth=0):
     return lines
 
 
+# What programs call: `effects` as a plain function, which AutoGraph follows, and `traced_effects`, a traced function of its own.
+EFFECTS = """
+def effects(a, n):
+    v.assign_add(a % 3.0)
+    lm.print("effects", n, w, file=other)
+    if n % 2 == 0:
+        w.assign((w * 2 + n) % 37)
+        a = a + lm.astype(lm.random.integers(0, 3, (3,)), lm.float32)
+    for i in lm.range(n % 3):
+        lm.print(i, v, file=out)
+        w.assign_add(i)
+    return a % 43.0
+"""
+
+
 class Writer:
     """Writes the body of f(x, y, n, k): x and y float32[3], n an int32 scalar, k a Python int; v and w are Variables, float32[3] and int32."""
 
@@ -52,7 +70,7 @@ class Writer:
 
     def vector(self):
         a, b = self.pick("x", "y", "z", "v"), self.pick("x", "y", "z", "v", "1.0", "k", "lm.astype(m, lm.float32)")
-        return self.pick(f"({a} + {b}) % 17.0", f"({a} * {b}) % 13.0", f"{a} - {b}", f"lm.minimum({a}, {b})", f"lm.where({a} > {b}, {a}, {b} + 0.0 * {a})", f"lm.abs({a}) % 7.0",
+        return self.pick(f"({a} + {b}) % 17.0", f"({a} * {b}) % 13.0", f"{a} - {b}", f"lm.minimum({a}, {b})", f"lm.where({a} > {b}, {a}, {b} + 0.0 * lm.abs({a}))", f"lm.abs({a}) % 7.0",
                          f"lm.flip({a}, 0)", f"({a} + lm.sum({a})) % 19.0", f"lm.relu({a}) + {b}", f"helper({a}, {self.pick('m', 'n')})", f"lm.stack([{a}[2], {a}[0], {a}[1]])",
                          f"lm.matmul(lm.reshape({a}, (1, 3)), lm.tril(lm.ones((3, 3))))[0] % 11.0")
 
@@ -66,9 +84,12 @@ class Writer:
     def simple(self):
         return self.pick(f"{self.pick('x', 'y', 'z')} = {self.vector()}", f"{self.pick('x', 'y', 'z')} = {self.vector()}", f"m = {self.number()}", f"v.assign(({self.vector()}) % 29.0)",
                          f"w.assign(({self.number()}) % 31)", f"v.assign_add({self.pick('x', 'y', 'z')} % 5.0)", "w.assign_add(1)", f"x, y = y, {self.vector()}", "x += y",
-                         f"lm.print({self.pick('m', 'w', 'n', 'lm.sum(x)', 'x, y', 'v')}, file=out)", "x = x + lm.astype(lm.random.integers(0, 4, (3,)), lm.float32)",
+                         self.print(), self.print(), f"{self.pick('x', 'y', 'z')} = {self.pick('effects', 'traced_effects')}({self.pick('x', 'y', 'z')}, {self.pick('m', 'n')})", "x = x + lm.astype(lm.random.integers(0, 4, (3,)), lm.float32)",
                          "assert lm.all(x == x), ('x is NaN', x)", f"z = [i * 1.0 + {self.pick('x', 'y')} for i in range(k + 1)][-1]", "m = m + len([x, y])",
                          f"z = ({self.vector()}) if {self.condition()} else ({self.vector()})")
+
+    def print(self):
+        return f"lm.print({self.pick('m', 'w', 'n', 'lm.sum(x)', 'x, y', 'v')}, file={self.pick('out', 'other')})"
 
     def block(self, depth, in_loop):
         return [self.statement(depth, in_loop) for _ in range(self.random.randint(1, 3))]
@@ -104,12 +125,15 @@ class Writer:
     def program(self):
         # A loop or branch is on one device with all that is in it, and what follows a return in a branch is a branch: so they come first.
         placed = [s for _ in range(self.random.randint(0, 2)) for s in (Block("with place():", [self.simple()]), self.simple())]
+        # Before an assertion that fails everything has happened, after it nothing; in a loop or branch, Variables stay as they were before it.
+        for _ in range(self.random.randint(0, 2)):
+            placed += [self.simple(), self.print(), f"assert lm.sum({self.pick('x', 'y', 'z', 'v')}) % 5.0 != {self.pick(1.0, 2.0, 3.0)}, ('it is', w)", self.simple()]
         return placed + [self.statement(3, False) for _ in range(self.random.randint(3, 6))]
 
 
 def source_of(statements):
     return "\n".join([
-        "def f(x, y, n, k):",
+        EFFECTS, "def f(x, y, n, k):",
         *text_of(["z = x - y", "m = n + 1", *statements, "return (x + y + z + lm.astype(m, lm.float32)) % 101.0"], 1), ""])
 
 
@@ -119,34 +143,56 @@ def helper(a, b):
     return lm.flip(a, 0)
 
 
+class File:
+    """A file whose texts go into one list with those of other files, so that their order is seen."""
+
+    def __init__(self, name, written):
+        self.name, self.written = name, written
+
+    def write(self, text):
+        self.written.append((self.name, text))
+
+
 def run(statements, seed, traced, two_devices):
-    """What the program does in all calls: the results, the Variables, the text."""
-    out = io.StringIO()
+    """What the program does in all calls: the results, the Variables, what was written to which file."""
+    written = []
     v, w = lm.Variable([1.0, 2.0, 3.0]), lm.Variable(2)
     place = (lambda: lm.device("cpu:1")) if two_devices and traced else contextlib.nullcontext
-    names = {"lm": lm, "v": v, "w": w, "out": out, "place": place, "helper": helper}
+    names = {"lm": lm, "v": v, "w": w, "out": File("out", written), "other": File("other", written), "place": place, "helper": helper}
     source, file = source_of(statements), f"<random program {seed}>"
     linecache.cache[file] = len(source), None, source.splitlines(True), file
     exec(compile(source, file, "exec"), names)
+    names["traced_effects"] = lm.function(names["effects"]) if traced else names["effects"]
     f = lm.function(names["f"]) if traced else names["f"]
     lm.random.set_seed(seed)
     did = []
     for call in range(4):
         x, y = ([float((seed + call * i) % 6 - 2) for i in range(first, first + 3)] for first in (0, 2))
-        result = f(lm.constant(x), lm.constant(y), lm.constant(call), seed % 3)
-        did += [result.numpy(), v.numpy().copy(), w.numpy().copy()]
+        try:
+            result = f(lm.constant(x), lm.constant(y), lm.constant(call), seed % 3).numpy()
+        except AssertionError:
+            result = np.array("an assertion failed")
+        did += [result, v.numpy().copy(), w.numpy().copy()]
     if traced and f.trace_count != 1:
         raise AssertionError(f"traced {f.trace_count} times: {f.traces}")
-    return did, out.getvalue()
+    return did, written
 
 
-def difference(statements, seed, without=(), two_devices=False):
-    """ "" when the traced program does what the eager one does."""
+def run_eagerly(statements, seed):
+    """What run() returns, or a text: a program that does not run eagerly says nothing about tracing."""
     try:
         with np.errstate(all="ignore"):
-            expected, expected_text = run(statements, seed, False, two_devices)
-    except Exception as error:  # a program that does not run eagerly says nothing about tracing
+            return run(statements, seed, False, False)
+    except Exception as error:
         return f"EAGER {type(error).__name__}: {error}"
+
+
+def difference(statements, seed, without=(), two_devices=False, eagerly=None):
+    """ "" when the traced program does what the eager one does, which is `eagerly` when it has been run already."""
+    eagerly = eagerly or run_eagerly(statements, seed)
+    if isinstance(eagerly, str):
+        return eagerly
+    expected, expected_text = eagerly
     before = os.environ.get("LAMINA_DISABLE")
     os.environ["LAMINA_DISABLE"] = ",".join(without)
     try:
@@ -156,7 +202,7 @@ def difference(statements, seed, without=(), two_devices=False):
     finally:
         os.environ.pop("LAMINA_DISABLE") if before is None else os.environ.__setitem__("LAMINA_DISABLE", before)
     for i, (a, b) in enumerate(zip(expected, got)):
-        if a.shape != b.shape or a.dtype != b.dtype or not np.array_equal(a, b, equal_nan=True):
+        if a.shape != b.shape or a.dtype != b.dtype or not np.array_equal(a, b, equal_nan=a.dtype.kind == "f"):
             return f"call {i // 3}, {('the result', 'v', 'w')[i % 3]}: eagerly {a}, traced {b}"
     return "" if expected_text == got_text else f"printed eagerly {expected_text!r}, traced {got_text!r}"
 
@@ -189,10 +235,11 @@ def shrink(statements, fails, seconds=120):
 def check(seed, every_pass=False):
     """ "" or how the program of this seed fails, with its smallest form. Without every_pass, one pass in turn is left out."""
     statements = Writer(seed).program()
+    eagerly = run_eagerly(statements, seed)
     left_out = [[p] for p in PASSES] if every_pass else [[PASSES[seed % len(PASSES)]]]
     for two_devices in (False, True)[:len(lm.config.list_devices("cpu"))]:
         for without in [[], *left_out]:
-            wrong = difference(statements, seed, without, two_devices)
+            wrong = difference(statements, seed, without, two_devices, eagerly)
             if not wrong:
                 continue
             if wrong.startswith("EAGER"):

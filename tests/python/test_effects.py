@@ -233,6 +233,22 @@ def test_what_is_assigned_before_a_check_that_fails_stays_and_what_follows_does_
     assert v.numpy()[0] == 20 and w.numpy()[0] == 3
 
 
+def test_an_assignment_stays_behind_a_check_whose_condition_is_computed_with_what_comes_later():
+    w = lm.Variable(2)
+
+    @lm.function
+    def f(x, n):
+        m = n + 1  # one kernel computes what the check and what the result need, and so stands behind the assignment's operands
+        assert lm.sum(x * lm.astype(m, lm.float32)) < 100.0
+        w.assign((m + w) % 9)
+        return x * lm.astype(m, lm.float32) + 1.0
+    f(c([1.0, 2.0]), c(1))
+    assert int(w) == 4
+    with pytest.raises(lm.errors.AssertionFailed):
+        f(c([100.0, 2.0]), c(1))
+    assert int(w) == 4
+
+
 def test_a_check_in_a_loop_stops_it():
     @lm.function
     def f(n):

@@ -7,7 +7,7 @@ import lamina as lm
 import random_programs
 
 LONG = bool(os.environ.get("LAMINA_TEST_LONG"))
-COUNT = 2000 if LONG else 24
+COUNT = 10_000 if LONG else 24
 
 
 @pytest.mark.parametrize("first", range(0, COUNT, COUNT // 8))

@@ -71,7 +71,7 @@ TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
 }
 
 // 64 threads call one function that all share and one of 16 others, whose graphs they trace for new lengths on the way; with LAMINA_TEST_LONG=1 a hundred
-// thousand times each. Every bit of every result is the one of the first call.
+// thousand times each. Meanwhile four more threads make functions, trace and drop them. Every bit of every result is the one of the first call.
 TEST(Concurrency, SixtyFourThreadsGetTheSameBits) {
   const int calls = std::getenv("LAMINA_TEST_LONG") ? 100'000 : 200;
   const Variable w(full({8, 8}, 0.3f));
@@ -84,15 +84,24 @@ TEST(Concurrency, SixtyFourThreadsGetTheSameBits) {
   std::vector<Tensor> inputs;
   std::vector<std::vector<float>> wanted;
   for (int64_t n = 1; n <= 5; ++n) inputs.push_back(full({n}, 0.1f * float(n))), wanted.push_back((tanh(inputs.back() * 0.5) + sum(w)).to_vector<float>());
-  std::atomic<int64_t> wrong{0};
-  in_threads(64, [&](int t) {
-    for (int i = 0; i < calls; ++i) {
+  std::atomic<int64_t> wrong{0}, dropped{0};
+  std::atomic<int> callers{64};
+  in_threads(68, [&](int t) {
+    for (int i = 0; t >= 64 && (i < 5 || callers > 0); ++i) {
+      auto f = make();
+      const size_t n = size_t(i) % inputs.size();
+      wrong += f(inputs[n]).to_vector<float>() != wanted[n] || f(inputs[0]).to_vector<float>() != wanted[0];
+      ++dropped;
+    }
+    for (int i = 0; t < 64 && i < calls; ++i) {
       wrong += shared(x).to_vector<float>() != want;
       const size_t n = size_t(i + t) % inputs.size();
       wrong += others[size_t(t % 16)](inputs[n]).to_vector<float>() != wanted[n];
     }
+    if (t < 64) --callers;
   });
   EXPECT_EQ(wrong, 0);
+  EXPECT_GE(dropped, 20);
   for (auto& f : others) EXPECT_EQ(f.trace_count(), 5);
 }
 

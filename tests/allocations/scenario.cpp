@@ -1,0 +1,118 @@
+#include "tests/allocations/scenario.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+#include <optional>
+#include <thread>
+
+#include "graph/frontend/eager.h"
+#include "graph/frontend/factories.h"
+#include "graph/ops/ops.h"
+#include "runtime/core/error.h"
+#include "tests/allocations/failing_backend.h"
+
+namespace lamina::tests {
+namespace {
+
+constexpr int64_t kQuick = 60;  // attempts per manner
+
+// What is kept for later by whoever did something: plans of eager ops, which the next op of this thread lets go.
+void forget_eager_ops() {
+  clear_eager_cache();
+  apply_one(ops::def::neg, nullptr, std::array{scalar(1)});
+}
+
+struct Outcome {
+  std::string wrong;  // "" when it is one that there may be
+  bool threw = false, failed = false;
+  int64_t asked = 0;
+};
+
+Outcome attempt(const Scenario& s, const Work& work, int64_t index, Failing manner) {
+  Outcome out;
+  if (s.forget_eager_ops) forget_eager_ops();
+  auto run = [&] {
+    FailingAllocations failing(index, manner, s.threads);
+    std::string unexpected;
+    std::optional<Error> error;
+    try {
+      work.attempt();
+    } catch (const std::bad_alloc&) {
+      out.threw = true;
+    } catch (const Error& e) {
+      failing.stop();
+      out.threw = true;
+      if (e.kind != ErrorKind::out_of_memory) error.emplace(e);
+    } catch (const std::exception& e) {
+      failing.stop();
+      out.threw = true;
+      unexpected = std::string("threw ") + e.what();
+    }
+    failing.stop();
+    out.failed = failing.failed(), out.asked = failing.asked();
+    if (error) out.wrong = std::string("threw an Error of kind ") + name(error->kind) + ": " + error->what();
+    if (!unexpected.empty()) out.wrong = unexpected;
+    if (out.threw && !out.failed) out.wrong = "threw although nothing failed: " + out.wrong;
+  };
+  if (s.on_a_new_thread) std::thread(run).join();
+  else run();
+  return out;
+}
+
+}  // namespace
+
+void survives_failing_allocations(const Scenario& s) {
+  FailingBackend::install();
+  const bool all = std::getenv("LAMINA_TEST_LONG") != nullptr;
+  // Twice with memory: what is made once per process or thread, and kept, is made here.
+  int64_t asked = 0;
+  for (int i = 0; i < 2; ++i) {
+    const Work work = s.make();
+    const Outcome outcome = attempt(s, work, 0, Failing::once);
+    asked = outcome.asked;
+    ASSERT_EQ(outcome.wrong, "");
+    ASSERT_EQ(work.afterwards(), "") << "without any failure";
+  }
+  ASSERT_GT(asked, 0) << "the attempt allocates nothing";
+  const int64_t step = all ? 1 : std::max<int64_t>(1, asked / kQuick);
+  int64_t attempts = 0, threw = 0;
+  for (const Failing manner : {Failing::once, Failing::from_then_on}) {
+    for (int64_t index = 1;; index += step) {
+      SCOPED_TRACE(cat("allocation ", index, " of about ", asked, manner == Failing::once ? " fails" : " and all later ones fail"));
+      Outcome outcome;
+      auto once = [&] {  // how many blocks and bytes of tensors are left
+        if (s.forget_eager_ops) forget_eager_ops();
+        const int64_t blocks = blocks_alive(), bytes = int64_t(FailingBackend::bytes_in_use());
+        {
+          const Work work = s.make();
+          outcome = attempt(s, work, index, manner);
+          EXPECT_EQ(outcome.wrong, "");
+          std::string wrong;
+          try {
+            wrong = work.afterwards();
+          } catch (const std::exception& e) {
+            wrong = e.what();
+          }
+          EXPECT_EQ(wrong, "");
+        }
+        if (s.forget_eager_ops) forget_eager_ops();
+        return std::pair(blocks_alive() - blocks, int64_t(FailingBackend::bytes_in_use()) - bytes);
+      };
+      // What the first error at a line keeps for the next one, as the line's text, is no leak; what each error keeps is.
+      std::pair<int64_t, int64_t> left = once();
+      if (left != std::pair<int64_t, int64_t>() && !testing::Test::HasFailure()) left = once();
+      EXPECT_EQ(left.first, 0) << "blocks leaked";
+      EXPECT_EQ(left.second, 0) << "bytes of tensors leaked";
+      if (testing::Test::HasFailure()) return;
+      if (!outcome.failed) break;
+      ++attempts, threw += outcome.threw;
+    }
+  }
+  std::printf("%lld allocations, %lld made to fail, %lld errors\n", static_cast<long long>(asked), static_cast<long long>(attempts), static_cast<long long>(threw));
+}
+
+}  // namespace lamina::tests
