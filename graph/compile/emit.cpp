@@ -10,7 +10,8 @@
 
 #include "graph/compile/label.h"
 #include "graph/compile/select.h"
-#include "kernels/section/blocks.h"
+#include "graph/ops/ops.h"
+#include "kernels/section/flatten.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -18,9 +19,6 @@ namespace {
 
 using exec::Instruction;
 using exec::StorageKind;
-
-// A resident section on a GPU holds layers up to this width; the first layer's input may be wider. CPU sections take any.
-constexpr int kMostResidentWidth = 256;
 
 class Emitter {
  public:
@@ -56,18 +54,19 @@ class Emitter {
  private:
   bool can_join(const Work& work) const {
     if (!options_.sections || !work.step) return false;
-    if (work.device.kind == DeviceKind::gpu) return !why_in_no_section(*work.step);
-    return work.device.kind == DeviceKind::cpu || work.step->step.n <= kMostResidentWidth;
+    return work.device.kind == DeviceKind::cpu || !why_in_no_section(*work.step, work.nested.get(), work.device);
   }
   // One past the last of the work that makes one section with work i.
   size_t section_end(size_t i) const {
     size_t end = i;
     std::set<int> pieces;  // of memory, whose addresses a launch on a GPU gives
+    section::Needs needs;
     while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
-      if (in_.work[i].device.kind == DeviceKind::gpu) {
+      if (in_.work[i].device.kind != DeviceKind::cpu) {
         for (const auto* places : {&in_.work[end].inputs, &in_.work[end].outputs})
           for (const Place& place : *places) pieces.insert(in_.storages[size_t(place.storage)].kind == StorageKind::arena ? -1 : place.storage);
-        if (pieces.size() > size_t(section::kMostBases)) break;
+        if (in_.work[end].nested) needs += section::needs_of(*in_.work[end].nested);
+        if (pieces.size() + size_t(needs.constants) > size_t(section::kMostBases) || section::why_too_much(needs)) break;
       }
       ++end;
     }
@@ -96,8 +95,11 @@ class Emitter {
     out.line = work.line;
     out.detail = (work.node >= 0 ? label(g_[work.node]) : work.name) + '\n';
     out.stream = stream_on(work.device);
-    if (work.device.kind == DeviceKind::gpu && options_.sections && work.step)
-      if (const char* why = why_in_no_section(*work.step)) out.detail += cat("in no section: ", why, "\n");
+    if (work.device.kind != DeviceKind::cpu && options_.sections) {
+      const char* why = work.step ? why_in_no_section(*work.step, work.nested.get(), work.device) : work.why_no_step.empty() ? nullptr : work.why_no_step.c_str();
+      if (why) out.detail += cat("in no section: ", why, "\n");
+    }
+    out.waits = work.device.kind == DeviceKind::gpu && work.node >= 0 && ops::owns_programs(g_[work.node]);
     if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
     for (const Place& place : work.outputs) out.outputs.push_back(slot(place));
@@ -156,21 +158,33 @@ class Emitter {
     Device device = in_.work[begin].device;
     out.name = cat("section of ", end - begin, " steps");
     out.detail = layers + '\n' + section::print(*table);
-    for (size_t n = 0; n < table->nested.size(); ++n)
-      for (const section::InnerProgram& inner : table->nested[n]->programs) out.detail += cat("inside of code ", n, ":\n", section::print(*inner.table));
+    print_nested(*table, "", out.detail);
     out.stream = stream_on(device);
     out.section_steps = int(end - begin);
     if (device.kind == DeviceKind::cpu) {
       out.kernel = {.run = kernels::cpu::run_section_with_loops, .args = std::move(table)};
-    } else if (device.kind == DeviceKind::gpu) {
-      out.kernel = {.run = section::block_runner(), .args = shared_among_blocks(out, table, ranges, device)};
     } else {
-      out.kernel = {.run = in_.work[begin].kernel.run, .args = std::move(table)};
+      const auto planned = shared_among_blocks(out, table, ranges, device);
+      out.waits = planned->plan.may_be_long;
+      out.kernel = {.run = device.kind == DeviceKind::gpu ? section::block_runner() : in_.work[begin].kernel.run, .args = planned};
     }
     program_->instructions.push_back(std::move(out));
   }
 
-  std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::Table> table, const std::vector<section::OperandRange>& ranges, Device device) {
+  // Each loop and branch, with what it does, by its number in the table around it.
+  static void print_nested(const section::TableWithLoops& table, const std::string& outer, std::string& out) {
+    for (size_t n = 0; n < table.nested.size(); ++n) {
+      const std::string number = cat(outer, n);
+      const section::Nested& nested = *table.nested[n];
+      for (size_t p = 0; p < nested.programs.size(); ++p) {
+        const char* part = nested.kind == section::Nested::Kind::scan ? "" : nested.kind == section::Nested::Kind::branch ? (p ? ", where false" : ", where true") : p ? ", the body" : ", the condition";
+        out += cat("inside of ", number, ", a ", section::describe(nested), part, ":\n", section::print(*nested.programs[p].table));
+        print_nested(*nested.programs[p].table, number + '.', out);
+      }
+    }
+  }
+
+  std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::TableWithLoops> table, const std::vector<section::OperandRange>& ranges, Device device) {
     constexpr int for_others = 4;  // multiprocessors left to what runs beside the section, as collectives
     const int all = backend_of(device).properties(device).multiprocessors;
     std::vector<View> views;

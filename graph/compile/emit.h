@@ -25,6 +25,7 @@ struct Work {
   Kernel kernel;                         // empty: a copy from another device
   const ir::SectionStep* step = nullptr;  // null: cannot be a step of a section
   std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
+  std::string why_no_step;               // of a loop or branch
   std::vector<Place> inputs, outputs;
   SourceLine line;
   int owner = -1;                        // the thread that does all of it; -1: shared as the step says

@@ -155,7 +155,7 @@ class Lowering {
       else places_[index(self)] = input(self);
       return;
     }
-    Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .nested = selected.nested, .inputs = {}, .outputs = {}, .line = n.line};
+    Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .nested = selected.nested, .why_no_step = selected.why_no_step, .inputs = {}, .outputs = {}, .line = n.line};
     for (Value v : n.inputs) work.inputs.push_back(ready(v, selected.device, n.op->strided && !work.step));
     for (size_t r = 0; r < n.types.size(); ++r) {
       Value v{node, int(r)};
@@ -301,7 +301,7 @@ class Lowering {
     copies_.push_back(std::make_unique<ir::SectionStep>(copy_step(type)));
     bool crosses = out_.storage_devices[size_t(from.storage)] != device;
     if (crosses && !is_contiguous(from.view)) return emit_copy(copied(from, type, out_.storage_devices[size_t(from.storage)]), to, type, device, line);
-    emit({.name = "copy", .node = -1, .device = device, .kernel = crosses ? Kernel{} : copy_kernel(device, type), .step = crosses ? nullptr : copies_.back().get(), .nested = {}, .inputs = {from}, .outputs = {to}, .line = line});
+    emit({.name = "copy", .node = -1, .device = device, .kernel = crosses ? Kernel{} : copy_kernel(device, type), .step = crosses ? nullptr : copies_.back().get(), .nested = {}, .why_no_step = {}, .inputs = {from}, .outputs = {to}, .line = line});
   }
 
   void note_value(Value v) { values_in_[places_[index(v)].storage].push_back(index(v)); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "kernels/section/blocks.h"
 #include "runtime/exec/region.h"
 
 namespace lamina::compile {
@@ -32,6 +33,10 @@ Graph with_variables(const Graph& region, size_t carried, bool assigned) {
 
 SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device device, const Options& options) {
   for (const ir::Node& node : region.nodes())
+    if (node.op->effect == ir::Effect::host && device.kind == DeviceKind::gpu)
+      throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it is in a loop or branch on ", device), .where = text(node.line), .why = "effects of the host run on the CPU, and all of a loop or branch on one device",
+                                      .fix = "place the whole loop on the CPU, with lm.device(\"cpu:0\"), or move this out of it"});
+  for (const ir::Node& node : region.nodes())
     if (node.device && *node.device != device)
       throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it stands on ", *node.device, ", the loop or branch around it on ", device), .where = text(node.line),
                                       .why = "all of a loop or branch runs on one device", .fix = "place the whole loop there, or move this out of it"});
@@ -49,7 +54,7 @@ RegionKernel cond(const ir::Node& node, Device device, const Options& options) {
   auto args = std::make_shared<exec::CondArgs>();
   for (const ir::GraphRef& region : node.regions) args->programs.push_back(program_of(*region, 0, false, device, options));
   const int64_t scratch = arena_of(args->programs);
-  return {{exec::run_cond, std::move(args)}, scratch, nullptr};
+  return {{exec::run_cond, std::move(args)}, scratch, nullptr, {}};
 }
 
 RegionKernel while_loop(const ir::Node& node, Device device, const Options& options) {
@@ -59,7 +64,7 @@ RegionKernel while_loop(const ir::Node& node, Device device, const Options& opti
   args->maximum = attrs.maximum;
   for (size_t i = 0; i < 2; ++i) args->programs.push_back(program_of(*node.regions[i], args->carried, i == 1, device, options));
   const int64_t scratch = exec::kConditionBytes + arena_of(args->programs);
-  return {{exec::run_while_loop, std::move(args)}, scratch, nullptr};
+  return {{exec::run_while_loop, std::move(args)}, scratch, nullptr, {}};
 }
 
 RegionKernel scan(const ir::Node& node, Device device, const Options& options) {
@@ -76,7 +81,7 @@ RegionKernel scan(const ir::Node& node, Device device, const Options& options) {
   for (size_t i = args->carried; i < body.outputs.size(); ++i) args->slice_bytes.push_back(byte_size(body.type(body.outputs[i])));
   args->programs.push_back(program_of(body, args->carried, true, device, options));
   const int64_t scratch = arena_of(args->programs);
-  return {{exec::run_scan, std::move(args)}, scratch, nullptr};
+  return {{exec::run_scan, std::move(args)}, scratch, nullptr, {}};
 }
 
 RegionKernel with_length(const ir::Node& node, Device device, const Options& options) {
@@ -87,21 +92,33 @@ RegionKernel with_length(const ir::Node& node, Device device, const Options& opt
     plan->programs.push_back(program_of(ir::specialize(*region, {{symbol, capacity}}), 0, false, device, options));
     return plan;
   };
-  return {{exec::run_with_length, std::move(args)}, 0, nullptr};
+  return {{exec::run_with_length, std::move(args)}, 0, nullptr, {}};
 }
+
+constexpr std::string_view no_section = "in no section: ";
 
 // A Program as the inside of a step: nothing, or one section that one thread runs. `operand` says where a storage lies.
 template <class F>
-bool add_program(section::Nested& nested, const SubProgram& sub, F&& operand) {
+bool add_program(section::Nested& nested, const SubProgram& sub, std::string& why, F&& operand) {
   const exec::Program& p = sub.program();
   section::InnerProgram inner;
   if (p.instructions.empty()) {
     inner.table = std::make_shared<const section::TableWithLoops>();
   } else {
     const exec::Instruction& only = p.instructions[0];
-    if (p.instructions.size() > 1 || only.section_steps == 0) return false;
-    inner.table = std::static_pointer_cast<const section::TableWithLoops>(only.kernel.args);
+    if (p.instructions.size() > 1 || only.section_steps == 0) {
+      for (const exec::Instruction& i : p.instructions)
+        if (i.section_steps == 0) {
+          const size_t reason = i.detail.find(no_section);
+          why = cat("inside of it is ", i.detail.substr(0, i.detail.find('\n')), ", ", reason == std::string::npos ? "which is no step of a section" : i.detail.substr(reason + no_section.size()));
+          while (why.back() == '\n') why.pop_back();
+        }
+      return false;
+    }
+    if (p.devices[0].kind == DeviceKind::cpu) inner.table = std::static_pointer_cast<const section::TableWithLoops>(only.kernel.args);
+    else inner.table = static_cast<const section::BlockSection*>(only.kernel.args.get())->table;
     if (inner.table->threads != 1) return false;
+    inner.constants = p.constants;
     for (auto* slots : {&only.inputs, &only.outputs})
       for (int s : *slots) {
         const exec::Slot& slot = p.slots[size_t(s)];
@@ -119,7 +136,7 @@ bool add_program(section::Nested& nested, const SubProgram& sub, F&& operand) {
 }
 
 // The loop or branch as a step of a section, when all of its programs are.
-std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel& kernel) {
+std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel& kernel, std::string& why) {
   using exec::StorageKind;
   auto out = std::make_shared<section::Nested>();
   const int inputs = int(node.inputs.size()), results = int(node.types.size());
@@ -127,7 +144,7 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
   if (kernel.run == exec::run_cond) {
     const auto& args = *static_cast<const exec::CondArgs*>(kernel.args.get());
     for (const SubProgram& program : args.programs) {
-      const bool fits = add_program(*out, program, [&](const exec::Storage& storage, section::InnerBuffer& b) {
+      const bool fits = add_program(*out, program, why, [&](const exec::Storage& storage, section::InnerBuffer& b) {
         if (storage.kind == StorageKind::arena) in_scratch(storage, b, 0);
         else b.operand = storage.kind == StorageKind::input ? 1 + storage.index : inputs + storage.index;
       });
@@ -139,7 +156,7 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
     out->limit = args.maximum;
     for (size_t i = 0; i < args.carried; ++i) out->carried_bytes.push_back(byte_size(node.types[i]));
     for (const SubProgram& program : args.programs) {
-      const bool fits = add_program(*out, program, [&](const exec::Storage& storage, section::InnerBuffer& b) {
+      const bool fits = add_program(*out, program, why, [&](const exec::Storage& storage, section::InnerBuffer& b) {
         if (storage.kind == StorageKind::arena) in_scratch(storage, b, exec::kConditionBytes);
         else if (storage.kind == StorageKind::output) b.operand = inputs + results;  // the condition
         else b.operand = storage.kind == StorageKind::input ? int(args.carried) + storage.index : inputs + storage.index;
@@ -154,7 +171,7 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
     if (args.counted) out->count = inputs - 1;
     for (size_t i = 0; i < args.carried; ++i) out->carried_bytes.push_back(byte_size(node.types[i]));
     out->stacked_bytes.assign(args.slice_bytes.begin() + int64_t(args.stacked), args.slice_bytes.end());
-    const bool fits = add_program(*out, args.programs[0], [&](const exec::Storage& storage, section::InnerBuffer& b) {
+    const bool fits = add_program(*out, args.programs[0], why, [&](const exec::Storage& storage, section::InnerBuffer& b) {
       if (storage.kind == StorageKind::arena) return in_scratch(storage, b, 0);
       if (storage.kind == StorageKind::variable) b.operand = inputs + storage.index;
       if (storage.kind == StorageKind::input) b.operand = int(args.carried) + storage.index;
@@ -163,6 +180,7 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
     });
     if (!fits) return nullptr;
   } else {
+    why = "its length is known only when it runs";
     return nullptr;
   }
   return out;
@@ -189,8 +207,8 @@ RegionKernel compile_regions(const ir::Node& node, std::span<const TensorType>, 
   else if (node.op == &ops::def::while_loop) out = while_loop(node, device, options);
   else if (node.op == &ops::def::scan) out = scan(node, device, options);
   else out = with_length(node, device, options);
-  if (options.sections && device.kind != DeviceKind::gpu) out.nested = nested(node, out.kernel);  // its section kernel has no steps of that kind
-  if (device.kind != DeviceKind::cpu) out.kernel = {};  // planned, and run by the device's own kernel
+  if (options.sections) out.nested = nested(node, out.kernel, out.why_no_step);
+  if (device.kind == DeviceKind::null) out.kernel = {};  // planned, and run by nobody
   return out;
 }
 

@@ -36,9 +36,9 @@ Kernel section_kernel(const ir::SectionStep& step) {
 
 }  // namespace
 
-const char* why_in_no_section(const ir::SectionStep& step) {
-  if (!section::block_runner()) return "this build has no section kernel for GPUs";
-  return section::why_not_on_blocks(step.codes, step.step);
+const char* why_in_no_section(const ir::SectionStep& step, const section::Nested* nested, Device device) {
+  if (device.kind == DeviceKind::gpu && !section::block_runner()) return "this build has no section kernel for GPUs";
+  return section::why_not_on_blocks(step.codes, step.step, nested);
 }
 
 bool runs_nothing(const Node& node) {
@@ -72,7 +72,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     Device device = device_of(node);
     std::vector<TensorType> types;
     for (Value v : in) types.push_back(out.graph.type(v));
-    Selected selected{.device = device, .kernel = {}, .step = {}, .nested = {}, .scratch_bytes = 0};
+    Selected selected{.device = device, .kernel = {}, .step = {}, .nested = {}, .why_no_step = {}, .scratch_bytes = 0};
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
       ir::SectionStep step;
@@ -82,6 +82,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
         selected.kernel = std::move(programs.kernel);
         selected.scratch_bytes = programs.scratch_bytes;
         selected.nested = programs.nested;
+        selected.why_no_step = std::move(programs.why_no_step);
         if (selected.nested) selected.step = nested_step(*selected.nested, node);
       }
       switch (device.kind) {
@@ -96,7 +97,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
           selected.kernel = null_kernel();
           break;
       }
-      const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step && !why_in_no_section(*selected.step);
+      const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step && !why_in_no_section(*selected.step, selected.nested.get(), device);
       if (!selected.kernel && !in_section && node.op->decompose && depth < 8) {
         ir::Graph trial;  // the decomposition's nodes, on inputs that stand for ours
         for (size_t i = 0; i < types.size(); ++i) trial.add_input(types[i]);

@@ -13,6 +13,7 @@ struct Selected {
   Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing, and on a GPU for some that only sections run
   std::optional<ir::SectionStep> step;
   std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
+  std::string why_no_step;             // of a loop or branch
   int64_t scratch_bytes = 0;           // temporary memory that the kernel is given as one more result
 };
 struct Selection {
@@ -21,8 +22,8 @@ struct Selection {
 };
 Selection select_kernels(const ir::Graph& g, const Options& options);
 
-// Why the section kernel of GPUs cannot run a step, or null.
-const char* why_in_no_section(const ir::SectionStep& step);
+// Why the section kernel of GPUs cannot run a step on this device, or null. The null device's is never run: every build has it.
+const char* why_in_no_section(const ir::SectionStep& step, const section::Nested* nested, Device device);
 
 // Whether a node runs nothing: input, constant, read, or another view of its input.
 bool runs_nothing(const ir::Node& node);

@@ -69,7 +69,7 @@ constinit const ir::OpDef def::cond{
     .vjp = vjp,
     .batch = batch,
     .no_cpu = "the planner compiles its regions",
-    .no_cuda = "loops and branches have no kernel for GPUs yet",
+    .no_cuda = "the planner compiles its regions",
     .doc = "the results of one of two regions, chosen by a bool",
 };
 

@@ -199,7 +199,7 @@ constinit const ir::OpDef def::scan{
     .vjp = vjp,
     .batch = batch,
     .no_cpu = "the planner compiles its region",
-    .no_cuda = "loops and branches have no kernel for GPUs yet",
+    .no_cuda = "the planner compiles its regions",
     .doc = "a region for each slice of the stacked values, with values carried from one to the next; results are stacked",
 };
 

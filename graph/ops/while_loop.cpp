@@ -133,7 +133,7 @@ constinit const ir::OpDef def::while_loop{
     .vjp = vjp,
     .batch = batch,
     .no_cpu = "the planner compiles its regions",
-    .no_cuda = "loops and branches have no kernel for GPUs yet",
+    .no_cuda = "the planner compiles its regions",
     .doc = "a region again and again, as long as another one gives true; the last result is the number of iterations",
 };
 

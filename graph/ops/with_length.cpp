@@ -53,7 +53,7 @@ constinit const ir::OpDef def::with_length{
     .vjp = vjp,
     .batch = batch,
     .no_cpu = "the planner compiles its region",
-    .no_cuda = "loops and branches have no kernel for GPUs yet",
+    .no_cuda = "the planner compiles its regions",
     .doc = "the results of a region in which a symbol stands for a length that only the data tell; made by while_loop's gradient",
 };
 

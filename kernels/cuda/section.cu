@@ -1,22 +1,26 @@
 #include "kernels/cuda/section.h"
 
 #include "kernels/cuda/section_rows.h"
+#include "kernels/cuda/section_turn.h"
 #include "kernels/cuda/section_update.h"
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/error.h"
+#include "runtime/core/interrupt.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::kernels::cuda {
 namespace resident {
 
 // Each thread watches one counter. False when the launch is to end.
-LAMINA_DEVICE bool wait_for_others(const Arguments& a, const BlockStep& s, int number) {
+LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int number) {
+  const Arguments& a = b.arguments;
+  const unsigned times = b.turns().begun[s.run];  // counters go on from one time to the next one
   const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
   unsigned* abort = a.state + a.places.counters + kAbort;
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
     const unsigned* counter = a.state + waits[w].counter;
-    for (unsigned polls = 0; load_acquire(counter) < unsigned(waits[w].until) && !stopped; ++polls) {
+    for (unsigned polls = 0; int(load_acquire(counter) - unsigned(waits[w].until) * times) < 0 && !stopped; ++polls) {
       stopped = load_acquire(abort) != 0;
       if (polls == kMostPolls) {
         report(a.faults, kStuck, number, 0, 0);
@@ -67,13 +71,31 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   }
   sync_block();
   Block b(a, shared, list, count);
-  b.ask();
-  for (; b.position < count; ++b.position) {
+  begin_turns(b);
+  bool first = a.goes_on != 0;
+  if (first) {
+    const int from = int(load_acquire(a.state + a.places.counters + kGoOn)) - 1;
+    while (list[b.position] != from) ++b.position;
+  } else {
+    b.ask();
+  }
+  unsigned go_on = 0;
+  while (b.position < count) {
     const BlockStep& s = b.step(b.position);
-    if (s.waits > 0 && !wait_for_others(a, s, list[b.position])) break;
+    const int number = list[b.position];
+    if (s.kind == StepKind::loop) {
+      if (!take_turn(b, s, number, first)) {
+        go_on = b.turns().leaves ? unsigned(number) + 1 : 0;
+        break;
+      }
+      first = false;
+      continue;
+    }
+    if (s.waits > 0 && !wait_for_others(b, s, number)) break;
     if (!run_step(b, s)) break;
     b.sync();
     if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
+    ++b.position;
   }
   wait_copies<0>();
   // The last block to end leaves the counters as it found them, for the next launch.
@@ -85,7 +107,8 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   }
   sync_block();
   if (ended[0] + 1 != block_count()) return;
-  for (int i = int(thread_index()); i < a.places.counters + kStateWords; i += kThreads) store_release(a.state + i, 0);
+  for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads) store_release(a.state + i, 0);
+  if (a.places.loops > 0) keep_turns(b, go_on);
 }
 
 }  // namespace resident
@@ -94,6 +117,7 @@ LAMINA_KERNEL(256) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resid
 
 namespace {
 
+using section::BlockPlan;
 using section::BlockSection;
 
 Error describe(const Fault& f) {
@@ -101,6 +125,8 @@ Error describe(const Fault& f) {
   return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped", .where = cat("step ", f.value), .why = "they were not all running, or the GPU is shared and very busy",
                                    .fix = "run it again; report it if it happens on a GPU that nobody else uses"});
 }
+
+constexpr unsigned long long kLaunchNanoseconds = 100'000'000;  // a launch that takes longer is left, so that Ctrl-C and errors are heard
 
 const BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
   for (BlockSection::OnDevice& d : s.copies)
@@ -135,11 +161,28 @@ void run_section(const KernelCall& call) {
   a.state = d.state;
   a.faults = call.stream.backend->fault_site(call.stream, describe);
   for (size_t i = 0; i < s.plan.base_of.size(); ++i) {
-    const auto [buffer, offset] = s.plan.base_of[i];
-    const View& v = size_t(buffer) < call.in.size() ? *call.in[size_t(buffer)] : *call.out[size_t(buffer) - call.in.size()];
-    a.at[i] = static_cast<char*>(v.data) - offset;
+    const BlockPlan::Base& base = s.plan.base_of[i];
+    if (base.buffer < 0) {
+      a.at[i] = base.constant;
+      continue;
+    }
+    const View& v = size_t(base.buffer) < call.in.size() ? *call.in[size_t(base.buffer)] : *call.out[size_t(base.buffer) - call.in.size()];
+    a.at[i] = static_cast<char*>(v.data) - base.offset;
   }
-  launch<section_kernel>(call.stream, shape, a);
+  a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
+  a.goes_on = 0;
+  if (!s.plan.may_be_long) return launch<section_kernel>(call.stream, shape, a);
+  // Until it has come to its end nobody else may launch the section on this stream: the lock is kept.
+  Backend& backend = *call.stream.backend;
+  uint32_t* const word = d.state + s.plan.program.counters + resident::kGoOn;
+  uint32_t go_on = 0;
+  backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // a run that was interrupted has left its own
+  for (InterruptPoll interrupted;; interrupted()) {
+    launch<section_kernel>(call.stream, shape, a);
+    backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
+    if (go_on == 0) return;
+    a.goes_on = 1;
+  }
 }
 
 }  // namespace lamina::kernels::cuda

@@ -14,7 +14,15 @@ using section::StepKind;
 
 inline constexpr int kThreads = section::kBlockThreads;
 
-// Shared memory, in floats. 97,280 bytes: cards with 99 KB a block have it.
+// Where all blocks are in loops and branches: each has the same. In shared memory; one thread changes it.
+struct Turns {
+  long long moved[section::kMostMovers];            // bytes, per mover
+  long long iteration[section::kMostLoops], count[section::kMostLoops];
+  unsigned begun[section::kMostTurns + 1];          // per run of steps: how often
+  int jumps, leaves;                                // what was decided
+};
+
+// Shared memory, in floats. Cards with 99 KB a block have it.
 inline constexpr int kStepFloats = sizeof(BlockStep) / 4;
 inline constexpr int kCachedSteps = 128;
 inline constexpr int kStages = 3;          // pieces of weights that are held or on their way
@@ -23,12 +31,14 @@ inline constexpr int kStageFloats = 4352;  // 64 x 68, or 16 x 260
 inline constexpr int kRowFloats = 2304;    // rows of a batch: 33 x 68, or 8 x 260
 inline constexpr int kScratchFloats = 3072;
 inline constexpr int kStepsAt = 0, kRingAt = kStepsAt + kCachedSteps * kStepFloats, kRowsAt = kRingAt + kStages * kStageFloats,
-                     kScratchAt = kRowsAt + 2 * kRowFloats, kSharedFloats = kScratchAt + kScratchFloats;
+                     kScratchAt = kRowsAt + 2 * kRowFloats, kTurnsAt = kScratchAt + kScratchFloats, kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
+static_assert(kTurnsAt % 4 == 0);
 inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
 static_assert(kSharedBytes <= 99 * 1024);
 
-// Words of the state behind the counters.
-enum StateWord : int { kEnded, kAbort, kStateWords };
+// Words of the state behind the counters: first those that are 0 between launches, then where a launch goes on that the one before has left.
+enum StateWord : int { kEnded, kAbort, kArrived, kWordsOfALaunch, kGoOn = kWordsOfALaunch, kIterations, kStateWords = kIterations + 4 * section::kMostLoops };
+inline constexpr unsigned kLeaves = 1u << 31;  // of kArrived
 // Why a launch stops: Fault::which.
 enum Stop : int { kBadLabel, kStuck };
 inline constexpr unsigned kMostPolls = 1u << 26;
@@ -36,8 +46,10 @@ inline constexpr unsigned kMostPolls = 1u << 26;
 struct Arguments {
   const char* program;
   BlockProgram places;
-  unsigned* state;  // counters, kEnded, kAbort
+  unsigned* state;  // counters, then the words above
   FaultSite faults;
+  unsigned long long most_nanoseconds;  // after which the launch leaves its loops, to be launched again; 0: never
+  int goes_on;                          // from where the launch before has left
   char* at[section::kMostBases];
 };
 
@@ -68,6 +80,8 @@ struct Block {
   // Rows of the batch that the step before has left in shared memory.
   int held_buffer = -1, held_at = 0, held_rows = 0;
   long long held_model = 0;
+  unsigned met = 0;                      // barriers of all blocks, in this launch
+  unsigned long long began = 0;
 
   LAMINA_DEVICE Block(const Arguments& a, float* memory, const int* steps, int n) : arguments(a), shared(memory), list(steps), count(n) {}
 
@@ -80,13 +94,14 @@ struct Block {
   template <class T>
   LAMINA_DEVICE T* data(int i) const {
     const BlockOperand& o = operand(i);
-    return reinterpret_cast<T*>(arguments.at[o.base] + o.offset + model * o.model_stride * o.element_bytes);
+    return reinterpret_cast<T*>(arguments.at[o.base] + o.offset + turns().moved[o.mover] + model * o.model_stride * o.element_bytes);
   }
   template <class T>
   LAMINA_DEVICE T* in(const BlockStep& s, int i) const { return data<T>(s.first_in + i); }
   template <class T>
   LAMINA_DEVICE T* out(const BlockStep& s, int i) const { return data<T>(s.first_out + i); }
 
+  LAMINA_DEVICE Turns& turns() const { return *reinterpret_cast<Turns*>(shared + kTurnsAt); }
   LAMINA_DEVICE float* scratch() const { return shared + kScratchAt; }
   LAMINA_DEVICE float* rows_memory(int which) const { return shared + kRowsAt + which * kRowFloats; }
   LAMINA_DEVICE float* ring() const { return shared + kRingAt; }
@@ -122,20 +137,22 @@ struct Block {
 
   LAMINA_DEVICE float* stage(unsigned number) const { return ring() + number % kStages * kStageFloats; }
 
-  // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of this launch writes is not asked
-  // for before its turn, and nothing while an update still has to use the ring.
+  // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of the same run writes is not asked
+  // for before its time, nothing while an update still has to use the ring, and nothing beyond the run.
   LAMINA_DEVICE void ask() {
     while (asked - taken < unsigned(kStages) - 1 && ahead < count) {
       const BlockStep& s = step(ahead);
+      if (s.kind == StepKind::loop) return;
       const Rows batch = rows_of(s), models = models_of(s);
-      if (ahead > position && (s.kind == StepKind::dense_update || (is_product(s) && !s.prefetch))) return;
+      if (s.kind == StepKind::dense_update && ahead >= position) return;
+      if (is_product(s) && ahead > position && !s.prefetch) return;
       if (!is_product(s) || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
         ++ahead;
         continue;
       }
       const Cut c = cut(s);
       const BlockOperand& w = operand(s.first_in + 1);
-      const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset) + (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
+      const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset + turns().moved[w.mover]) + (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
       const int rows = least(c.stage_rows, s.k - ahead_row);
       copy_piece(from, rows, s.n, stage(asked));
       ++asked;

@@ -165,9 +165,10 @@ LAMINA_DEVICE void store_bits(char* p, DType t, unsigned long long v) {
 // One code with its operands: elements of matrices that are n wide.
 struct Code {
   LAMINA_DEVICE Code(const Block& b, int code, int first_in, int first_out, bool given, int n)
-      : operands(b.operands()), at(b.arguments.at), scratch(b.scratch()), model(b.model), words(b.code(code)), first_in(first_in), first_out(first_out), given(given), n(n) {}
+      : operands(b.operands()), at(b.arguments.at), moved(b.turns().moved), scratch(b.scratch()), model(b.model), words(b.code(code)), first_in(first_in), first_out(first_out), given(given), n(n) {}
   const BlockOperand* operands;
   char* const* at;
+  const long long* moved;
   float* scratch;
   long long model;
   const int* words;
@@ -187,7 +188,7 @@ struct Code {
   LAMINA_DEVICE char* address(int operand, int row, int column) const {
     const BlockOperand& o = operands[operand];
     const long long place = o.broadcast == Broadcast::full ? (long long)row * n + column : o.broadcast == Broadcast::row ? column : o.broadcast == Broadcast::column ? row : 0;
-    return at[o.base] + o.offset + (model * o.model_stride + place) * o.element_bytes;
+    return at[o.base] + o.offset + moved[o.mover] + (model * o.model_stride + place) * o.element_bytes;
   }
 
   template <class Word>
@@ -210,7 +211,7 @@ struct Code {
   }
   LAMINA_DEVICE char* output_address(int i, int row, int column) const {
     const BlockOperand& o = operands[first_out + i];
-    return at[o.base] + o.offset + (model * o.model_stride + (long long)row * n + column) * o.element_bytes;
+    return at[o.base] + o.offset + moved[o.mover] + (model * o.model_stride + (long long)row * n + column) * o.element_bytes;
   }
   static constexpr int kCodeHeaderWords = section::kCodeHeader;
 

@@ -150,7 +150,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   if (s.k == 0 || s.n == 0) {  // sums of nothing
     for (long long i = thread_index(); i < (long long)mine.size() * outer; i += kThreads) {
       const int row = mine.begin + int(i / outer), c = int(i % outer);
-      finish(0, row, c, mask ? mask[(long long)row * outer + c] : 0, bias ? bias[c] : 0);
+      finish(0, row, c, mask ? mask[(long long)row * outer + c] : 0, bias ? load_shared_between_blocks(bias + c) : 0);
     }
   } else {
     for (int begin = mine.begin; begin < mine.end; begin += cut.batch_rows) {
@@ -193,7 +193,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
       }
       if constexpr (!gradient) {
         if (column < s.n) {
-          const float biased = bias ? bias[column] : 0;
+          const float biased = bias ? load_shared_between_blocks(bias + column) : 0;  // another block may have updated it in a loop
           LAMINA_UNROLL
           for (int t = 0; t < kTiles; ++t) {
             LAMINA_UNROLL

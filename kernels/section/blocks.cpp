@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/section/access.h"
+#include "kernels/section/flatten.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
@@ -81,15 +82,18 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
 
 class Planner {
  public:
-  Planner(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most) : table_(table), ranges_(ranges), views_(views), most_(std::max(1, most)) {}
+  Planner(Flat flat, int most) : flat_(std::move(flat)), table_(flat_.table), most_(std::max(1, most)) {
+    for (const FlatBuffer& b : flat_.buffers) ranges_.push_back(b.range);
+  }
 
   BlockPlan run() {
     place_bases();
     for (const Step& s : table_.steps)
-      if (const char* why = why_not_on_blocks(table_.codes, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
+      if (const char* why = s.kind == StepKind::loop ? nullptr : why_not_on_blocks(table_.codes, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
     share();
     place_codes();
     for (size_t i = 0; i < table_.steps.size(); ++i) place_step(i);
+    plan_.turns = flat_.turns;
     find_waits();
     find_prefetches();
     write();
@@ -97,19 +101,13 @@ class Planner {
   }
 
  private:
-  // Where a view's first element lies: its range begins before that where it goes backwards.
-  int64_t offset_of(size_t buffer) const {
-    const View& v = views_[buffer];
-    int64_t low = 0;
-    for (int a = 0; a < v.rank; ++a) low += std::min<int64_t>(0, (v.shape[a] - 1) * v.strides[a]);
-    return ranges_[buffer].begin - low * int64_t(size_of(v.dtype));
-  }
   // A space's memory has one address.
   void place_bases() {
     std::map<int, int> of_space;
-    for (size_t i = 0; i < ranges_.size(); ++i) {
-      const auto [it, is_new] = of_space.try_emplace(ranges_[i].space, int(plan_.base_of.size()));
-      if (is_new) plan_.base_of.emplace_back(int(i), offset_of(i));
+    for (size_t i = 0; i < flat_.buffers.size(); ++i) {
+      const FlatBuffer& b = flat_.buffers[i];
+      const auto [it, is_new] = of_space.try_emplace(b.range.space, int(plan_.base_of.size()));
+      if (is_new) plan_.base_of.push_back({.buffer = b.constant ? -1 : int(i), .offset = b.constant ? 0 : b.first, .constant = b.constant});
       base_of_buffer_.push_back(it->second);
     }
     if (plan_.base_of.size() > size_t(kMostBases)) internal_error(cat("a section of ", plan_.base_of.size(), " separate pieces of memory for a GPU"));
@@ -145,9 +143,17 @@ class Planner {
     const int64_t work = int64_t(s.rows) * s.n * (s.kind == StepKind::dense_update ? s.k : 16);
     return std::clamp<int64_t>(work / worth_a_block, 1, s.kind == StepKind::dense_update ? std::max(1, s.k / 8) : 16);
   }
-  void assign(const Step& s, BlockStep& out) {
+  void assign(const Step& s, int64_t copied, BlockStep& out) {
     out.first_block = 0, out.blocks = 1;
-    if (s.partition == Partition::models) {
+    if (s.kind == StepKind::loop) {
+      out.blocks = plan_.program.blocks;
+    } else if (copied > 0) {  // all blocks have something to do with the start of a loop
+      constexpr int64_t worth_a_block = 8192;
+      out.blocks = int(std::clamp<int64_t>(copied / worth_a_block, 1, plan_.program.blocks));
+      if (next_copier_ + out.blocks > plan_.program.blocks) next_copier_ = 0;
+      out.first_block = next_copier_;
+      next_copier_ += out.blocks;
+    } else if (s.partition == Partition::models) {
       out.blocks = models_;
     } else if (by_helpers(s)) {
       if (plan_.helpers == 0) return;
@@ -166,10 +172,11 @@ class Planner {
     out.kind = s.kind, out.activation = s.activation, out.reduction = s.reduction, out.reduced = s.reduced, out.partition = s.partition;
     out.has_bias = s.has_bias, out.has_mask = s.has_mask;
     out.rows = s.rows, out.k = s.k, out.n = s.n;
-    out.code = s.code < 0 ? -1 : code_at_[size_t(s.code)], out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
+    out.run = flat_.run_of[number];
+    out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)], out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
     out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
     out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
-    assign(s, out);
+    assign(s, flat_.copied[number], out);
     if (s.kind == StepKind::dense_update) {
       const Operand* extras = table_.operands.data() + s.first_in + 2;
       if (s.code >= 0)
@@ -178,15 +185,22 @@ class Planner {
         if (auto d = descent_of(table_.codes[size_t(s.code2)], extras + s.extras)) out.descent_w2 = d->w, out.descent_rate2 = d->rate;
     }
     if (s.kind == StepKind::copy) {
-      const View &x = views_[size_t(table_.operands[size_t(s.first_in)].buffer)], &y = views_[size_t(table_.operands[size_t(s.first_out)].buffer)];
       out.copy = int32_t(copies_.size());
       BlockCopy c;
-      c.rank = y.rank, c.element_bytes = int32_t(size_of(y.dtype));
-      for (int a = 0; a < y.rank; ++a) c.shape[a] = y.shape[a], c.from[a] = x.strides[a], c.to[a] = y.strides[a];
+      if (const int64_t bytes = flat_.copied[number]) {
+        c.rank = 1, c.element_bytes = size_of(view_of(s.first_in).dtype) >= 4 ? 4 : 1;  // as far as it is aligned
+        c.shape[0] = bytes / c.element_bytes, c.from[0] = c.to[0] = 1;
+      } else {
+        const View &x = view_of(s.first_in), &y = view_of(s.first_out);
+        c.rank = y.rank, c.element_bytes = int32_t(size_of(y.dtype));
+        for (int a = 0; a < y.rank; ++a) c.shape[a] = y.shape[a], c.from[a] = x.strides[a], c.to[a] = y.strides[a];
+      }
       copies_.push_back(c);
     }
     plan_.steps.push_back(out);
   }
+
+  const View& view_of(int operand) const { return flat_.buffers[size_t(table_.operands[size_t(operand)].buffer)].view; }
 
   void place_codes() {
     for (const ElementwiseCode& c : table_.codes) {
@@ -236,23 +250,27 @@ class Planner {
     const size_t count = plan_.steps.size();
     accesses_.resize(count);
     for (size_t i = 0; i < count; ++i) accesses_of(table_, table_.steps[i], accesses_[i]);
-    // What is over when a step's blocks have begun it: known[b][a].
+    // What is over when a step's blocks have begun it: known[b][a]. All that came before a turn is.
     std::vector<std::vector<bool>> known(count, std::vector<bool>(count));
     std::vector<std::vector<int>> waits_for(count);
-    std::vector<int> last_of_blocks;  // per kind of assignment, the step before
+    size_t begin = 0;  // of the run
     for (size_t b = 0; b < count; ++b) {
+      if (table_.steps[b].kind == StepKind::loop) {
+        begin = b + 1;
+        continue;
+      }
       // The same blocks' earlier steps waited for what they did; and part i of them is over for part i of this.
-      for (size_t a = b; a-- > 0;)
+      for (size_t a = b; a-- > begin;)
         if (same_blocks(plan_.steps[a], plan_.steps[b])) {
           known[b] = known[a];
           break;
         }
-      for (size_t a = b; a-- > 0;) {
+      for (size_t a = b; a-- > begin;) {
         if (known[b][a] || !must_wait(a, b)) continue;
         waits_for[b].push_back(int(a));
         known[b][a] = true;
         // All of a is over: so is all that a waited for, and all that the same blocks did before it.
-        for (size_t e = 0; e < a; ++e)
+        for (size_t e = begin; e < a; ++e)
           if (known[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[b][e] = true;
       }
     }
@@ -268,14 +286,14 @@ class Planner {
     }
   }
 
-  // Weights that no step of this section has written before.
+  // Weights that no step of the same run has written before.
   void find_prefetches() {
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       BlockStep& step = plan_.steps[i];
       if (step.kind != StepKind::dense && step.kind != StepKind::dense_grad_input) continue;
       const OperandRange& w = ranges_[size_t(table_.operands[size_t(step.first_in + 1)].buffer)];
       step.prefetch = 1;
-      for (size_t e = 0; e < i && step.prefetch; ++e)
+      for (size_t e = i; e-- > 0 && step.prefetch && table_.steps[e].kind != StepKind::loop;)
         for (const Access& a : accesses_[e]) {
           const OperandRange& r = ranges_[size_t(a.buffer)];
           if (a.write && overlap(r, w)) step.prefetch = 0;
@@ -298,30 +316,37 @@ class Planner {
     append(plan_.steps);
     std::vector<BlockOperand> operands;
     for (const Operand& o : table_.operands) {
-      const DType t = views_[size_t(o.buffer)].dtype;
-      operands.push_back({.buffer = o.buffer, .base = base_of_buffer_[size_t(o.buffer)], .offset = offset_of(size_t(o.buffer)), .model_stride = o.model_stride, .broadcast = o.broadcast,
-                          .dtype = t, .element_bytes = int16_t(size_of(t))});
+      const FlatBuffer& b = flat_.buffers[size_t(o.buffer)];
+      operands.push_back({.buffer = o.buffer, .base = base_of_buffer_[size_t(o.buffer)], .offset = b.first, .model_stride = o.model_stride, .broadcast = o.broadcast,
+                          .dtype = b.view.dtype, .element_bytes = int16_t(size_of(b.view.dtype)), .mover = b.mover});
     }
     p.operands_at = append(operands);
     p.waits_at = append(plan_.waits);
     p.copies_at = append(copies_);
     p.codes_at = append(codes_);
-    std::vector<int32_t> lists, starts{0};
+    p.loops = flat_.loops, p.movers = int32_t(flat_.movers.size());
+    p.turns_at = append(flat_.turns);
+    p.movers_at = append(flat_.movers);
+    p.tails_at = append(flat_.tails);
+    std::vector<int32_t> lists, starts{0}, targets(flat_.turns.size() * size_t(p.blocks));
     for (int b = 0; b < p.blocks; ++b) {
       for (size_t i = 0; i < plan_.steps.size(); ++i)
         if (b >= plan_.steps[i].first_block && b < plan_.steps[i].first_block + plan_.steps[i].blocks) lists.push_back(int32_t(i));
+      const auto list = lists.begin() + starts.back();
+      for (size_t t = 0; t < flat_.turns.size(); ++t) targets[t * size_t(p.blocks) + size_t(b)] = int32_t(std::lower_bound(list, lists.end(), flat_.turns[t].target) - list);
       starts.push_back(int32_t(lists.size()));
     }
+    p.targets_at = append(targets);
     p.lists_at = append(lists);
     p.starts_at = append(starts);
   }
 
+  const Flat flat_;
   const Table& table_;
-  const std::vector<OperandRange>& ranges_;
-  const std::vector<View>& views_;
+  std::vector<OperandRange> ranges_;
   const int most_;
   int64_t replicas_ = 0;
-  int models_ = 1, next_helper_ = 0;
+  int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   BlockPlan plan_;
   std::vector<std::vector<Access>> accesses_;
   std::vector<int32_t> codes_, code_at_, base_of_buffer_;
@@ -332,7 +357,17 @@ std::atomic<void (*)(const KernelCall&)> the_runner{nullptr};
 
 }  // namespace
 
-const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const Step& s) {
+namespace {
+const char* why_not(const TableWithLoops& table) {
+  for (const Step& s : table.steps) {
+    const bool has_body = s.kind == StepKind::loop || s.kind == StepKind::branch;
+    if (const char* why = why_not_on_blocks(table.codes, s, has_body ? table.nested[size_t(s.code)].get() : nullptr)) return why;
+  }
+  return nullptr;
+}
+}  // namespace
+
+const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const Step& s, const Nested* nested) {
   switch (s.kind) {
     case StepKind::dense:
     case StepKind::dense_grad_input:
@@ -340,7 +375,12 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
       if (s.n > kMostBlockWidth) return "a layer wider than 256";
       break;
     case StepKind::loop:
-    case StepKind::branch: return "loops and branches are run by the graph path";
+    case StepKind::branch:
+      if (!nested) return "a loop or branch whose body is no section";
+      if (const char* why = why_too_much(needs_of(*nested))) return why;
+      for (const InnerProgram& program : nested->programs)
+        if (const char* why = why_not(*program.table)) return why;
+      return nullptr;
     case StepKind::print:
     case StepKind::check: return "effects of the host";
     default: break;
@@ -353,12 +393,43 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
   return nullptr;
 }
 
-BlockPlan plan_blocks(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks) { return Planner(table, ranges, views, most_blocks).run(); }
+BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks) {
+  constexpr double long_seconds = 0.05;
+  BlockPlan plan = Planner(flatten(table, ranges, views), most_blocks).run();
+  plan.may_be_long = plan.program.loops > 0 && most_seconds(table) > long_seconds;
+  return plan;
+}
+
+namespace {
+const char* name(Turn turn) {
+  switch (turn) {
+    case Turn::scan: return "scan";
+    case Turn::loop: return "while_loop";
+    case Turn::test: return "test";
+    case Turn::again: return "again";
+    case Turn::branch: return "branch";
+    case Turn::leave: return "leave";
+    case Turn::meet: break;
+  }
+  return "meet";
+}
+}  // namespace
 
 std::string print(const BlockPlan& plan) {
-  std::string out = cat(plan.program.blocks, " blocks: ", plan.spines, " take rows, ", plan.helpers, " update weights; ", plan.program.counters, " counters, ", plan.waits.size(), " waits\n");
+  std::string out = cat(plan.program.blocks, " blocks: ", plan.spines, " take rows, ", plan.helpers, " update weights; ", plan.program.counters, " counters, ", plan.waits.size(), " waits");
+  if (!plan.turns.empty()) out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns", plan.may_be_long ? ", launched again after each 100 ms" : "");
+  out += '\n';
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const BlockStep& s = plan.steps[i];
+    if (s.kind == StepKind::loop) {
+      const BlockTurn& turn = plan.turns[size_t(s.code)];
+      out += cat("  ", i, ' ', name(turn.turn));
+      if (turn.loop >= 0) out += cat(" loop ", turn.loop);
+      if (turn.limit >= 0) out += cat(turn.operand >= 0 || turn.turn == Turn::loop ? ", at most " : ", ", turn.limit, " iterations");
+      if (turn.target >= 0) out += cat(" -> ", turn.target);
+      out += turn.barrier ? " | all blocks meet\n" : "\n";
+      continue;
+    }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w) out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);

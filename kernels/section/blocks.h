@@ -2,8 +2,10 @@
 //
 // Each step belongs to some blocks in a row, part i of it to the i-th. Steps shared by rows all belong to the first blocks, the "spine": a block
 // runs its rows of the batch through the whole chain of layers and waits for nobody. Updates of weights belong to the other blocks, the
-// "helpers", a few each. There are no barriers of the whole grid: a step waits for exactly those earlier steps, of other blocks, whose bytes it
-// touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no circle of waits can arise.
+// "helpers", a few each. In a straight run of steps there are no barriers of the whole grid: a step waits for exactly those earlier steps, of other
+// blocks, whose bytes it touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no circle of waits can
+// arise. The bodies of loops and branches lie in the same row (flatten.h): between runs of steps there are turns, which all blocks take alike,
+// mostly behind a barrier of all of them.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -11,7 +13,7 @@
 #include <string>
 #include <vector>
 
-#include "kernels/section/table.h"
+#include "kernels/section/nested.h"
 #include "runtime/core/view.h"
 #include "runtime/device/kernel.h"
 
@@ -21,6 +23,8 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr int kMostBlockWidth = 256;   // n of a dense step
 inline constexpr int kMostBases = 1000;       // their addresses are arguments of the launch, of which there may be 32 KB
 inline constexpr int kRowsPerSpine = 3;       // of a batch that is small enough
+// What a section may have of loops and branches: their state lies in each block's shared memory.
+inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 
 // What the kernel sees. Plain data, copied to the device as it is.
 struct BlockStep {
@@ -43,6 +47,8 @@ struct BlockStep {
   int32_t copy = -1;              // into BlockProgram::copies
   // Of code and code2 where they are `w - rate * g`: which of their inputs are w and rate; then the interpreter of codes is not needed.
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
+  int32_t run = 0;                // of steps without a turn between them: which
+  int32_t unused = 0;
 };
 static_assert(sizeof(BlockStep) % 8 == 0);
 struct BlockOperand {
@@ -53,10 +59,10 @@ struct BlockOperand {
   Broadcast broadcast = Broadcast::full;
   DType dtype = DType::f32;
   int16_t element_bytes = 4;
-  int32_t unused = 0;
+  int32_t mover = 0;         // by which the address moves with the iterations of loops
 };
 struct BlockWait {
-  int32_t counter = 0, until = 0;
+  int32_t counter = 0, until = 0;  // per time that its run has begun
 };
 struct BlockCopy {
   int32_t rank = 0, element_bytes = 4;
@@ -66,9 +72,45 @@ struct BlockCopy {
 // bytes; of each instruction op, type and result in one, a, b and c; of each output its register and type.
 inline constexpr int kCodeHeader = 5, kCodeConstant = 3, kCodeInstruction = 4, kCodeOutput = 2;
 
+// Where a straight run of steps ends. A turn is a step of the kind loop, whose code is its number; run number + 1 follows it.
+enum class Turn : uint8_t {
+  scan,    // one begins: how many slices there are. With none it goes to the target, which is its `again`
+  loop,    // a while_loop begins
+  test,    // its condition was made: into the body, or to the target
+  again,   // an iteration has ended: back to the target unless it was the last
+  branch,  // into what follows where the bool is true, else to the target
+  leave,   // what is done where it is true has ended: to the target
+  meet,    // a barrier and nothing else
+};
+struct BlockTurn {
+  Turn turn = Turn::meet;
+  uint8_t barrier = 1;        // of all blocks, before anything is decided
+  uint8_t always = 0;         // again: also of a while_loop, whose condition decides
+  uint8_t unused = 0;
+  int32_t loop = -1;          // whose iterations it counts
+  int32_t operand = -1;       // scan: the number of slices, or -1; test, branch: the bool
+  int32_t result = -1;        // test: where the number of iterations goes
+  int64_t limit = -1;         // scan: the number of slices, or the most; loop: the most iterations, or -1
+  int32_t target = -1;        // a step
+  int32_t target_run = -1;    // the run that begins there; -1: another turn
+  int32_t first_tail = 0, tails = 0;  // scan: results whose slices behind the last iteration's are zero
+};
+struct BlockMover {
+  int32_t parent = -1;  // moves with that one too
+  int32_t loop = 0;
+  int64_t slice = 0;    // bytes from one iteration to the next one
+  int32_t reverse = 0, unused = 0;
+};
+struct BlockTail {
+  int32_t operand = 0, unused = 0;
+  int64_t bytes = 0;    // of a slice
+};
+
 // Places in one piece of memory on the device.
 struct BlockProgram {
   int32_t blocks = 1, steps = 0, counters = 0, bases = 0;
+  int32_t loops = 0, movers = 1;
+  int32_t turns_at = 0, targets_at = 0, movers_at = 0, tails_at = 0;   // turn t sends block b to its list's place targets[t * blocks + b]
   int32_t operands_at = 0, waits_at = 0, copies_at = 0, codes_at = 0;  // bytes; steps come first
   int32_t lists_at = 0, starts_at = 0;                                 // block b takes steps lists[starts[b]] to lists[starts[b + 1] - 1]
 };
@@ -79,25 +121,32 @@ struct BlockPlan {
   int spines = 0, helpers = 0;
   std::vector<BlockStep> steps;  // the same as in bytes, for who explains or checks the plan
   std::vector<BlockWait> waits;
-  std::vector<std::pair<int, int64_t>> base_of;  // per base: a buffer in it, and that one's offset
+  std::vector<BlockTurn> turns;
+  struct Base {
+    int buffer = -1;      // one that lies in it: an operand of the instruction
+    int64_t offset = 0;   // and that one's offset
+    char* constant = nullptr;  // of loops and branches, where there is no buffer
+  };
+  std::vector<Base> base_of;
+  bool may_be_long = false;  // loops may take longer than a launch should: it returns, and is launched again from where it was
 };
 
-// Why no block of a GPU can run this step, whose codes are among these, or null.
-LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step);
+// Why no block of a GPU can run this step, whose codes are among these, or null. Of a loop or branch: `nested` is what it does.
+LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step, const Nested* nested = nullptr);
 // For at most so many blocks, all resident. ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
 // space keep their distances from launch to launch.
-LAMINA_API BlockPlan plan_blocks(const Table& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks);
+LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks);
 LAMINA_API std::string print(const BlockPlan& plan);
 
 // Arguments of the section kernel: the plan, and what each device keeps of it.
 struct LAMINA_API BlockSection {
-  std::shared_ptr<const Table> table;
+  std::shared_ptr<const TableWithLoops> table;
   BlockPlan plan;
   // Per stream: two streams may run the section at once, and counters belong to one launch.
   struct OnDevice {
     Stream stream;
     void* program = nullptr;    // plan.bytes
-    uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word
+    uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word, and where the next launch goes on
     size_t state_bytes = 0;
   };
   mutable std::mutex mutex;

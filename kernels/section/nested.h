@@ -7,6 +7,7 @@
 
 #include "kernels/section/table.h"
 #include "runtime/core/view.h"
+#include "runtime/device/buffer.h"
 #include "runtime/device/profiler.h"
 
 namespace lamina::section {
@@ -23,6 +24,7 @@ struct InnerBuffer {
 struct InnerProgram {
   std::shared_ptr<const TableWithLoops> table;
   std::vector<InnerBuffer> buffers;
+  std::vector<BufferRef> constants;  // whose addresses views have
 };
 
 // What a loop or branch step does. Its inputs: branch: the bool, then what is used; loop: the carried values, stacked ones, what is used, the
@@ -37,6 +39,9 @@ struct Nested {
   int32_t count = -1;                  // scan: the operand that says how many slices, or -1
   bool reverse = false;
 };
+
+// "scan of 100 iterations"
+LAMINA_API std::string describe(const Nested& nested);
 
 struct TableWithLoops : Table {
   std::vector<std::shared_ptr<const Nested>> nested;  // Step::code of loops and branches

@@ -55,6 +55,8 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
     case StepKind::reduce: out << ' ' << name(s.reduction) << " [" << s.rows << ',' << s.n << "] to" << suffix(s.reduced); break;
     case StepKind::dropout: out << " [" << s.rows << ',' << s.n << "] rate " << s.scalar; break;
     case StepKind::copy: break;
+    case StepKind::loop:
+    case StepKind::branch: out << ' ' << s.code; break;  // its number
     default: out << " [" << s.rows << ',' << s.n << ']'; break;
   }
   out << ' ' << name(s.partition);

@@ -287,7 +287,7 @@ void Executor::find_stretches() {
   operand_of_.push_back(operands);
   auto device = [&](size_t i) { return p.streams[size_t(p.instructions[i].stream)].device; };
   for (size_t begin = 0, end; begin < count; begin = end) {
-    for (end = begin; end < count && p.instructions[end].kernel && device(end) == device(begin);) ++end;
+    for (end = begin; end < count && p.instructions[end].kernel && !p.instructions[end].waits && device(end) == device(begin);) ++end;
     if (end - begin < kFewestForAGraph) {
       end = std::max(end, begin + 1);
       continue;

@@ -7,6 +7,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
+#include "runtime/device/launch_memory.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
@@ -64,8 +65,10 @@ void SubProgram::run(const Frame& frame, Stream& stream) const {
   for (const Instruction& instruction : program_->instructions) {
     const profiler::Scope range(named ? &names_[number] : nullptr, int64_t(number));
     ++number;
+    const KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};
     try {
-      instruction.kernel.run({stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}});
+      if (stream.device.kind == DeviceKind::cpu) instruction.kernel.run(call);
+      else stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
     } catch (const Error& e) {
       if (!instruction.line.known() || e.parts.where.find(text(instruction.line)) != std::string::npos) throw;
       throw e.at(text(instruction.line));
@@ -115,16 +118,35 @@ class Frames {
 size_t bytes_of(const View& v) { return size_t(v.size()) * size_of(v.dtype); }
 char* scratch_of(const KernelCall& call, size_t results) { return call.out.size() > results ? static_cast<char*>(call.out[results]->data) : nullptr; }
 
+// The host runs loops of other devices too: it waits for what it decides by.
+bool on_host(const KernelCall& call) { return call.stream.device.kind == DeviceKind::cpu; }
+template <class T>
+T value_at(const KernelCall& call, const void* data) {
+  T value{};
+  if (on_host(call)) std::memcpy(&value, data, sizeof value);
+  else call.stream.backend->copy(call.stream, &value, data, sizeof value, CopyKind::to_host);
+  return value;
+}
+void set_bytes(const KernelCall& call, void* to, const void* from, size_t bytes, CopyKind kind) {
+  if (bytes == 0) return;
+  if (on_host(call)) std::memcpy(to, from, bytes);
+  else call.stream.backend->copy(call.stream, to, from, bytes, kind);
+}
+void set_zero(const KernelCall& call, void* to, size_t bytes) {
+  if (on_host(call)) std::memset(to, 0, bytes);
+  else set_bytes(call, to, std::vector<std::byte>(bytes).data(), bytes, CopyKind::to_device);
+}
+
 void start_carried(const KernelCall& call, size_t carried) {
   for (size_t i = 0; i < carried; ++i)
-    if (call.in[i]->data != call.out[i]->data && bytes_of(*call.in[i])) std::memcpy(call.out[i]->data, call.in[i]->data, bytes_of(*call.in[i]));
+    if (call.in[i]->data != call.out[i]->data) set_bytes(call, call.out[i]->data, call.in[i]->data, bytes_of(*call.in[i]), CopyKind::within_device);
 }
 
 }  // namespace
 
 void run_cond(const KernelCall& call) {
   const auto& args = *static_cast<const CondArgs*>(call.args);
-  const size_t taken = *static_cast<const uint8_t*>(call.in[0]->data) ? 0 : 1;
+  const size_t taken = value_at<uint8_t>(call, call.in[0]->data) ? 0 : 1;
   const SubProgram& branch = args.programs[taken];
   Frames frames(args.stock, args.programs);
   const size_t results = branch.program().outputs.size();
@@ -145,17 +167,16 @@ void run_while_loop(const KernelCall& call) {
     for (size_t i = args.carried; i < call.in.size(); ++i) p.bind(frames[program], StorageKind::input, i - args.carried, call.in[i]->data);
     p.bind(frames[program], StorageKind::arena, 0, scratch + kConditionBytes);
   }
-  const auto* go_on = reinterpret_cast<const uint8_t*>(scratch);
   condition.bind(frames[0], StorageKind::output, 0, scratch);
   start_carried(call, args.carried);
   int64_t done = 0;
   InterruptPoll interrupted;
   for (; args.maximum < 0 || done < args.maximum; ++done, interrupted()) {
     condition.run(frames[0], call.stream);
-    if (!*go_on) break;
+    if (!value_at<uint8_t>(call, scratch)) break;
     body.run(frames[1], call.stream);
   }
-  *static_cast<int64_t*>(call.out[args.carried]->data) = done;
+  set_bytes(call, call.out[args.carried]->data, &done, sizeof done, CopyKind::to_device);
 }
 
 void run_scan(const KernelCall& call) {
@@ -163,11 +184,11 @@ void run_scan(const KernelCall& call) {
   const SubProgram& body = args.programs[0];
   const size_t ys = args.slice_bytes.size() - args.stacked, results = args.carried + ys;
   int64_t count = args.length;
-  if (args.counted) count = std::clamp<int64_t>(*static_cast<const int64_t*>(call.in[args.carried + args.stacked + args.captures]->data), 0, args.length);
+  if (args.counted) count = std::clamp<int64_t>(value_at<int64_t>(call, call.in[args.carried + args.stacked + args.captures]->data), 0, args.length);
   start_carried(call, args.carried);
   for (size_t i = 0; i < ys && count < args.length; ++i) {
     const int64_t slice = args.slice_bytes[args.stacked + i];
-    std::memset(static_cast<char*>(call.out[args.carried + i]->data) + count * slice, 0, size_t((args.length - count) * slice));
+    set_zero(call, static_cast<char*>(call.out[args.carried + i]->data) + count * slice, size_t((args.length - count) * slice));
   }
   if (count == 0) return;
   Frames frames(args.stock, args.programs);
@@ -216,10 +237,10 @@ std::shared_ptr<const LengthPlan> plan_for(const LengthArgs& args, int64_t capac
 
 void run_with_length(const KernelCall& call) {
   const auto& args = *static_cast<const LengthArgs*>(call.args);
-  const std::shared_ptr<const LengthPlan> plan = plan_for(args, capacity_for(*static_cast<const int64_t*>(call.in[0]->data)));
+  const std::shared_ptr<const LengthPlan> plan = plan_for(args, capacity_for(value_at<int64_t>(call, call.in[0]->data)));
   const SubProgram& program = plan->programs[0];
   SubProgram::Frame frame = program.new_frame();
-  const Buffer arena(call.stream.device, size_t(std::max<int64_t>(program.arena_bytes(), 1)));
+  const LaunchMemory arena(call.stream, size_t(std::max<int64_t>(program.arena_bytes(), 1)));
   for (size_t i = 1; i < call.in.size(); ++i) program.bind(frame, StorageKind::input, i - 1, call.in[i]->data);
   for (size_t i = 0; i < call.out.size(); ++i) program.bind(frame, StorageKind::output, i, call.out[i]->data);
   program.bind(frame, StorageKind::arena, 0, arena.data());

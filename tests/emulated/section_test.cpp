@@ -1,8 +1,6 @@
 // The section kernel against the CPU's, on the same tables.
 #include "kernels/cuda/section.cu"
 
-#include <random>
-
 #include "graph/compile/compile.h"
 #include "graph/frontend/factories.h"
 #include "graph/frontend/op_functions.h"
@@ -17,163 +15,18 @@
 #include "tests/emulated/emulated.h"
 #include "tests/emulated/emulated_backend.h"
 #include "tests/emulated/races.h"
+#include "tests/emulated/section_trial.h"
 #include "tests/graph/hundred_layers.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
 using exec::Program;
-using exec::StorageKind;
 using section::BlockSection;
-using section::OperandRange;
-using section::Table;
-
-// One section of a program with memory of its own, which can be run again from the same values.
-class Trial {
- public:
-  explicit Trial(std::shared_ptr<const Program> program, int instruction = 0, int classes = 10) : program_(std::move(program)), of_(program_->instructions[size_t(instruction)]) {
-    std::mt19937 random(7);
-    std::normal_distribution<float> normal;
-    std::vector<const exec::Slot*> first(program_->storages.size());
-    for (const exec::Slot& s : program_->slots)
-      if (!first[size_t(s.storage)]) first[size_t(s.storage)] = &s;
-    for (size_t i = 0; i < program_->storages.size(); ++i) {
-      const exec::Storage& storage = program_->storages[i];
-      const int64_t bytes = storage.kind == StorageKind::arena ? program_->arena_bytes[size_t(storage.index)] : storage.bytes;
-      std::vector<char> values(size_t(bytes), char(0xff));  // what nobody writes is NaN
-      if (storage.kind == StorageKind::constant) {
-        std::memcpy(values.data(), program_->constants[size_t(storage.index)]->data(), values.size());
-      } else if (first[i] && (storage.kind == StorageKind::input || storage.kind == StorageKind::variable)) {
-        // Weights and inputs have both signs; what an optimizer keeps of squares must not be negative.
-        const std::string name = storage.kind == StorageKind::variable ? program_->variables[size_t(storage.index)].name : "x/w";
-        const bool is_signed = name.ends_with("/w") || name.ends_with("/b") || name.ends_with("kernel") || name.ends_with("bias");
-        if (first[i]->view.dtype == DType::f32)
-          for (size_t k = 0; k + 4 <= values.size(); k += 4) {
-            float v = 0.15f * normal(random);
-            if (!is_signed) v = std::fabs(v);
-            std::memcpy(values.data() + k, &v, 4);
-          }
-        if (first[i]->view.dtype == DType::i64)
-          for (size_t k = 0; k + 8 <= values.size(); k += 8) {
-            const int64_t v = int64_t(random() % unsigned(classes));
-            std::memcpy(values.data() + k, &v, 8);
-          }
-      }
-      start_.push_back(std::move(values));
-    }
-    arena_ = -1;
-    for (size_t i = 0; i < program_->storages.size(); ++i)
-      if (program_->storages[i].kind == StorageKind::arena && arena_ < 0) arena_ = int(i);
-    restart();
-  }
-
-  const Table& table() const { return *static_cast<const Table*>(of_.kernel.args.get()); }
-  void run_cpu() {
-    restart();
-    Stream stream = cpu_backend().default_stream({});
-    kernels::cpu::run_section({stream, of_.kernel.args.get(), pointers(0), pointers(1)});
-  }
-  std::unique_ptr<BlockSection> plan(int blocks) const {
-    auto s = std::make_unique<BlockSection>();
-    s->table = std::static_pointer_cast<const Table>(of_.kernel.args);
-    std::vector<OperandRange> ranges;
-    for (size_t i = 0; i < views_.size(); ++i) {
-      const int64_t begin = static_cast<const char*>(views_[i].data) - memory_[size_t(space_of_[i])]->data();
-      ranges.push_back({space_of_[i], begin, begin + extent(views_[i])});
-    }
-    s->plan = section::plan_blocks(table(), ranges, views_, blocks);
-    return s;
-  }
-  void run_blocks(const BlockSection& s) {
-    restart();
-    Stream stream = cpu_backend().default_stream({});
-    run_section({stream, &s, pointers(0), pointers(1)});
-  }
-  // Variables and outputs, number by number.
-  std::vector<std::vector<float>> results() const {
-    std::vector<std::vector<float>> out;
-    for (size_t i = 0; i < program_->storages.size(); ++i) {
-      const StorageKind kind = program_->storages[i].kind;
-      if (kind != StorageKind::variable && kind != StorageKind::output) continue;
-      std::vector<float> values(memory_[i]->size() / 4);
-      std::memcpy(values.data(), memory_[i]->data(), values.size() * 4);
-      out.push_back(std::move(values));
-    }
-    return out;
-  }
-
- private:
-  static int64_t extent(const View& v) {
-    int64_t high = 0;
-    for (int i = 0; i < v.rank; ++i) high += (v.shape[i] - 1) * v.strides[i];
-    return v.size() == 0 ? 0 : (high + 1) * int64_t(size_of(v.dtype));
-  }
-  void restart() {
-    if (memory_.empty())
-      for (const auto& values : start_) memory_.push_back(std::make_unique<Buffer<char>>(values));
-    for (size_t i = 0; i < start_.size(); ++i)
-      if (!start_[i].empty()) std::memcpy(memory_[i]->data(), start_[i].data(), start_[i].size());
-    if (!views_.empty()) return;
-    for (const auto* list : {&of_.inputs, &of_.outputs})
-      for (int number : *list) {
-        const exec::Slot& slot = program_->slots[size_t(number)];
-        const exec::Storage& storage = program_->storages[size_t(slot.storage)];
-        View v = slot.view;
-        // All of a device's arena is one piece of memory.
-        v.data = storage.kind == StorageKind::arena ? memory_[size_t(arena_)]->data() + storage.offset + slot.offset : memory_[size_t(slot.storage)]->data() + slot.offset;
-        views_.push_back(v);
-        space_of_.push_back(storage.kind == StorageKind::arena ? arena_ : slot.storage);
-      }
-    for (const View& v : views_) pointers_.push_back(&v);
-  }
-  std::span<const View* const> pointers(int which) const {
-    const std::span<const View* const> all(pointers_);
-    return which == 0 ? all.first(of_.inputs.size()) : all.subspan(of_.inputs.size());
-  }
-
-  std::shared_ptr<const Program> program_;
-  const exec::Instruction& of_;
-  int arena_ = -1;
-  std::vector<std::vector<char>> start_;
-  std::vector<std::unique_ptr<Buffer<char>>> memory_;
-  std::vector<View> views_;
-  std::vector<int> space_of_;  // whose memory
-  std::vector<const View*> pointers_;
-};
-
-std::shared_ptr<const Program> program_of(const ir::Graph& g) {
-  return compile::compile(passes::optimize(g).graph, {.device = parse_device("cpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
-}
-
-// The largest difference, per tensor relative to its largest number; every number must be one.
-double difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
-  double worst = 0;
-  for (size_t i = 0; i < a.size(); ++i) {
-    double high = 1e-30, most = 0;
-    for (size_t k = 0; k < a[i].size(); ++k) {
-      if (std::memcmp(&a[i][k], &b[i][k], 4) == 0) continue;
-      if (!std::isfinite(a[i][k]) || !std::isfinite(b[i][k])) return 1e30;
-      most = std::max(most, std::fabs(double(a[i][k]) - double(b[i][k])));
-    }
-    for (float v : a[i]) high = std::max(high, std::fabs(double(v)));
-    worst = std::max(worst, most / high);
-  }
-  return worst;
-}
-
-void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
-  trial.run_cpu();
-  const auto want = trial.results();
-  for (int blocks : grids) {
-    const auto plan = trial.plan(blocks);
-    auto run = [&] {
-      trial.run_blocks(*plan);
-      EXPECT_LE(difference(want, trial.results()), tolerance) << blocks << " blocks\n" << section::print(plan->plan);
-    };
-    if (races_are_checked()) run();  // which does not depend on the order
-    else in_every_order(run);
-  }
-}
+using tests::difference;
+using tests::expect_same;
+using tests::program_of;
+using tests::Trial;
 
 // An image has 784 pixels: too many accesses to look at each.
 #define LAMINA_LARGE() \

@@ -143,4 +143,40 @@ std::vector<Tensor> random_batch(const HundredLayers& model, uint64_t seed) {
   return batch;
 }
 
+ir::Graph epoch_of(const ir::Graph& step, int64_t batches) {
+  auto body = std::make_shared<ir::Graph>();
+  std::vector<ir::Value> state, moved(size_t(step.size()));
+  for (const ir::Resource& r : step.resources) state.push_back(body->add_input(r.type));
+  for (ir::Value v : step.inputs) moved[size_t(v.node)] = body->add_input(step.type(v));
+  auto now = [&](ir::Value v) { return ir::Value{moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}; };
+  for (int n = 0; n < step.size(); ++n) {
+    if (moved[size_t(n)].valid()) continue;
+    const ir::Node& node = step[n];
+    if (node.op->effect == ir::Effect::read) {
+      moved[size_t(n)] = state[size_t(ir::resource_of(node))];
+    } else if (node.op->effect == ir::Effect::write) {
+      state[size_t(ir::resource_of(node))] = now(node.inputs[0]);
+    } else {
+      std::vector<ir::Value> in;
+      for (ir::Value v : node.inputs) in.push_back(now(v));
+      moved[size_t(n)] = body->copy(node, std::move(in));
+    }
+  }
+  body->outputs = state;
+  for (ir::Value v : step.outputs) body->outputs.push_back(now(v));
+  ir::Graph g;
+  g.resources = step.resources;
+  std::vector<ir::Value> carried, stacked;
+  for (ir::Value v : step.inputs) {
+    TensorType type = step.type(v);
+    type.shape.insert(type.shape.begin(), Dim(batches));
+    stacked.push_back(g.add_input(type));
+  }
+  for (size_t r = 0; r < g.resources.size(); ++r) carried.push_back(ops::read(g, int(r)));
+  const ir::Value first = ops::scan(g, carried, stacked, {}, body, batches);
+  for (size_t r = 0; r < carried.size(); ++r) ops::assign(g, int(r), {first.node, int(r)});
+  for (size_t o = 0; o < step.outputs.size(); ++o) g.outputs.push_back({first.node, int(carried.size() + o)});
+  return g;
+}
+
 }  // namespace lamina::tests

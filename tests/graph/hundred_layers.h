@@ -33,4 +33,7 @@ Resources initial_values(const HundredLayers& model, Initializer initializer, ui
 // Images with pixels from 0 to 1 and labels 0..9, of the graph's (concrete) batch.
 std::vector<Tensor> random_batch(const HundredLayers& model, uint64_t seed);
 
+// The step for each of the batches, which are stacked: a scan, by which the step's Variables are carried.
+ir::Graph epoch_of(const ir::Graph& step, int64_t batches);
+
 }  // namespace lamina::tests

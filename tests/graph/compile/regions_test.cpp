@@ -1,10 +1,15 @@
 // Programs of loops: the benchmark's training step in a scan over batches, its memory, and what runs in it.
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <fstream>
+#include <sstream>
+
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
 #include "tests/graph/hundred_layers.h"
+#include "tests/source_file.h"
 
 namespace lamina::tests {
 namespace {
@@ -16,49 +21,85 @@ compile::Options on(const char* device, int threads = 1) {
   return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = threads};
 }
 
-// The step for each of the batches, which are stacked; its Variables are carried.
-Graph epoch_of(const Graph& step, int64_t batches) {
-  auto body = std::make_shared<Graph>();
-  std::vector<Value> state, moved(size_t(step.size()));
-  for (const ir::Resource& r : step.resources) state.push_back(body->add_input(r.type));
-  for (Value v : step.inputs) moved[size_t(v.node)] = body->add_input(step.type(v));
-  auto now = [&](Value v) { return Value{moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}; };
-  for (int n = 0; n < step.size(); ++n) {
-    if (moved[size_t(n)].valid()) continue;
-    const ir::Node& node = step[n];
-    if (node.op->effect == ir::Effect::read) {
-      moved[size_t(n)] = state[size_t(ir::resource_of(node))];
-    } else if (node.op->effect == ir::Effect::write) {
-      state[size_t(ir::resource_of(node))] = now(node.inputs[0]);
-    } else {
-      std::vector<Value> in;
-      for (Value v : node.inputs) in.push_back(now(v));
-      moved[size_t(n)] = body->copy(node, std::move(in));
-    }
-  }
-  body->outputs = state;
-  for (Value v : step.outputs) body->outputs.push_back(now(v));
-  Graph g;
-  g.resources = step.resources;
-  std::vector<Value> carried, stacked;
-  for (Value v : step.inputs) {
-    TensorType type = step.type(v);
-    type.shape.insert(type.shape.begin(), Dim(batches));
-    stacked.push_back(g.add_input(type));
-  }
-  for (size_t r = 0; r < g.resources.size(); ++r) carried.push_back(ops::read(g, int(r)));
-  const Value first = ops::scan(g, carried, stacked, {}, body, batches);
-  for (size_t r = 0; r < carried.size(); ++r) ops::assign(g, int(r), {first.node, int(r)});
-  for (size_t o = 0; o < step.outputs.size(); ++o) g.outputs.push_back({first.node, int(carried.size() + o)});
-  return g;
-}
-
 TEST(Regions, AnEpochIsOneSectionOnAnH100) {
   HundredLayers model = hundred_layers();
   auto program = compile::compile(passes::optimize(epoch_of(model.graph, 50)).graph, on("null:h100"));
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   EXPECT_NE(program->instructions[0].detail.find("loop"), std::string::npos);
   EXPECT_NE(program->instructions[0].detail.find("dense relu"), std::string::npos) << "the body is in the text";
+}
+
+// Short enough to read, and compared letter by letter. LAMINA_UPDATE_TEXTS=1 writes the file anew.
+TEST(Regions, LoopsAndBranchesHaveThisTextOnAnH100) {
+  Graph g;
+  const Value x = g.add_input({DType::f32, {20, 64}}), batches = g.add_input({DType::f32, {100, 20, 64}}), w = g.add_input({DType::f32, {64, 64}});
+  auto then = std::make_shared<Graph>(), otherwise = std::make_shared<Graph>(), body = std::make_shared<Graph>(), condition = std::make_shared<Graph>(), half = std::make_shared<Graph>();
+  const Value a = then->add_input({DType::f32, {20, 64}}), b = otherwise->add_input({DType::f32, {20, 64}});
+  then->outputs = {ops::tanh(*then, a)};
+  otherwise->outputs = {ops::square(*otherwise, b)};
+  const Value s = body->add_input({DType::f32, {20, 64}}), batch = body->add_input({DType::f32, {20, 64}}), weights = body->add_input({DType::f32, {64, 64}});
+  const Value z = ops::matmul(*body, ops::add(*body, s, batch), weights), positive = ops::greater(*body, ops::sum(*body, z), ops::scalar(*body, DType::f32, 0));
+  const Value next = ops::cond(*body, positive, {z}, then, otherwise);
+  body->outputs = {next, ops::mean(*body, next)};
+  const Value c = condition->add_input({DType::f32, {20, 64}}), h = half->add_input({DType::f32, {20, 64}});
+  condition->outputs = {ops::greater(*condition, ops::sum(*condition, c), ops::scalar(*condition, DType::f32, 1))};
+  half->outputs = {ops::mul(*half, h, ops::scalar(*half, DType::f32, 0.5))};
+  const Value last = ops::scan(g, {x}, {batches}, {w}, body, 100);
+  const Value end = ops::while_loop(g, {last}, {}, condition, half);
+  g.outputs = {end, {end.node, 1}, {last.node, 1}};
+  const std::string text = program_text(passes::optimize(g).graph, on("null:h100")), path = tests::source_file("tests/graph/compile/loops_h100.txt");
+  if (std::getenv("LAMINA_UPDATE_TEXTS")) std::ofstream(path) << text;
+  std::ifstream file(path);
+  ASSERT_TRUE(file) << path;
+  std::stringstream want;
+  want << file.rdbuf();
+  EXPECT_EQ(text, want.str());
+}
+
+// Each of the pretended GPUs takes 100 steps of the benchmark as one launch.
+TEST(Regions, AHundredStepsAreOneLaunchOnEachGpu) {
+  const Graph epoch = passes::optimize(epoch_of(hundred_layers().graph, 100)).graph;
+  for (const char* device : {"null:h100", "null:h200", "null:a100", "null:b200", "null:rtx4090"}) {
+    auto program = compile::compile(epoch, on(device));
+    ASSERT_EQ(program->instructions.size(), 1u) << device << exec::print(*program);
+    EXPECT_NE(program->instructions[0].detail.find("again loop 0 -> "), std::string::npos) << program->instructions[0].detail;
+    EXPECT_NE(program->instructions[0].detail.find("a scan of 100 iterations"), std::string::npos);
+  }
+}
+
+// `loops` scans inside of each other.
+Graph nest(int loops) {
+  Graph g;
+  const Value x = g.add_input({DType::f32, {4}});
+  if (loops == 0) {
+    g.outputs = {ops::sin(g, x)};
+  } else {
+    g.outputs = {ops::scan(g, {x}, {}, {}, std::make_shared<const Graph>(nest(loops - 1)), 9)};
+  }
+  return g;
+}
+
+TEST(Regions, LoopsThatOneSectionCannotHaveAreNotInIt) {
+  EXPECT_EQ(compile::compile(nest(32), on("null:h100"))->instructions.at(0).section_steps, 1);
+  const std::string deep = exec::print(*compile::compile(nest(33), on("null:h100")));
+  EXPECT_NE(deep.find("in no section: more than 32 loops in one section"), std::string::npos) << deep;
+
+  Graph row;  // one after the other
+  Value x = row.add_input({DType::f32, {4}});
+  for (int i = 0; i < 40; ++i) x = ops::scan(row, {x}, {}, {}, std::make_shared<const Graph>(nest(0)), 9);
+  row.outputs = {x};
+  auto program = compile::compile(row, on("null:h100"));
+  ASSERT_EQ(program->instructions.size(), 2u) << exec::print(*program);
+  EXPECT_EQ(program->instructions[0].section_steps, 32);
+
+  Graph wide;
+  const Value y = wide.add_input({DType::f32, {4, 300}});
+  auto body = std::make_shared<Graph>();
+  const Value z = body->add_input({DType::f32, {4, 300}}), w = body->add_input({DType::f32, {300, 300}});
+  body->outputs = {ops::matmul(*body, z, w)};
+  wide.outputs = {ops::scan(wide, {y}, {}, {wide.add_input({DType::f32, {300, 300}})}, body, 1000)};
+  const std::string text = exec::print(*compile::compile(passes::optimize(wide).graph, on("null:h100")));
+  EXPECT_NE(text.find("in no section: inside of it is matmul, which is no step of a section"), std::string::npos) << text;
 }
 
 TEST(Regions, AnEpochGivesTheWeightsOfItsSteps) {

@@ -1,0 +1,20 @@
+// Of a kernel that must not last too long: nanoseconds(), of a clock that all blocks share. It goes on in steps, on some GPUs of a microsecond or more.
+#pragma once
+#include "kernels/cuda/device.h"
+
+namespace lamina::kernels::cuda {
+
+#if defined(__CUDACC__)
+LAMINA_DEVICE unsigned long long nanoseconds() {
+  unsigned long long t;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
+  return t;
+}
+#else
+namespace emulation {
+inline unsigned long long clock_now = 0, clock_step = 0;  // the step goes by between two looks
+}
+LAMINA_UNSEEN inline unsigned long long nanoseconds() { return emulation::clock_now += emulation::clock_step; }
+#endif
+
+}  // namespace lamina::kernels::cuda

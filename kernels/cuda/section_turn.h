@@ -1,0 +1,149 @@
+// Loops and branches: where a run of steps ends, every block decides alike what comes next. What it decides by lies in memory and is read behind a
+// barrier of all blocks; nobody writes it before the next one.
+#pragma once
+#include "kernels/cuda/clock.h"
+#include "kernels/cuda/section_block.h"
+
+namespace lamina::kernels::cuda::resident {
+
+using section::BlockTurn;
+using section::Turn;
+
+template <class T>
+LAMINA_DEVICE const T* table_at(const Arguments& a, int bytes) {
+  return reinterpret_cast<const T*>(a.program + bytes);
+}
+
+// At the start of a launch.
+LAMINA_DEVICE void begin_turns(Block& b) {
+  Turns& t = b.turns();
+  unsigned* words = reinterpret_cast<unsigned*>(&t);
+  for (int i = int(thread_index()); i < int(sizeof(Turns) / 4); i += kThreads) words[i] = 0;
+  sync_block();
+  if (b.arguments.goes_on) {
+    const unsigned* kept = b.arguments.state + b.arguments.places.counters + kIterations;
+    for (int l = int(thread_index()); l < b.arguments.places.loops; l += kThreads) {
+      const unsigned* k = kept + 4 * l;
+      t.iteration[l] = (long long)(load_acquire(k) | (unsigned long long)load_acquire(k + 1) << 32);
+      t.count[l] = (long long)(load_acquire(k + 2) | (unsigned long long)load_acquire(k + 3) << 32);
+    }
+  } else if (thread_index() == 0) {
+    t.begun[0] = 1;
+  }
+  if (b.arguments.most_nanoseconds != 0 && block_index() == 0 && thread_index() == 0) b.began = nanoseconds();
+  sync_block();
+}
+// For the launch that goes on from here; 0: none does.
+LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
+  const Turns& t = b.turns();
+  unsigned* words = b.arguments.state + b.arguments.places.counters;
+  if (thread_index() == 0) store_release(words + kGoOn, go_on);
+  for (int l = int(thread_index()); go_on != 0 && l < b.arguments.places.loops; l += kThreads) {
+    unsigned* k = words + kIterations + 4 * l;
+    store_release(k, unsigned(t.iteration[l])), store_release(k + 1, unsigned((unsigned long long)t.iteration[l] >> 32));
+    store_release(k + 2, unsigned(t.count[l])), store_release(k + 3, unsigned((unsigned long long)t.count[l] >> 32));
+  }
+}
+
+// A barrier of all blocks: what they have written is seen behind it. False when the launch is to end. With `may_leave` the first block looks at the
+// clock, and Turns::leaves says whether the launch has lasted long enough. It is in the word by which blocks meet: whoever sets it arrives nowhere
+// else in this launch, so the word is exactly so large at the barrier where all are to leave.
+LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
+  const Arguments& a = b.arguments;
+  const unsigned all = ++b.met * block_count();  // below 2^31: a launch that may be long is left, and blocks take a microsecond to meet
+  bool stopped = false;
+  sync_block();
+  if (thread_index() == 0) {
+    const bool leaves = may_leave && block_index() == 0 && a.most_nanoseconds != 0 && nanoseconds() - b.began > a.most_nanoseconds;
+    unsigned *arrived = a.state + a.places.counters + kArrived, *abort = a.state + a.places.counters + kAbort;
+    unsigned seen = leaves ? all | kLeaves : all;
+    if (block_count() > 1) {
+      add_release(arrived, leaves ? 1 | kLeaves : 1);
+      for (unsigned polls = 0; ((seen = load_acquire(arrived)) & ~kLeaves) < all && !stopped; ++polls) {
+        stopped = load_acquire(abort) != 0;
+        if (polls == kMostPolls) {
+          report(a.faults, kStuck, number, 0, 0);
+          atomic_cas(abort, 0u, 1u);
+          stopped = true;
+        }
+        pause();
+      }
+    }
+    b.turns().leaves = !stopped && seen == (all | kLeaves);
+  }
+  return !sync_block_or(stopped);
+}
+
+// `first`: the launch goes on from here, where the one before has met. False when the launch is to end; Turns::leaves: for now.
+LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
+  const Arguments& a = b.arguments;
+  const BlockTurn& turn = table_at<BlockTurn>(a, a.places.turns_at)[s.code];
+  Turns& t = b.turns();
+  b.held_buffer = -1;
+  if (!first) {
+    if (turn.barrier ? !meet(b, turn.turn == Turn::again, number) : (sync_block(), false)) return false;
+    if (t.leaves) return false;
+  }
+  const int l = turn.loop;
+  if (thread_index() == 0) {
+    bool jumps = false;
+    switch (turn.turn) {
+      case Turn::scan: {
+        long long count = turn.limit;
+        if (turn.operand >= 0) {
+          const long long wanted = load_shared_between_blocks(b.data<const long long>(turn.operand));
+          count = wanted < 0 ? 0 : wanted < count ? wanted : count;
+        }
+        t.iteration[l] = 0, t.count[l] = count;
+        jumps = count == 0;
+        break;
+      }
+      case Turn::loop: t.iteration[l] = 0, t.count[l] = turn.limit; break;
+      case Turn::test:
+        jumps = t.iteration[l] == t.count[l] || load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0;
+        if (jumps && block_index() == 0) *b.data<long long>(turn.result) = t.iteration[l];
+        break;
+      case Turn::again: jumps = ++t.iteration[l] < t.count[l] || turn.always; break;
+      case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0; break;
+      case Turn::leave: jumps = true; break;
+      case Turn::meet: break;
+    }
+    t.jumps = jumps;
+    const int run = jumps ? turn.target_run : s.code + 1;
+    if (run >= 0) ++t.begun[run];
+  }
+  sync_block();
+  const bool jumps = t.jumps != 0;
+  if (turn.tails > 0) {
+    const section::BlockTail* tails = table_at<section::BlockTail>(a, a.places.tails_at) + turn.first_tail;
+    for (int i = 0; i < turn.tails; ++i) {
+      char* to = b.data<char>(tails[i].operand);
+      const long long begin = t.count[l] * tails[i].bytes, end = turn.limit * tails[i].bytes;
+      const long long stride = (long long)kThreads * block_count(), at = (long long)block_index() * kThreads + thread_index();
+      if (tails[i].bytes % 4 == 0) {
+        for (long long k = begin + 4 * at; k < end; k += 4 * stride) *reinterpret_cast<unsigned*>(to + k) = 0;
+      } else {
+        for (long long k = begin + at; k < end; k += stride) to[k] = 0;
+      }
+    }
+    sync_block();
+  }
+  if (turn.turn == Turn::scan || turn.turn == Turn::again) {
+    const section::BlockMover* movers = table_at<section::BlockMover>(a, a.places.movers_at);
+    for (int m = int(thread_index()); m < a.places.movers; m += kThreads) {
+      long long bytes = 0;
+      for (int at = m; at > 0; at = movers[at].parent) {
+        const int loop = movers[at].loop;
+        bytes += movers[at].slice * (movers[at].reverse ? t.count[loop] - 1 - t.iteration[loop] : t.iteration[loop]);
+      }
+      t.moved[m] = bytes;
+    }
+  }
+  b.position = jumps ? table_at<int>(a, a.places.targets_at)[s.code * int(block_count()) + int(block_index())] : b.position + 1;
+  b.ahead = b.position, b.ahead_model = 0, b.ahead_row = 0, b.ahead_served = 0;
+  sync_block();
+  b.ask();
+  return true;
+}
+
+}  // namespace lamina::kernels::cuda::resident

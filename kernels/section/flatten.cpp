@@ -1,0 +1,251 @@
+#include "kernels/section/flatten.h"
+
+#include <algorithm>
+#include <limits>
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "runtime/core/error.h"
+
+namespace lamina::section {
+namespace {
+
+constexpr int kFirstConstantSpace = 1 << 28;
+
+class Flattener {
+ public:
+  Flattener(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) : outer_(table) {
+    out_.movers.emplace_back();
+    for (size_t i = 0; i < ranges.size(); ++i) {
+      int64_t low = 0;  // a view's range begins before its first element where it goes backwards
+      for (int a = 0; a < views[i].rank; ++a) low += std::min<int64_t>(0, (views[i].shape[a] - 1) * views[i].strides[a]);
+      out_.buffers.push_back({.range = ranges[i], .first = ranges[i].begin - low * int64_t(size_of(views[i].dtype)), .view = views[i]});
+    }
+  }
+
+  Flat run() {
+    std::vector<int> same(out_.buffers.size());
+    for (size_t i = 0; i < same.size(); ++i) same[i] = int(i);
+    add_table(outer_, same);
+    // Nothing follows: the launch's end is a barrier as well.
+    if (last_is(Turn::meet)) drop_turn();
+    for (BlockTurn& turn : out_.turns)
+      if (turn.target >= 0) {
+        const size_t target = std::min(size_t(turn.target), out_.table.steps.size());
+        const bool at_turn = target < out_.table.steps.size() && out_.table.steps[target].kind == StepKind::loop;
+        turn.target_run = at_turn || target == out_.table.steps.size() ? -1 : out_.run_of[target];
+      }
+    return std::move(out_);
+  }
+
+ private:
+  int step_count() const { return int(out_.table.steps.size()); }
+  bool last_is(Turn turn) const { return !out_.table.steps.empty() && out_.table.steps.back().kind == StepKind::loop && out_.turns.back().turn == turn; }
+
+  void add_step(Step step, int64_t copied = 0) {
+    out_.table.steps.push_back(step);
+    out_.run_of.push_back(int(out_.turns.size()));
+    out_.copied.push_back(copied);
+  }
+  int operand(int buffer) {
+    out_.table.operands.push_back({.buffer = buffer});
+    return int(out_.table.operands.size()) - 1;
+  }
+  // Gives its number. A barrier before a barrier goes: who was sent there comes to this one.
+  int add_turn(BlockTurn turn) {
+    if (turn.barrier && last_is(Turn::meet)) drop_turn();
+    if (out_.table.steps.empty()) turn.barrier = 0;
+    Step step;
+    step.kind = StepKind::loop;
+    step.code = int(out_.turns.size());
+    add_step(step);
+    out_.turns.push_back(turn);
+    return step.code;
+  }
+  void drop_turn() {
+    out_.turns.pop_back();
+    out_.table.steps.pop_back(), out_.run_of.pop_back(), out_.copied.pop_back();
+  }
+  BlockTurn& turn(int number) { return out_.turns[size_t(number)]; }
+
+  // buffers: those of the table, as numbers of out_.buffers.
+  void add_table(const TableWithLoops& table, const std::vector<int>& buffers) {
+    const int codes = int(out_.table.codes.size());
+    out_.table.codes.insert(out_.table.codes.end(), table.codes.begin(), table.codes.end());
+    for (Step step : table.steps) {
+      std::vector<int> own;  // the step's operands: inputs, then outputs
+      for (int i = 0; i < step.ins + step.outs; ++i) own.push_back(buffers.at(size_t(table.operands[size_t(i < step.ins ? step.first_in + i : step.first_out + i - step.ins)].buffer)));
+      if (step.kind == StepKind::loop || step.kind == StepKind::branch) {
+        add_nested(*table.nested.at(size_t(step.code)), own, size_t(step.ins));
+        continue;
+      }
+      const int first = int(out_.table.operands.size());
+      for (int i = 0; i < step.ins + step.outs; ++i) {
+        Operand o = table.operands[size_t(i < step.ins ? step.first_in + i : step.first_out + i - step.ins)];
+        o.buffer = own[size_t(i)];
+        out_.table.operands.push_back(o);
+      }
+      step.first_in = first, step.first_out = first + step.ins;
+      if (step.code >= 0) step.code += codes;
+      if (step.code2 >= 0) step.code2 += codes;
+      add_step(step);
+    }
+  }
+
+  void add_nested(const Nested& nested, const std::vector<int>& own, size_t ins) {
+    const size_t carried = nested.carried_bytes.size();
+    for (size_t i = 0; i < carried; ++i) add_copy(own[i], own[ins + i], nested.carried_bytes[i]);
+    if (nested.kind == Nested::Kind::branch) return add_branch(nested, own);
+    const int loop = out_.loops++;
+    if (nested.kind == Nested::Kind::while_loop) {
+      add_turn({.turn = Turn::loop, .loop = loop, .limit = nested.limit});
+      const int condition = step_count();
+      add_program(nested.programs[0], own, loop, false);
+      const int test = add_turn({.turn = Turn::test, .loop = loop, .operand = operand(own.back()), .result = operand(own[ins + carried])});
+      add_program(nested.programs[1], own, loop, false);
+      add_turn({.turn = Turn::again, .always = 1, .loop = loop, .target = condition});
+      turn(test).target = step_count();
+      add_turn({.turn = Turn::meet});
+      return;
+    }
+    BlockTurn scan{.turn = Turn::scan, .loop = loop, .limit = nested.limit, .first_tail = int32_t(out_.tails.size())};
+    if (nested.count >= 0) {
+      scan.operand = operand(own[size_t(nested.count)]);
+      for (size_t i = 0; i < nested.stacked_bytes.size(); ++i)
+        if (nested.stacked_bytes[i] > 0) out_.tails.push_back({.operand = operand(own[ins + carried + i]), .bytes = nested.stacked_bytes[i]});
+    }
+    scan.tails = int32_t(out_.tails.size()) - scan.first_tail;
+    const int begin = add_turn(scan), body = step_count();
+    add_program(nested.programs[0], own, loop, nested.reverse);
+    const int again = add_turn({.turn = Turn::again, .loop = loop, .target = body});
+    turn(begin).target = turn_step(again);
+  }
+  void add_branch(const Nested& nested, const std::vector<int>& own) {
+    const int branch = add_turn({.turn = Turn::branch, .operand = operand(own[0])});
+    add_program(nested.programs[0], own, -1, false);
+    const int leave = add_turn({.turn = Turn::leave, .barrier = 0});
+    turn(branch).target = step_count();
+    add_program(nested.programs[1], own, -1, false);
+    turn(leave).target = add_meet();
+  }
+  int add_meet() { return turn_step(add_turn({.turn = Turn::meet})); }
+  int turn_step(int number) const {
+    for (int i = step_count(); i-- > 0;)
+      if (out_.table.steps[size_t(i)].kind == StepKind::loop && out_.table.steps[size_t(i)].code == number) return i;
+    internal_error("a turn that no step is");
+  }
+
+  void add_copy(int from, int to, int64_t bytes) {
+    if (bytes == 0) return;
+    Step step;
+    step.kind = StepKind::copy;
+    step.partition = Partition::tiles;
+    step.rows = 1, step.n = 1;
+    step.ins = step.outs = 1;
+    step.first_in = operand(from), step.first_out = operand(to);
+    add_step(step, bytes);
+  }
+
+  void add_program(const InnerProgram& program, const std::vector<int>& own, int loop, bool reverse) {
+    std::vector<int> buffers;
+    for (const InnerBuffer& b : program.buffers) {
+      FlatBuffer flat{.range = {}, .first = 0, .view = b.view};
+      if (b.operand < 0) {
+        flat.constant = static_cast<char*>(b.view.data);
+        flat.range.space = constant_spaces_.try_emplace(flat.constant, kFirstConstantSpace + int(constant_spaces_.size())).first->second;
+      } else {
+        const FlatBuffer& in = out_.buffers[size_t(own.at(size_t(b.operand)))];
+        flat.constant = in.constant;
+        flat.range.space = in.range.space;
+        flat.first = in.first + b.offset;
+        flat.mover = b.slice == 0 ? in.mover : mover(in.mover, loop, b.slice, reverse);
+      }
+      int64_t low = 0, high = 0;
+      for (int a = 0; a < b.view.rank; ++a) {
+        const int64_t reach = (b.view.shape[a] - 1) * b.view.strides[a];
+        (reach < 0 ? low : high) += reach;
+      }
+      const int64_t element = int64_t(size_of(b.view.dtype));
+      flat.range.begin = flat.first + low * element;
+      flat.range.end = b.view.size() == 0 ? flat.range.begin : flat.first + (high + 1) * element;
+      buffers.push_back(int(out_.buffers.size()));
+      out_.buffers.push_back(flat);
+    }
+    add_table(*program.table, buffers);
+  }
+  int mover(int parent, int loop, int64_t slice, bool reverse) {
+    const auto [it, is_new] = movers_.try_emplace({parent, loop, slice}, int(out_.movers.size()));
+    if (is_new) out_.movers.push_back({.parent = parent, .loop = loop, .slice = slice, .reverse = reverse});
+    return it->second;
+  }
+
+  const TableWithLoops& outer_;
+  Flat out_;
+  std::map<std::tuple<int, int, int64_t>, int> movers_;
+  std::map<char*, int> constant_spaces_;
+};
+
+void add_needs(const TableWithLoops& table, Needs& needs) {
+  needs.steps += int64_t(table.steps.size());
+  for (const auto& nested : table.nested) needs += needs_of(*nested);
+}
+
+}  // namespace
+
+Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) { return Flattener(table, ranges, views).run(); }
+
+Needs& Needs::operator+=(const Needs& other) {
+  turns += other.turns, movers += other.movers, loops += other.loops, constants += other.constants, steps += other.steps;
+  return *this;
+}
+
+Needs needs_of(const Nested& nested) {
+  Needs out;
+  out.turns = nested.kind == Nested::Kind::scan ? 2 : nested.kind == Nested::Kind::while_loop ? 4 : 3;
+  out.loops = nested.kind != Nested::Kind::branch;
+  out.steps = int64_t(nested.carried_bytes.size()) + out.turns;
+  for (const InnerProgram& program : nested.programs) {
+    std::set<int> moving;
+    for (const InnerBuffer& b : program.buffers) {
+      if (b.slice != 0) moving.insert(b.operand);
+      out.constants += b.operand < 0;
+    }
+    out.movers += int(moving.size());
+    add_needs(*program.table, out);
+  }
+  return out;
+}
+
+const char* why_too_much(const Needs& needs) {
+  constexpr int64_t most_steps = 20'000;
+  if (needs.loops > kMostLoops) return "more than 32 loops in one section";
+  if (needs.turns > kMostTurns) return "more loops and branches than one section can have";
+  if (needs.movers >= kMostMovers) return "more than 127 stacked values of loops in one section";
+  if (needs.constants > kMostBases / 2) return "more than 500 constants inside of loops and branches";
+  if (needs.steps > most_steps) return "more than 20,000 steps inside of loops and branches";
+  return nullptr;
+}
+
+double most_seconds(const TableWithLoops& table) {
+  constexpr double step_seconds = 2e-6, turn_seconds = 3e-6, flops_per_second = 20e9;
+  double out = double(table.steps.size()) * step_seconds + table.flops / flops_per_second;
+  for (const auto& nested : table.nested) {
+    double once = turn_seconds;
+    for (const InnerProgram& program : nested->programs) once += turn_seconds + most_seconds(*program.table);
+    if (nested->kind == Nested::Kind::branch) out += once;
+    else out += nested->limit < 0 ? std::numeric_limits<double>::infinity() : double(nested->limit) * once;
+  }
+  return out;
+}
+
+std::string describe(const Nested& nested) {
+  switch (nested.kind) {
+    case Nested::Kind::branch: return "branch";
+    case Nested::Kind::while_loop: return nested.limit < 0 ? "while_loop" : cat("while_loop of at most ", nested.limit, " iterations");
+    case Nested::Kind::scan: break;
+  }
+  return cat("scan of ", nested.count >= 0 ? "at most " : "", nested.limit, " iterations", nested.reverse ? ", the last one first" : "");
+}
+
+}  // namespace lamina::section

@@ -1,0 +1,399 @@
+// Loops and branches inside of the section kernel, against the CPU's interpreter: the same tables, and whole calls.
+#include <gtest/gtest.h>
+
+#include "graph/frontend/control_flow.h"
+#include "graph/frontend/factories.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/reporting.h"
+#include "graph/frontend/shape_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/frontend/variable.h"
+#include "graph/nn/optimizer.h"
+#include "graph/ops/ops.h"
+#include "kernels/cuda/clock.h"
+#include "runtime/core/error.h"
+#include "runtime/core/interrupt.h"
+#include "tests/emulated/emulated_backend.h"
+#include "tests/emulated/section_trial.h"
+#include "tests/graph/hundred_layers.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+using tests::difference;
+using tests::EmulatedBackend;
+using tests::EmulatedGpu;
+using tests::expect_same;
+using tests::program_of;
+using tests::Trial;
+using section::BlockSection;
+using section::BlockTurn;
+using section::Turn;
+
+Tensor some(Shape shape, int seed = 0) {
+  int64_t size = 1;
+  for (Dim d : shape) size *= d.number();
+  std::vector<float> values(static_cast<size_t>(size));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.02f * float(int((i + size_t(seed)) * 37 % 41) - 20);
+  return tensor(values, shape);
+}
+
+// Two layers, whose Variables are assigned in a scan over batches.
+struct Net {
+  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"), Variable(some({8, 3}, 5), "kernel")};
+  std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
+  Tensor step(Tensor x, Tensor y) {
+    GradientTape tape;
+    const Tensor cost = mean(square(matmul(tanh(matmul(x, layers[0]) + layers[1]), layers[2]) - y));
+    optimizer->apply_gradients(tape.gradient(cost, layers), layers);
+    return cost;
+  }
+};
+auto epoch(std::shared_ptr<Net> net) {
+  return function([net](Tensor xs, Tensor ys) {
+    return scan([net](Tensor best, std::tuple<Tensor, Tensor> batch) {
+      const Tensor cost = net->step(std::get<0>(batch), std::get<1>(batch));
+      return std::pair(minimum(best, cost), cost);
+    }, tensor({1e9f}, {}), std::tuple(xs, ys));
+  });
+}
+
+std::shared_ptr<const exec::Program> program_on(const char* device, const ir::Graph& g) {
+  return compile::compile(passes::optimize(g).graph, {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+}
+
+// Loops stay loops, however short they are.
+struct LoopsAsTheyAre {
+  LoopsAsTheyAre() { passes::set_disabled_passes({"fold_branches"}); }
+  ~LoopsAsTheyAre() { passes::set_disabled_passes({}); }
+};
+std::shared_ptr<const exec::Program> looping_program(const ir::Graph& g) {
+  const LoopsAsTheyAre whole;
+  return program_of(g);
+}
+
+// One instruction, which blocks run as the CPU does.
+void expect_one_section(const ir::Graph& g, const std::vector<int>& grids, double tolerance = 2e-6) {
+  const auto program = looping_program(g);
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  ASSERT_NE(program->instructions[0].detail.find("inside of 0"), std::string::npos) << exec::print(*program);
+  Trial trial(program);
+  expect_same(trial, grids, tolerance);
+}
+
+TEST(SectionLoops, TrainOverBatchesAsTheCpuDoes) {
+  auto step = epoch(std::make_shared<Net>());
+  expect_one_section(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph(), {1, 2, 7});
+}
+
+TEST(SectionLoops, RunBodiesOnceNeverAndBackwards) {
+  for (int64_t length : {0, 1, 3}) {
+    SCOPED_TRACE(length);
+    auto f = function([&](Tensor start, Tensor xs) {
+      return scan([](Tensor s, Tensor x) { return std::pair(s * 0.5f + x, s + 1); }, start, xs, {.length = -1, .reverse = true, .names = {}});
+    });
+    expect_one_section(f.concrete(some({3, 4}), some({length, 3, 4}, 2)).graph(), {1, 3});
+  }
+}
+
+// Its condition is evaluated by one block and decides for all; the number of iterations is a result.
+TEST(SectionLoops, GoOnWhileAConditionHolds) {
+  for (int64_t limit : {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{100}}) {
+    SCOPED_TRACE(cat("at most ", limit));
+    auto f = function([&](Tensor x, Tensor w) {
+      auto [last, turns] = while_loop([](Tensor v, Tensor) { return sum(square(v)) > 0.05f; }, [&](Tensor v, Tensor n) { return std::tuple(matmul(v, w) * 0.5f, n + 1.0f); },
+                                      std::tuple(x, tensor({0.0f}, {})), {.maximum_iterations = limit, .names = {}});
+      return std::pair(last + 1, turns);
+    });
+    expect_one_section(f.concrete(some({6, 8}), some({8, 8}, 4)).graph(), {1, 5});
+  }
+}
+
+// Loops in loops, whose slices are slices of slices, and branches in them.
+TEST(SectionLoops, NestLoopsAndBranches) {
+  auto f = function([](Tensor x, Tensor w, Tensor series) {
+    return scan([&](Tensor s, Tensor rows) {
+      auto [last, outs] = scan([&](Tensor t, Tensor row) {
+        const Tensor next = cond(sum(row) > 0.0f, [&] { return tanh(matmul(t, w)) + row; }, [&] { return cond(sum(t) > 0.0f, [&] { return t - row; }, [&] { return row * 2.0f; }); });
+        return std::pair(next, next * 0.5f);
+      }, s, rows, {.length = -1, .reverse = true, .names = {}});
+      auto [halved, count] = while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 3.0f; }, [](Tensor v, Tensor n) { return std::tuple(v * 0.5f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
+      return std::pair(halved, std::tuple(outs, count));
+    }, x, series);
+  });
+  expect_one_section(f.concrete(some({4, 6}), some({6, 6}, 3), some({3, 2, 4, 6}, 7)).graph(), {1, 2, 6});
+}
+
+TEST(SectionLoops, TakeOneOfTwoBranches) {
+  for (float v : {-1.0f, 1.0f}) {
+    auto f = function([&](Tensor x, Tensor w) {
+      const Tensor pred = sum(x * v) > 0.0f;
+      return cond(pred, [&] { return matmul(x, w) + 1; }, [&] { return x * 2.0f; }) + 0.5f;
+    });
+    expect_one_section(f.concrete(some({5, 6}), some({6, 6}, 4)).graph(), {1, 4});
+  }
+}
+
+// The gradient of a loop is a loop that goes back over what the first one has stacked; of a while_loop as far as it has been counted.
+TEST(SectionLoops, HaveGradients) {
+  auto f = function([](Tensor x, Tensor w) {
+    GradientTape tape;
+    tape.watch(w);
+    const Tensor last = while_loop([](Tensor v) { return sum(square(v)) > 0.3f; }, [&](Tensor v) { return tanh(matmul(v, w)) * 0.9f; }, x, {.maximum_iterations = 6, .names = {}});
+    return tape.gradient(sum(square(last)), w)[0];
+  });
+  const auto program = looping_program(f.concrete(some({4, 6}), some({6, 6}, 4)).graph());
+  for (size_t i = 0; i < program->instructions.size(); ++i) {
+    ASSERT_GT(program->instructions[i].section_steps, 0) << exec::print(*program);
+  }
+  ASSERT_EQ(program->instructions.size(), 1u);
+  Trial trial(program);
+  expect_same(trial, {1, 3});
+}
+
+// Planted: without the meeting of all blocks at the end of an iteration, or where a condition is read, there are races; with all of them there are none.
+TEST(SectionLoops, MeetNowhereTooFew) {
+  if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
+  auto f = function([](Tensor x, Tensor w, Tensor xs) {
+    const Tensor big = matmul(x, w) * 2.0f;
+    auto [last, outs] = scan([&](Tensor s, Tensor row) {
+      const Tensor t = matmul(s + row, w);
+      return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
+    }, big, xs);
+    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last, {.maximum_iterations = 3, .names = {}});
+    return std::pair(matmul(end, w), outs);
+  });
+  ir::Graph g = f.concrete(some({9, 8}), some({8, 8}, 4), some({3, 9, 8}, 2)).graph();
+  for (int n = 0; n < g.size(); ++n)  // one block writes the number of iterations, all of them read it
+    if (g[n].op == &ops::def::while_loop) {
+      g.outputs.push_back(ops::mul(g, ops::astype(g, {n, 0}, DType::i64), {n, 1}));
+      break;
+    }
+  ASSERT_EQ(g.outputs.size(), 3u);
+  const auto program = looping_program(g);
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  Trial trial(program);
+  const auto plan = trial.plan(6);
+  trial.run_blocks(*plan);
+  EXPECT_TRUE(take_races().empty());
+  auto* turns = reinterpret_cast<BlockTurn*>(plan->plan.bytes.data() + plan->plan.program.turns_at);
+  int planted = 0;
+  for (size_t t = 0; t < plan->plan.turns.size(); ++t) {
+    if (!turns[t].barrier) continue;
+    turns[t].barrier = 0;
+    BlockSection less;  // with a copy of its own on the device
+    less.table = plan->table, less.plan = plan->plan;
+    turns[t].barrier = 1;
+    ++planted;
+    // Blocks that read what decides too early may go different ways as well, and then wait for each other for ever.
+    emulation::settings().most_pauses = 20000;
+    const std::string stuck = failure_of([&] { trial.run_blocks(less); });
+    emulation::settings() = {};
+    EXPECT_FALSE(take_races().empty()) << "turn " << t << ' ' << stuck << "\n" << section::print(plan->plan);
+  }
+  EXPECT_GE(planted, 6);
+}
+
+// A launch that has lasted long enough leaves at the end of an iteration, of the inner loop too, and the next one goes on from there.
+TEST(SectionLoops, GoOnInAnotherLaunch) {
+  auto f = function([](Tensor x, Tensor w, Tensor series) {
+    return scan([&](Tensor s, Tensor rows) {
+      return scan([&](Tensor t, Tensor row) {
+        const Tensor next = tanh(matmul(t, w)) + row;
+        return std::pair(next, mean(next));
+      }, s, rows);
+    }, x, series);
+  });
+  const auto program = looping_program(f.concrete(some({7, 6}), some({6, 6}, 3), some({3, 4, 7, 6}, 7)).graph());
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  Trial trial(program);
+  trial.run_cpu();
+  const auto want = trial.results();
+  for (int blocks : {1, 5}) {
+    const auto plan = trial.plan(blocks);
+    EXPECT_FALSE(plan->plan.may_be_long) << "12 short iterations are known to end";
+    plan->plan.may_be_long = true;
+    for (unsigned long long step : {0ull, 60'000'000ull, 1'000'000'000ull}) {
+      SCOPED_TRACE(cat(blocks, " blocks, ", step, " ns between looks at the clock"));
+      emulation::clock_step = step;
+      const int64_t before = emulation::counts().launches;
+      trial.run_blocks(*plan);
+      const int64_t launches = emulation::counts().launches - before;
+      emulation::clock_step = 0;
+      EXPECT_LE(difference(want, trial.results()), 2e-6);
+      // The clock is looked at where a launch begins and at the end of each iteration of both loops.
+      EXPECT_EQ(launches, step == 0 ? 1 : step == 60'000'000 ? 1 + (12 + 3) / 2 : 1 + 12 + 3);
+    }
+  }
+}
+
+// Ctrl-C between two launches ends the call; the next one begins from the start. A question is asked every 50 ms: the loop takes longer.
+TEST(SectionLoops, EndWhenInterrupted) {
+  auto f = function([](Tensor x) { return while_loop([](Tensor v) { return sum(v) < 3000.0f; }, [](Tensor v) { return v + 1.0f; }, x); });
+  Trial trial(looping_program(f.concrete(some({3})).graph()));
+  trial.run_cpu();
+  const auto want = trial.results();
+  const auto plan = trial.plan(2);
+  EXPECT_TRUE(plan->plan.may_be_long) << "nobody knows how many iterations there will be";
+  emulation::clock_step = 1'000'000'000;
+  set_interrupt_check([] { throw Error(ErrorKind::state, {.what = "interrupted", .where = "", .why = "", .fix = ""}); });
+  EXPECT_THROW(trial.run_blocks(*plan), Error);
+  set_interrupt_check(nullptr);
+  emulation::clock_step = 0;
+  trial.run_blocks(*plan);
+  EXPECT_LE(difference(want, trial.results()), 0);
+}
+
+// Planted: a block that never comes. The others stop by themselves.
+TEST(SectionLoops, ReportABlockThatNeverComes) {
+  auto step = epoch(std::make_shared<Net>());
+  Trial trial(looping_program(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph()));
+  const auto plan = trial.plan(5);
+  auto* turns = reinterpret_cast<BlockTurn*>(plan->plan.bytes.data() + plan->plan.program.turns_at);
+  auto* targets = reinterpret_cast<int32_t*>(plan->plan.bytes.data() + plan->plan.program.targets_at);
+  for (size_t t = 0; t < plan->plan.turns.size(); ++t)
+    if (turns[t].turn == Turn::again) targets[t * size_t(plan->plan.program.blocks) + 1] = 1 << 20;  // block 1 leaves after an iteration
+  emulation::settings().most_pauses = 20000;
+  const std::string why = failure_of([&] { trial.run_blocks(*plan); });
+  emulation::settings() = {};
+  EXPECT_NE(why.find("stuck"), std::string::npos) << why;
+  take_races();
+}
+
+struct Outcome {
+  std::vector<std::vector<float>> values;
+  int launches = 0;
+};
+
+// A user's function, traced and called: an epoch is one launch beside the copies' of nothing, and trains as on the CPU.
+TEST(SectionLoops, AreTheOneLaunchOfATracedEpoch) {
+  const EmulatedGpu gpu;
+  const LoopsAsTheyAre whole;
+  auto train = [&](const char* device) {
+    const DeviceScope scope(parse_device(device));
+    const Tensor xs = some({6, 5, 12}), ys = some({6, 5, 3}, 3);
+    const auto net = std::make_shared<Net>();
+    auto step = epoch(net);
+    Outcome run;
+    step(xs, ys);
+    const int before = EmulatedBackend::one().launches();
+    auto [best, losses] = step(xs, ys);
+    run.launches = EmulatedBackend::one().launches() - before;
+    run.values = {best.to_vector<float>(), losses.to_vector<float>()};
+    for (const Variable& v : net->layers) run.values.push_back(v.read().to_vector<float>());
+    return run;
+  };
+  const Outcome on_cpu = train("cpu:0"), on_gpu = train("gpu:0");
+  EXPECT_EQ(on_gpu.launches, 1);
+  EXPECT_LT(on_gpu.values[1].back(), on_gpu.values[1].front());
+  EXPECT_LE(difference(on_cpu.values, on_gpu.values), 1e-5);
+}
+
+// The benchmark's step for stacked batches, as a GPU of 132 multiprocessors gets it; with four layers instead of a hundred its weights are the CPU's.
+TEST(SectionLoops, AnEpochOfTheBenchmarkIsOneSection) {
+  const EmulatedGpu gpu;
+  const auto program = program_on("gpu:0", tests::epoch_of(tests::hundred_layers({}).graph, 100));
+  ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+  const auto& planned = *static_cast<const BlockSection*>(program->instructions[0].kernel.args.get());
+  EXPECT_EQ(planned.plan.spines, 7) << "20 rows, 3 for each block";
+  EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
+  EXPECT_TRUE(planned.plan.may_be_long);
+  EXPECT_NE(program->instructions[0].detail.find("a scan of 100 iterations"), std::string::npos);
+  if (races_are_checked()) GTEST_SKIP() << "takes minutes when every access is looked at; the tests of small networks run here";
+  Trial trial(looping_program(tests::epoch_of(tests::hundred_layers({.layers = 4}).graph, 3)));
+  trial.run_cpu();
+  const auto want = trial.results();
+  const auto plan = trial.plan(12);
+  trial.run_blocks(*plan);
+  EXPECT_LE(difference(want, trial.results()), 1e-5);
+}
+
+// A label that no class has, in the second batch: the call throws with it, and no weight has changed.
+TEST(SectionLoops, LeaveTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
+  const EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  const LoopsAsTheyAre whole;
+  const Variable w(some({12, 5}), "kernel");
+  auto step = function([&](Tensor xs, Tensor ys) {
+    return scan([&](Tensor total, std::tuple<Tensor, Tensor> batch) {
+      GradientTape tape;
+      const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
+      w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
+      return std::pair(total + cost, cost);
+    }, tensor({0.0f}, {}), std::tuple(xs, ys)).second;
+  });
+  const Tensor xs = some({3, 2, 12});
+  step(xs, tensor(std::vector<int64_t>{1, 2, 3, 4, 0, 1}, {3, 2}));
+  const std::vector<float> before = w.read().to_vector<float>();
+  std::string why;
+  try {
+    step(xs, tensor(std::vector<int64_t>{1, 2, 3, 7, 0, 1}, {3, 2}));
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  EXPECT_NE(why.find("label 7 is out of range for 5 classes"), std::string::npos) << why;
+  EXPECT_EQ(w.read().to_vector<float>(), before);
+  step(xs, tensor(std::vector<int64_t>{1, 2, 3, 4, 0, 1}, {3, 2}));  // usable as before
+  EXPECT_NE(w.read().to_vector<float>(), before);
+}
+
+// What no section has runs all the same: the host starts each iteration, and explain says why.
+TEST(SectionLoops, AreRunByTheHostWhereASectionCannotHaveThem) {
+  const EmulatedGpu gpu;
+  const LoopsAsTheyAre whole;
+  auto results = [&](const char* device) {
+    const DeviceScope scope(parse_device(device));
+    const Tensor x = some({4, 6}), xs = some({3, 4, 6}, 9);
+    auto f = function([](Tensor x, Tensor xs) {
+      auto [last, outs] = scan([](Tensor s, Tensor row) { return std::pair(cumsum(s + row, 1) * 0.25f, s); }, x, xs, {.length = -1, .reverse = true, .names = {}});
+      auto [end, turns] = while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 0.2f; }, [](Tensor v, Tensor n) { return std::tuple(cumsum(v, 0) * 0.2f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
+      return std::tuple(end, turns, outs, cond(sum(end) > 0.0f, [&] { return cumsum(end, 0); }, [&] { return cumsum(end, 1); }));
+    });
+    const auto [a, b, c, d] = f(x, xs);
+    return std::vector<std::vector<float>>{a.to_vector<float>(), b.to_vector<float>(), c.to_vector<float>(), d.to_vector<float>()};
+  };
+  EXPECT_LE(difference(results("cpu:0"), results("gpu:0")), 2e-6);
+
+  ir::Graph g;
+  const ir::Value x = g.add_input({DType::f32, {4, 6}});
+  auto body = std::make_shared<ir::Graph>();
+  const ir::Value y = body->add_input({DType::f32, {4, 6}});
+  body->outputs = {ops::cumsum(*body, y, 1)};
+  g.outputs = {ops::scan(g, {x}, {}, {}, body, 9)};
+  const std::string text = exec::print(*program_on("gpu:0", g));
+  EXPECT_NE(text.find("in no section: inside of it is cumsum, which is no step of a section"), std::string::npos) << text;
+}
+
+// Nobody has said how many iterations there are at most: memory for the gradient is taken when the loop has been counted.
+TEST(SectionLoops, HaveGradientsWhenNobodyHasCounted) {
+  const EmulatedGpu gpu;
+  auto gradients = [&](const char* device) {
+    const DeviceScope scope(parse_device(device));
+    const Variable w(some({6, 6}, 4), "kernel");
+    auto f = function([&](Tensor x) {
+      GradientTape tape;
+      const Tensor last = while_loop([](Tensor v) { return sum(square(v)) > 0.02f; }, [&](Tensor v) { return tanh(matmul(v, w)) * 0.9f; }, x);
+      const Tensor cost = sum(square(last));
+      return std::pair(cost, tape.gradient(cost, w)[0]);
+    });
+    const auto [cost, gradient] = f(some({4, 6}));
+    return std::vector<std::vector<float>>{cost.to_vector<float>(), gradient.to_vector<float>()};
+  };
+  EXPECT_LE(difference(gradients("cpu:0"), gradients("gpu:0")), 1e-5);
+}
+
+TEST(SectionLoops, DoNotPrint) {
+  const EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  auto f = function([](Tensor x) { return while_loop([](Tensor v) { return sum(v) < 9.0f; }, [](Tensor v) { lamina::print("v", v); return v + 1.0f; }, x); });
+  try {
+    f(some({3}));
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(int(e.kind), int(ErrorKind::device));
+    EXPECT_NE(std::string(e.what()).find("print: it is in a loop or branch on gpu:0"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace lamina::kernels::cuda
