@@ -16,6 +16,7 @@ std::vector<std::string> op_names(const ir::Graph& g) {
 
 std::string milliseconds(double microseconds) {
   std::ostringstream s;
+  s.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   s << std::fixed << std::setprecision(microseconds < 10000 ? 3 : 1) << microseconds / 1000 << " ms";
   return s.str();
 }
@@ -35,6 +36,7 @@ Inspection ConcreteFunction::inspect() {
 
 std::string ConcreteFunction::str() const {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   out << "ConcreteFunction " << name_ << "\n";
   list(out, "  inputs:", inputs());
   list(out, "  outputs:", outputs());
@@ -61,6 +63,7 @@ std::string ConcreteFunction::explain() {
   std::lock_guard lock(mutex_);
   const passes::Optimized& o = optimized();
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n" << ir::print(graph_);
   out << "\npasses, " << milliseconds(optimize_microseconds_) << "\n";
   for (const passes::PassReport& pass : o.report)
