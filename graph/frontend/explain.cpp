@@ -19,6 +19,7 @@ std::vector<std::string> op_names(const ir::Graph& g) {
 
 std::string milliseconds(double microseconds) {
   std::ostringstream s;
+  s.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   s << std::fixed << std::setprecision(microseconds < 10000 ? 3 : 1) << microseconds / 1000 << " ms";
   return s.str();
 }
@@ -63,6 +64,7 @@ Inspection ConcreteFunction::inspect() {
 
 std::string ConcreteFunction::str() const {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   out << "ConcreteFunction " << name_ << "\n";
   list(out, "  inputs:", inputs());
   list(out, "  outputs:", outputs());
@@ -112,6 +114,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   e.trace_ms = trace_microseconds_ / 1000, e.passes_ms = optimize_microseconds_ / 1000;
   e.kernels_traced = kernels_traced(graph_);
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n" << ir::print(graph_);
   out << "\npasses, " << milliseconds(optimize_microseconds_) << "\n";
   for (const passes::PassReport& pass : o.report)

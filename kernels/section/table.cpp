@@ -123,6 +123,7 @@ const char* name(Activation activation) {
 
 std::string print(const Table& table) {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   for (size_t i = 0; i < table.steps.size(); ++i) {
     out << std::setw(3) << i << ' ';
     print_step(out, table, table.steps[i]);
