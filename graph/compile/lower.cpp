@@ -362,12 +362,26 @@ class Lowering {
         }
         if (which.empty()) continue;
         arena = (arena + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
-        const int64_t bytes = plan_memory(lifetimes);
+        int64_t bytes = plan_memory(lifetimes);
+        if (out_.devices[d].kind != DeviceKind::cpu && options_.memory_budget <= 0) bytes = plan_apart(lifetimes, bytes);
         for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = arena + lifetimes[i].offset;
         arena += bytes;
       }
       out_.arena_bytes.push_back(arena);
     }
+  }
+  // On a GPU whoever takes memory again waits for all blocks that used it before: rows of a batch for the updates of earlier layers. Small
+  // temporaries have memory of their own, unless that adds up to much.
+  static int64_t plan_apart(std::vector<Lifetime>& lifetimes, int64_t shared_bytes) {
+    constexpr int64_t small = 64 * 1024, much = int64_t{16} << 20;
+    int64_t sum = 0;
+    std::vector<Lifetime> apart = lifetimes;
+    for (Lifetime& l : apart)
+      if (l.bytes <= small) l.last = kEnd, sum += l.bytes;
+    if (sum > much) return shared_bytes;
+    const int64_t bytes = plan_memory(apart);
+    for (size_t i = 0; i < lifetimes.size(); ++i) lifetimes[i].offset = apart[i].offset;
+    return bytes;
   }
   // Per storage: the thread whose steps alone touch it, or -1.
   std::vector<int> owners_of_storages() const {

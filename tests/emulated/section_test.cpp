@@ -48,6 +48,12 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   EXPECT_EQ(planned.plan.spines, 7) << "20 rows, 3 for each block";
   EXPECT_GT(planned.plan.helpers, 100);
   EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
+  // Rows go through all layers and back without waiting for an update.
+  const auto& steps = planned.plan.steps;
+  for (const section::BlockStep& s : steps)
+    for (int w = 0; s.first_block == 0 && w < s.waits; ++w)
+      for (const section::BlockStep& earlier : steps)
+        EXPECT_FALSE(earlier.kind == section::StepKind::dense_update && earlier.signal == planned.plan.waits[size_t(s.first_wait + w)].counter) << section::print(planned.plan);
   LAMINA_LARGE();
   Trial trial(program_of(step));
   trial.run_cpu();
