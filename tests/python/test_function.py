@@ -388,6 +388,25 @@ def test_explain_plans_for_a_device_that_is_not_there(card):
     assert f.get_concrete_function(x).explain(device=f"null:{card}").launches == plan.launches
 
 
+@pytest.mark.parametrize("card", ["h100", "a100", "l40s", "rtx5090"])
+def test_the_benchmarks_step_is_one_launch_on_a_gpu_and_a_loop_of_steps_too(card):
+    net = lm.nn.Sequential([lm.nn.Flatten(), *(lm.nn.Dense(64, activation="relu") for _ in range(100)), lm.nn.Dropout(0.2), lm.nn.Dense(10)])
+    optimizer, loss = lm.optim.SGD(0.003), lm.losses.SparseCrossEntropy(from_logits=True)
+
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            cost = loss(y, net(x, training=True))
+        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
+        return cost
+
+    x, y = lm.zeros([20, 28, 28]), lm.zeros([20], dtype=lm.int32)
+    net(x)
+    one = lm.function(step).explain(x, y, device=f"null:{card}")
+    assert one.kernels_traced > 1000 and [launch["section_steps"] > 200 for launch in one.launches] == [True]
+    many = lm.function(lambda xs, ys: lm.scan(lambda carry, xy: (carry, step(*xy)), (), (xs, ys))[1])
+    assert len(many.explain(lm.zeros([100, 20, 28, 28]), lm.zeros([100, 20], dtype=lm.int32), device=f"null:{card}").launches) <= 2
+
+
 def test_explain_for_a_device_needs_lengths_and_a_device():
     f = lm.function(lambda x: x + 1, input_signature=[lm.TensorSpec([None, 3])])
     assert len(f.explain(lm.ones([2, 3]), device="null:h100").launches) == 1
