@@ -3,6 +3,7 @@
 //
 // A kernel keeps to these rules, so that both are possible:
 //   LAMINA_KERNEL(256) name(arguments by value) { ... }       at most 256 threads a block; blocks have whole warps, in one dimension
+//   LAMINA_KERNEL(256, 1) name(...) { ... }                 one block per multiprocessor is enough: as many registers as there are
 //   launch<name>(stream, {.grid = {x, y}, .threads = 256, .shared_bytes = n}, arguments...);   never <<<>>>
 //   LAMINA_KERNEL(256) name(LAMINA_ARGUMENT Big b) { ... }   a large argument whose address is taken: not copied by each thread
 //   LAMINA_DEVICE float helper(float x) { ... }                functions that kernels call

@@ -2,7 +2,7 @@
 #pragma once
 #include <cuda_runtime_api.h>
 
-#define LAMINA_KERNEL(most_threads) __global__ void __launch_bounds__(most_threads)
+#define LAMINA_KERNEL(...) __global__ void __launch_bounds__(__VA_ARGS__)
 #define LAMINA_ARGUMENT const __grid_constant__
 #define LAMINA_DEVICE __device__ __forceinline__
 #define LAMINA_SHARED(T, name, count) __shared__ __align__(16) T name[count]

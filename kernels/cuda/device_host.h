@@ -9,7 +9,7 @@
 #include <source_location>
 #include <stdexcept>
 
-#define LAMINA_KERNEL(most_threads) inline void
+#define LAMINA_KERNEL(...) inline void
 #define LAMINA_ARGUMENT const
 #define LAMINA_DEVICE inline
 #define LAMINA_SHARED(T, name, count)         \

@@ -113,7 +113,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
 
 }  // namespace resident
 
-LAMINA_KERNEL(256) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resident::run_block(a); }
+LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resident::run_block(a); }
 
 namespace {
 
