@@ -5,8 +5,10 @@ import pytest
 
 REPEATS = 500 if os.environ.get("LAMINA_TEST_LONG") else 4
 
+# Where the tests run in the background of a shell, SIGINT is ignored, and what is started would inherit that.
 NET = """
-import os, threading, time
+import os, signal, threading, time
+signal.signal(signal.SIGINT, signal.default_int_handler)
 import numpy as np, lamina as lm
 w = lm.Variable(np.full((64, 64), 0.01, "f4"))
 x = lm.constant(np.ones((200, 64), "f4"))
