@@ -28,8 +28,12 @@ struct Executor::Frame {
   std::vector<VariableState*> variables;   // of the last call that used this frame
   std::vector<VariableState*> locked;      // the written ones, in the order in which they are locked
   std::vector<BufferRef> held;             // per variable, during a call
-  std::vector<BufferRef> fresh;            // per variable, while a call starts: the buffer that takes its place
-  std::vector<char> had_value;             // per variable: whether it had one when the call started
+  struct Fresh {
+    VariableState* variable;
+    BufferRef buffer;                      // takes the place of its own
+    bool first;                            // it had none
+  };
+  std::vector<Fresh> fresh;                // of written variables that cannot be written in place, during a call
   std::vector<profiler::Name> names;       // per instruction, from the first call on that a profiler sees
 
   Frame() = default;
@@ -116,8 +120,7 @@ Executor::Frame* Executor::take_frame() {
     g.launches = [this, f = frame.get(), s](std::span<Stream> streams) { launch_one_by_one(*f, s, streams); };
   }
   frame->held.resize(p.variables.size());
-  frame->fresh.resize(p.variables.size());
-  frame->had_value.resize(p.variables.size());
+  frame->fresh.reserve(p.variables.size());
   return frame.release();
 }
 
@@ -168,7 +171,7 @@ class Executor::Call {
   ~Call() {
     for (VariableState* variable : frame_->locked) variable->mutex.unlock();
     for (BufferRef& held : frame_->held) held.reset();
-    for (BufferRef& fresh : frame_->fresh) fresh.reset();
+    frame_->fresh.clear();
     executor_.give_back(frame_);
   }
   Call(const Call&) = delete;
@@ -188,6 +191,19 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
   std::vector<BufferRef> outputs = run_locked(inputs, variables);
   if (hold) hold->release();
   return outputs;
+}
+
+// What the call writes to for a Variable that it has locked: the Variable's buffer, or one in the list of fresh ones.
+Buffer& Executor::written_buffer(Frame& frame, VariableState& variable, const VariableUse& use, size_t bytes) {
+  const auto known = std::find_if(frame.fresh.begin(), frame.fresh.end(), [&](const Frame::Fresh& fresh) { return fresh.variable == &variable; });
+  if (known != frame.fresh.end()) return *known->buffer;  // the same Variable twice
+  if (!variable.buffer) {
+    if (!use.written_first)
+      throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
+    return *frame.fresh.emplace_back(Frame::Fresh{&variable, std::make_shared<Buffer>(variable.device, bytes), true}).buffer;
+  }
+  if (owned_alone(variable.buffer)) return *variable.buffer;
+  return *frame.fresh.emplace_back(Frame::Fresh{&variable, copy_to(variable.device, variable.buffer, bytes), false}).buffer;  // somebody still reads the old value
 }
 
 std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables) {
@@ -211,22 +227,8 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
       }
       case StorageKind::variable: {
         VariableState& variable = *variables[size_t(storage.index)];
-        BufferRef &held = frame.held[size_t(storage.index)], &fresh = frame.fresh[size_t(storage.index)];
-        if (p.variables[size_t(storage.index)].written) {  // locked by this call
-          for (int v = 0; v < storage.index; ++v)
-            if (frame.fresh[size_t(v)] && variables[size_t(v)] == &variable) fresh = frame.fresh[size_t(v)];  // the same Variable twice
-          if (fresh) {
-          } else if (!variable.buffer) {
-            if (!p.variables[size_t(storage.index)].written_first)
-              throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
-            fresh = std::make_shared<Buffer>(variable.device, size_t(storage.bytes));
-          } else if (!owned_alone(variable.buffer)) {
-            fresh = copy_to(variable.device, variable.buffer, size_t(storage.bytes));  // somebody still reads the old value
-          }
-          data = (fresh ? fresh : variable.buffer)->data();
-        } else {
-          data = held->data();
-        }
+        const VariableUse& use = p.variables[size_t(storage.index)];
+        data = (use.written ? written_buffer(frame, variable, use, size_t(storage.bytes)) : *frame.held[size_t(storage.index)]).data();
         break;
       }
     }
@@ -234,13 +236,7 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
   }
 
   // All memory is there now: a call that had none has changed no Variable.
-  for (size_t v = 0; v < variables.size(); ++v)
-    if (frame.fresh[v]) {
-      frame.had_value[v] = variables[v]->buffer != nullptr;
-      variables[v]->buffer = std::move(frame.fresh[v]);
-    } else {
-      frame.had_value[v] = true;
-    }
+  for (Frame::Fresh& fresh : frame.fresh) fresh.variable->buffer = std::move(fresh.buffer);
 
   auto changed = [&] {
     for (size_t v = 0; v < variables.size(); ++v)
@@ -250,8 +246,8 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
     launch_all(frame);
   } catch (...) {
     changed();  // what was assigned before the error stays
-    for (size_t v = 0; v < variables.size(); ++v)
-      if (!frame.had_value[v]) variables[v]->buffer.reset();  // a first value may not have been written: it is none
+    for (Frame::Fresh& fresh : frame.fresh)
+      if (fresh.first) fresh.variable->buffer.reset();  // a first value may not have been written: it is none
     throw;
   }
 

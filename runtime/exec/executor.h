@@ -36,6 +36,7 @@ class LAMINA_API Executor {
   Frame* take_frame();
   void give_back(Frame* frame);
   void destroy_streams() noexcept;
+  static Buffer& written_buffer(Frame& frame, VariableState& variable, const VariableUse& use, size_t bytes);
   std::vector<BufferRef> run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables);
   void find_stretches();
   void launch_all(Frame& frame);
