@@ -33,6 +33,7 @@ LAMINA_API const char* name(ErrorKind kind);
 template <class... T>
 std::string cat(const T&... parts) {
   std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   (out << ... << parts);
   return out.str();
 }
