@@ -1,9 +1,7 @@
 // The planned program of the benchmark's training step.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
-#include <fstream>
-#include <sstream>
+#include <cmath>
 
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
@@ -77,17 +75,10 @@ TEST(HundredLayersProgram, IsOneSectionWithAnyActivation) {
   }
 }
 
-// Four layers instead of a hundred: short enough to read, and compared letter by letter. LAMINA_UPDATE_TEXTS=1 writes the file anew.
+// Four layers instead of a hundred: short enough to read, and compared letter by letter.
 TEST(HundredLayersProgram, HasThisText) {
   HundredLayers model = hundred_layers({.layers = 4});
-  std::string text = program_text(passes::optimize(model.graph).graph, on("null:h100"));
-  std::string path = tests::source_file("tests/graph/compile/four_layers_h100.txt");
-  if (std::getenv("LAMINA_UPDATE_TEXTS")) std::ofstream(path) << text;
-  std::ifstream file(path);
-  ASSERT_TRUE(file) << path;
-  std::stringstream want;
-  want << file.rdbuf();
-  EXPECT_EQ(text, want.str());
+  tests::expect_text_of_file(program_text(passes::optimize(model.graph).graph, on("null:h100")), "tests/graph/compile/four_layers_h100.txt");
 }
 
 TEST(HundredLayersProgram, TrainsAsThePlainReadingOfTheGraphDoes) {
