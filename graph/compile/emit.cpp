@@ -97,7 +97,7 @@ class Emitter {
     out.stream = stream_on(work.device);
     if (work.device.kind != DeviceKind::cpu && options_.sections) {
       const char* why = work.step ? why_in_no_section(*work.step, work.nested.get(), work.device) : work.why_no_step.empty() ? nullptr : work.why_no_step.c_str();
-      if (why) out.detail += cat("in no section: ", why, "\n");
+      if (why) out.why_in_no_section = why;
     }
     out.waits = work.device.kind == DeviceKind::gpu && work.node >= 0 && ops::owns_programs(g_[work.node]);
     if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
@@ -201,15 +201,8 @@ class Emitter {
   section::OperandRange range_of(int s) const {
     const exec::Slot& slot = program_->slots[size_t(s)];
     const exec::Storage& storage = program_->storages[size_t(slot.storage)];
-    int64_t low = 0, high = 0, element = int64_t(size_of(slot.view.dtype));
-    for (int i = 0; i < slot.view.rank; ++i) {
-      int64_t reach = (slot.view.shape[i] - 1) * slot.view.strides[i];
-      (reach < 0 ? low : high) += reach;
-    }
-    bool empty = slot.view.size() == 0;
-    int64_t base = slot.offset + (storage.kind == StorageKind::arena ? storage.offset : 0);
-    int space = storage.kind == StorageKind::arena ? -1 - storage.index : slot.storage;
-    return {space, base + low * element, empty ? base + low * element : base + (high + 1) * element};
+    const bool in_arena = storage.kind == StorageKind::arena;
+    return section::range_of(slot.view, in_arena ? -1 - storage.index : slot.storage, slot.offset + (in_arena ? storage.offset : 0));
   }
 
   // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes.

@@ -16,19 +16,10 @@ LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int numbe
   const Arguments& a = b.arguments;
   const unsigned times = b.turns().begun[s.run];  // counters go on from one time to the next one
   const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
-  unsigned* abort = a.state + a.places.counters + kAbort;
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
     const unsigned* counter = a.state + waits[w].counter;
-    for (unsigned polls = 0; int(load_acquire(counter) - unsigned(waits[w].until) * times) < 0 && !stopped; ++polls) {
-      stopped = load_acquire(abort) != 0;
-      if (polls == kMostPolls) {
-        report(a.faults, kStuck, number, 0, 0);
-        atomic_cas(abort, 0u, 1u);
-        stopped = true;
-      }
-      pause();
-    }
+    if (!poll(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
   }
   return !sync_block_or(stopped);
 }

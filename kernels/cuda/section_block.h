@@ -53,6 +53,22 @@ struct Arguments {
   char* at[section::kMostBases];
 };
 
+// Waits until `reached` says so of the word's value; false: the launch stops, because another block has said so or this one has waited too long.
+template <class F>
+LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, const F& reached) {
+  unsigned* abort = a.state + a.places.counters + kAbort;
+  for (unsigned polls = 0; !reached(load_acquire(word)); ++polls) {
+    if (load_acquire(abort) != 0) return false;
+    if (polls == kMostPolls) {
+      report(a.faults, kStuck, step, 0, 0);
+      atomic_cas(abort, 0u, 1u);
+      return false;
+    }
+    pause();
+  }
+  return true;
+}
+
 // A weight's rows are this many floats apart in shared memory: with 4 more than a multiple of 4, reading 16 bytes of 8 neighbouring rows
 // touches every bank once, as does reading 32 neighbours of one row.
 LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }

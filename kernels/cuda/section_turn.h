@@ -55,19 +55,11 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
   sync_block();
   if (thread_index() == 0) {
     const bool leaves = may_leave && block_index() == 0 && a.most_nanoseconds != 0 && nanoseconds() - b.began > a.most_nanoseconds;
-    unsigned *arrived = a.state + a.places.counters + kArrived, *abort = a.state + a.places.counters + kAbort;
+    unsigned* arrived = a.state + a.places.counters + kArrived;
     unsigned seen = leaves ? all | kLeaves : all;
     if (block_count() > 1) {
       add_release(arrived, leaves ? 1 | kLeaves : 1);
-      for (unsigned polls = 0; ((seen = load_acquire(arrived)) & ~kLeaves) < all && !stopped; ++polls) {
-        stopped = load_acquire(abort) != 0;
-        if (polls == kMostPolls) {
-          report(a.faults, kStuck, number, 0, 0);
-          atomic_cas(abort, 0u, 1u);
-          stopped = true;
-        }
-        pause();
-      }
+      stopped = !poll(a, arrived, number, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
     }
     b.turns().leaves = !stopped && seen == (all | kLeaves);
   }

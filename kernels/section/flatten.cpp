@@ -17,11 +17,7 @@ class Flattener {
  public:
   Flattener(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) : outer_(table) {
     out_.movers.emplace_back();
-    for (size_t i = 0; i < ranges.size(); ++i) {
-      int64_t low = 0;  // a view's range begins before its first element where it goes backwards
-      for (int a = 0; a < views[i].rank; ++a) low += std::min<int64_t>(0, (views[i].shape[a] - 1) * views[i].strides[a]);
-      out_.buffers.push_back({.range = ranges[i], .first = ranges[i].begin - low * int64_t(size_of(views[i].dtype)), .view = views[i]});
-    }
+    for (size_t i = 0; i < ranges.size(); ++i) out_.buffers.push_back({.range = ranges[i], .first = ranges[i].begin - range_of(views[i], 0, 0).begin, .view = views[i]});
   }
 
   Flat run() {
@@ -151,24 +147,18 @@ class Flattener {
     std::vector<int> buffers;
     for (const InnerBuffer& b : program.buffers) {
       FlatBuffer flat{.range = {}, .first = 0, .view = b.view};
+      int space = 0;
       if (b.operand < 0) {
         flat.constant = static_cast<char*>(b.view.data);
-        flat.range.space = constant_spaces_.try_emplace(flat.constant, kFirstConstantSpace + int(constant_spaces_.size())).first->second;
+        space = constant_spaces_.try_emplace(flat.constant, kFirstConstantSpace + int(constant_spaces_.size())).first->second;
       } else {
         const FlatBuffer& in = out_.buffers[size_t(own.at(size_t(b.operand)))];
         flat.constant = in.constant;
-        flat.range.space = in.range.space;
+        space = in.range.space;
         flat.first = in.first + b.offset;
         flat.mover = b.slice == 0 ? in.mover : mover(in.mover, loop, b.slice, reverse);
       }
-      int64_t low = 0, high = 0;
-      for (int a = 0; a < b.view.rank; ++a) {
-        const int64_t reach = (b.view.shape[a] - 1) * b.view.strides[a];
-        (reach < 0 ? low : high) += reach;
-      }
-      const int64_t element = int64_t(size_of(b.view.dtype));
-      flat.range.begin = flat.first + low * element;
-      flat.range.end = b.view.size() == 0 ? flat.range.begin : flat.first + (high + 1) * element;
+      flat.range = range_of(b.view, space, flat.first);
       buffers.push_back(int(out_.buffers.size()));
       out_.buffers.push_back(flat);
     }

@@ -82,7 +82,6 @@ int64_t parts_of(const Step& s, const Access& access) {
   return s.partition == Partition::rows && access.by_rows ? s.rows : 0;
 }
 
-
 }  // namespace
 
 const char* name(StepKind kind) {
@@ -119,6 +118,17 @@ const char* name(Activation activation) {
     case Activation::softplus: return "softplus";
   }
   return "?";
+}
+
+OperandRange range_of(const View& view, int space, int64_t first) {
+  const int64_t element = int64_t(size_of(view.dtype));
+  int64_t low = 0, high = 0;  // elements before and behind the first one
+  for (int i = 0; i < view.rank; ++i) {
+    const int64_t reach = (view.shape[i] - 1) * view.strides[i];
+    (reach < 0 ? low : high) += reach;
+  }
+  const int64_t begin = first + low * element;
+  return {.space = space, .begin = begin, .end = view.size() == 0 ? begin : first + (high + 1) * element};
 }
 
 std::string print(const Table& table) {

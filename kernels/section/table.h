@@ -87,6 +87,8 @@ struct OperandRange {
   int64_t begin = 0, end = 0;  // bytes
   bool holds_value = true;     // an output that something before the section has written; inputs always do
 };
+// The bytes that a view may touch whose first element lies `first` bytes into the space: some of them before it where the view goes backwards.
+LAMINA_API OperandRange range_of(const View& view, int space, int64_t first);
 // Marks the steps that must wait for all threads, from the real overlaps of what steps read and write.
 LAMINA_API void place_barriers(Table& table, const std::vector<OperandRange>& ranges);
 // Throws an internal error when a step reads what nobody wrote, names an operand or code that is not there, or conflicts

@@ -56,11 +56,7 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
         EXPECT_FALSE(earlier.kind == section::StepKind::dense_update && earlier.signal == planned.plan.waits[size_t(s.first_wait + w)].counter) << section::print(planned.plan);
   LAMINA_LARGE();
   Trial trial(program_of(step));
-  trial.run_cpu();
-  const auto want = trial.results();
-  const auto plan = trial.plan(128);
-  trial.run_blocks(*plan);
-  EXPECT_LE(difference(want, trial.results()), 1e-5);
+  expect_close(trial, 128, 1e-5);
 }
 
 TEST(Section, TakesOddWidthsAndBatches) {

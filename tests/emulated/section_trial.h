@@ -67,7 +67,7 @@ class Trial {
     std::vector<section::OperandRange> ranges;
     for (size_t i = 0; i < views_.size(); ++i) {
       const int64_t begin = static_cast<const char*>(views_[i].data) - memory_[size_t(space_of_[i])]->data();
-      ranges.push_back({space_of_[i], begin, begin + extent(views_[i])});
+      ranges.push_back(section::range_of(views_[i], space_of_[i], begin));
     }
     s->plan = section::plan_blocks(table(), ranges, views_, blocks);
     return s;
@@ -91,11 +91,6 @@ class Trial {
   }
 
  private:
-  static int64_t extent(const View& v) {
-    int64_t high = 0;
-    for (int i = 0; i < v.rank; ++i) high += (v.shape[i] - 1) * v.strides[i];
-    return v.size() == 0 ? 0 : (high + 1) * int64_t(size_of(v.dtype));
-  }
   void restart() {
     if (memory_.empty())
       for (const auto& values : start_) memory_.push_back(std::make_unique<kernels::cuda::Buffer<char>>(values));
@@ -161,6 +156,15 @@ inline void expect_same(Trial& trial, const std::vector<int>& grids, double tole
     if (kernels::cuda::races_are_checked()) run();  // which does not depend on the order
     else kernels::cuda::in_every_order(run);
   }
+}
+
+// The same in one order of threads alone, for what takes long.
+inline void expect_close(Trial& trial, int blocks, double tolerance) {
+  trial.run_cpu();
+  const auto want = trial.results();
+  const auto plan = trial.plan(blocks);
+  trial.run_blocks(*plan);
+  EXPECT_LE(difference(want, trial.results()), tolerance);
 }
 
 }  // namespace lamina::tests
