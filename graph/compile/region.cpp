@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/section/blocks.h"
+#include "runtime/exec/range_names.h"
 #include "runtime/exec/region.h"
 
 namespace lamina::compile {
@@ -95,8 +96,6 @@ RegionKernel with_length(const ir::Node& node, Device device, const Options& opt
   return {{exec::run_with_length, std::move(args)}, 0, nullptr, {}};
 }
 
-constexpr std::string_view no_section = "in no section: ";
-
 // A Program as the inside of a step: nothing, or one section that one thread runs. `operand` says where a storage lies.
 template <class F>
 bool add_program(section::Nested& nested, const SubProgram& sub, std::string& why, F&& operand) {
@@ -109,9 +108,7 @@ bool add_program(section::Nested& nested, const SubProgram& sub, std::string& wh
     if (p.instructions.size() > 1 || only.section_steps == 0) {
       for (const exec::Instruction& i : p.instructions)
         if (i.section_steps == 0) {
-          const size_t reason = i.detail.find(no_section);
-          why = cat("inside of it is ", i.detail.substr(0, i.detail.find('\n')), ", ", reason == std::string::npos ? "which is no step of a section" : i.detail.substr(reason + no_section.size()));
-          while (why.back() == '\n') why.pop_back();
+          why = cat("inside of it is ", exec::label_of(i), ", ", i.why_in_no_section.empty() ? "which is no step of a section" : i.why_in_no_section);
         }
       return false;
     }

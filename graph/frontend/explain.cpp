@@ -31,27 +31,23 @@ void list(std::ostream& out, const char* title, const std::vector<TensorSpec>& s
 }
 
 void describe(const exec::Program& program, Explanation& e) {
-  constexpr std::string_view alone = "in no section: ";
   for (size_t d = 0; d < program.devices.size(); ++d) e.temporary_bytes.emplace_back(program.devices[d], program.arena_bytes[d]);
   for (const exec::Instruction& i : program.instructions) {
     if (!i.kernel) {
       ++e.copies;
       continue;
     }
-    Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = {}, .details = {}};
+    Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = i.why_in_no_section, .details = {}};
     std::istringstream lines(i.detail);
     std::getline(lines, launch.label);
-    for (std::string line; std::getline(lines, line);) {
-      if (line.starts_with(alone)) launch.why_alone = line.substr(alone.size());
-      else launch.details.push_back(line);
-    }
+    for (std::string line; std::getline(lines, line);) launch.details.push_back(line);
     e.launches.push_back(std::move(launch));
   }
 }
 
 }  // namespace
 
-int kernels_traced(const ir::Graph& traced) {
+int traced_kernels(const ir::Graph& traced) {
   return int(std::count_if(traced.nodes().begin(), traced.nodes().end(), [](const ir::Node& node) {
     return !node.op->alias && node.op->effect == ir::Effect::none && node.op != &ops::def::input && node.op != &ops::def::constant;
   }));
@@ -112,7 +108,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   Explanation e;
   e.function = name_, e.planned_only = device.has_value();
   e.trace_ms = trace_microseconds_ / 1000, e.passes_ms = optimize_microseconds_ / 1000;
-  e.kernels_traced = kernels_traced(graph_);
+  e.traced_kernels = traced_kernels(graph_);
   std::ostringstream out;
   out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n" << ir::print(graph_);
@@ -132,7 +128,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
     const std::shared_ptr<const exec::Program> program = planned_for(*device, lengths);
     e.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     describe(*program, e);
-    out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000) << "; launches: " << e.kernels_traced << " as traced, " << e.launches.size() << " now\n"
+    out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000) << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
         << exec::print(*program);
   } else if (plans_.empty()) {
     out << "\nno plan yet: one is made at the first call" << (open_dims_.empty() ? "" : " with each new length") << "\n";

@@ -24,7 +24,7 @@ struct Explanation {
   std::string text;
   std::string function;
   bool planned_only = false;  // for a device that was asked for; nothing ran
-  int kernels_traced = 0;     // launches, if every op of the traced graph were one
+  int traced_kernels = 0;     // launches, if every op of the traced graph were one
   std::vector<Launch> launches;
   int copies = 0;             // from one device to another
   std::vector<std::pair<Device, int64_t>> temporary_bytes;
@@ -35,6 +35,6 @@ struct Explanation {
 
 // How many kernels a call would launch if every op of a traced graph were one. Inputs, constants, reads of Variables, assignments of results and
 // views of other tensors need none.
-LAMINA_API int kernels_traced(const ir::Graph& traced);
+LAMINA_API int traced_kernels(const ir::Graph& traced);
 
 }  // namespace lamina

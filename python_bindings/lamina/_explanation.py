@@ -7,7 +7,7 @@ class Explanation(str):
 
     function: its name. launches: what one call starts, in order: dicts of name, device, label (layers and ops), line (the user's, or ""),
     section_steps (0: no section), why_alone (why it is in no section, or ""), details (a section's steps). copies: from one device to another.
-    kernels_traced: launches, if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms, passes_ms,
+    traced_kernels: launches, if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms, passes_ms,
     compile_ms, run_ms (the run measured last; None before). runs: how many calls the plan has served. planned_only: the plan was made for a
     device that explain() was given, and nothing ran.
     """
@@ -36,7 +36,7 @@ class Explanation(str):
             return f"<details><summary>{name}</summary><pre>{html.escape(chr(10).join(launch['details']))}</pre></details>"
 
         ran = f"run {self.runs} times, last measured {self.run_ms:.3f} ms" if self.run_ms is not None else "not run"
-        facts = [("launches, if every op were one", self.kernels_traced), ("launches", len(self.launches)), ("copies between devices", self.copies),
+        facts = [("launches, if every op were one", self.traced_kernels), ("launches", len(self.launches)), ("copies between devices", self.copies),
                  ("temporary memory", ", ".join(f"{device}: {size:,} bytes" for device, size in self.temporary_bytes.items()) or "none"),
                  ("times", f"traced in {self.trace_ms:.1f} ms, passes {self.passes_ms:.1f} ms, compiled in {self.compile_ms:.1f} ms, {ran}")]
         rows = [(i, unfolding(launch), html.escape(launch["device"]), html.escape(launch["label"]), html.escape(launch["line"]), html.escape(launch["why_alone"]))

@@ -58,7 +58,7 @@ nb::object to_python(const Explanation& e) {
   }
   nb::dict bytes, data;
   for (const auto& [device, size] : e.temporary_bytes) bytes[nb::cast(text(device))] = size;
-  data["function"] = e.function, data["planned_only"] = e.planned_only, data["kernels_traced"] = e.kernels_traced, data["launches"] = launches;
+  data["function"] = e.function, data["planned_only"] = e.planned_only, data["traced_kernels"] = e.traced_kernels, data["launches"] = launches;
   data["copies"] = e.copies, data["temporary_bytes"] = bytes, data["trace_ms"] = e.trace_ms, data["passes_ms"] = e.passes_ms, data["compile_ms"] = e.compile_ms;
   data["run_ms"] = e.run_ms < 0 ? nb::object(nb::none()) : nb::cast(e.run_ms);
   data["runs"] = e.runs;
@@ -109,7 +109,7 @@ void bind_inspect(nb::module_& m) {
       .def_prop_ro("plan_count", [](const Concrete& c) { return c.function->plan_count(); }, "For how many concrete shapes it is planned.")
       .def_prop_ro("instructions", [](const Concrete& c) { return c.function->instructions(); },
                    "What one call launches, by name, with the plan used last; empty before the first call.")
-      .def_prop_ro("traced_kernels", [](const Concrete& c) { return kernels_traced(c.function->graph()); },
+      .def_prop_ro("traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
                    "How many kernels a call would launch if every op of the traced graph were one.")
       .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
       .def("explain", [](const Concrete& c, const std::optional<std::string>& device) {

@@ -56,6 +56,7 @@ std::string print(const Program& p) {
     s += '\n';
     if (section && !label.empty()) s += cat("  layers: ", label, '\n');
     s += std::string_view(instruction.detail).substr(std::min(label.size() + 1, instruction.detail.size()));
+    if (!instruction.why_in_no_section.empty()) s += cat("in no section: ", instruction.why_in_no_section, '\n');
   }
   for (size_t o = 0; o < p.outputs.size(); ++o) s += cat("output ", o, ": ", slot_text(p, p.output_slots[o]), '\n');
   return s;

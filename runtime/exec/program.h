@@ -39,6 +39,7 @@ struct Instruction {
   int signal = -1;                 // the event recorded after it, or -1
   std::string detail;              // for profilers, in its first line: layer and what is fused, or a section's layers; then more text for print()
   int section_steps = 0;             // of a section
+  std::string why_in_no_section;     // of what could have been a step of one, where that is known
   bool waits = false;                // its kernel waits for the device, as one that reads a loop's condition does: it cannot be recorded
 };
 

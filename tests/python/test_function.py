@@ -370,9 +370,9 @@ def test_explain_gives_data_beside_its_text():
     seen = f.explain(x)
     assert isinstance(seen, lm.Explanation) and isinstance(seen, str) and "graph as traced" in seen
     assert [launch["section_steps"] for launch in seen.launches] == [2, 0] and "first" in seen.launches[0]["label"] and len(seen.launches[0]["details"]) >= 2
-    assert seen.kernels_traced == 6 and seen.runs == 1 and seen.run_ms > 0 and not seen.planned_only and list(seen.temporary_bytes) == ["cpu:0"]
+    assert seen.traced_kernels == 6 and seen.runs == 1 and seen.run_ms > 0 and not seen.planned_only and list(seen.temporary_bytes) == ["cpu:0"]
     data = json.loads(seen.json())
-    assert data["launches"] == seen.launches and data["kernels_traced"] == 6 and "text" not in data
+    assert data["launches"] == seen.launches and data["traced_kernels"] == 6 and "text" not in data
     page = seen.html()
     assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page and seen._repr_html_() == page
     assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # nothing of the program is markup
@@ -402,7 +402,7 @@ def test_the_benchmarks_step_is_one_launch_on_a_gpu_and_a_loop_of_steps_too(card
     x, y = lm.zeros([20, 28, 28]), lm.zeros([20], dtype=lm.int32)
     net(x)
     one = lm.function(step).explain(x, y, device=f"null:{card}")
-    assert one.kernels_traced > 1000 and [launch["section_steps"] > 200 for launch in one.launches] == [True]
+    assert one.traced_kernels > 1000 and [launch["section_steps"] > 200 for launch in one.launches] == [True]
     many = lm.function(lambda xs, ys: lm.scan(lambda carry, xy: (carry, step(*xy)), (), (xs, ys))[1])
     assert len(many.explain(lm.zeros([100, 20, 28, 28]), lm.zeros([100, 20], dtype=lm.int32), device=f"null:{card}").launches) <= 2
 
