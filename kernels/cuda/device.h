@@ -21,6 +21,14 @@
 //            what one block has written is seen by another: writes; sync_block(); one thread: add_release. There: one thread: load_acquire
 //            until the value is right; sync_block(); reads with load_shared_between_blocks(const T*), which go past the SM's own cache
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits have arrived, for this thread
+//   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two of 8; both as the bits that a fragment has.
+//            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, every lane of the warp: c += a b of
+//            matrices a [16, depth], b [depth, 8] and c [16, 8], of which each lane has some elements. With g = lane / 4 and t = lane % 4:
+//              c[i]          row g + 8 (i / 2), column 2 t + i % 2
+//              tf32, depth 8:   a[i] row g + 8 (i % 2), k = t + 4 (i / 2)               b[i] k = t + 4 i, column g
+//              bf16, depth 16:  a[i] row g + 8 (i % 2), k = 2 t + 8 (i / 2) and the next  b[i] k = 2 t + 8 i and the next, column g
+//            Products are exact. On the host c + the sum over k in order has one rounding (it is made in double); a GPU adds in an
+//            order of its own and cuts off digits: as much again as float's own rounding, a few times per instruction
 //   numbers  fma(a, b, c): one rounding. a * b + c is two: nvcc is told -fmad=false, as kernels/shared wants
 //
 // Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then
