@@ -2,19 +2,21 @@
 // Each matrix is one call of cpu::matmul (kernels/section/table.h), whose order of sums depends on its shape only.
 #pragma once
 #include "kernels/gpu_kernel.h"
+#include "runtime/core/precision.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
 namespace lamina::kernels::cpu {
 
-// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping).
+// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping). Whatever the precision's name.
 template <class T>
-void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b);
+void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, Precision = Precision::float32);
 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// The sum goes along the inner axis in order, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own.
+// The sum goes along the inner axis in order, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own,
+// and which alone takes the precision's name into account.
 template <class T>
-LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b);
+LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, Precision precision = Precision::float32);
 }  // namespace lamina::kernels::cuda

@@ -15,14 +15,14 @@ namespace cuda {
 
 // in: x [rows, k], w [k, n], and perhaps a bias [n]; out: y = act(x w + b). With models in front of w and y, each of x and the bias may
 // have them too. All contiguous. T: f16, bf16 (computed in float, rounded once), float, double. The sum goes along k in order, unless the
-// product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own.
+// product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own, and which alone takes the precision's name into account.
 template <class T>
 LAMINA_GPU_KERNEL void dense(Stream&, std::span<const View* const> in, std::span<const View* const> out, section::Activation activation,
-                             float alpha);
+                             float alpha, Precision precision);
 // in: dz [rows, n], w [k, n], and perhaps y [rows, k]; out: dx = (dz w^T) * act'(y).
 template <class T>
 LAMINA_GPU_KERNEL void dense_grad_input(Stream&, std::span<const View* const> in, std::span<const View* const> out,
-                                        section::Activation activation, float alpha);
+                                        section::Activation activation, float alpha, Precision precision);
 
 }  // namespace cuda
 }  // namespace lamina::kernels

@@ -45,15 +45,20 @@ Tensor astype(const Operand& x, DType dtype) {
 }
 
 Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpose_b) {
-  static const ir::AttrsRef attrs[] = {ir::make_attrs(ops::MatmulAttrs{false, false}), ir::make_attrs(ops::MatmulAttrs{false, true}),
-                                       ir::make_attrs(ops::MatmulAttrs{true, false}), ir::make_attrs(ops::MatmulAttrs{true, true})};
+  static const std::vector<ir::AttrsRef> attrs = [] {
+    std::vector<ir::AttrsRef> all;
+    for (int p = 0; p < kPrecisions; ++p)
+      for (int flags = 0; flags < 4; ++flags) all.push_back(ir::make_attrs(ops::MatmulAttrs{flags >= 2, flags % 2 == 1, Precision(p)}));
+    return all;
+  }();
   auto [left, right] = resolve_pair("matmul", a, b);
   if (left.rank() == 0 || right.rank() == 0)
     throw Error(ErrorKind::invalid_argument, {.what = cat("matmul: ", left.type(), " and ", right.type(), " are not matrices"), .where = text(a.at().line()), .why = "a tensor without axes has no rows and columns", .fix = "multiply by a scalar with *"});
   const bool row = left.rank() == 1, column = right.rank() == 1;
   if (row) left = expand_dims(Operand(left, a.at()), 0), transpose_a = false;
   if (column) right = expand_dims(Operand(right, b.at()), 1), transpose_b = false;
-  Tensor y = apply_one(def::matmul, attrs[transpose_a * 2 + transpose_b], std::array{std::move(left), std::move(right)}, a.at());
+  const Precision precision = left.dtype() == DType::f32 ? config::matmul_precision() : Precision::float32;
+  Tensor y = apply_one(def::matmul, attrs[size_t(precision) * 4 + transpose_a * 2 + transpose_b], std::array{std::move(left), std::move(right)}, a.at());
   if (!row && !column) return y;
   Shape shape = y.shape();
   if (column) shape.pop_back();

@@ -37,7 +37,8 @@ std::string name_of(size_t i, const FunctionOptions& options) {
 
 }  // namespace
 
-SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options) : arguments_(arguments), models_(ModelAxis::signature()) {
+SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options) 
+    : arguments_(arguments), precision_(config::matmul_precision()), models_(ModelAxis::signature()) {
   device = in_device_scope() || (arguments.tensors.empty() && arguments.variables.empty()) ? default_device()
            : arguments.tensors.empty()                                                     ? arguments.variables[0].device()
                                                                                            : arguments.tensors[0].device();
@@ -62,6 +63,7 @@ void SignatureView::make_hash() {
     for (Dim d : type.shape) mix(uint64_t(d.code()));
   };
   mix(uint64_t(device.kind) << 24 | uint64_t(device.model) << 16 | uint16_t(device.index));
+  if (precision_ != Precision::float32) mix(uint64_t(precision_));
   if (models_) mix(models_);
   for (const Tensor& t : arguments_.tensors) {
     if (by_type_) mix_type(t.type());
@@ -77,7 +79,7 @@ void SignatureView::make_hash() {
 bool SignatureView::is_bound(size_t variable) const { return std::find(bound_.begin(), bound_.end(), int(variable)) != bound_.end(); }
 
 bool SignatureView::matches(const Signature& kept) const {
-  if (!fits_ || kept.hash != hash || kept.device != device || kept.models != models_ || kept.statics != arguments_.statics) return false;
+  if (!fits_ || kept.hash != hash || kept.device != device || kept.precision != precision_ || kept.models != models_ || kept.statics != arguments_.statics) return false;
   if (kept.by_type != by_type_) return false;
   if (by_type_) {
     if (kept.tensors.size() != arguments_.tensors.size()) return false;
@@ -138,6 +140,7 @@ Signature SignatureView::keep() const {
   s.hash = hash;
   s.statics = arguments_.statics;
   s.device = device;
+  s.precision = precision_;
   s.models = models_;
   s.by_type = by_type_;
   if (by_type_)
@@ -248,6 +251,8 @@ Signature::Difference Signature::difference(const Signature& before, const Funct
   for (size_t i = 0; i < variables.size(); ++i)
     if (!(*variables[i] == *before.variables[i])) return {cat("Variable ", i, " was ", *before.variables[i], ", now ", *variables[i]), "pass Variables of one dtype and shape"};
   if (device != before.device) return {cat("it ran on ", before.device, ", now on ", device), "call it on one device"};
+  if (precision != before.precision)
+    return {cat("the precision of matrix products was ", lamina::name(before.precision), ", now ", lamina::name(precision)), "set it once: lm.config.set_matmul_precision"};
   if (models != before.models) return {"it was called in another vmap", "call it in one vmap"};
   return {"the same Variable is used in another way", "pass a Variable either always where the function also uses it directly, or never"};
 }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "graph/frontend/function.h"
+#include "runtime/core/precision.h"
 
 namespace lamina {
 
@@ -20,6 +21,7 @@ struct Signature {
   std::string statics;
   std::vector<ArgumentPart> arguments;  // in words
   Device device;
+  Precision precision = Precision::float32;  // of the matrix products that its trace makes
   uint64_t models = 0;                  // the calls of vmap around it: stacked Variables are seen without the model axis in some
 
   std::string text(const FunctionOptions& options) const;
@@ -57,6 +59,7 @@ class SignatureView {
   bool by_type_ = true;  // the tensors' types are part of the signature
   bool fits_ = true;     // the Function's own signature
   std::vector<int> bound_;
+  Precision precision_;
   uint64_t models_;
 };
 

@@ -7,6 +7,10 @@ namespace lamina::section {
 LAMINA_API std::string attr_text(Activation v);
 LAMINA_API void parse_attr(std::string_view text, Activation& v);
 }  // namespace lamina::section
+namespace lamina {
+LAMINA_API std::string attr_text(Precision v);
+LAMINA_API void parse_attr(std::string_view text, Precision& v);
+}  // namespace lamina
 
 namespace lamina::ops {
 
@@ -15,7 +19,9 @@ using ir::field;
 struct ActivationAttrs {
   section::Activation activation = section::Activation::none;
   float alpha = 0;  // of elu; leaky_relu's slope
-  static constexpr auto fields = std::tuple{field("activation", &ActivationAttrs::activation), field("alpha", &ActivationAttrs::alpha)};
+  Precision precision = Precision::float32;  // of the product in front of it
+  static constexpr auto fields =
+      std::tuple{field("activation", &ActivationAttrs::activation), field("alpha", &ActivationAttrs::alpha), field("precision", &ActivationAttrs::precision)};
 };
 struct ArgmaxAttrs {
   int axis = -1;
@@ -34,7 +40,8 @@ struct CumsumAttrs {
 };
 struct DenseUpdateAttrs {
   int64_t weight_extras = 0;
-  static constexpr auto fields = std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras)};
+  Precision precision = Precision::float32;  // of dw; db is a sum
+  static constexpr auto fields = std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras), field("precision", &DenseUpdateAttrs::precision)};
 };
 struct DropoutAttrs {
   float rate = 0.5f;
@@ -56,7 +63,8 @@ struct IotaAttrs {
 };
 struct MatmulAttrs {
   bool transpose_a = false, transpose_b = false;
-  static constexpr auto fields = std::tuple{field("transpose_a", &MatmulAttrs::transpose_a), field("transpose_b", &MatmulAttrs::transpose_b)};
+  Precision precision = Precision::float32;  // of f32
+  static constexpr auto fields = std::tuple{field("transpose_a", &MatmulAttrs::transpose_a), field("transpose_b", &MatmulAttrs::transpose_b), field("precision", &MatmulAttrs::precision)};
 };
 struct OneHotAttrs {
   int64_t classes = 0;

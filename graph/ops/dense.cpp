@@ -206,24 +206,25 @@ Value through_activation(Graph& g, Value dy, Value y, const ActivationAttrs& a) 
 // The three in plain ops. They take leading model axes on any input as well, since what they are made of does; a bias per model comes as
 // rows [..., 1, n].
 Value plain_dense(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
-  Value z = matmul(g, in[0], in[1]);
+  Value z = matmul(g, in[0], in[1], false, false, activation.precision);
   return activate(g, in.size() == 3 ? add(g, z, in[2]) : z, activation);
 }
 Value plain_grad_input(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
-  Value dx = matmul(g, in[0], in[1], false, true);
+  Value dx = matmul(g, in[0], in[1], false, true, activation.precision);
   return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
 }
-std::vector<Value> plain_update(Graph& g, std::span<const Value> in, size_t weight_extras, const ir::Graph& weight_region,
+std::vector<Value> plain_update(Graph& g, std::span<const Value> in, const DenseUpdateAttrs& attrs, const ir::Graph& weight_region,
                                 const ir::Graph& bias_region) {
+  const int64_t weight_extras = attrs.weight_extras;
   std::vector<Value> weight_in, bias_in, out;
   if (!weight_region.outputs.empty()) {
-    weight_in.push_back(matmul(g, in[0], in[1], true, false));
-    weight_in.insert(weight_in.end(), in.begin() + 2, in.begin() + 2 + int64_t(weight_extras));
+    weight_in.push_back(matmul(g, in[0], in[1], true, false, attrs.precision));
+    weight_in.insert(weight_in.end(), in.begin() + 2, in.begin() + 2 + weight_extras);
     out = inline_region(g, weight_region, weight_in);
   }
   if (!bias_region.outputs.empty()) {
     bias_in.push_back(sum(g, in[1], {-2}));
-    bias_in.insert(bias_in.end(), in.begin() + 2 + int64_t(weight_extras), in.end());
+    bias_in.insert(bias_in.end(), in.begin() + 2 + weight_extras, in.end());
     std::vector<Value> bias = inline_region(g, bias_region, bias_in);
     out.insert(out.end(), bias.begin(), bias.end());
   }
@@ -247,7 +248,7 @@ std::vector<Value> decompose_grad_input(Graph& g, const ir::AttrsBase& attrs, st
 }
 std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in,
                                     std::span<const ir::GraphRef> regions) {
-  return plain_update(g, in, size_t(ir::attrs_of<DenseUpdateAttrs>(attrs).weight_extras), *regions[0], *regions[1]);
+  return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1]);
 }
 
 // One weight for all models: their rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
@@ -260,7 +261,7 @@ std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
   if (shared) {
     const Shape x = g.type(call.inputs[0].value).shape;
     Value y = dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value,
-                    call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation.activation, activation.alpha);
+                    call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation.activation, activation.alpha, activation.precision);
     return {{reshape(g, y, {x[0], x[1], g.type(y).shape[1]}), true}};
   }
   std::vector<Value> in;
@@ -278,8 +279,8 @@ std::vector<ir::Batched> batch_grad_input(const ir::BatchCall& call) {
 }
 std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  size_t weight_extras = size_t(ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras);
-  const size_t rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;
+  const auto& attrs = ir::attrs_of<DenseUpdateAttrs>(call.attrs);
+  const size_t weight_extras = size_t(attrs.weight_extras), rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;
   std::vector<Value> in;
   for (size_t i = 0; i < call.inputs.size(); ++i) {  // gradients of both regions have the model axis, so every result has
     const ir::Batched& b = call.inputs[i];
@@ -288,7 +289,7 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   std::vector<ir::Batched> out;
   size_t r = 0;
   for (const ir::GraphRef& region : call.regions) r += region->outputs.size();
-  for (Value v : plain_update(g, in, weight_extras, *call.regions[0], *call.regions[1])) {
+  for (Value v : plain_update(g, in, attrs, *call.regions[0], *call.regions[1])) {
     // A result that is an extra itself may lack the axis, or have it with 1s between.
     const Shape& want = out.size() < call.regions[0]->outputs.size()
                             ? call.regions[0]->type(call.regions[0]->outputs[out.size()]).shape
@@ -318,6 +319,7 @@ bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
              {Broadcast::full});
   out.step.activation = activation_of(request.attrs).activation;
   out.step.scalar = activation_of(request.attrs).alpha;
+  out.step.precision = activation_of(request.attrs).precision;
   out.step.has_bias = bias;
   out.step.k = int32_t(columns_of(x).number());
   if (request.out[0].rank() == 3) set_models(out, request, bias ? std::vector<size_t>{2, 2, 1, 2} : std::vector<size_t>{2, 2, 2});
@@ -336,6 +338,7 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
     set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full}, {Broadcast::full});
   out.step.activation = activation_of(request.attrs).activation;
   out.step.scalar = activation_of(request.attrs).alpha;
+  out.step.precision = activation_of(request.attrs).precision;
   out.step.has_mask = mask;
   out.step.k = int32_t(columns_of(request.out[0]).number());
   if (dz.rank() == 3) set_models(out, request, std::vector<size_t>(request.in.size() + 1, 2));
@@ -359,6 +362,7 @@ bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
   section::Step& s = out.step;
   s.k = int32_t(columns_of(x).number());
   s.extras = int32_t(ir::attrs_of<DenseUpdateAttrs>(request.attrs).weight_extras);
+  s.precision = ir::attrs_of<DenseUpdateAttrs>(request.attrs).precision;
   s.has_bias = !request.regions[1]->outputs.empty();
   const Shape weight{columns_of(x), columns_of(dz)}, bias{columns_of(dz)};
   std::vector<size_t> ranks{2, 2};  // without the model axis
@@ -395,11 +399,11 @@ Kernel cpu(const ir::KernelRequest& request) {
 
 Kernel gpu_dense(const ir::KernelRequest& request) {
   const ActivationAttrs& a = activation_of(request.attrs);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense<T>>(a.activation, a.alpha); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense<T>>(a.activation, a.alpha, a.precision); });
 }
 Kernel gpu_grad_input(const ir::KernelRequest& request) {
   const ActivationAttrs& a = activation_of(request.attrs);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha, a.precision); });
 }
 
 constexpr const char* kAfterGradients = "passes make it after differentiation";

@@ -7,6 +7,11 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/section_step.h"
 
+namespace lamina {
+std::string attr_text(Precision v) { return name(v); }
+void parse_attr(std::string_view text, Precision& v) { v = parse_precision(std::string(text)); }
+}  // namespace lamina
+
 namespace lamina::ops {
 namespace {
 
@@ -63,20 +68,21 @@ Value all_rows(Graph& g, Value x) {
   return shape.size() == 2 ? x : reshape(g, x, {size_of({shape.begin(), shape.end() - 1}), shape.back()});
 }
 
-// da = dc op(b)^T, db = op(a)^T dc, transposed where the operand came transposed; the flags absorb every transposition.
+// da = dc op(b)^T, db = op(a)^T dc, transposed where the operand came transposed; the flags absorb every transposition. In the product's own
+// precision.
 std::vector<Value> vjp(const ir::VjpCall& call) {
-  const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(call.attrs);
+  const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(call.attrs);
   Graph& g = call.graph;
   Value a = call.inputs[0], b = call.inputs[1], dc = call.cotangents[0];
   const Shape shape_a = g.type(a).shape, shape_b = g.type(b).shape;
-  Value da = ta ? matmul(g, b, dc, tb, true) : matmul(g, dc, b, false, !tb);
+  Value da = ta ? matmul(g, b, dc, tb, true, precision) : matmul(g, dc, b, false, !tb, precision);
   da = sum_to(g, da, shape_a);
   // One matrix b for many of a: its gradient sums over all of their rows, which one product does.
   if (shape_b.size() == 2 && !ta) {
     Value rows = all_rows(g, a), drows = all_rows(g, dc);
-    return {da, tb ? matmul(g, drows, rows, true, false) : matmul(g, rows, drows, true, false)};
+    return {da, tb ? matmul(g, drows, rows, true, false, precision) : matmul(g, rows, drows, true, false, precision)};
   }
-  Value db = tb ? matmul(g, dc, a, true, ta) : matmul(g, a, dc, !ta, false);
+  Value db = tb ? matmul(g, dc, a, true, ta, precision) : matmul(g, a, dc, !ta, false, precision);
   return {da, sum_to(g, db, shape_b)};
 }
 
@@ -86,13 +92,13 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   size_t rank = 2;
   for (const ir::Batched& in : call.inputs) rank = std::max(rank, g.type(in.value).rank() - in.batched);
   const auto& flags = ir::attrs_of<MatmulAttrs>(call.attrs);
-  return {{matmul(g, lift(g, call.inputs[0], rank), lift(g, call.inputs[1], rank), flags.transpose_a, flags.transpose_b), true}};
+  return {{matmul(g, lift(g, call.inputs[0], rank), lift(g, call.inputs[1], rank), flags.transpose_a, flags.transpose_b, flags.precision), true}};
 }
 
 template <On on>
 Kernel kernel(const ir::KernelRequest& request) {
-  const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(request.attrs);
-  auto make = [ta = ta, tb = tb]<class T>() { return bind<LAMINA_ON(on, batched_matmul<T>)>(ta, tb); };
+  const MatmulAttrs attrs = ir::attrs_of<MatmulAttrs>(request.attrs);
+  auto make = [&]<class T>() { return bind<LAMINA_ON(on, batched_matmul<T>)>(attrs.transpose_a, attrs.transpose_b, attrs.precision); };
   DType dtype = request.in[0].dtype;
   if (dtype == DType::i32) return make.template operator()<int32_t>();
   if (dtype == DType::i64) return make.template operator()<int64_t>();
@@ -103,13 +109,14 @@ Kernel kernel(const ir::KernelRequest& request) {
 // Second derivatives of layers are made of such products.
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
   constexpr int64_t kMostWidth = 256;
-  const auto& [ta, tb] = ir::attrs_of<MatmulAttrs>(request.attrs);
+  const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(request.attrs);
   const TensorType &a = request.in[0], &b = request.in[1];
   if (ta || !is_section_matrix(a) || !is_section_matrix(b)) return false;
   if (b.shape[0].number() > kMostWidth || b.shape[1].number() > kMostWidth) return false;
   const auto full = section::Broadcast::full;
   set_step(out, tb ? section::StepKind::dense_grad_input : section::StepKind::dense, section::Partition::rows, tb ? a : request.out[0],
            {full, full}, {full});
+  out.step.precision = precision;
   out.step.k = int32_t((tb ? request.out[0] : a).shape[1].number());
   out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
   return true;

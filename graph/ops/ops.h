@@ -72,25 +72,26 @@ inline void assign(Graph& g, int resource, Value value) {
 
 // --- products ---
 // Matrices are the last two axes, the others broadcast; both operands at least rank 2 (the frontend adds and drops axes of vectors).
-inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false) {
-  return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b}), {a, b});
+inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false, Precision precision = Precision::float32) {
+  return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b, precision}), {a, b});
 }
 // act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope. A layer of an ensemble has w [models,k,n]; the others
 // may have that axis in front too. So it is with the two below.
-inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0) {
-  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
+inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0, Precision precision = Precision::float32) {
+  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha, precision}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
 }
 // (dz w^T) * act'(y), where y [r,k] is what the activation gave, or was given (section::of_input); without y, dz w^T.
-inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0) {
-  return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation, alpha}), y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
+inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0, Precision precision = Precision::float32) {
+  return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation, alpha, precision}), y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
 }
 // dw = x^T dz [k,n] and db = column sums of dz [n], never written to memory unless a region returns them. Region 0: (dw, extras...) ->
 // results; region 1: (db, extras...) -> results. Results: region 0's, then region 1's. A region with no outputs is not computed.
-inline Value dense_update(Graph& g, Value x, Value dz, std::vector<Value> weight_extras, std::vector<Value> bias_extras, ir::GraphRef weight_region, ir::GraphRef bias_region) {
+inline Value dense_update(Graph& g, Value x, Value dz, std::vector<Value> weight_extras, std::vector<Value> bias_extras, ir::GraphRef weight_region, ir::GraphRef bias_region,
+                          Precision precision = Precision::float32) {
   std::vector<Value> in{x, dz};
   in.insert(in.end(), weight_extras.begin(), weight_extras.end());
   in.insert(in.end(), bias_extras.begin(), bias_extras.end());
-  return g.add(def::dense_update, ir::make_attrs(DenseUpdateAttrs{int64_t(weight_extras.size())}), std::move(in), {std::move(weight_region), std::move(bias_region)});
+  return g.add(def::dense_update, ir::make_attrs(DenseUpdateAttrs{int64_t(weight_extras.size()), precision}), std::move(in), {std::move(weight_region), std::move(bias_region)});
 }
 
 // --- reductions: over `axes`, all of them when empty; keepdims keeps them as 1 ---

@@ -36,7 +36,7 @@ Graph fold_transposes_into_matmul(const Graph& g) {
       continue;
     }
     rewriter.stand_at(i);
-    rewriter.map({i, 0}, ops::matmul(rewriter.to, a, b, attrs.transpose_a, attrs.transpose_b));
+    rewriter.map({i, 0}, ops::matmul(rewriter.to, a, b, attrs.transpose_a, attrs.transpose_b, attrs.precision));
   }
   return rewriter.finish();
 }

@@ -118,7 +118,7 @@ class DenseFusion {
       bias = ops::reshape(rewriter_.to, bias, per_model ? Shape{product.types[0].shape[0], n} : Shape{n});
     }
     rewriter_.map({i, 0}, ops::dense(rewriter_.to, rewriter_[product.inputs[0]], rewriter_[product.inputs[1]], bias,
-                                     activation.activation, activation.alpha));
+                                     activation.activation, activation.alpha, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision));
   }
 
   const Graph& g_;

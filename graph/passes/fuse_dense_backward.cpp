@@ -73,7 +73,8 @@ Graph fuse_input_gradients(const Graph& g) {
     rewriter.stand_at(number);
     const ops::ActivationAttrs activation = mask ? *mask_of(g, node) : ops::ActivationAttrs{};
     rewriter.map({i, 0}, ops::dense_grad_input(rewriter.to, rewriter[product.inputs[0]], rewriter[product.inputs[1]],
-                                               mask ? rewriter[node.inputs[1]] : Value{}, activation.activation, activation.alpha));
+                                               mask ? rewriter[node.inputs[1]] : Value{}, activation.activation, activation.alpha,
+                                               ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision));
   }
   return rewriter.finish();
 }
@@ -224,7 +225,7 @@ Graph fuse_updates(const Graph& g) {
     const Node& product = g[weight];
     const Value fused =
         ops::dense_update(rewriter.to, rewriter[product.inputs[0]], rewriter[product.inputs[1]], rewriter[weight_region.inputs],
-                          rewriter[bias_region.inputs], weight_region.graph, bias_region.graph);
+                          rewriter[bias_region.inputs], weight_region.graph, bias_region.graph, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision);
     int result = 0;
     for (Value v : weight_region.outputs) rewriter.map(v, {fused.node, result++});
     for (Value v : bias_region.outputs) rewriter.map(v, {fused.node, result++});

@@ -49,7 +49,7 @@ void leading_strides(const View& a, const View& c, int64_t strides[kMaxRank]) {
 }  // namespace
 
 template <class T>
-void batched_matmul(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b) {
+void batched_matmul(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, Precision) {
   if (c.size() == 0) return;
   Sizes s{c.shape[c.rank - 2], c.shape[c.rank - 1], a.shape[transpose_a ? a.rank - 2 : a.rank - 1], transpose_a, transpose_b};
   const T *from_a = a.as<const T>(), *from_b = b.as<const T>();
@@ -72,11 +72,11 @@ void batched_matmul(Stream& stream, const View& a, const View& b, const View& c,
   }
 }
 
-template void batched_matmul<f16>(Stream&, const View&, const View&, const View&, bool, bool);
-template void batched_matmul<bf16>(Stream&, const View&, const View&, const View&, bool, bool);
-template void batched_matmul<float>(Stream&, const View&, const View&, const View&, bool, bool);
-template void batched_matmul<double>(Stream&, const View&, const View&, const View&, bool, bool);
-template void batched_matmul<int32_t>(Stream&, const View&, const View&, const View&, bool, bool);
-template void batched_matmul<int64_t>(Stream&, const View&, const View&, const View&, bool, bool);
+template void batched_matmul<f16>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
+template void batched_matmul<bf16>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
+template void batched_matmul<float>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
+template void batched_matmul<double>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
+template void batched_matmul<int32_t>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
+template void batched_matmul<int64_t>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
 
 }  // namespace lamina::kernels::cpu

@@ -17,16 +17,16 @@ struct Result {
 }  // namespace
 
 template <class T>
-void batched_matmul(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b) {
+void batched_matmul(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, Precision precision) {
   if (c.size() == 0) return;
-  if (library_product(stream, a, b, c, transpose_a, transpose_b)) return;
+  if (library_product(stream, a, b, c, transpose_a, transpose_b, nullptr, lamina::cuda::Epilogue::none, precision)) return;
   const int64_t rows = c.shape[c.rank - 2], columns = c.shape[c.rank - 1], depth = a.shape[transpose_a ? a.rank - 2 : a.rank - 1];
   const Matrix<T> left{a.as<const T>(), transpose_a ? 1 : depth, transpose_a ? rows : 1, !transpose_a, batches_of(a, c)};
   const Matrix<T> right{b.as<const T>(), transpose_b ? depth : 1, transpose_b ? 1 : columns, transpose_b, batches_of(b, c)};
   product<compute_t<T>>(stream, left, right, Result<T>{c.as<T>(), rows, columns}, c.size() / (rows * columns), rows, columns, depth);
 }
 
-#define LAMINA_MATMUL(T) template void batched_matmul<T>(Stream&, const View&, const View&, const View&, bool, bool);
+#define LAMINA_MATMUL(T) template void batched_matmul<T>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
 LAMINA_MATMUL(f16)
 LAMINA_MATMUL(bf16)
 LAMINA_MATMUL(float)

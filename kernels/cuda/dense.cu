@@ -48,12 +48,12 @@ struct Gradient {
 }  // namespace
 
 template <class T>
-void dense(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha) {
+void dense(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha, Precision precision) {
   const View &x = *in[0], &w = *in[1], &y = *out[0];
   const View* bias = in.size() == 3 ? in[2] : nullptr;
   if (y.size() == 0) return;
   const bool relu = activation == Activation::relu;
-  if (library_product(stream, x, w, y, false, false, bias, relu ? lamina::cuda::Epilogue::relu : lamina::cuda::Epilogue::none)) {
+  if (library_product(stream, x, w, y, false, false, bias, relu ? lamina::cuda::Epilogue::relu : lamina::cuda::Epilogue::none, precision)) {
     const View* const same[] = {&y};
     if (!relu && activation != Activation::none) elementwise(stream, same, same, activation_code(activation, y.dtype, alpha));
     return;
@@ -69,11 +69,11 @@ void dense(Stream& stream, std::span<const View* const> in, std::span<const View
 }
 
 template <class T>
-void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha) {
+void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha, Precision precision) {
   const View &dz = *in[0], &w = *in[1], &dx = *out[0];
   const View* y = in.size() == 3 && activation != Activation::none ? in[2] : nullptr;
   if (dx.size() == 0) return;
-  if (library_product(stream, dz, w, dx, false, true)) {
+  if (library_product(stream, dz, w, dx, false, true, nullptr, lamina::cuda::Epilogue::none, precision)) {
     const View *const operands[] = {&dx, y}, *const same[] = {&dx};
     if (y) elementwise(stream, operands, same, activation_grad_code(activation, dx.dtype, alpha));
     return;
@@ -85,8 +85,8 @@ void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span
 }
 
 #define LAMINA_DENSE(T)                                                                                                              \
-  template void dense<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float);                    \
-  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float);
+  template void dense<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);                    \
+  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);
 LAMINA_DENSE(f16)
 LAMINA_DENSE(bf16)
 LAMINA_DENSE(float)

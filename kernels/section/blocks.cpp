@@ -170,7 +170,8 @@ class Planner {
     const Step& s = table_.steps[number];
     BlockStep out;
     out.kind = s.kind, out.activation = s.activation, out.reduction = s.reduction, out.reduced = s.reduced, out.partition = s.partition;
-    out.has_bias = s.has_bias, out.has_mask = s.has_mask;
+    out.has_bias = s.has_bias, out.has_mask = s.has_mask, out.precision = s.precision;
+    plan_.tensor_cores = plan_.tensor_cores || s.precision != Precision::float32;
     out.rows = s.rows, out.k = s.k, out.n = s.n;
     out.run = flat_.run_of[number];
     out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)], out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
@@ -417,6 +418,7 @@ const char* name(Turn turn) {
 
 std::string print(const BlockPlan& plan) {
   std::string out = cat(plan.program.blocks, " blocks: ", plan.spines, " take rows, ", plan.helpers, " update weights; ", plan.program.counters, " counters, ", plan.waits.size(), " waits");
+  if (plan.tensor_cores) out += "; products by tensor cores";
   if (!plan.turns.empty()) out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns", plan.may_be_long ? ", launched again after each 100 ms" : "");
   out += '\n';
   for (size_t i = 0; i < plan.steps.size(); ++i) {

@@ -48,7 +48,8 @@ struct BlockStep {
   // Of code and code2 where they are `w - rate * g`: which of their inputs are w and rate; then the interpreter of codes is not needed.
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;                // of steps without a turn between them: which
-  int32_t unused = 0;
+  Precision precision = Precision::float32;
+  uint8_t unused[3] = {};
 };
 static_assert(sizeof(BlockStep) % 8 == 0);
 struct BlockOperand {
@@ -128,6 +129,7 @@ struct BlockPlan {
     char* constant = nullptr;  // of loops and branches, where there is no buffer
   };
   std::vector<Base> base_of;
+  bool tensor_cores = false;  // some product has another precision than float32: the section kernel that has them runs it
   bool may_be_long = false;  // loops may take longer than a launch should: it returns, and is launched again from where it was
 };
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
+#include "runtime/core/precision.h"
 #include "runtime/core/source_line.h"
 
 namespace lamina::section {
@@ -52,6 +53,7 @@ struct Step {
   bool barrier_before = false;          // all threads have finished the steps before
   uint8_t has_bias = 0;                 // dense: whether there is a b; dense_update: whether db is wanted
   uint8_t has_mask = 0;                 // dense_grad_input: whether there is a y
+  Precision precision = Precision::float32;  // of the product in the dense steps, on a GPU; the CPU always computes in float32
   int32_t rows = 0, k = 0, n = 0;
   int32_t code = -1, code2 = -1;        // into Table::codes
   int32_t extras = 0;                   // dense_update: how many of the inputs after x and dz belong to code

@@ -8,6 +8,7 @@
 #include "graph/frontend/trace.h"
 #include "python_bindings/src/convert.h"
 #include "runtime/core/config.h"
+#include "runtime/core/precision.h"
 #include "runtime/device/peak_flops.h"
 
 namespace lamina::python {
@@ -36,6 +37,16 @@ class EagerSwitch {
 
  private:
   bool before_;
+};
+
+// The same for the precision of matrix products.
+class PrecisionSwitch {
+ public:
+  explicit PrecisionSwitch(Precision before) : before_(before) {}
+  void exit() { config::set_matmul_precision(before_); }
+
+ private:
+  Precision before_;
 };
 
 }  // namespace
@@ -70,6 +81,25 @@ void bind_devices(nb::module_& m) {
     return EagerSwitch(before);
   }, nb::arg("on"), "While on, calls of lm.function objects run their Python code, also those traced before. For debugging.\n\n"
                     "`with lm.config.run_functions_eagerly(True):` sets it back at the end.");
+  nb::class_<PrecisionSwitch>(c, "PrecisionSwitch", "What set_matmul_precision gives: usable in `with`, which sets the precision back.")
+      .def("__enter__", [](nb::object self) { return self; })
+      .def("__exit__", [](PrecisionSwitch& s, nb::args) { s.exit(); });
+  c.def("set_matmul_precision", [](const std::string& precision) {
+    const Precision before = config::matmul_precision();
+    config::set_matmul_precision(parse_precision(precision));
+    return PrecisionSwitch(before);
+  }, nb::arg("precision"),
+        "How exactly products of float32 matrices are computed that are made from now on, in the whole process: matmul, einsum, Dense and what\n"
+        "gradients make of them. A function is traced again under another precision. Convolutions stay in float32.\n\n"
+        "Parameters, gradients, optimizer state and all sums stay float32; only what a product multiplies is rounded first:\n\n"
+        "- \"float32\" (the default): not at all; one rounding per multiply-add, on fused multiply-add units.\n"
+        "- \"tf32\": to 11 significant bits (relative error at most 2**-11 each), half way cases away from zero; on tensor cores.\n"
+        "- \"3xtf32\": each operand is the sum of two tf32 numbers, and three products are made, the small ones first: nearly float32's accuracy.\n"
+        "- \"bf16\": to 8 significant bits (relative error at most 2**-8 each), half way cases to even; on tensor cores.\n\n"
+        "A name is a permission: where nothing faster is to be had, products are computed in float32 all the same. That is so on the CPU, and on a\n"
+        "GPU for products that are neither in a section nor large enough for cuBLASLt; cuBLASLt has no 3xtf32 and computes it in float32.\n\n"
+        "`with lm.config.set_matmul_precision(\"tf32\"):` sets it back at the end. Raises NotFound for any other name.");
+  c.def("matmul_precision", [] { return std::string(name(config::matmul_precision())); }, "The name that set_matmul_precision has set; \"float32\" before.");
   c.def("functions_run_eagerly", [] { return config::functions_run_eagerly(); });
   c.def("list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "", "[\"cpu:0\"]; of one kind when it is given.");
   c.def("threads", [] { return config::threads(); }, "Threads per CPU device: LAMINA_THREADS, else the cores this process may use.");

@@ -26,6 +26,13 @@ int type_of(DType dtype) {
   }
 }
 
+int compute_type(DType dtype, Precision precision) {
+  if (dtype == DType::f64) return cublaslt::kCompute64;
+  if (dtype == DType::f32 && precision == Precision::tf32) return cublaslt::kCompute32FromTf32;
+  if (dtype == DType::f32 && precision == Precision::bf16) return cublaslt::kCompute32FromBf16;
+  return cublaslt::kCompute32;
+}
+
 // A matrix as it lies: rows of `leading` elements' distance; turned says that what lies there is its transpose.
 struct Lying {
   bool turned = false;
@@ -67,13 +74,14 @@ std::string shape_text(const View& v) {
 // The bytes of a plan's identity.
 struct Products::Key {
   DType dtype = DType::f32;
+  int compute = cublaslt::kCompute32;
   Epilogue epilogue = Epilogue::none;
   bool transpose_a = false, transpose_b = false, has_bias = false;
   int64_t rows = 0, columns = 0, depth = 0, leading_a = 0, leading_b = 0;
   Batch batch;
   uint32_t align_a = 256, align_b = 256, align_c = 256, align_bias = 256;
   auto tied() const {
-    return std::tie(dtype, epilogue, transpose_a, transpose_b, has_bias, rows, columns, depth, leading_a, leading_b, batch.count, batch.a,
+    return std::tie(dtype, compute, epilogue, transpose_a, transpose_b, has_bias, rows, columns, depth, leading_a, leading_b, batch.count, batch.a,
                     batch.b, batch.bias, batch.c, align_a, align_b, align_c, align_bias);
   }
   bool operator<(const Key& other) const { return tied() < other.tied(); }
@@ -118,7 +126,7 @@ Products::~Products() = default;
 size_t Products::plan_count() { return gpus_.plan_count(); }
 
 bool Products::multiply(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, const View* bias,
-                        Epilogue epilogue) {
+                        Epilogue epilogue, Precision precision) {
   if (!is_floating(c.dtype) || !is_contiguous(c)) return false;
   Problem problem;
   Key& key = problem.key;
@@ -130,7 +138,7 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   if (!lie(a_rows, a_columns, a.strides[a.rank - 2], a.strides[a.rank - 1], left)) return false;
   if (!lie(b_rows, b_columns, b.strides[b.rank - 2], b.strides[b.rank - 1], right)) return false;
   if (bias && bias->shape[bias->rank - 1] != 1 && bias->strides[bias->rank - 1] != 1) return false;
-  key.dtype = c.dtype, key.epilogue = epilogue, key.has_bias = bias != nullptr;
+  key.dtype = c.dtype, key.compute = compute_type(c.dtype, precision), key.epilogue = epilogue, key.has_bias = bias != nullptr;
   key.transpose_a = transpose_a != left.turned, key.transpose_b = transpose_b != right.turned;
   key.leading_a = left.leading, key.leading_b = right.leading;
 
@@ -203,8 +211,7 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
     LAMINA_LT(function(object, attribute, &value, sizeof value), name, problem.text);
   };
   void* made = nullptr;
-  LAMINA_LT(api.operation_create(&made, wide ? cublaslt::kCompute64 : cublaslt::kCompute32, wide ? cublaslt::kReal64 : cublaslt::kReal32),
-            "cublasLtMatmulDescCreate", problem.text);
+  LAMINA_LT(api.operation_create(&made, key.compute, wide ? cublaslt::kReal64 : cublaslt::kReal32), "cublasLtMatmulDescCreate", problem.text);
   plan.operation = Owned(made, api.operation_destroy);
   const auto set_operation = [&](int attribute, auto value) {
     set(api.operation_set, made, attribute, value, "cublasLtMatmulDescSetAttribute");

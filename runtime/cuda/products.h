@@ -5,12 +5,14 @@
 // which is what its epilogue adds.
 //
 // Sums: floats and halves are summed in float, doubles in double; the order is the library's, and the same for the same shapes, types,
-// alignment, card and version. tf32 is not used.
+// alignment, card and version. Operands of type float are rounded to tf32 or bf16 where the caller's precision says so: the library's
+// documentation says that it may do it, and for bf16 that it may take tf32. It has no 3xtf32: that is float32 here.
 #pragma once
 #include <compare>
 #include <functional>
 #include <string>
 
+#include "runtime/core/precision.h"
 #include "runtime/core/view.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/library_use.h"
@@ -34,9 +36,9 @@ class Products {
   // c = epilogue(op(a) op(b) + bias) on the stream, whose device is current. Matrices are the last two axes of a, b and c, op transposes,
   // and leading axes broadcast; a bias has c's columns as its last axis. c is contiguous. f16, bf16, f32 and f64. False, with nothing done,
   // when our own kernel is to serve: the product is small, the library is missing or has no algorithm for it, or the strides are none that
-  // it can take. Throws device, naming the call, the instruction and the shapes, when a call fails.
+  // it can take. precision: of f32. Throws device, naming the call, the instruction and the shapes, when a call fails.
   bool multiply(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, const View* bias = nullptr,
-                Epilogue epilogue = Epilogue::none);
+                Epilogue epilogue = Epilogue::none, Precision precision = Precision::float32);
 
   std::string why_missing() { return api_.why_missing(); }  // "" when the library is there, or nothing has asked for it
   size_t plan_count();                                      // of all devices; kMostPlans on each

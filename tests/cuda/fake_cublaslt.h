@@ -53,6 +53,7 @@ struct FakeCublasLt : FakeLibrary {
   std::map<void*, Layout> layouts;
   std::map<void*, Preference> preferences;
   std::vector<Chosen> chosen;
+  std::vector<int> computes;             // of each product
   std::vector<void*> streams;
 
   static FakeCublasLt& now() {
@@ -60,7 +61,7 @@ struct FakeCublasLt : FakeLibrary {
     return *fake;
   }
   void reset() {
-    fail.clear(), calls.clear(), complaints.clear(), chosen.clear(), streams.clear();
+    fail.clear(), calls.clear(), complaints.clear(), chosen.clear(), computes.clear(), streams.clear();
     live.clear(), operations.clear(), layouts.clear(), preferences.clear();
     workspace = 0, algorithms = 1, products = 0;
   }
@@ -142,7 +143,9 @@ struct FakeCublasLt : FakeLibrary {
 
   // What both the heuristic and the product ask of descriptors that go together.
   void check(const Operation& o, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
-    expect((o.compute == 68 && o.scale == 0) || (o.compute == 70 && o.scale == 1), "a compute type that is not meant");
+    const bool rounds = o.compute == 75 || o.compute == 77;  // operands to bf16 or tf32
+    expect(((o.compute == 68 || rounds) && o.scale == 0) || (o.compute == 70 && o.scale == 1), "a compute type that is not meant");
+    expect(!rounds || d.type == 0, "operands that are no floats are to be rounded");
     expect(a.type == d.type && b.type == d.type && c.type == d.type, "types differ");
     expect(o.compute == 70 ? d.type == 1 : d.type == 0 || d.type == 2 || d.type == 14, "the element type does not go with the compute type");
     expect(c == d, "c and d are one matrix in memory and differ in their layouts");
@@ -192,6 +195,14 @@ struct FakeCublasLt : FakeLibrary {
       default: return float(static_cast<const bf16*>(data)[i]);
     }
   }
+  // As the compute type lets it be rounded: to 8 or 11 significant bits.
+  static double operand(int compute, double v) {
+    if (compute == 75) return float(bf16(float(v)));
+    if (compute != 77) return v;
+    int exponent = 0;
+    const double fraction = std::frexp(v, &exponent);
+    return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
+  }
   static void write(int type, void* data, int64_t i, double v) {
     switch (type) {
       case 0: static_cast<float*>(data)[i] = float(v); break;
@@ -208,6 +219,7 @@ struct FakeCublasLt : FakeLibrary {
     std::lock_guard lock(f.mutex);
     if (const int status = f.call("cublasLtMatmul")) return status;
     f.streams.push_back(stream);
+    f.computes.push_back(f.operations[operation].compute);
     f.expect(f.live.count(handle) && f.operations.count(operation), "no handle or descriptor");
     for (void* l : {layout_a, layout_b, layout_c, layout_d}) f.expect(f.layouts.count(l) == 1, "no layout");
     f.expect(algorithm && algorithm->data[0] >= 1 && algorithm->data[0] <= f.chosen.size(), "no algorithm");
@@ -236,7 +248,7 @@ struct FakeCublasLt : FakeLibrary {
           for (uint64_t l = 0; l < k; ++l) {
             const int64_t at = batch * la.stride + int64_t(o.transpose[0] ? l + i * uint64_t(la.leading) : i + l * uint64_t(la.leading));
             const int64_t bt = batch * lb.stride + int64_t(o.transpose[1] ? j + l * uint64_t(lb.leading) : l + j * uint64_t(lb.leading));
-            sum += read(la.type, a, at) * read(lb.type, b, bt);
+            sum += operand(o.compute, read(la.type, a, at)) * operand(o.compute, read(lb.type, b, bt));
           }
           if (o.epilogue & 4) sum += read(ld.type, o.bias, batch * o.bias_stride + int64_t(i));
           if (o.epilogue & 2) sum = std::max(sum, 0.0);

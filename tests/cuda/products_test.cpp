@@ -174,6 +174,38 @@ TEST_F(CudaProducts, TheSettingIsANumberAlwaysOrNever) {
   for (const char* wrong : {"often", "12x", "-1", "nan"}) EXPECT_THROW(least_multiply_adds("LAMINA_CUBLASLT", wrong), Error) << wrong;
 }
 
+// tf32 and bf16 have a compute type, 3xtf32 has none; types that are not float32 keep theirs.
+TEST_F(CudaProducts, TakeTheComputeTypeOfThePrecision) {
+  const Numbers<float> a({5, 40}, 1), b({40, 8}, 2), c({5, 8}, 3), want({5, 8}, 4);
+  Stream cpu;
+  kernels::cpu::batched_matmul<float>(cpu, a.view(), b.view(), want.view(), false, false);
+  struct Case {
+    Precision precision;
+    int compute;
+    double least, most;  // the largest error, relative to the largest result
+  };
+  for (const Case& one : {Case{Precision::float32, 68, 0, 1e-6}, {Precision::tf32, 77, 1e-5, 1e-3}, {Precision::tf32x3, 68, 0, 1e-6}, {Precision::bf16, 75, 1e-4, 1e-2}}) {
+    SCOPED_TRACE(name(one.precision));
+    ASSERT_TRUE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false, nullptr, Epilogue::none, one.precision));
+    EXPECT_EQ(fake().computes.back(), one.compute);
+    double error = 0, size = 0;
+    for (int i = 0; i < 40; ++i) {
+      error = std::max(error, std::fabs(double(c.data()[i]) - double(want.data()[i])));
+      size = std::max(size, std::fabs(double(want.data()[i])));
+    }
+    EXPECT_GE(error, one.least * size);
+    EXPECT_LE(error, one.most * size);
+  }
+  EXPECT_EQ(products_->plan_count(), 3u) << "float32 and 3xtf32 share one";
+  const Numbers<double> d({5, 8}, 1), e({8, 8}, 2), f({5, 8}, 3);
+  ASSERT_TRUE(products_->multiply(stream_, d.view(), e.view(), f.view(), false, false, nullptr, Epilogue::none, Precision::tf32));
+  EXPECT_EQ(fake().computes.back(), 70);
+  const Numbers<f16> g({5, 8}, 1), h({8, 8}, 2), i({5, 8}, 3);
+  ASSERT_TRUE(products_->multiply(stream_, g.view(), h.view(), i.view(), false, false, nullptr, Epilogue::none, Precision::bf16));
+  EXPECT_EQ(fake().computes.back(), 68);
+  EXPECT_EQ(fake().complaints, std::vector<std::string>{});
+}
+
 TEST_F(CudaProducts, ArePlannedOncePerShapeTypeEpilogueAndAlignment) {
   const Numbers<float> a({5, 8}, 1), b({8, 8}, 2), c({5, 8}, 3), bias({8}, 4), other({8}, 5), shifted({8, 8}, 6, 1);
   const View v = bias.view(), w = other.view();
@@ -320,7 +352,8 @@ TEST_F(CudaProducts, OfSeveralThreadsKeepTheirOwnBias) {
 TEST(CudaProductsNumbers, AreThoseOfTheLibrarysHeader) {
 #if LAMINA_HAS_CUBLASLT_HEADER
   static_assert(cublaslt::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED && cublaslt::kCompute32 == CUBLAS_COMPUTE_32F &&
-                cublaslt::kCompute64 == CUBLAS_COMPUTE_64F);
+                cublaslt::kCompute64 == CUBLAS_COMPUTE_64F && cublaslt::kCompute32FromBf16 == CUBLAS_COMPUTE_32F_FAST_16BF &&
+                cublaslt::kCompute32FromTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
   static_assert(cublaslt::kReal32 == CUDA_R_32F && cublaslt::kReal64 == CUDA_R_64F && cublaslt::kReal16 == CUDA_R_16F &&
                 cublaslt::kRealBf16 == CUDA_R_16BF);
   static_assert(cublaslt::kPlain == CUBLAS_OP_N && cublaslt::kTransposed == CUBLAS_OP_T &&

@@ -157,12 +157,12 @@ TEST_F(EmulatedFamilies, ProductsAgree) {
       Buffer<float> a = numbers<float>(m * k, 8), b = numbers<float>(k * n, 9);
       compare<float>(m * n, 1e-5, [&](bool on_gpu, Buffer<float>& c) {
         BOTH(on_gpu, batched_matmul<float>)
-        (STREAM(on_gpu), view(a, ta ? std::vector{k, m} : std::vector{m, k}), view(b, tb ? std::vector{n, k} : std::vector{k, n}), view(c, {m, n}), ta, tb);
+        (STREAM(on_gpu), view(a, ta ? std::vector{k, m} : std::vector{m, k}), view(b, tb ? std::vector{n, k} : std::vector{k, n}), view(c, {m, n}), ta, tb, Precision::float32);
       });
     }
   Buffer<int32_t> a = numbers<int32_t>(3 * 5 * 7, 10, -9, 9), b = numbers<int32_t>(2 * 3 * 7 * 4, 11, -9, 9);
   compare<int32_t>(2 * 3 * 5 * 4, 0, [&](bool on_gpu, Buffer<int32_t>& c) {
-    BOTH(on_gpu, batched_matmul<int32_t>)(STREAM(on_gpu), view(a, {3, 5, 7}), view(b, {2, 3, 7, 4}), view(c, {2, 3, 5, 4}), false, false);
+    BOTH(on_gpu, batched_matmul<int32_t>)(STREAM(on_gpu), view(a, {3, 5, 7}), view(b, {2, 3, 7, 4}), view(c, {2, 3, 5, 4}), false, false, Precision::float32);
   });
 }
 

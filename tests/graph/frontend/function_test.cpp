@@ -7,6 +7,8 @@
 #include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/ops/ops.h"
+#include "runtime/core/precision.h"
 
 namespace lamina {
 namespace {
@@ -378,6 +380,39 @@ TEST(Function, TheEagerSwitchRunsTheBody) {
   f(scalar(1));
   f(ones({2}));
   EXPECT_EQ(runs, 4);
+}
+
+TEST(Function, APrecisionOfProductsIsPartOfItsSignatureAndOfWhatItsGradientMakes) {
+  const Variable w(ones({3, 4}), "w");
+  auto f = function([&](Tensor x) {
+    GradientTape tape;
+    const Tensor cost = sum(square(matmul(x, w)));
+    return tape.gradient(cost, w)[0];
+  });
+  const Tensor x = ones({2, 3});
+  const std::vector<float> exact = f(x).to_vector<float>();
+  for (Precision precision : {Precision::tf32, Precision::tf32x3, Precision::bf16}) {
+    config::set_matmul_precision(precision);
+    EXPECT_EQ(f(x).to_vector<float>(), exact) << "the CPU computes in float32";
+    EXPECT_EQ(matmul(x, w).to_vector<float>(), std::vector<float>(8, 3.0f));
+    int products = 0;
+    for (const ir::Node& node : f.concrete(x).graph().nodes()) {
+      if (node.op != &ops::def::matmul) continue;
+      ++products;
+      EXPECT_EQ(ir::attrs_of<ops::MatmulAttrs>(*node.attrs).precision, precision);
+    }
+    EXPECT_EQ(products, 2) << "the product and its gradient by w";
+  }
+  EXPECT_EQ(f.trace_count(), 4) << "once for each name";
+  auto doubles = function([](Tensor x) { return matmul(x, x); });
+  const Tensor wide = ones({2, 2}, dtype::f64);
+  for (const ir::Node& node : doubles.concrete(wide).graph().nodes())
+    if (node.op == &ops::def::matmul) EXPECT_EQ(ir::attrs_of<ops::MatmulAttrs>(*node.attrs).precision, Precision::float32) << "the names are about float32";
+  config::set_matmul_precision(Precision::float32);
+  f(x);
+  EXPECT_EQ(f.trace_count(), 4);
+  for (const char* name : {"float32", "tf32", "3xtf32", "bf16"}) EXPECT_STREQ(lamina::name(parse_precision(name)), name);
+  EXPECT_THROW(parse_precision("fp16"), Error);
 }
 
 TEST(Function, TheTraceLimitNamesTheCause) {
