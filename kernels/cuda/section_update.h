@@ -8,6 +8,40 @@ namespace lamina::kernels::cuda::resident {
 
 constexpr int kUpdateRows = 8;  // of weights, a thread's
 
+// Threads of a pass over some rows of weights [k, n]: a row of them for each kUpdateRows rows.
+LAMINA_DEVICE int update_columns(int n) { return most(1, (n + int(kWarp) - 1) / int(kWarp)) * int(kWarp); }
+LAMINA_DEVICE int update_rows(int n) { return kThreads / update_columns(n) * kUpdateRows; }
+
+// A thread's sums in a pass: one column of kUpdateRows rows.
+struct ColumnSums {
+  static constexpr int kCount = kUpdateRows;
+  float v[kCount];
+  int of_column, group;
+  LAMINA_DEVICE explicit ColumnSums(int n) : of_column(int(thread_index()) % update_columns(n)), group(int(thread_index()) / update_columns(n)) {}
+  LAMINA_DEVICE void clear() {
+    LAMINA_UNROLL
+    for (int q = 0; q < kCount; ++q) v[q] = 0;
+  }
+  LAMINA_DEVICE int column(int) const { return of_column; }
+  LAMINA_DEVICE int row(int q) const { return group * kUpdateRows + q; }
+  LAMINA_DEVICE float operator[](int q) const { return v[q]; }
+  // xs: [batch, leading], a column for each row of the pass; zs: [batch, n].
+  LAMINA_DEVICE void add(const BlockStep& s, const float* xs, int leading, const float* zs, int batch) {
+    if (of_column >= s.n || group * kUpdateRows >= leading) return;
+    for (int r = 0; r < batch; ++r) {
+      const float z = zs[r * s.n + of_column];
+      LAMINA_UNROLL
+      for (int h = 0; h < kUpdateRows; h += 4) {
+        const Four a = four(xs + r * leading + group * kUpdateRows + h);
+        LAMINA_UNROLL
+        for (int q = 0; q < 4; ++q) v[h + q] = fma(a.v[q], z, v[h + q]);
+      }
+    }
+  }
+};
+
+// Sums: who of the block makes which elements of dw, and how.
+template <class Sums>
 LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block, parts = s.partition == Partition::models ? 1 : s.blocks;
   const float* x = b.in<const float>(s, 0);
@@ -17,8 +51,8 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   if (s.code >= 0) {
     const Code code(b, s.code, s.first_in + 2, s.first_out, true, s.n);
     results = code.outputs();
-    const int columns = most(1, (s.n + int(kWarp) - 1) / int(kWarp)) * int(kWarp), groups = kThreads / columns, group = t / columns, column = t % columns;
-    const int pass_rows = groups * kUpdateRows;  // of weights
+    const int pass_rows = update_rows(s.n);  // of weights
+    Sums sums(s.n);
     const int leading = pass_rows, batch_rows = most(1, kStages * kStageFloats / (leading + s.n));
     float* xs = b.ring();
     float* zs = b.ring() + batch_rows * leading;
@@ -29,9 +63,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
     float* to = descends ? b.out<float>(s, 0) : nullptr;
     for (int begin = mine.begin; begin < mine.end && s.n > 0; begin += pass_rows) {
       const int rows = least(pass_rows, mine.end - begin);
-      float sums[kUpdateRows];
-      LAMINA_UNROLL
-      for (int q = 0; q < kUpdateRows; ++q) sums[q] = 0;
+      sums.clear();
       for (int first = 0; first < s.rows; first += batch_rows) {
         const int batch = least(batch_rows, s.rows - first);
         sync_block();  // all are done with what lies there
@@ -41,21 +73,11 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
         }
         for (int i = t; i < batch * s.n; i += kThreads) zs[i] = load_shared_between_blocks(dz + (long long)first * s.n + i);
         sync_block();
-        if (column < s.n && group < groups) {
-          for (int r = 0; r < batch; ++r) {
-            const float z = zs[r * s.n + column];
-            LAMINA_UNROLL
-            for (int h = 0; h < kUpdateRows; h += 4) {
-              const Four a = four(xs + r * leading + group * kUpdateRows + h);
-              LAMINA_UNROLL
-              for (int q = 0; q < 4; ++q) sums[h + q] = fma(a.v[q], z, sums[h + q]);
-            }
-          }
-        }
+        sums.add(s, xs, leading, zs, batch);
       }
       LAMINA_UNROLL
-      for (int q = 0; q < kUpdateRows; ++q) {
-        const int row = group * kUpdateRows + q;
+      for (int q = 0; q < Sums::kCount; ++q) {
+        const int row = sums.row(q), column = sums.column(q);
         const bool active = column < s.n && row < rows;
         if (descends) {
           const long long at = (long long)(begin + row) * s.n + column;

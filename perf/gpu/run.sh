@@ -34,6 +34,7 @@ check_stage() {
   run "$build/lamina_emulated" --gtest_brief=1
   run "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=*Gpu*'
   run "$python" "$root/perf/gpu/check.py"
+  run "$python" "$root/perf/gpu/products.py"
 }
 
 sanitize_stage() {

@@ -1,26 +1,66 @@
-"""What ptxas makes of the section kernel: registers, spills, stack and shared memory within written limits, per architecture."""
-import os, re, shutil, subprocess
+"""What nvcc and ptxas make of the section kernels: registers, spills, stack and shared memory within written limits, and which instructions of
+tensor cores they have, per architecture."""
+import glob, os, re, shutil, subprocess
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
 LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 256, "static shared bytes": 64}
+ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
+KERNELS = {"section": "section_kernel", "section_tensor_cores": "section_kernel_with_tensor_cores"}
+# How PTX and SASS call the instructions that a precision is made of.
+PTX = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "HMMA.1688.F32.TF32", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "HMMA.16816.F32.BF16"}
+CONVERSIONS = ["cvt.rna.tf32.f32", "cvt.rn.bf16x2.f32"]
+
+needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
+is_long = pytest.mark.skipif(not os.environ.get("LAMINA_TEST_LONG"), reason="compiling a section kernel takes a minute per architecture; --long does")
 
 
-def figures(log):
+def compiled(source, architecture, to, *flags):
+    """nvcc's messages; what it made is in the file `to`."""
+    done = subprocess.run([NVCC, "-std=c++20", f"-arch={architecture}", "-fmad=false", "--expt-relaxed-constexpr", "-DLAMINA_BUILDING=1", f"-I{ROOT}", *flags, "-o", str(to),
+                           os.path.join(ROOT, f"kernels/cuda/{source}.cu")], capture_output=True, text=True, timeout=1500)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stderr
+
+
+def figures(log, kernel):
     """Of the kernel itself; functions that it calls follow it in the report."""
-    stack, stores, loads = map(int, re.search(r"section_kernel.*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log).groups())
+    stack, stores, loads = map(int, re.search(kernel + r"N.*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log).groups())
     return {"registers": int(re.search(r"Used (\d+) registers", log)[1]), "spill bytes": stores + loads, "stack bytes": stack,
             "static shared bytes": int((re.search(r"(\d+) bytes smem", log) or [0, 0])[1])}
 
 
-@pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
-@pytest.mark.skipif(not os.environ.get("LAMINA_TEST_LONG"), reason="compiling the section kernel takes a minute per architecture; --long does")
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
-def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
-    done = subprocess.run([NVCC, "-std=c++20", f"-arch={architecture}", "-fmad=false", "--expt-relaxed-constexpr", "-DLAMINA_BUILDING=1", f"-I{ROOT}", "-Xptxas", "-v", "-cubin",
-                           "-o", str(tmp_path / "section.cubin"), os.path.join(ROOT, "kernels/cuda/section.cu")], capture_output=True, text=True, timeout=1500)
-    assert done.returncode == 0, done.stderr[-3000:]
-    found = figures(done.stderr)
+def disassembler():
+    """nvdisasm, which is no part of nvcc's own package: on PATH, or beside a Python package of NVIDIA's or Triton's."""
+    places = [p for package in ("nvidia/cu*/bin", "nvidia/cuda_nvdisasm/bin", "triton/backends/nvidia/bin") for p in glob.glob(os.path.join(os.path.dirname(pytest.__path__[0]), package, "nvdisasm"))]
+    return shutil.which("nvdisasm") or next(iter(places), None)
+
+
+@needs_nvcc
+@is_long
+@pytest.mark.parametrize("architecture", ARCHITECTURES)
+@pytest.mark.parametrize("source", KERNELS)
+def test_a_section_kernel_stays_within_its_limits_and_has_the_instructions_meant(source, architecture, tmp_path):
+    cubin = tmp_path / "section.cubin"
+    found = figures(compiled(source, architecture, cubin, "-Xptxas", "-v", "-cubin"), KERNELS[source])
     assert all(found[name] <= limit for name, limit in LIMITS.items()), found
+    tool = disassembler()
+    if tool is None:
+        pytest.skip("within its limits; there is no nvdisasm to look for instructions with: pip install nvidia-cuda-nvdisasm")
+    sass = subprocess.run([tool, "-c", str(cubin)], capture_output=True, text=True, timeout=600, check=True).stdout
+    count = {name: len(re.findall(re.escape(name) + r"\b", sass)) for name in PTX.values()}
+    assert all((n > 0) == (source == "section_tensor_cores") for n in count.values()), count
+    assert ("HMMA" in sass) == (source == "section_tensor_cores") and sass.count("FFMA") > 100
+
+
+@needs_nvcc
+@is_long
+@pytest.mark.parametrize("source", KERNELS)
+def test_the_ptx_has_tensor_cores_where_they_are_meant_and_nowhere_else(source, tmp_path):
+    ptx = tmp_path / "section.ptx"
+    compiled(source, "compute_80", ptx, "-ptx")
+    text = ptx.read_text()
+    for instruction in [*PTX, *CONVERSIONS]:
+        assert (instruction in text) == (source == "section_tensor_cores"), instruction

@@ -1,0 +1,112 @@
+// A block's way through its list of steps.
+#pragma once
+#include "kernels/cuda/section_rows.h"
+#include "kernels/cuda/section_turn.h"
+#include "kernels/cuda/section_update.h"
+
+namespace lamina::kernels::cuda::resident {
+
+// Each thread watches one counter. False when the launch is to end.
+LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int number) {
+  const Arguments& a = b.arguments;
+  const unsigned times = b.turns().begun[s.run];  // counters go on from one time to the next one
+  const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
+  bool stopped = false;
+  for (int w = int(thread_index()); w < s.waits; w += kThreads) {
+    const unsigned* counter = a.state + waits[w].counter;
+    if (!poll(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
+  }
+  return !sync_block_or(stopped);
+}
+
+// Products of float32 on fused multiply-add units.
+struct InFloat32 {
+  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false>(b, s); }
+  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true>(b, s); }
+  LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums>(b, s); }
+};
+
+// Products: what makes those of the dense steps.
+template <class Products>
+struct Interpreter {
+  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
+    bool good = true;
+    const Rows models = b.models_of(s);
+    for (b.model = models.begin; b.model < models.end; ++b.model) {
+      switch (s.kind) {
+        case StepKind::dense: Products::dense(b, s); break;
+        case StepKind::dense_grad_input: Products::dense_grad_input(b, s); break;
+        case StepKind::dense_update: Products::dense_update(b, s); break;
+        case StepKind::elementwise: elementwise(b, s); break;
+        case StepKind::reduce: reduce(b, s); break;
+        case StepKind::softmax:
+        case StepKind::log_softmax: softmax(b, s); break;
+        case StepKind::sparse_cross_entropy: good = cross_entropy(b, s); break;
+        case StepKind::dropout: dropout(b, s); break;
+        case StepKind::copy: copy(b, s); break;
+        default: break;  // the planner takes no others
+      }
+      if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input && b.model + 1 < models.end) sync_block();  // scratch memory
+    }
+    b.model = 0;
+    if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input) b.held_buffer = -1;
+    if (s.kind != StepKind::sparse_cross_entropy) return true;
+    if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
+    return !sync_block_or(!good);
+  }
+};
+
+// Steps::run(b, s) does what a step says; false when the launch is to end.
+template <class Steps>
+LAMINA_DEVICE void run_block(const Arguments& a) {
+  float* shared = dynamic_shared<float>();
+  const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
+  const int begin = starts[block_index()], count = starts[block_index() + 1] - begin;
+  const int* list = reinterpret_cast<const int*>(a.program + a.places.lists_at) + begin;
+  for (int i = int(thread_index()); i < least(count, kCachedSteps) * kStepFloats; i += kThreads) {
+    const int step = i / kStepFloats, word = i - step * kStepFloats;
+    reinterpret_cast<unsigned*>(shared + kStepsAt)[i] = reinterpret_cast<const unsigned*>(a.program + list[step] * sizeof(BlockStep))[word];
+  }
+  sync_block();
+  Block b(a, shared, list, count);
+  begin_turns(b);
+  bool first = a.goes_on != 0;
+  if (first) {
+    const int from = int(load_acquire(a.state + a.places.counters + kGoOn)) - 1;
+    while (list[b.position] != from) ++b.position;
+  } else {
+    b.ask();
+  }
+  unsigned go_on = 0;
+  while (b.position < count) {
+    const BlockStep& s = b.step(b.position);
+    const int number = list[b.position];
+    if (s.kind == StepKind::loop) {
+      if (!take_turn(b, s, number, first)) {
+        go_on = b.turns().leaves ? unsigned(number) + 1 : 0;
+        break;
+      }
+      first = false;
+      continue;
+    }
+    if (s.waits > 0 && !wait_for_others(b, s, number)) break;
+    if (!Steps::run(b, s)) break;
+    b.sync();
+    if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
+    ++b.position;
+  }
+  wait_copies<0>();
+  // The last block to end leaves the counters as it found them, for the next launch.
+  LAMINA_SHARED(unsigned, ended, 1);
+  sync_block();
+  if (thread_index() == 0) {
+    fence_device();
+    ended[0] = atomic_add(a.state + a.places.counters + kEnded, 1u);
+  }
+  sync_block();
+  if (ended[0] + 1 != block_count()) return;
+  for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads) store_release(a.state + i, 0);
+  if (a.places.loops > 0) keep_turns(b, go_on);
+}
+
+}  // namespace lamina::kernels::cuda::resident
