@@ -10,8 +10,20 @@ namespace {
 
 bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 
-// The type that a register has.
-const char* computed(DType d) {
+const char* stored(DType d) { return is_half(d) ? "unsigned short" : computed_type(d); }
+
+constexpr const char* kHalves = R"(__device__ __forceinline__ float from_f16(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+__device__ __forceinline__ unsigned short to_f16(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
+__device__ __forceinline__ float from_bf16(unsigned short h) { return __int_as_float(int(unsigned(h) << 16)); }
+__device__ __forceinline__ unsigned short to_bf16(float f) {
+  const unsigned x = unsigned(__float_as_int(f));
+  return (x & 0x7fffffffu) > 0x7f800000u ? (x >> 16) | 0x40u : (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
+}
+)";
+
+}  // namespace
+
+const char* computed_type(DType d) {
   switch (d) {
     case DType::boolean:
     case DType::u8: return "unsigned char";
@@ -23,9 +35,8 @@ const char* computed(DType d) {
     default: return "float";
   }
 }
-const char* stored(DType d) { return is_half(d) ? "unsigned short" : computed(d); }
 
-std::string constant(DType type, double value) {
+std::string constant_text(DType type, double value) {
   if (type == DType::f64) {
     unsigned long long bits = 0;
     std::memcpy(&bits, &value, sizeof bits);
@@ -42,20 +53,17 @@ std::string constant(DType type, double value) {
   if (type == DType::boolean) return value != 0 ? "1" : "0";
   return with_dtype(type, [&]<class T>() {
     const T number = T(value);
-    return cat("(", computed(type), ")(", static_cast<unsigned long long>(static_cast<long long>(number)), "ull)");
+    return cat("(", computed_type(type), ")(", static_cast<unsigned long long>(static_cast<long long>(number)), "ull)");
   });
 }
 
-constexpr const char* kHalves = R"(__device__ __forceinline__ float from_f16(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
-__device__ __forceinline__ unsigned short to_f16(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
-__device__ __forceinline__ float from_bf16(unsigned short h) { return __int_as_float(int(unsigned(h) << 16)); }
-__device__ __forceinline__ unsigned short to_bf16(float f) {
-  const unsigned x = unsigned(__float_as_int(f));
-  return (x & 0x7fffffffu) > 0x7f800000u ? (x >> 16) | 0x40u : (x + 0x7fffu + ((x >> 16) & 1u)) >> 16;
+std::string expression_text(const ElementwiseCode::Instruction& in) {
+  if (in.op == ScalarOp::cast) return in.result == DType::boolean ? cat("scalar::to_bool(r", in.a, ")") : cat("scalar::cast<", computed_type(in.result), ">(r", in.a, ")");
+  std::string value = cat("scalar::", name(in.op), "(r", in.a);
+  if (operands(in.op) > 1) value += cat(", r", in.b);
+  if (operands(in.op) > 2) value += cat(", r", in.c);
+  return value + ")";
 }
-)";
-
-}  // namespace
 
 std::string elementwise_name(const ElementwiseCode& code) {
   std::string text = "fused";
@@ -92,23 +100,15 @@ std::string elementwise_source(const ElementwiseCode& code, const ElementwiseLay
   auto narrowed = [](DType d, const std::string& from) { return d == DType::f16 ? "to_f16(" + from + ")" : d == DType::bf16 ? "to_bf16(" + from + ")" : from; };
   for (int k = 0; k < inputs; ++k) {
     const DType d = code.inputs[size_t(k)];
-    text += cat("    const ", computed(d), " r", k, " = ", widened(d, cat("in", k, "[", place(layout.in[size_t(k)], k), "]")), ";\n");
+    text += cat("    const ", computed_type(d), " r", k, " = ", widened(d, cat("in", k, "[", place(layout.in[size_t(k)], k), "]")), ";\n");
   }
   for (int c = 0; c < constants; ++c)
-    text += cat("    const ", computed(code.constants[size_t(c)].first), " r", inputs + c, " = ", constant(code.constants[size_t(c)].first, code.constants[size_t(c)].second), ";\n");
+    text += cat("    const ", computed_type(code.constants[size_t(c)].first), " r", inputs + c, " = ", constant_text(code.constants[size_t(c)].first, code.constants[size_t(c)].second), ";\n");
   for (size_t k = 0; k < code.instructions.size(); ++k) {
     const auto& in = code.instructions[k];
-    std::string value;
-    if (in.op == ScalarOp::cast) {
-      value = in.result == DType::boolean ? cat("scalar::to_bool(r", in.a, ")") : cat("scalar::cast<", computed(in.result), ">(r", in.a, ")");
-    } else {
-      value = cat("scalar::", name(in.op), "(r", in.a);
-      if (operands(in.op) > 1) value += cat(", r", in.b);
-      if (operands(in.op) > 2) value += cat(", r", in.c);
-      value += ")";
-    }
+    std::string value = expression_text(in);
     if (is_half(in.result)) value = widened(in.result, narrowed(in.result, value));
-    text += cat("    const ", computed(in.result), " r", inputs + constants + int(k), " = ", value, ";\n");
+    text += cat("    const ", computed_type(in.result), " r", inputs + constants + int(k), " = ", value, ";\n");
   }
   for (int o = 0; o < outputs; ++o) {
     const int r = code.outputs[size_t(o)];

@@ -31,6 +31,11 @@ LAMINA_API std::string elementwise_name(const ElementwiseCode& code);
 // ElementwiseSpace. It is to be launched with blocks of 256 threads. The source includes what shared_headers() has.
 LAMINA_API std::string elementwise_source(const ElementwiseCode& code, const ElementwiseLayout& layout, const std::string& name);
 
+// Parts of such sources: the type that a register of this dtype has, a constant of it, and what an instruction computes, of registers r0, r1, ...
+LAMINA_API const char* computed_type(DType type);
+LAMINA_API std::string constant_text(DType type, double value);
+LAMINA_API std::string expression_text(const ElementwiseCode::Instruction& in);
+
 // The files of kernels/shared by their names in #include, and their text.
 LAMINA_API const std::vector<std::pair<std::string, std::string>>& shared_headers();
 

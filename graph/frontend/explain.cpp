@@ -7,6 +7,7 @@
 #include "graph/compile/compile.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
+#include "kernels/section/blocks.h"
 
 namespace lamina {
 namespace {
@@ -43,6 +44,17 @@ void describe(const exec::Program& program, Explanation& e) {
     for (std::string line; std::getline(lines, line);) launch.details.push_back(line);
     e.launches.push_back(std::move(launch));
   }
+}
+
+// Which kernel each section on a GPU has run as, where it has run.
+std::string kernels_used(const exec::Program& program) {
+  std::string out;
+  for (const exec::Instruction& i : program.instructions) {
+    if (i.section_steps == 0 || program.streams[size_t(i.stream)].device.kind != DeviceKind::gpu) continue;
+    const std::string kernel = static_cast<const section::BlockSection*>(i.kernel.args.get())->which_kernel();
+    if (!kernel.empty()) out += cat(i.name, ": its last launch was ", kernel, "\n");
+  }
+  return out;
 }
 
 }  // namespace
@@ -145,7 +157,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
       }
       out << ", compiled in " << milliseconds(plan->compile_microseconds);
       if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
-      out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs();
+      out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs() << kernels_used(plan->executor.program());
     }
   }
   e.text = out.str();

@@ -12,7 +12,8 @@ LAMINA_DEVICE unsigned long long nanoseconds() {
 }
 #else
 namespace emulation {
-inline unsigned long long clock_now = 0, clock_step = 0;  // the step goes by between two looks
+// The step goes by between two looks. One clock for the program and what it loads.
+[[gnu::visibility("default")]] inline unsigned long long clock_now = 0, clock_step = 0;
 }
 LAMINA_UNSEEN inline unsigned long long nanoseconds() { return emulation::clock_now += emulation::clock_step; }
 #endif

@@ -34,7 +34,9 @@
 // Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then
 // they are all resident, and a launch with more blocks than fit fails.
 #pragma once
+#if !defined(__CUDACC_RTC__)
 #include "runtime/device/stream.h"
+#endif
 
 namespace lamina::kernels::cuda {
 

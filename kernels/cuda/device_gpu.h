@@ -1,6 +1,8 @@
-// device.h for nvcc.
+// device.h for nvcc, and for NVRTC, which launches nothing.
 #pragma once
+#if !defined(__CUDACC_RTC__)
 #include <cuda_runtime_api.h>
+#endif
 
 #define LAMINA_KERNEL(...) __global__ void __launch_bounds__(__VA_ARGS__)
 #define LAMINA_ARGUMENT const __grid_constant__
@@ -125,10 +127,9 @@ LAMINA_DEVICE T* dynamic_shared() {
   return reinterpret_cast<T*>(lamina_dynamic_shared);
 }
 
+#if !defined(__CUDACC_RTC__)
 // A failure stays cudart's last error, which CudaBackend::launch takes and names.
-template <auto kernel, class... A>
-void launch(Stream& stream, const LaunchShape& shape, A... arguments) {
-  const void* function = reinterpret_cast<const void*>(kernel);
+inline void launch_function(Stream& stream, const LaunchShape& shape, const void* function, void** arguments) {
   constexpr unsigned always_allowed = 48 * 1024;
   if (shape.shared_bytes > always_allowed &&
       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) != cudaSuccess)
@@ -143,14 +144,19 @@ void launch(Stream& stream, const LaunchShape& shape, A... arguments) {
   config.stream = static_cast<cudaStream_t>(stream.native);
   config.attrs = &attribute;
   config.numAttrs = shape.cooperative ? 1 : 0;
+  cudaLaunchKernelExC(&config, function, arguments);
+}
+template <auto kernel, class... A>
+void launch(Stream& stream, const LaunchShape& shape, A... arguments) {
   [&]<class... P>(void (*)(P...)) {
     // As the kernel's own parameter types, since cudart copies their bytes.
     auto run = [&](P... parameters) {
       void* pointers[] = {&parameters..., nullptr};
-      cudaLaunchKernelExC(&config, function, pointers);
+      launch_function(stream, shape, reinterpret_cast<const void*>(kernel), pointers);
     };
     run(arguments...);
   }(kernel);
 }
+#endif
 
 }  // namespace lamina::kernels::cuda

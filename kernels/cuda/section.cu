@@ -1,10 +1,15 @@
 #include "kernels/cuda/section.h"
 
-#include "kernels/cuda/section_kernel.h"
+#include "kernels/cuda/section_interpreter.h"
 #include "kernels/sparse_cross_entropy.h"
+#include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
 #include "runtime/device/backend.h"
+#if defined(__CUDACC__)
+#include "kernels/section/compiled_source.h"
+#include "runtime/cuda/cuda_backend.h"
+#endif
 
 namespace lamina::kernels::cuda {
 LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) {
@@ -24,7 +29,7 @@ Error describe(const Fault& f) {
 
 constexpr unsigned long long kLaunchNanoseconds = 100'000'000;  // a launch that takes longer is left, so that Ctrl-C and errors are heard
 
-const BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
+BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
   for (BlockSection::OnDevice& d : s.copies)
     if (d.stream == stream) return d;
   Backend& backend = *stream.backend;
@@ -39,6 +44,78 @@ const BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
   return s.copies.back();
 }
 
+#if defined(__CUDACC__)
+enum class Wanted { interpreter, whichever, compiled };
+Wanted wanted() {
+  static const Wanted value = [] {
+    const std::string text = config::environment("LAMINA_SECTION");
+    if (text == "interpret") return Wanted::interpreter;
+    if (text == "compile") return Wanted::compiled;
+    if (text.empty()) return Wanted::whichever;
+    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_SECTION is '", text, "'"), .where = "the environment", .why = "it is one of interpret, compile", .fix = "unset it, or set it to one of them"});
+  }();
+  return value;
+}
+
+// Asks for the compiled kernel; what is known of it then is in d and s.
+void look_for_compiled(Stream& stream, const BlockSection& s, BlockSection::OnDevice& d) {
+  const auto give_up = [&](std::string why) {
+    d.interpreted = true;
+    s.kernel_used = cat("the interpreter: ", why);
+    s.source.clear();
+  };
+  if (wanted() == Wanted::interpreter) return give_up("LAMINA_SECTION=interpret");
+  if (std::string why = section::why_not_compiled(s.plan); !why.empty()) return give_up(std::move(why));
+  auto& backend = static_cast<lamina::cuda::CudaBackend&>(*stream.backend);
+  lamina::cuda::CompiledKernels& kernels = backend.compiled();
+  const std::string name = section::compiled_name(s.plan);
+  if (s.source.empty()) s.source = section::compiled_source(s.plan);
+  const auto find = [&] {
+    return kernels.find(stream.device, backend.architecture(stream.device), s.source, [&] {
+      lamina::cuda::Source source{name, s.source, {}};
+      for (const auto& [header, text] : section::section_headers()) source.headers.push_back({header, text});
+      return source;
+    });
+  };
+  cudaKernel_t kernel = find();
+  if (!kernel && wanted() == Wanted::compiled) {
+    find();  // the first request does not count
+    kernels.wait();
+    kernel = find();
+  }
+  if (!kernel) {
+    if (std::string why = kernels.why_missing(s.source); !why.empty()) return give_up(std::move(why));
+    s.kernel_used = "the interpreter, until the compiled kernel is ready";
+    return;
+  }
+  d.compiled = reinterpret_cast<const void*>(kernel);
+  s.kernel_used = cat("the compiled kernel ", name);
+  s.source.clear();
+}
+
+bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
+  if (!d.compiled && !d.interpreted) look_for_compiled(stream, s, d);
+  if (!d.compiled) return false;
+  void* arguments[] = {&a};
+  launch_function(stream, shape, d.compiled, arguments);
+  const cudaError_t status = cudaGetLastError();
+  if (status == cudaSuccess) return true;
+  d.compiled = nullptr, d.interpreted = true;
+  s.kernel_used = cat("the interpreter: the compiled kernel cannot be launched: ", cudaGetErrorName(status));
+  return false;
+}
+#else
+bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice&, resident::Arguments& a) {
+  return emulation::launch_compiled && emulation::launch_compiled(stream, shape, s, a);
+}
+#endif
+
+void launch_either(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
+  if (launch_compiled(stream, shape, s, d, a)) return;
+  if (s.plan.tensor_cores) launch_with_tensor_cores(stream, shape, a);
+  else launch<section_kernel>(stream, shape, a);
+}
+
 const bool registered = [] {
   section::set_block_runner(run_section);
   return true;
@@ -49,7 +126,7 @@ const bool registered = [] {
 void run_section(const KernelCall& call) {
   const auto& s = *static_cast<const BlockSection*>(call.args);
   std::lock_guard lock(s.mutex);
-  const BlockSection::OnDevice& d = on_device(s, call.stream);
+  BlockSection::OnDevice& d = on_device(s, call.stream);
   const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)}, .threads = unsigned(section::kBlockThreads), .shared_bytes = resident::kSharedBytes, .cooperative = true};
   resident::Arguments a;
   a.program = static_cast<const char*>(d.program);
@@ -67,18 +144,14 @@ void run_section(const KernelCall& call) {
   }
   a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
   a.goes_on = 0;
-  const auto start = [&] {
-    if (s.plan.tensor_cores) launch_with_tensor_cores(call.stream, shape, a);
-    else launch<section_kernel>(call.stream, shape, a);
-  };
-  if (!s.plan.may_be_long) return start();
+  if (!s.plan.may_be_long) return launch_either(call.stream, shape, s, d, a);
   // Until it has come to its end nobody else may launch the section on this stream: the lock is kept.
   Backend& backend = *call.stream.backend;
   uint32_t* const word = d.state + s.plan.program.counters + resident::kGoOn;
   uint32_t go_on = 0;
   backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // a run that was interrupted has left its own
   for (InterruptPoll interrupted;; interrupted()) {
-    start();
+    launch_either(call.stream, shape, s, d, a);
     backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
     if (go_on == 0) return;
     a.goes_on = 1;

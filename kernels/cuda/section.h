@@ -1,6 +1,6 @@
 // The section kernel: a whole table of steps (kernels/section/table.h) as one launch.
 #pragma once
-#include "kernels/cuda/device.h"
+#include "kernels/cuda/section_block.h"
 #include "kernels/section/blocks.h"
 
 namespace lamina::kernels::cuda {
@@ -10,13 +10,22 @@ namespace lamina::kernels::cuda {
 // (runtime/core/precision.h); exponentials of softmax and cross entropy are
 // scalar::exp's. A label out of range stops the launch before any step that needs the loss; the
 // stream's next wait throws Error index.
+//
+// There are two kernels of a section, over one table: the interpreter, and one that is compiled for this section behind its first launch
+// (kernels/section/compiled_source.h). Each launch takes the second where it is ready, also one that goes on with a loop that the other has begun.
+// LAMINA_SECTION=interpret takes the first always, =compile waits for the second.
 void run_section(const KernelCall& call);
 
-namespace resident {
-struct Arguments;
-}
 // The same kernel where some product is in another precision than float32 (section_mma.h); section_tensor_cores.cu has it, so that the plain
 // kernel keeps its registers.
 void launch_with_tensor_cores(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
+
+#if !defined(__CUDACC__)
+namespace emulation {
+// Stands for the compiled kernel: false where there is none, and the interpreter is to be launched.
+using LaunchCompiled = bool (*)(Stream&, const LaunchShape&, const section::BlockSection&, const resident::Arguments&);
+inline LaunchCompiled launch_compiled = nullptr;
+}  // namespace emulation
+#endif
 
 }  // namespace lamina::kernels::cuda

@@ -1,7 +1,7 @@
 // The section kernel's view of one block: where things lie, its shared memory, and the weights that are on their way.
 #pragma once
 #include "kernels/cuda/scratch.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_table.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -81,6 +81,23 @@ struct Rows {
 };
 LAMINA_DEVICE Rows share(long long count, int part, int parts) { return {int(count * part / parts), int(count * (part + 1) / parts)}; }
 
+// What the compiler knows of a step when it compiles its body.
+struct AnyForm {
+  static constexpr bool known = false;
+  static constexpr int rows = 1 << 30;  // of the batch, at most: of one block
+};
+// Everything but where things lie: the step's fields are constants there.
+template <int most_rows>
+struct OneForm {
+  static constexpr bool known = true;
+  static constexpr int rows = most_rows;
+};
+// Where things lie, which differs among steps of one form.
+LAMINA_DEVICE void set_place(BlockStep& s, const BlockStep& from) {
+  s.first_in = from.first_in, s.first_out = from.first_out, s.first_block = from.first_block;
+  s.first_wait = from.first_wait, s.waits = from.waits, s.signal = from.signal, s.prefetch = from.prefetch, s.run = from.run;
+}
+
 struct Block {
   const Arguments& arguments;
   float* const shared;
@@ -156,32 +173,55 @@ struct Block {
   // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of the same run writes is not asked
   // for before its time, nothing while an update still has to use the ring, and nothing beyond the run.
   LAMINA_DEVICE void ask() {
-    while (asked - taken < unsigned(kStages) - 1 && ahead < count) {
-      const BlockStep& s = step(ahead);
-      if (s.kind == StepKind::loop) return;
-      const Rows batch = rows_of(s), models = models_of(s);
-      if (s.kind == StepKind::dense_update && ahead >= position) return;
-      if (is_product(s) && ahead > position && !s.prefetch) return;
-      if (!is_product(s) || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
-        ++ahead;
-        continue;
+    while (asked - taken < unsigned(kStages) - 1 && ahead < count)
+      if (!ask_for(step(ahead))) return;
+  }
+  // The same in a product's body, `now`: the compiler knows the sizes of those that are like it.
+  template <class Form>
+  LAMINA_DEVICE void ask(const BlockStep& now) {
+    if constexpr (Form::known) {
+      while (asked - taken < unsigned(kStages) - 1 && ahead < count) {
+        const BlockStep& s = step(ahead);
+        bool goes_on;
+        if (s.form == now.form) {
+          BlockStep like = now;
+          set_place(like, s);
+          goes_on = ask_for(like);
+        } else {
+          goes_on = ask_for(s);
+        }
+        if (!goes_on) return;
       }
-      const Cut c = cut(s);
-      const BlockOperand& w = operand(s.first_in + 1);
-      const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset + turns().moved[w.mover]) + (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
-      const int rows = least(c.stage_rows, s.k - ahead_row);
-      copy_piece(from, rows, s.n, stage(asked));
-      ++asked;
-      ahead_row += rows;
-      if (ahead_row < s.k) continue;
-      ahead_row = 0;
-      ahead_served += c.batch_rows;
-      if (ahead_served < batch.size()) continue;
-      ahead_served = 0;
-      if (++ahead_model < models.size()) continue;
-      ahead_model = 0;
-      ++ahead;
+    } else {
+      ask();
     }
+  }
+  // One piece of what the step needs, or nothing more for it. False where nothing can be asked for yet.
+  LAMINA_DEVICE bool ask_for(const BlockStep& s) {
+    if (s.kind == StepKind::loop) return false;
+    const Rows batch = rows_of(s), models = models_of(s);
+    if (s.kind == StepKind::dense_update && ahead >= position) return false;
+    if (is_product(s) && ahead > position && !s.prefetch) return false;
+    if (!is_product(s) || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
+      ++ahead;
+      return true;
+    }
+    const Cut c = cut(s);
+    const BlockOperand& w = operand(s.first_in + 1);
+    const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset + turns().moved[w.mover]) + (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
+    const int rows = least(c.stage_rows, s.k - ahead_row);
+    copy_piece(from, rows, s.n, stage(asked));
+    ++asked;
+    ahead_row += rows;
+    if (ahead_row < s.k) return true;
+    ahead_row = 0;
+    ahead_served += c.batch_rows;
+    if (ahead_served < batch.size()) return true;
+    ahead_served = 0;
+    if (++ahead_model < models.size()) return true;
+    ahead_model = 0;
+    ++ahead;
+    return true;
   }
   LAMINA_DEVICE static void copy_piece(const float* from, int rows, int n, float* to) {
     const int leading = padded(n);
@@ -198,9 +238,9 @@ struct Block {
     if (asked - taken > 1) wait_copies<1>();
     else wait_copies<0>();
   }
-  // The next piece of weights, for all threads. They are past the one before, whose stage is filled again.
-  LAMINA_DEVICE const float* take() {
-    if (asked == taken) ask();
+  // The next piece of weights, for all threads, which some ask() has asked for. They are past the one before, whose stage is filled again.
+  template <class Form>
+  LAMINA_DEVICE const float* take(const BlockStep& now) {
     if (!settled) {
       settle();
       sync_block();
@@ -208,7 +248,7 @@ struct Block {
     settled = false;
     const float* piece = stage(taken);
     ++taken;
-    ask();
+    ask<Form>(now);
     return piece;
   }
   // A barrier, and with it the next piece if one is on its way.

@@ -75,13 +75,14 @@ struct Pass {
   LAMINA_DEVICE bool has(int t, int r) const { return t < tiles && first[t] + r < rows; }
 };
 
-template <bool transposed>
+template <bool transposed, int most_rows>
 LAMINA_DEVICE void multiply(Sums& sums, const Pass& pass, const float* x, int x_leading, const float* w, int w_leading, int count) {
   if (pass.tiles == 0) return;
   const float* from[kTiles];
   LAMINA_UNROLL
   for (int t = 0; t < kTiles; ++t) from[t] = x + pass.first[t] * x_leading;
-  if (pass.tiles == 2 && pass.last == kTileRows) return multiply<2, 4, transposed>(sums, from, x_leading, w, w_leading, count);
+  if constexpr (most_rows > kTileRows)
+    if (pass.tiles == 2 && pass.last == kTileRows) return multiply<2, 4, transposed>(sums, from, x_leading, w, w_leading, count);
   // A ragged end: one group of rows after the other, in the first one's registers.
 #if defined(__CUDACC__)
 #pragma unroll 1
@@ -89,9 +90,12 @@ LAMINA_DEVICE void multiply(Sums& sums, const Pass& pass, const float* x, int x_
   for (int t = 0; t < kTiles; ++t) {
     const int rows = t + 1 < pass.tiles ? kTileRows : t < pass.tiles ? pass.last : 0;
     if (rows == 1) multiply<1, 1, transposed>(sums, from, x_leading, w, w_leading, count);
-    if (rows == 2) multiply<1, 2, transposed>(sums, from, x_leading, w, w_leading, count);
-    if (rows == 3) multiply<1, 3, transposed>(sums, from, x_leading, w, w_leading, count);
-    if (rows == 4) multiply<1, 4, transposed>(sums, from, x_leading, w, w_leading, count);
+    if constexpr (most_rows > 1)
+      if (rows == 2) multiply<1, 2, transposed>(sums, from, x_leading, w, w_leading, count);
+    if constexpr (most_rows > 2)
+      if (rows == 3) multiply<1, 3, transposed>(sums, from, x_leading, w, w_leading, count);
+    if constexpr (most_rows > 3)
+      if (rows == 4) multiply<1, 4, transposed>(sums, from, x_leading, w, w_leading, count);
     from[0] = from[1];
     LAMINA_UNROLL
     for (int r = 0; r < kTileRows; ++r) {
@@ -118,11 +122,12 @@ LAMINA_DEVICE void bring(const float* from, long long from_leading, int rows, in
 }
 
 // y = act(x w + b) and dx = (dz w^T) * act'(y), for the rows of one model that are this block's.
-template <bool gradient>
+template <bool gradient, class Form>
 LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;  // the length of a sum; how many there are in a row
   if (mine.size() <= 0 || outer == 0) return;
+  if (b.asked == b.taken) b.ask();
   const auto cut = b.cut(s);
   const float* x = b.in<const float>(s, 0);
   float* y = b.out<float>(s, 0);
@@ -159,7 +164,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
       clear(sums);
       for (int k = 0; k < s.k; k += cut.stage_rows) {
         const int rows = least(cut.stage_rows, s.k - k);
-        const float* w = b.take();
+        const float* w = b.take<Form>(s);
         const float* batch = b.rows_memory(from) + (held ? (begin - mine.begin) * held_leading : 0);
         const int leading = held ? held_leading : cut.leading;
         if (!held && (!gradient || k == 0)) {
@@ -180,7 +185,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
           }
           clear(sums);
           if (!inside) continue;
-          multiply<true>(sums, pass, batch, leading, w + column * padded(s.n), 0, s.n);
+          multiply<true, Form::rows>(sums, pass, batch, leading, w + column * padded(s.n), 0, s.n);
           LAMINA_UNROLL
           for (int t = 0; t < kTiles; ++t) {
             LAMINA_UNROLL
@@ -188,7 +193,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
               if (pass.has(t, r)) finish(sums.v[t][r], begin + pass.first[t] + r, k + column, masks.v[t][r], 0);
           }
         } else {
-          if (column < s.n) multiply<false>(sums, pass, batch + (held ? k : 0), leading, w + column, padded(s.n), rows);
+          if (column < s.n) multiply<false, Form::rows>(sums, pass, batch + (held ? k : 0), leading, w + column, padded(s.n), rows);
         }
       }
       if constexpr (!gradient) {

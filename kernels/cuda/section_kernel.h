@@ -1,5 +1,6 @@
-// A block's way through its list of steps.
+// A block's way through its list of steps, for the interpreter (section_interpreter.h) and for sources that are generated from one section.
 #pragma once
+#include "kernels/cuda/section_elementwise.h"
 #include "kernels/cuda/section_rows.h"
 #include "kernels/cuda/section_turn.h"
 #include "kernels/cuda/section_update.h"
@@ -19,42 +20,21 @@ LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int numbe
   return !sync_block_or(stopped);
 }
 
-// Products of float32 on fused multiply-add units.
-struct InFloat32 {
-  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false>(b, s); }
-  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true>(b, s); }
-  LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums>(b, s); }
-};
-
-// Products: what makes those of the dense steps.
-template <class Products>
-struct Interpreter {
-  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
-    bool good = true;
-    const Rows models = b.models_of(s);
-    for (b.model = models.begin; b.model < models.end; ++b.model) {
-      switch (s.kind) {
-        case StepKind::dense: Products::dense(b, s); break;
-        case StepKind::dense_grad_input: Products::dense_grad_input(b, s); break;
-        case StepKind::dense_update: Products::dense_update(b, s); break;
-        case StepKind::elementwise: elementwise(b, s); break;
-        case StepKind::reduce: reduce(b, s); break;
-        case StepKind::softmax:
-        case StepKind::log_softmax: softmax(b, s); break;
-        case StepKind::sparse_cross_entropy: good = cross_entropy(b, s); break;
-        case StepKind::dropout: dropout(b, s); break;
-        case StepKind::copy: copy(b, s); break;
-        default: break;  // the planner takes no others
-      }
-      if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input && b.model + 1 < models.end) sync_block();  // scratch memory
-    }
-    b.model = 0;
-    if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input) b.held_buffer = -1;
-    if (s.kind != StepKind::sparse_cross_entropy) return true;
-    if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
-    return !sync_block_or(!good);
+// body() once for each model that this block has in the step. It is false where the launch is to end, and so is this.
+template <class Body>
+LAMINA_DEVICE bool for_models(Block& b, const BlockStep& s, const Body& body) {
+  bool good = true;
+  const Rows models = b.models_of(s);
+  for (b.model = models.begin; b.model < models.end; ++b.model) {
+    good = body() && good;
+    if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
   }
-};
+  b.model = 0;
+  if (!Block::is_product(s)) b.held_buffer = -1;
+  if (s.kind != StepKind::sparse_cross_entropy) return true;
+  if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
+  return !sync_block_or(!good);
+}
 
 // Steps::run(b, s) does what a step says; false when the launch is to end.
 template <class Steps>

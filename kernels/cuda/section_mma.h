@@ -119,11 +119,11 @@ struct MmaUpdateSums : MmaSums {
 };
 
 // What product() of section_dense.h does, in another precision.
-template <bool gradient>
+template <bool gradient, class Form>
 LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;
-  if (s.k == 0 || s.n == 0) return product<gradient>(b, s);  // sums of nothing
+  if (s.k == 0 || s.n == 0) return product<gradient, Form>(b, s);  // sums of nothing
   if (mine.size() <= 0) return;
   const auto cut = b.cut(s);
   const float* x = b.in<const float>(s, 0);
@@ -159,7 +159,7 @@ LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
     MmaSums sums(gradient ? least(cut.stage_rows, s.k) : s.n, rows);
     for (int k = 0; k < s.k; k += cut.stage_rows) {
       const int piece = least(cut.stage_rows, s.k - k);
-      const float* w = b.take();
+      const float* w = b.take<Form>(s);
       const float* batch = b.rows_memory(from) + (held ? (begin - mine.begin) * leading : 0);
       if (!held && (!gradient || k == 0)) {
         bring(x + (long long)begin * inner + (gradient ? 0 : k), inner, rows, gradient ? s.n : piece, b.rows_memory(from), leading);

@@ -105,8 +105,10 @@ LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
   }
 }
 
-LAMINA_DEVICE void copy(Block& b, const BlockStep& s) {
-  const section::BlockCopy& c = reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at)[s.copy];
+LAMINA_DEVICE const section::BlockCopy& copy_of(const Block& b, const BlockStep& s) {
+  return reinterpret_cast<const section::BlockCopy*>(b.arguments.program + b.arguments.places.copies_at)[s.copy];
+}
+LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& c) {
   const char* x = b.in<const char>(s, 0);
   char* y = b.out<char>(s, 0);
   long long size = 1;

@@ -1,5 +1,5 @@
 #include "kernels/cuda/section.h"
-#include "kernels/cuda/section_kernel.h"
+#include "kernels/cuda/section_interpreter.h"
 #include "kernels/cuda/section_mma.h"
 
 namespace lamina::kernels::cuda {
@@ -8,16 +8,16 @@ namespace resident {
 // Products by tensor cores, but those of float32.
 struct InEveryPrecision {
   LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) {
-    if (s.precision == Precision::float32) product<false>(b, s);
-    else product_by_tensor_cores<false>(b, s);
+    if (s.precision == Precision::float32) product<false, AnyForm>(b, s);
+    else product_by_tensor_cores<false, AnyForm>(b, s);
   }
   LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) {
-    if (s.precision == Precision::float32) product<true>(b, s);
-    else product_by_tensor_cores<true>(b, s);
+    if (s.precision == Precision::float32) product<true, AnyForm>(b, s);
+    else product_by_tensor_cores<true, AnyForm>(b, s);
   }
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) {
-    if (s.precision == Precision::float32) update<ColumnSums>(b, s);
-    else update<MmaUpdateSums>(b, s);
+    if (s.precision == Precision::float32) update<ColumnSums, Code, Code>(b, s);
+    else update<MmaUpdateSums, Code, Code>(b, s);
   }
 };
 

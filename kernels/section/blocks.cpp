@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/section/access.h"
+#include "kernels/section/compiled_source.h"
 #include "kernels/section/flatten.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
@@ -397,6 +398,7 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
 BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks) {
   constexpr double long_seconds = 0.05;
   BlockPlan plan = Planner(flatten(table, ranges, views), most_blocks).run();
+  number_forms(plan);
   plan.may_be_long = plan.program.loops > 0 && most_seconds(table) > long_seconds;
   return plan;
 }
@@ -448,6 +450,11 @@ BlockSection::~BlockSection() {
     } catch (...) {  // the backend has gone before us
     }
   }
+}
+
+std::string BlockSection::which_kernel() const {
+  std::lock_guard lock(mutex);
+  return kernel_used;
 }
 
 void set_block_runner(void (*run)(const KernelCall&)) { the_runner = run; }

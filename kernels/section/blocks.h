@@ -13,108 +13,12 @@
 #include <string>
 #include <vector>
 
+#include "kernels/section/block_table.h"
 #include "kernels/section/nested.h"
 #include "runtime/core/view.h"
 #include "runtime/device/kernel.h"
 
 namespace lamina::section {
-
-inline constexpr int kBlockThreads = 256;
-inline constexpr int kMostBlockWidth = 256;   // n of a dense step
-inline constexpr int kMostBases = 1000;       // their addresses are arguments of the launch, of which there may be 32 KB
-inline constexpr int kRowsPerSpine = 3;       // of a batch that is small enough
-// What a section may have of loops and branches: their state lies in each block's shared memory.
-inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
-
-// What the kernel sees. Plain data, copied to the device as it is.
-struct BlockStep {
-  StepKind kind = StepKind::copy;
-  Activation activation = Activation::none;
-  Reduction reduction = Reduction::sum;
-  Broadcast reduced = Broadcast::full;
-  Partition partition = Partition::one;
-  uint8_t has_bias = 0, has_mask = 0;
-  uint8_t prefetch = 0;           // dense: the weights may be read as soon as the launch begins
-  int32_t rows = 0, k = 0, n = 0;
-  int32_t code = -1, code2 = -1;  // where they begin in BlockProgram::codes
-  int32_t extras = 0;
-  float scalar = 0;
-  int32_t replicas = 1;
-  int32_t first_in = 0, ins = 0, first_out = 0, outs = 0;
-  int32_t first_block = 0, blocks = 1;
-  int32_t first_wait = 0, waits = 0;
-  int32_t signal = -1;            // a counter that each of its blocks raises by 1
-  int32_t copy = -1;              // into BlockProgram::copies
-  // Of code and code2 where they are `w - rate * g`: which of their inputs are w and rate; then the interpreter of codes is not needed.
-  int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
-  int32_t run = 0;                // of steps without a turn between them: which
-  Precision precision = Precision::float32;
-  uint8_t unused[3] = {};
-};
-static_assert(sizeof(BlockStep) % 8 == 0);
-struct BlockOperand {
-  int32_t buffer = 0;
-  int32_t base = 0;          // whose address the launch gives
-  int64_t offset = 0;        // bytes from there
-  int64_t model_stride = 0;  // elements
-  Broadcast broadcast = Broadcast::full;
-  DType dtype = DType::f32;
-  int16_t element_bytes = 4;
-  int32_t mover = 0;         // by which the address moves with the iterations of loops
-};
-struct BlockWait {
-  int32_t counter = 0, until = 0;  // per time that its run has begun
-};
-struct BlockCopy {
-  int32_t rank = 0, element_bytes = 4;
-  int64_t shape[kMaxRank] = {}, from[kMaxRank] = {}, to[kMaxRank] = {};
-};
-// A code is: inputs, constants, instructions, outputs, whether some number has 8 bytes; then types of inputs; of each constant its type and 8
-// bytes; of each instruction op, type and result in one, a, b and c; of each output its register and type.
-inline constexpr int kCodeHeader = 5, kCodeConstant = 3, kCodeInstruction = 4, kCodeOutput = 2;
-
-// Where a straight run of steps ends. A turn is a step of the kind loop, whose code is its number; run number + 1 follows it.
-enum class Turn : uint8_t {
-  scan,    // one begins: how many slices there are. With none it goes to the target, which is its `again`
-  loop,    // a while_loop begins
-  test,    // its condition was made: into the body, or to the target
-  again,   // an iteration has ended: back to the target unless it was the last
-  branch,  // into what follows where the bool is true, else to the target
-  leave,   // what is done where it is true has ended: to the target
-  meet,    // a barrier and nothing else
-};
-struct BlockTurn {
-  Turn turn = Turn::meet;
-  uint8_t barrier = 1;        // of all blocks, before anything is decided
-  uint8_t always = 0;         // again: also of a while_loop, whose condition decides
-  uint8_t unused = 0;
-  int32_t loop = -1;          // whose iterations it counts
-  int32_t operand = -1;       // scan: the number of slices, or -1; test, branch: the bool
-  int32_t result = -1;        // test: where the number of iterations goes
-  int64_t limit = -1;         // scan: the number of slices, or the most; loop: the most iterations, or -1
-  int32_t target = -1;        // a step
-  int32_t target_run = -1;    // the run that begins there; -1: another turn
-  int32_t first_tail = 0, tails = 0;  // scan: results whose slices behind the last iteration's are zero
-};
-struct BlockMover {
-  int32_t parent = -1;  // moves with that one too
-  int32_t loop = 0;
-  int64_t slice = 0;    // bytes from one iteration to the next one
-  int32_t reverse = 0, unused = 0;
-};
-struct BlockTail {
-  int32_t operand = 0, unused = 0;
-  int64_t bytes = 0;    // of a slice
-};
-
-// Places in one piece of memory on the device.
-struct BlockProgram {
-  int32_t blocks = 1, steps = 0, counters = 0, bases = 0;
-  int32_t loops = 0, movers = 1;
-  int32_t turns_at = 0, targets_at = 0, movers_at = 0, tails_at = 0;   // turn t sends block b to its list's place targets[t * blocks + b]
-  int32_t operands_at = 0, waits_at = 0, copies_at = 0, codes_at = 0;  // bytes; steps come first
-  int32_t lists_at = 0, starts_at = 0;                                 // block b takes steps lists[starts[b]] to lists[starts[b + 1] - 1]
-};
 
 struct BlockPlan {
   BlockProgram program;
@@ -150,9 +54,15 @@ struct LAMINA_API BlockSection {
     void* program = nullptr;    // plan.bytes
     uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word, and where the next launch goes on
     size_t state_bytes = 0;
+    const void* compiled = nullptr;  // the kernel of compiled_source(plan), where there is one
+    bool interpreted = false;        // and there will be none
   };
   mutable std::mutex mutex;
   mutable std::vector<OnDevice> copies;
+  mutable std::string source;      // compiled_source(plan), while it is asked for
+  mutable std::string kernel_used;  // by the last launch, in words
+  // "the compiled kernel section_dense_dense_update", or the interpreter and why; "" before the first launch on a GPU.
+  std::string which_kernel() const;
   BlockSection() = default;
   BlockSection(const BlockSection&) = delete;
   ~BlockSection();

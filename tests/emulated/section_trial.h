@@ -1,6 +1,7 @@
 // Sections of programs on memory of their own: run by the CPU's interpreter and, emulated, by blocks.
 #pragma once
 #include <cmath>
+#include <iostream>
 #include <memory>
 #include <random>
 #include <string>
@@ -9,8 +10,10 @@
 #include "graph/compile/compile.h"
 #include "graph/passes/pipeline.h"
 #include "kernels/section/blocks.h"
+#include "kernels/section/compiled_source.h"
 #include "runtime/device/backend.h"
 #include "runtime/exec/program.h"
+#include "tests/emulated/compiled_section.h"
 #include "tests/emulated/emulated.h"
 #include "tests/emulated/races.h"
 
@@ -144,6 +147,24 @@ inline double difference(const std::vector<std::vector<float>>& a, const std::ve
   return worst;
 }
 
+// The compiled kernel gives the interpreter's bits.
+inline void expect_same_compiled(Trial& trial, int blocks) {
+  if (const std::string why = why_no_compiled_sections(); !why.empty()) {
+    std::cout << "compiled kernels of sections are not tested: " << why << "\n";
+    return;
+  }
+  const auto plan = trial.plan(blocks);
+  trial.run_blocks(*plan);
+  const auto interpreted = trial.results();
+  const CompiledSections compiled;
+  const int before = CompiledSections::launches();
+  trial.run_blocks(*plan);
+  EXPECT_GT(CompiledSections::launches(), before);
+  const auto results = trial.results();
+  for (size_t i = 0; i < results.size(); ++i)
+    EXPECT_EQ(std::memcmp(results[i].data(), interpreted[i].data(), results[i].size() * sizeof(float)), 0) << "result " << i << " on " << blocks << " blocks\n" << section::compiled_source(plan->plan);
+}
+
 inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
   trial.run_cpu();
   const auto want = trial.results();
@@ -156,6 +177,7 @@ inline void expect_same(Trial& trial, const std::vector<int>& grids, double tole
     if (kernels::cuda::races_are_checked()) run();  // which does not depend on the order
     else kernels::cuda::in_every_order(run);
   }
+  expect_same_compiled(trial, grids.back());
 }
 
 // The same in one order of threads alone, for what takes long.
@@ -165,6 +187,7 @@ inline void expect_close(Trial& trial, int blocks, double tolerance) {
   const auto plan = trial.plan(blocks);
   trial.run_blocks(*plan);
   EXPECT_LE(difference(want, trial.results()), tolerance);
+  expect_same_compiled(trial, blocks);
 }
 
 }  // namespace lamina::tests
