@@ -27,6 +27,7 @@ elseif(LAMINA_TEST_SOURCES)
   if(LAMINA_HAS_CUDA)
     file(GLOB LAMINA_CUDA_TEST_SOURCES "${PROJECT_SOURCE_DIR}/tests/cuda/*.cpp")
     set_source_files_properties(${LAMINA_CUDA_TEST_SOURCES} PROPERTIES INCLUDE_DIRECTORIES "${LAMINA_CUDA_INCLUDE}")
+    set_source_files_properties(tests/cuda/section_kernel_test.cpp PROPERTIES COMPILE_DEFINITIONS "LAMINA_HOST_SECTIONS=\"${PROJECT_BINARY_DIR}/emulated/lamina_emulated\"")
   endif()
   target_compile_options(lamina_tests PRIVATE "$<$<CONFIG:Release>:-O1>" -Wno-psabi)  # wide portable vectors are only passed inlined
   target_link_libraries(lamina_tests PRIVATE lamina_op_cases ${LAMINA_OBJECT_LIBRARIES} GTest::gtest GTest::gtest_main)

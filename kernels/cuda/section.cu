@@ -7,7 +7,7 @@
 #include "runtime/core/interrupt.h"
 #include "runtime/device/backend.h"
 #if defined(__CUDACC__)
-#include "kernels/section/compiled_source.h"
+#include "kernels/cuda/section_compiled.h"
 #include "runtime/cuda/cuda_backend.h"
 #endif
 
@@ -45,56 +45,16 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
 }
 
 #if defined(__CUDACC__)
-enum class Wanted { interpreter, whichever, compiled };
 Wanted wanted() {
-  static const Wanted value = [] {
-    const std::string text = config::environment("LAMINA_SECTION");
-    if (text == "interpret") return Wanted::interpreter;
-    if (text == "compile") return Wanted::compiled;
-    if (text.empty()) return Wanted::whichever;
-    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_SECTION is '", text, "'"), .where = "the environment", .why = "it is one of interpret, compile", .fix = "unset it, or set it to one of them"});
-  }();
+  static const Wanted value = wanted_of(config::environment("LAMINA_SECTION"));
   return value;
 }
 
-// Asks for the compiled kernel; what is known of it then is in d and s.
-void look_for_compiled(Stream& stream, const BlockSection& s, BlockSection::OnDevice& d) {
-  const auto give_up = [&](std::string why) {
-    d.interpreted = true;
-    s.kernel_used = cat("the interpreter: ", why);
-    s.source.clear();
-  };
-  if (wanted() == Wanted::interpreter) return give_up("LAMINA_SECTION=interpret");
-  if (std::string why = section::why_not_compiled(s.plan); !why.empty()) return give_up(std::move(why));
-  auto& backend = static_cast<lamina::cuda::CudaBackend&>(*stream.backend);
-  lamina::cuda::CompiledKernels& kernels = backend.compiled();
-  const std::string name = section::compiled_name(s.plan);
-  if (s.source.empty()) s.source = section::compiled_source(s.plan);
-  const auto find = [&] {
-    return kernels.find(stream.device, backend.architecture(stream.device), s.source, [&] {
-      lamina::cuda::Source source{name, s.source, {}};
-      for (const auto& [header, text] : section::section_headers()) source.headers.push_back({header, text});
-      return source;
-    });
-  };
-  cudaKernel_t kernel = find();
-  if (!kernel && wanted() == Wanted::compiled) {
-    find();  // the first request does not count
-    kernels.wait();
-    kernel = find();
-  }
-  if (!kernel) {
-    if (std::string why = kernels.why_missing(s.source); !why.empty()) return give_up(std::move(why));
-    s.kernel_used = "the interpreter, until the compiled kernel is ready";
-    return;
-  }
-  d.compiled = reinterpret_cast<const void*>(kernel);
-  s.kernel_used = cat("the compiled kernel ", name);
-  s.source.clear();
-}
-
 bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
-  if (!d.compiled && !d.interpreted) look_for_compiled(stream, s, d);
+  if (!d.compiled && !d.interpreted) {
+    auto& backend = static_cast<lamina::cuda::CudaBackend&>(*stream.backend);
+    look_for_compiled(backend.compiled(), wanted(), backend.architecture(stream.device), s, d);
+  }
   if (!d.compiled) return false;
   void* arguments[] = {&a};
   launch_function(stream, shape, d.compiled, arguments);

@@ -94,6 +94,7 @@ struct OneForm {
 };
 // Where things lie, which differs among steps of one form.
 LAMINA_DEVICE void set_place(BlockStep& s, const BlockStep& from) {
+  s.form = from.form;
   s.first_in = from.first_in, s.first_out = from.first_out, s.first_block = from.first_block;
   s.first_wait = from.first_wait, s.waits = from.waits, s.signal = from.signal, s.prefetch = from.prefetch, s.run = from.run;
 }
@@ -176,21 +177,14 @@ struct Block {
     while (asked - taken < unsigned(kStages) - 1 && ahead < count)
       if (!ask_for(step(ahead))) return;
   }
-  // The same in a product's body, `now`: the compiler knows the sizes of those that are like it.
+  // The same in the body of a product, `now`. Where the compiler knows it, it knows the sizes of those like it; of others run_block() asks.
   template <class Form>
   LAMINA_DEVICE void ask(const BlockStep& now) {
     if constexpr (Form::known) {
-      while (asked - taken < unsigned(kStages) - 1 && ahead < count) {
-        const BlockStep& s = step(ahead);
-        bool goes_on;
-        if (s.form == now.form) {
-          BlockStep like = now;
-          set_place(like, s);
-          goes_on = ask_for(like);
-        } else {
-          goes_on = ask_for(s);
-        }
-        if (!goes_on) return;
+      while (asked - taken < unsigned(kStages) - 1 && ahead < count && step(ahead).form == now.form) {
+        BlockStep like = now;
+        set_place(like, step(ahead));
+        if (!ask_for(like)) return;
       }
     } else {
       ask();

@@ -36,6 +36,12 @@ LAMINA_DEVICE bool for_models(Block& b, const BlockStep& s, const Body& body) {
   return !sync_block_or(!good);
 }
 
+LAMINA_DEVICE BlockStep placed(const BlockStep& from) {
+  BlockStep s;
+  set_place(s, from);
+  return s;
+}
+
 // Steps::run(b, s) does what a step says; false when the launch is to end.
 template <class Steps>
 LAMINA_DEVICE void run_block(const Arguments& a) {
@@ -70,6 +76,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       continue;
     }
     if (s.waits > 0 && !wait_for_others(b, s, number)) break;
+    b.ask();
     if (!Steps::run(b, s)) break;
     b.sync();
     if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);

@@ -110,20 +110,29 @@ class FormText {
   }
 
  private:
+  // Those that differ from a default BlockStep.
   void fields() {
-    static_assert(sizeof(BlockStep) == 104, "a new field is set here, and in without_place if it is of a place");
+    static_assert(sizeof(BlockStep) == 104, "a new field is set here, or in without_place and set_place() if it is of a place");
     constexpr const char* reductions[] = {"sum", "mean", "max", "min", "prod"};
     constexpr const char* broadcasts[] = {"full", "row", "column", "scalar"};
     constexpr const char* partitions[] = {"rows", "tiles", "one", "models"};
-    fields_ = cat("  s.kind = StepKind::", name(s_.kind), ", s.partition = Partition::", partitions[int(s_.partition)], ", s.blocks = ", s_.blocks, ", s.replicas = ", s_.replicas, ";\n");
-    fields_ += cat("  s.rows = ", s_.rows, ", s.k = ", s_.k, ", s.n = ", s_.n, ", s.ins = ", s_.ins, ", s.outs = ", s_.outs, ", s.extras = ", s_.extras, ", s.has_bias = ", int(s_.has_bias),
-                   ", s.has_mask = ", int(s_.has_mask), ";\n");
+    const BlockStep none;
+    std::string line = cat("  s.kind = StepKind::", name(s_.kind), ", s.partition = Partition::", partitions[int(s_.partition)]);
+    const auto set = [&](const char* field, int value, int otherwise) {
+      if (value != otherwise) line += cat(", s.", field, " = ", value);
+    };
+    set("blocks", s_.blocks, none.blocks), set("replicas", s_.replicas, none.replicas);
+    set("rows", s_.rows, none.rows), set("k", s_.k, none.k), set("n", s_.n, none.n), set("ins", s_.ins, none.ins), set("outs", s_.outs, none.outs), set("extras", s_.extras, none.extras);
+    set("has_bias", s_.has_bias, none.has_bias), set("has_mask", s_.has_mask, none.has_mask);
+    if (s_.activation != none.activation) line += cat(", s.activation = Activation::", name(s_.activation));
     uint32_t bits = 0;
     std::memcpy(&bits, &s_.scalar, sizeof bits);
-    fields_ += cat("  s.activation = Activation::", name(s_.activation), ", s.scalar = scalar::float_of(int(", bits, "u)), s.reduction = section::Reduction::", reductions[int(s_.reduction)],
-                   ", s.reduced = Broadcast::", broadcasts[int(s_.reduced)], ";\n");
-    fields_ += cat("  s.code = ", s_.code < 0 ? -1 : 0, ", s.code2 = ", s_.code2 < 0 ? -1 : 0, ", s.copy = ", s_.copy < 0 ? -1 : 0, ", s.descent_w = ", s_.descent_w, ", s.descent_rate = ", s_.descent_rate,
-                   ", s.descent_w2 = ", s_.descent_w2, ", s.descent_rate2 = ", s_.descent_rate2, ";\n");
+    if (bits != 0) line += cat(", s.scalar = scalar::float_of(int(", bits, "u))");
+    if (s_.kind == StepKind::reduce) line += cat(", s.reduction = section::Reduction::", reductions[int(s_.reduction)], ", s.reduced = Broadcast::", broadcasts[int(s_.reduced)]);
+    set("code", std::min(s_.code, 0), none.code), set("code2", std::min(s_.code2, 0), none.code2), set("copy", std::min(s_.copy, 0), none.copy);
+    set("descent_w", s_.descent_w, none.descent_w), set("descent_rate", s_.descent_rate, none.descent_rate);
+    set("descent_w2", s_.descent_w2, none.descent_w2), set("descent_rate2", s_.descent_rate2, none.descent_rate2);
+    fields_ = line + ";\n";
   }
   void product(const char* gradient) {
     const bool alone = s_.partition == Partition::models || s_.partition == Partition::one;
@@ -230,7 +239,7 @@ std::string compiled_source(const BlockPlan& plan) {
     }
     const std::string body = cat(name(first->kind), "_", form);
     bodies += cat("// ", describe(*first), "; step", count > 1 ? "s " : " ", steps, count > named ? cat(" and ", count - named, " more") : "", "\n");
-    bodies += cat("LAMINA_DEVICE bool ", body, "(Block& b, BlockStep s) {\n", text.fields_text());
+    bodies += cat("LAMINA_DEVICE bool ", body, "(Block& b, const BlockStep& from) {\n  BlockStep s = placed(from);\n", text.fields_text());
     if (first->kind == StepKind::sparse_cross_entropy) bodies += cat("  return for_models(b, s, [&] { return ", call, "; });\n}\n");
     else bodies += cat("  return for_models(b, s, [&] { return ", call, ", true; });\n}\n");
     cases += cat("      case ", form, ": return ", body, "(b, s);\n");

@@ -227,6 +227,29 @@ TEST(SectionLoops, GoOnInAnotherLaunch) {
   }
 }
 
+// Either kernel goes on where the other has left: the compiled one may take over in the middle of a call.
+TEST(SectionLoops, GoOnInTheOtherKernel) {
+  if (const std::string why = tests::why_no_compiled_sections(); !why.empty()) GTEST_SKIP() << why;
+  auto step = epoch(std::make_shared<Net>());
+  Trial trial(looping_program(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph()));
+  const auto plan = trial.plan(5);
+  plan->plan.may_be_long = true;
+  trial.run_blocks(*plan);
+  const auto want = trial.results();
+  emulation::clock_step = 1'000'000'000;
+  const int64_t before = emulation::counts().launches;
+  {
+    const tests::CompiledSections compiled(tests::CompiledSections::Which::every_second);
+    const int compiled_before = tests::CompiledSections::launches();
+    trial.run_blocks(*plan);
+    EXPECT_EQ(emulation::counts().launches - before, 1 + 4);
+    EXPECT_EQ(tests::CompiledSections::launches() - compiled_before, 2);
+  }
+  emulation::clock_step = 0;
+  const auto found = trial.results();
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::memcmp(found[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
+}
+
 // Ctrl-C between two launches ends the call; the next one begins from the start. A question is asked every 50 ms: the loop takes longer.
 TEST(SectionLoops, EndWhenInterrupted) {
   auto f = function([](Tensor x) { return while_loop([](Tensor v) { return sum(v) < 3000.0f; }, [](Tensor v) { return v + 1.0f; }, x); });
