@@ -2,7 +2,7 @@
 # host's headers the definitions that the kernel shares with the host, so that they are written once.
 set(LAMINA_SECTION_HEADER_FILES
     kernels/cuda/activate.h kernels/cuda/clock.h kernels/cuda/device.h kernels/cuda/device_gpu.h kernels/cuda/scratch.h kernels/cuda/section_block.h
-    kernels/cuda/section_dense.h kernels/cuda/section_elementwise.h kernels/cuda/section_kernel.h kernels/cuda/section_reduce.h
+    kernels/cuda/section_dense.h kernels/cuda/section_elementwise.h kernels/cuda/section_kernel.h kernels/cuda/section_mma.h kernels/cuda/section_reduce.h
     kernels/cuda/section_rows.h kernels/cuda/section_turn.h kernels/cuda/section_update.h kernels/section/block_table.h ${LAMINA_SHARED_HEADER_FILES})
 set(LAMINA_SECTION_HEADERS "")
 foreach(header IN LISTS LAMINA_SECTION_HEADER_FILES)
@@ -26,6 +26,7 @@ function(lamina_section_part header namespace)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${header}")
 endfunction()
 lamina_section_part(runtime/core/dtype.h lamina "enum class DType [^}]*}.")
+lamina_section_part(runtime/core/precision.h lamina "enum class Precision [^}]*}.")
 lamina_section_part(runtime/core/view.h lamina "inline constexpr int kMaxRank[^\n]*")
 lamina_section_part(runtime/device/fault.h lamina "struct Fault {[^}]*}." "struct FaultSite {[^}]*}.")
 lamina_section_part(kernels/section/table.h lamina::section "enum class StepKind [^}]*}." "enum class Activation [^}]*}." "enum class Reduction [^}]*}."

@@ -87,7 +87,7 @@ class FormText {
       case StepKind::dense_grad_input: product("true"); break;
       case StepKind::dense_update: {
         const std::string first = code(s_.code, s_.first_in + 2, true);
-        call_ = cat("update<", first, ", ", code(s_.has_bias ? s_.code2 : -1, s_.first_in + 2 + s_.extras, true), ">(b, s)");
+        call_ = cat("update<", s_.precision == Precision::float32 ? "ColumnSums" : "MmaUpdateSums", ", ", first, ", ", code(s_.has_bias ? s_.code2 : -1, s_.first_in + 2 + s_.extras, true), ">(b, s)");
         break;
       }
       case StepKind::elementwise: call_ = cat("elementwise<", code(s_.code, s_.first_in, false), ">(b, s)"); break;
@@ -124,6 +124,8 @@ class FormText {
     set("blocks", s_.blocks, none.blocks), set("replicas", s_.replicas, none.replicas);
     set("rows", s_.rows, none.rows), set("k", s_.k, none.k), set("n", s_.n, none.n), set("ins", s_.ins, none.ins), set("outs", s_.outs, none.outs), set("extras", s_.extras, none.extras);
     set("has_bias", s_.has_bias, none.has_bias), set("has_mask", s_.has_mask, none.has_mask);
+    constexpr const char* precisions[] = {"float32", "tf32", "tf32x3", "bf16"};
+    if (s_.precision != none.precision) line += cat(", s.precision = Precision::", precisions[int(s_.precision)]);
     if (s_.activation != none.activation) line += cat(", s.activation = Activation::", name(s_.activation));
     uint32_t bits = 0;
     std::memcpy(&bits, &s_.scalar, sizeof bits);
@@ -137,7 +139,7 @@ class FormText {
   void product(const char* gradient) {
     const bool alone = s_.partition == Partition::models || s_.partition == Partition::one;
     const int rows = alone ? s_.rows : (s_.rows + s_.blocks - 1) / std::max(1, s_.blocks);
-    call_ = cat("product<", gradient, ", OneForm<", std::max(1, rows), ">>(b, s)");
+    call_ = cat(s_.precision == Precision::float32 ? "product<" : "product_by_tensor_cores<", gradient, ", OneForm<", std::max(1, rows), ">>(b, s)");
   }
   std::string code(int place, int first_in, bool given) {
     if (place < 0) return "NoCode";
@@ -194,15 +196,14 @@ void number_forms(BlockPlan& plan) {
     if (s.kind != StepKind::loop) {
       const BlockStep rest = without_place(s);
       std::string key(reinterpret_cast<const char*>(&rest), sizeof rest);
-      s.form = numbers.try_emplace(key + FormText(plan, s).key(), int(numbers.size())).first->second;
+      s.form = int16_t(std::min(kMostForms, numbers.try_emplace(key + FormText(plan, s).key(), int(numbers.size())).first->second));
     }
     in_bytes[i].form = s.form;
   }
 }
 
 std::string why_not_compiled(const BlockPlan& plan) {
-  const int forms = forms_of(plan);
-  return forms > kMostForms ? cat("it has ", forms, " kinds of steps; at most ", kMostForms, " are compiled") : "";
+  return forms_of(plan) > kMostForms ? cat("it has more than ", kMostForms, " kinds of steps") : "";
 }
 
 std::string compiled_name(const BlockPlan& plan) {
@@ -246,7 +247,7 @@ std::string compiled_source(const BlockPlan& plan) {
   }
   const std::string kernel = compiled_name(plan);
   return cat("// ", plan.steps.size(), " steps on ", plan.program.blocks, " blocks, in ", forms_of(plan), " forms. Where operands lie is in the table that the launch brings.\n",
-             "#include \"kernels/cuda/section_kernel.h\"\nnamespace lamina::kernels::cuda::resident {\nnamespace {\n", codes, bodies,
+             "#include \"kernels/cuda/section_kernel.h\"\n", plan.tensor_cores ? "#include \"kernels/cuda/section_mma.h\"\n" : "", "namespace lamina::kernels::cuda::resident {\nnamespace {\n", codes, bodies,
              "struct Steps {\n  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {\n    switch (s.form) {\n", cases, "      default: return true;\n    }\n  }\n};\n}  // namespace\nstatic_assert(sizeof(BlockStep) == ",
              sizeof(BlockStep), " && sizeof(BlockOperand) == ", sizeof(BlockOperand), " && sizeof(BlockProgram) == ", sizeof(BlockProgram), ");\n}  // namespace lamina::kernels::cuda::resident\n",
              "extern \"C\" LAMINA_KERNEL(256, 1) ", kernel, "(LAMINA_ARGUMENT lamina::kernels::cuda::resident::Arguments a) {\n  lamina::kernels::cuda::resident::run_block<lamina::kernels::cuda::resident::Steps>(a);\n}\n");

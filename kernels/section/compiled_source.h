@@ -14,7 +14,7 @@ namespace lamina::section {
 // More forms than this are not compiled: each takes about as long as an ordinary kernel.
 inline constexpr int kMostForms = 64;
 
-// Sets BlockStep::form of all steps, in plan.steps and plan.bytes: numbers from 0, -1 of turns. plan_blocks() calls it.
+// Sets BlockStep::form of all steps, in plan.steps and plan.bytes: numbers from 0, -1 of turns; kMostForms of those that are too many. plan_blocks() calls it.
 void number_forms(BlockPlan& plan);
 
 // Why there is no source for this plan, or "".
