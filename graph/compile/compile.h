@@ -17,6 +17,8 @@ struct Options {
   bool lone_sections = false;            // also of one step
   int64_t memory_budget = 0;             // bytes of the arena to stay within by computing values again, if that can be; 0: none
   bool share_all_sections = false;       // among threads, however little work they are: for tests
+  int streams = 0;                       // at most so many of one device, up to 4; 0: as many as pay on a GPU, one on a CPU
+  bool share_all_streams = false;        // also what is too small to gain by it: for tests
   bool own_outputs = false;              // every output gets a storage of its own, also one that is an input or a variable
 };
 // g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op that has no kernel there.

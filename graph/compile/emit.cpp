@@ -4,14 +4,13 @@
 #include <cstring>
 #include <limits>
 #include <map>
-#include <set>
 #include <tuple>
 #include <utility>
 
 #include "graph/compile/label.h"
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
-#include "kernels/section/flatten.h"
+#include "kernels/section/blocks.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -36,14 +35,11 @@ class Emitter {
       program_->inputs.push_back(g_.type(g_.inputs[i]));
       program_->input_devices.push_back(i < options_.input_devices.size() ? options_.input_devices[i] : options_.device);
     }
-    stream_on(options_.device);  // the first stream: it runs on the caller's thread
-    for (size_t i = 0; i < in_.work.size();) {
-      size_t end = section_end(i);
-      const bool alone = options_.lone_sections || in_.work[i].nested || !in_.work[i].kernel;
-      if (end > i + 1 || (end > i && alone)) emit_section(i, end);
-      else emit_single(in_.work[i]), end = i + 1;
-      is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(i), in_.work.begin() + int64_t(end), [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
-      i = end;
+    for (Device device : in_.streams) program_->streams.push_back({device});
+    for (const Group& group : in_.groups) {
+      if (group.section) emit_section(group);
+      else emit_single(group);
+      is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(group.begin), in_.work.begin() + int64_t(group.end), [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
     }
     for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
     for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || ir::has_host_effect(n);
@@ -52,33 +48,7 @@ class Emitter {
   }
 
  private:
-  bool can_join(const Work& work) const {
-    if (!options_.sections || !work.step) return false;
-    return work.device.kind == DeviceKind::cpu || !why_in_no_section(*work.step, work.nested.get(), work.device);
-  }
-  // One past the last of the work that makes one section with work i.
-  size_t section_end(size_t i) const {
-    size_t end = i;
-    std::set<int> pieces;  // of memory, whose addresses a launch on a GPU gives
-    section::Needs needs;
-    while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
-      if (in_.work[i].device.kind != DeviceKind::cpu) {
-        for (const auto* places : {&in_.work[end].inputs, &in_.work[end].outputs})
-          for (const Place& place : *places) pieces.insert(in_.storages[size_t(place.storage)].kind == StorageKind::arena ? -1 : place.storage);
-        if (in_.work[end].nested) needs += section::needs_of(*in_.work[end].nested);
-        if (pieces.size() + size_t(needs.constants) > size_t(section::kMostBases) || section::why_too_much(needs)) break;
-      }
-      ++end;
-    }
-    return end;
-  }
-
-  int stream_on(Device device) {
-    for (size_t s = 0; s < program_->streams.size(); ++s)
-      if (program_->streams[s].device == device) return int(s);
-    program_->streams.push_back({device});
-    return int(program_->streams.size()) - 1;
-  }
+  int first_stream_on(Device device) const { return int(std::find(in_.streams.begin(), in_.streams.end(), device) - in_.streams.begin()); }
 
   int slot(const Place& place) {
     auto key = std::tuple(place.storage, place.life, place.offset, place.view.dtype, std::vector<int64_t>(place.view.shape, place.view.shape + place.view.rank),
@@ -88,25 +58,27 @@ class Emitter {
     return it->second;
   }
 
-  void emit_single(const Work& work) {
+  void emit_single(const Group& group) {
+    const Work& work = in_.work[group.begin];
     Instruction out;
     out.name = work.name;
     out.kernel = work.kernel;
     out.line = work.line;
     out.detail = (work.node >= 0 ? label(g_[work.node]) : work.name) + '\n';
-    out.stream = stream_on(work.device);
+    out.stream = group.stream;
     if (work.device.kind != DeviceKind::cpu && options_.sections) {
       const char* why = work.step ? why_in_no_section(*work.step, work.nested.get(), work.device) : work.why_no_step.empty() ? nullptr : work.why_no_step.c_str();
       if (why) out.why_in_no_section = why;
     }
     out.waits = work.device.kind == DeviceKind::gpu && work.node >= 0 && ops::owns_programs(g_[work.node]);
-    if (!work.kernel) out.source_stream = stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
+    if (!work.kernel) out.source_stream = first_stream_on(in_.storage_devices[size_t(work.inputs[0].storage)]);
     for (const Place& place : work.inputs) out.inputs.push_back(slot(place));
     for (const Place& place : work.outputs) out.outputs.push_back(slot(place));
     program_->instructions.push_back(std::move(out));
   }
 
-  void emit_section(size_t begin, size_t end) {
+  void emit_section(const Group& group) {
+    const size_t begin = group.begin, end = group.end;
     auto table = std::make_shared<section::TableWithLoops>();
     table->threads = threads_;
     // The instruction's operands: slots that are only read, then slots that are written.
@@ -159,7 +131,7 @@ class Emitter {
     out.name = cat("section of ", end - begin, " steps");
     out.detail = layers + '\n' + section::print(*table);
     print_nested(*table, "", out.detail);
-    out.stream = stream_on(device);
+    out.stream = group.stream;
     out.section_steps = int(end - begin);
     if (device.kind == DeviceKind::cpu) {
       out.kernel = {.run = kernels::cpu::run_section_with_loops, .args = std::move(table)};
@@ -205,7 +177,8 @@ class Emitter {
     return section::range_of(slot.view, in_arena ? -1 - storage.index : slot.storage, slot.offset + (in_arena ? storage.offset : 0));
   }
 
-  // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes.
+  // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes; not again for
+  // what it, or something that it waits for, comes behind already.
   void add_events() {
     struct Access {
       section::OperandRange range;
@@ -213,32 +186,42 @@ class Emitter {
       bool write;
     };
     std::vector<Access> accesses;
+    const size_t streams = program_->streams.size();
+    std::vector<std::vector<int>> ended(streams, std::vector<int>(streams, -1));  // behind a stream's last instruction: per stream, the last one that has ended
+    std::vector<std::vector<int>> ended_after;                                    // per instruction, the same
     int last_host_effect = -1;
     for (size_t i = 0; i < program_->instructions.size(); ++i) {
       Instruction& instruction = program_->instructions[i];
+      const size_t own = size_t(instruction.stream);
       std::map<int, int> last_of;  // per other stream
+      const auto after = [&](int other) {
+        if (const int stream = program_->instructions[size_t(other)].stream; stream != instruction.stream) last_of.try_emplace(stream, -1).first->second = std::max(last_of[stream], other);
+      };
       auto touch = [&](int s, bool write) {
         section::OperandRange range = range_of(s);
-        for (const Access& a : accesses) {
-          const Instruction& other = program_->instructions[size_t(a.instruction)];
-          bool overlap = a.range.space == range.space && a.range.begin < range.end && range.begin < a.range.end;
-          if (overlap && (write || a.write) && other.stream != instruction.stream) last_of[other.stream] = std::max(last_of[other.stream], a.instruction);
-        }
+        for (const Access& a : accesses)
+          if (a.range.space == range.space && a.range.begin < range.end && range.begin < a.range.end && (write || a.write)) after(a.instruction);
       };
       for (int s : instruction.inputs) touch(s, false);
       for (int s : instruction.outputs) touch(s, true);
       for (int s : instruction.inputs) accesses.push_back({range_of(s), int(i), false});
       for (int s : instruction.outputs) accesses.push_back({range_of(s), int(i), true});
-      if (is_host_effect_[i]) {  // in program order, whatever the devices
-        const int before = std::exchange(last_host_effect, int(i));
-        if (const int stream = before < 0 ? instruction.stream : program_->instructions[size_t(before)].stream; stream != instruction.stream)
-          last_of[stream] = std::max(last_of[stream], before);
-      }
+      for (size_t other = 0; other < i; ++other)
+        if ((in_.groups[i].alone || in_.groups[other].alone) && program_->streams[own].device == program_->streams[size_t(program_->instructions[other].stream)].device) after(int(other));
+      if (is_host_effect_[i])  // in program order, whatever the devices
+        if (const int before = std::exchange(last_host_effect, int(i)); before >= 0) after(before);
       for (auto& [stream, other] : last_of) {
+        bool known = ended[own][size_t(stream)] >= other;
+        for (auto& [third, by] : last_of) known = known || (third != stream && ended_after[size_t(by)][size_t(stream)] >= other);
+        if (known) continue;
         int& signal = program_->instructions[size_t(other)].signal;
         if (signal < 0) signal = program_->events++;
         instruction.wait_for.push_back(signal);
       }
+      for (auto& [stream, other] : last_of)
+        for (size_t t = 0; t < streams; ++t) ended[own][t] = std::max(ended[own][t], ended_after[size_t(other)][t]);
+      ended[own][own] = int(i);
+      ended_after.push_back(ended[own]);
     }
   }
 

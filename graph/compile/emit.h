@@ -31,8 +31,19 @@ struct Work {
   int owner = -1;                        // the thread that does all of it; -1: shared as the step says
 };
 
+// Work that is one instruction.
+struct Group {
+  size_t begin = 0, end = 0;
+  bool section = false;
+  bool alone = false;     // nothing else may run on its device meanwhile
+  int stream = 0;
+  std::vector<int> done;  // where a device has several streams: per stream, its last group that has ended when this one starts, or -1
+};
+
 struct Lowered {
   std::vector<Work> work;                          // in order
+  std::vector<Group> groups;                       // in order; made with `streams` by streams.h
+  std::vector<Device> streams;                     // the first one of a device is where its buffers are filled and freed
   std::vector<std::unique_ptr<ir::SectionStep>> copies;  // steps that Work points to
   std::vector<exec::Storage> storages;             // with their offsets
   std::vector<Device> storage_devices;

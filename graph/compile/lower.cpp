@@ -8,6 +8,7 @@
 #include "graph/compile/emit.h"
 #include "graph/compile/owners.h"
 #include "graph/compile/plan_memory.h"
+#include "graph/compile/streams.h"
 
 namespace lamina::compile {
 namespace {
@@ -34,6 +35,7 @@ class Lowering {
     for (position_ = 0; position_ < int(order_.size()); ++position_) lower_node(order_[size_t(position_)]);
     finish_outputs();
     assign_owners(out_, options_, threads_);
+    plan_streams(out_, g_, options_);
     place_storages();
     return std::move(out_);
   }
@@ -350,6 +352,10 @@ class Lowering {
     const std::vector<int> owners = owners_of_storages();
     const int last_owner = owners.empty() ? -1 : *std::max_element(owners.begin(), owners.end());
     for (size_t d = 0; d < out_.devices.size(); ++d) {
+      if (std::count(out_.streams.begin(), out_.streams.end(), out_.devices[d]) > 1) {
+        out_.arena_bytes.push_back(plan_beside(d));
+        continue;
+      }
       int64_t arena = 0;
       for (int owner = -1; owner <= last_owner; ++owner) {  // threads do not wait for each other to be done with memory
         std::vector<Lifetime> lifetimes;
@@ -370,15 +376,46 @@ class Lowering {
       out_.arena_bytes.push_back(arena);
     }
   }
+  // The arena of a device with several streams. Who takes memory again would wait for its last users: only what has ended by then anyway is taken.
+  int64_t plan_beside(size_t d) {
+    std::vector<int> group_of(out_.work.size());
+    for (size_t g = 0; g < out_.groups.size(); ++g)
+      for (size_t w = out_.groups[g].begin; w < out_.groups[g].end; ++w) group_of[w] = int(g);
+    std::vector<std::vector<int>> last_on(out_.storages.size(), std::vector<int>(out_.streams.size(), -1));  // per storage and stream: its last group
+    for (size_t w = 0; w < out_.work.size(); ++w)
+      for (auto* places : {&out_.work[w].inputs, &out_.work[w].outputs})
+        for (const Place& place : *places) last_on[size_t(place.storage)][size_t(out_.groups[size_t(group_of[w])].stream)] = group_of[w];
+    std::vector<Lifetime> lifetimes;
+    std::vector<size_t> which;
+    int64_t small_bytes = 0;
+    for (size_t s = 0; s < out_.storages.size(); ++s) {
+      const exec::Storage& storage = out_.storages[s];
+      if (storage.kind != StorageKind::arena || out_.storage_devices[s] != out_.devices[d] || out_.last_use[s] < 0) continue;
+      lifetimes.push_back({storage.bytes, out_.first_use[s], out_.last_use[s], -1});
+      which.push_back(s);
+      if (storage.bytes <= kSmall) small_bytes += storage.bytes;
+    }
+    const bool apart = small_bytes <= kMuch;
+    const int64_t bytes = plan_memory(lifetimes, [&](size_t earlier, size_t later) {
+      if (lifetimes[earlier].last >= lifetimes[later].first || (apart && lifetimes[earlier].bytes <= kSmall)) return false;
+      const int first = group_of[size_t(lifetimes[later].first)];
+      const std::vector<int>& done = out_.groups[size_t(first)].done;
+      for (size_t t = 0; t < out_.streams.size(); ++t)
+        if (const int last = last_on[which[earlier]][t]; last > done[t] && last != first) return false;
+      return true;
+    });
+    for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = lifetimes[i].offset;
+    return bytes;
+  }
+  static constexpr int64_t kSmall = 64 * 1024, kMuch = int64_t{16} << 20;
   // On a GPU whoever takes memory again waits for all blocks that used it before: rows of a batch for the updates of earlier layers. Small
   // temporaries have memory of their own, unless that adds up to much.
   static int64_t plan_apart(std::vector<Lifetime>& lifetimes, int64_t shared_bytes) {
-    constexpr int64_t small = 64 * 1024, much = int64_t{16} << 20;
     int64_t sum = 0;
     std::vector<Lifetime> apart = lifetimes;
     for (Lifetime& l : apart)
-      if (l.bytes <= small) l.last = kEnd, sum += l.bytes;
-    if (sum > much) return shared_bytes;
+      if (l.bytes <= kSmall) l.last = kEnd, sum += l.bytes;
+    if (sum > kMuch) return shared_bytes;
     const int64_t bytes = plan_memory(apart);
     for (size_t i = 0; i < lifetimes.size(); ++i) lifetimes[i].offset = apart[i].offset;
     return bytes;

@@ -62,24 +62,29 @@ class FreeList {
   int64_t end_ = 0;
 };
 
-}  // namespace
+int64_t rounded(int64_t bytes) {
+  int64_t r;
+  if (__builtin_add_overflow(bytes, kArenaAlignment - 1, &r)) throw Error(ErrorKind::out_of_memory, {.what = "a temporary does not fit memory", .where = "", .why = "", .fix = ""});
+  return std::max<int64_t>(kArenaAlignment, r / kArenaAlignment * kArenaAlignment);
+}
 
-int64_t plan_memory(std::vector<Lifetime>& lifetimes) {
+// By birth; of storages born in one step the larger is placed first.
+std::vector<size_t> in_order(const std::vector<Lifetime>& lifetimes) {
   std::vector<size_t> order(lifetimes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;
-  // Of storages born in one step the larger is placed first.
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
     return lifetimes[a].first != lifetimes[b].first ? lifetimes[a].first < lifetimes[b].first : lifetimes[a].bytes > lifetimes[b].bytes;
   });
+  return order;
+}
+
+}  // namespace
+
+int64_t plan_memory(std::vector<Lifetime>& lifetimes) {
   using Death = std::pair<int, size_t>;
   std::priority_queue<Death, std::vector<Death>, std::greater<>> alive;
   FreeList free;
-  auto rounded = [](int64_t bytes) {
-    int64_t r;
-    if (__builtin_add_overflow(bytes, kArenaAlignment - 1, &r)) throw Error(ErrorKind::out_of_memory, {.what = "a temporary does not fit memory", .where = "", .why = "", .fix = ""});
-    return std::max<int64_t>(kArenaAlignment, r / kArenaAlignment * kArenaAlignment);
-  };
-  for (size_t i : order) {
+  for (size_t i : in_order(lifetimes)) {
     Lifetime& life = lifetimes[i];
     while (!alive.empty() && alive.top().first < life.first) {
       const Lifetime& dead = lifetimes[alive.top().second];
@@ -90,6 +95,24 @@ int64_t plan_memory(std::vector<Lifetime>& lifetimes) {
     alive.push({life.last, i});
   }
   return free.end();
+}
+
+int64_t plan_memory(std::vector<Lifetime>& lifetimes, const std::function<bool(size_t earlier, size_t later)>& is_over) {
+  std::vector<size_t> placed;  // by offset
+  int64_t end = 0;
+  for (size_t i : in_order(lifetimes)) {
+    const int64_t bytes = rounded(lifetimes[i].bytes);
+    int64_t offset = 0;
+    for (size_t other : placed) {
+      if (is_over(other, i)) continue;
+      if (lifetimes[other].offset >= offset + bytes) break;
+      offset = std::max(offset, lifetimes[other].offset + rounded(lifetimes[other].bytes));
+    }
+    lifetimes[i].offset = offset;
+    placed.insert(std::upper_bound(placed.begin(), placed.end(), offset, [&](int64_t o, size_t p) { return o < lifetimes[p].offset; }), i);
+    end = std::max(end, offset + bytes);
+  }
+  return end;
 }
 
 }  // namespace lamina::compile

@@ -41,7 +41,7 @@ SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device
     if (node.device && *node.device != device)
       throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it stands on ", *node.device, ", the loop or branch around it on ", device), .where = text(node.line),
                                       .why = "all of a loop or branch runs on one device", .fix = "place the whole loop there, or move this out of it"});
-  Options inner{.device = device, .input_devices = {}, .variable_devices = {}, .sections = options.sections, .threads = options.threads, .lone_sections = true, .own_outputs = true};
+  Options inner{.device = device, .input_devices = {}, .variable_devices = {}, .sections = options.sections, .threads = options.threads, .lone_sections = true, .streams = 1, .own_outputs = true};
   return SubProgram(compile(with_variables(region, carried, assigned), inner));
 }
 

@@ -149,23 +149,13 @@ RecordedGraph::~RecordedGraph() {
 
 void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) {
   CurrentDevice current(backend_.api(), device_);
+  if (launch_recorded(streams, addresses, launches)) return;
   joins_.reserve(streams.size());
   while (streams.size() > 1 && joins_.size() < streams.size()) joins_.push_back(backend_.create_event(device_));
-  // The graph is on the first stream. It comes behind what is on the others, and before what follows there.
-  const auto gather = [&] {
-    for (size_t s = 1; s < streams.size(); ++s) backend_.record(streams[s], joins_[s]), backend_.wait(streams[0], joins_[s]);
-  };
-  const auto spread = [&] {
-    if (streams.size() > 1) backend_.record(streams[0], joins_[0]);
-    for (size_t s = 1; s < streams.size(); ++s) backend_.wait(streams[s], joins_[0]);
-  };
-  gather();
-  if (!launch_recorded(streams, addresses, launches)) {
-    spread();
-    launches(streams);
-    gather();
-  }
-  spread();
+  if (streams.size() > 1) backend_.record(streams[0], joins_[0]);
+  for (size_t s = 1; s < streams.size(); ++s) backend_.wait(streams[s], joins_[0]);
+  launches(streams);
+  for (size_t s = 1; s < streams.size(); ++s) backend_.record(streams[s], joins_[s]), backend_.wait(streams[0], joins_[s]);
 }
 
 // False when the launches are to be started one by one.

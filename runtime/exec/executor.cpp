@@ -17,7 +17,7 @@ struct Executor::Frame {
   std::vector<View> views;                 // per slot; addresses filled in
   std::vector<const View*> operands;       // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
-  std::vector<std::pair<size_t, Event>> starts;  // streams beside a GPU's default stream, and what they wait for at the start of a call
+  std::vector<std::pair<size_t, Event>> sides;  // streams beside a GPU's default stream, each with an event for where it leaves that and comes back
   struct Graph {
     std::unique_ptr<LaunchGraph> graph;    // null: one by one
     std::vector<Stream> streams;
@@ -40,7 +40,7 @@ struct Executor::Frame {
   Frame(const Frame&) = delete;
   ~Frame() {
     for (Event& event : events) event.backend->destroy_event(event);
-    for (auto& [stream, event] : starts) event.backend->destroy_event(event);
+    for (auto& [stream, event] : sides) event.backend->destroy_event(event);
   }
 };
 
@@ -108,10 +108,10 @@ Executor::Frame* Executor::take_frame() {
   for (const Instruction& instruction : p.instructions)
     if (instruction.signal >= 0) event_devices[size_t(instruction.signal)] = p.streams[size_t(instruction.stream)].device;
   frame->events.reserve(event_devices.size());
-  frame->starts.reserve(streams_.size());
+  frame->sides.reserve(streams_.size());
   for (Device device : event_devices) frame->events.push_back(backend_of(device).create_event(device));
   for (size_t s = 0; s < streams_.size(); ++s)
-    if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s)) frame->starts.emplace_back(s, backend_of(device).create_event(device));
+    if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s)) frame->sides.emplace_back(s, backend_of(device).create_event(device));
   for (size_t s = 0; s < stretches_.size(); ++s) {
     const Device device = streams_[size_t(stretches_[s].streams[0])].device;
     Frame::Graph& g = frame->graphs.emplace_back();
@@ -288,7 +288,7 @@ void Executor::find_stretches() {
       end = std::max(end, begin + 1);
       continue;
     }
-    Stretch s{.begin = begin, .end = end, .streams = {}, .waits = {}, .signals = {}, .why_not = {}};
+    Stretch s{.begin = begin, .end = end, .streams = {}, .outer = {}, .waits = {}, .signals = {}, .why_not = {}};
     auto add = [](std::vector<int>& list, int value) {
       if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
     };
@@ -307,6 +307,46 @@ void Executor::find_stretches() {
     }
     stretches_.push_back(std::move(s));
   }
+  find_streams_of_one_stretch();
+}
+
+void Executor::find_streams_of_one_stretch() {
+  const Program& p = *program_;
+  const auto stretch_of = [&](size_t i) {
+    for (size_t s = 0; s < stretches_.size(); ++s)
+      if (i >= stretches_[s].begin && i < stretches_[s].end) return int(s);
+    return -1;
+  };
+  const Device first = p.streams.empty() ? Device{} : p.streams[0].device;
+  one_gpu_ = first.kind != DeviceKind::cpu && std::all_of(p.streams.begin(), p.streams.end(), [&](const StreamUse& s) { return s.device == first; });
+  constexpr int unused = -2;
+  only_in_.assign(p.streams.size(), unused);
+  for (size_t i = 0; i < p.instructions.size(); ++i) {
+    int& only = only_in_[size_t(p.instructions[i].stream)];
+    const int here = stretch_of(i);
+    only = only == unused || only == here ? here : -1;
+  }
+  for (const Stretch& stretch : stretches_)  // others wait for what is on it
+    for (int event : stretch.signals) only_in_[size_t(p.instructions[signal_at_[size_t(event)]].stream)] = -1;
+  for (int& only : only_in_) only = std::max(only, -1);
+  for (size_t s = 0; s < stretches_.size(); ++s)
+    for (size_t t = 1; t < stretches_[s].streams.size(); ++t)
+      if (const int stream = stretches_[s].streams[t]; only_in_[size_t(stream)] != int(s)) stretches_[s].outer.push_back(stream);
+}
+
+// Then its graph orders it.
+bool Executor::is_inside_a_graph(const Frame& frame, size_t stream) const { return only_in_[stream] >= 0 && frame.graphs[size_t(only_in_[stream])].graph; }
+
+// A GPU's stream goes on behind what is on the device's default stream now; and the other way round.
+void Executor::fork(size_t stream, Event& event) {
+  Stream first = event.backend->default_stream(streams_[stream].device);
+  event.backend->record(first, event);
+  event.backend->wait(streams_[stream], event);
+}
+void Executor::join(size_t stream, Event& event) {
+  Stream first = event.backend->default_stream(streams_[stream].device);
+  event.backend->record(streams_[stream], event);
+  event.backend->wait(first, event);
 }
 
 // What follows on the stream starts after the event. Backends do not know each other's events: between two of them the host waits.
@@ -357,10 +397,15 @@ void Executor::launch_stretch(Frame& frame, size_t index) {
   Frame::Graph& g = frame.graphs[index];
   // Waits for what is outside come before all of it, signals to the outside after it: what is outside is all earlier or all later.
   for (int event : stretch.waits) wait(frame, g.streams[0], event);
+  const auto is_outer = [&](size_t stream) { return std::find(stretch.outer.begin(), stretch.outer.end(), int(stream)) != stretch.outer.end(); };
+  for (auto& [stream, event] : frame.sides)
+    if (is_outer(stream)) join(stream, event);
   frame.addresses.clear();
   for (size_t o = operand_of_[stretch.begin]; o < operand_of_[stretch.end]; ++o) frame.addresses.push_back(frame.operands[o]->data);
   const profiler::Range range(profiler::listening() ? cat("graph of ", stretch.end - stretch.begin, " launches") : "", profiler::Kind::instruction);
   g.graph->run(g.streams, frame.addresses, g.launches);
+  for (auto& [stream, event] : frame.sides)
+    if (is_outer(stream)) fork(stream, event);
   for (int event : stretch.signals) {
     Stream& stream = streams_[size_t(program_->instructions[signal_at_[size_t(event)]].stream)];
     stream.backend->record(stream, frame.events[size_t(event)]);
@@ -376,11 +421,8 @@ void Executor::launch_all(Frame& frame) {
   const Program& p = *program_;
   if (profiler::listening() && frame.names.empty()) frame.names = range_names(p);
   try {
-    for (auto& [s, event] : frame.starts) {  // inputs and arenas are ready in the order of the default stream
-      Stream from = event.backend->default_stream(streams_[s].device);
-      event.backend->record(from, event);
-      event.backend->wait(streams_[s], event);
-    }
+    for (auto& [s, event] : frame.sides)  // inputs and arenas are ready in the order of the default stream
+      if (!is_inside_a_graph(frame, s)) fork(s, event);
     size_t next = 0;  // stretch
     for (size_t i = 0; i < p.instructions.size();) {
       while (next < stretches_.size() && stretches_[next].begin < i) ++next;
@@ -397,8 +439,11 @@ void Executor::launch_all(Frame& frame) {
       ++i;
     }
     // The frame may be taken by another caller now: on devices whose work goes on, the next call is ordered behind it by the stream.
-    if (p.host_effects || streams_.size() > 1)
+    if (p.host_effects || (streams_.size() > 1 && !one_gpu_))
       for (Stream& stream : streams_) stream.backend->synchronize(stream);
+    else
+      for (auto& [s, event] : frame.sides)
+        if (!is_inside_a_graph(frame, s)) join(s, event);
   } catch (...) {  // an Error, or what interrupts a loop
     if (streams_.size() > 1)  // nothing may still be using the frame
       for (Stream& stream : streams_) {

@@ -28,6 +28,7 @@ class LAMINA_API Executor {
   struct Stretch {
     size_t begin = 0, end = 0;
     std::vector<int> streams;        // the device's first of all, then those of the instructions
+    std::vector<int> outer;          // of these, beside the first: those that are used outside of it too
     std::vector<int> waits, signals; // events that instructions outside of it signal, and wait for
     std::string why_not;             // under mutex_: why its graph could not be made
   };
@@ -39,11 +40,15 @@ class LAMINA_API Executor {
   static Buffer& written_buffer(Frame& frame, VariableState& variable, const VariableUse& use, size_t bytes);
   std::vector<BufferRef> run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables);
   void find_stretches();
+  void find_streams_of_one_stretch();
   void launch_all(Frame& frame);
   void launch(Frame& frame, size_t instruction, Stream& stream);
   void launch_stretch(Frame& frame, size_t stretch);
   void launch_one_by_one(Frame& frame, size_t stretch, std::span<Stream> streams);
   void wait(Frame& frame, Stream& stream, int event);
+  bool is_inside_a_graph(const Frame& frame, size_t stream) const;
+  void fork(size_t stream, Event& event);
+  void join(size_t stream, Event& event);
 
   std::shared_ptr<const Program> program_;
   std::vector<std::vector<int>> slots_of_;  // per storage
@@ -51,6 +56,8 @@ class LAMINA_API Executor {
   std::vector<size_t> operand_of_;          // per instruction: its first in Frame::operands
   std::vector<size_t> signal_at_;           // per event: the instruction that signals it
   std::vector<Stretch> stretches_;
+  std::vector<int> only_in_;                // per stream: the stretch outside of which nobody knows of it, or -1
+  bool one_gpu_ = false;                    // all streams are one device's, which has finished nothing when a call returns
   mutable std::mutex mutex_;
   std::atomic<Frame*> stock_[8] = {};
 };

@@ -30,7 +30,20 @@ std::string slot_text(const Program& p, int index) {
   return slot.offset ? s + cat('+', slot.offset) : s;
 }
 
+// A device's streams are counted from 0.
+std::string stream_text(const Program& p, int stream) {
+  const Device device = p.streams[size_t(stream)].device;
+  const auto of_device = [&](const StreamUse& s) { return s.device == device; };
+  std::string s = cat(" on ", device);
+  if (std::count_if(p.streams.begin(), p.streams.end(), of_device) > 1) s += cat(" stream ", stream_number(p, stream));
+  return s;
+}
+
 }  // namespace
+
+int stream_number(const Program& p, int stream) {
+  return int(std::count_if(p.streams.begin(), p.streams.begin() + stream, [&](const StreamUse& s) { return s.device == p.streams[size_t(stream)].device; }));
+}
 
 std::string print(const Program& p) {
   std::string s;
@@ -39,7 +52,7 @@ std::string print(const Program& p) {
   for (size_t v = 0; v < p.variables.size(); ++v) s += cat("variable ", v, " '", p.variables[v].name, "': ", p.variables[v].type, p.variables[v].written ? " written\n" : "\n");
   for (const Instruction& instruction : p.instructions) {
     s += instruction.name;
-    if (p.streams.size() > 1) s += cat(" on ", p.streams[size_t(instruction.stream)].device);
+    if (p.streams.size() > 1) s += stream_text(p, instruction.stream);
     const bool section = instruction.section_steps > 0;
     if (!section) {
       for (size_t i = 0; i < instruction.inputs.size(); ++i) s += (i ? ", " : "(") + slot_text(p, instruction.inputs[i]);

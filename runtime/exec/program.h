@@ -74,5 +74,7 @@ struct Program {
 };
 
 LAMINA_API std::string print(const Program& program);
+// Which of its device's streams one of the program's is, from 0.
+LAMINA_API int stream_number(const Program& program, int stream);
 
 }  // namespace lamina::exec

@@ -75,7 +75,7 @@ struct FakeCuda {
   }
   cudaError_t take(void** data, size_t bytes) {
     if (used + cached + bytes > memory) return last = cudaErrorMemoryAllocation;
-    *data = std::malloc(bytes);
+    *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);  // as the driver does
     blocks[*data] = bytes;
     used += bytes;
     return cudaSuccess;

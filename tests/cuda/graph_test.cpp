@@ -204,7 +204,7 @@ TEST_F(CudaGraphs, AreOrderedWithPlainLaunchesOfOtherStreamsBeforeAndAfter) {
   EXPECT_EQ(times("graph_launch"), 40);
 }
 
-TEST_F(CudaGraphs, ComeBehindWhatIsOnTheirStreamsAndBeforeWhatFollows) {
+TEST_F(CudaGraphs, ComeBehindWhatIsOnTheirFirstStreamAndBeforeWhatFollows) {
   Stream streams[] = {backend.create_stream(kGpu), backend.create_stream(kGpu)};
   const BufferRef a = on_gpu(values(1)), b = on_gpu(values(2)), out = on_gpu(values(3));
   std::unique_ptr<LaunchGraph> graph = backend.launch_graph(kGpu);
@@ -215,10 +215,10 @@ TEST_F(CudaGraphs, ComeBehindWhatIsOnTheirStreamsAndBeforeWhatFollows) {
       backend.copy(stream, buffer->data(), values(1).data(), kBytes, CopyKind::to_device);
       backend.synchronize(stream);
     }
-    start(streams[1], a->data(), a->data(), a->data(), 1, 1);                                         // a = 2 a
-    graph->run(streams, addresses, [&](std::span<Stream> on) { start(on[0], a->data(), a->data(), b->data(), 1, 2); });  // b = 3 a
-    start(streams[1], b->data(), b->data(), out->data(), 1, 1);                                       // out = 2 b
-    backend.synchronize(streams[1]);
+    start(streams[0], a->data(), a->data(), a->data(), 1, 1);                                         // a = 2 a
+    graph->run(streams, addresses, [&](std::span<Stream> on) { start(on[1], a->data(), a->data(), b->data(), 1, 2); });  // b = 3 a
+    start(streams[0], b->data(), b->data(), out->data(), 1, 1);                                       // out = 2 b
+    backend.synchronize(streams[0]);
     ASSERT_EQ(on_host(out)[0], 12) << n;
   }
   graph.reset();

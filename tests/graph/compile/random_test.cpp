@@ -1,5 +1,6 @@
 // Random graphs run in every way there is, and agree: node by node, and as Programs of the traced and of the optimised graph, with and without
-// sections, with each pass left out, with one and two threads, on one and two virtual devices, alone and as a stack of models.
+// sections, with each pass left out, with one and two threads, on one and two virtual devices, alone and as a stack of models, on
+// one stream and on four.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -25,6 +26,7 @@ struct Way {
   int threads = 1;
   bool two_devices = false;  // nodes, inputs and Variables on cpu:0 and cpu:1, as chance has it
   bool models = false;       // a stack of models instead of one
+  int streams = 1;           // of the device, also for what is small
   std::vector<std::string> without = {};
 };
 
@@ -66,6 +68,8 @@ std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
   options.sections = way.sections;
   options.threads = way.threads;
   options.share_all_sections = way.threads > 1;
+  options.streams = way.streams;
+  options.share_all_streams = way.streams > 1;
   return run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) { return run_program(graph, inputs, resources, options); });
 }
 
@@ -109,6 +113,8 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   std::vector<Way> in_turn = ways_with_a_pass_left_out();  // all of them in a long run
   in_turn.push_back({.name = "a stack of models, as traced", .optimize = false, .models = true});
   in_turn.push_back({.name = "a stack of models, two threads", .threads = 2, .models = true});
+  in_turn.push_back({.name = "as traced, four streams", .optimize = false, .sections = false, .streams = 4});
+  in_turn.push_back({.name = "four streams", .streams = 4});
   const bool devices = cpu_backend().device_count() > 1;
   if (devices) {
     in_turn.push_back({.name = "as traced, two devices", .optimize = false, .sections = false, .two_devices = true});

@@ -1,0 +1,270 @@
+#include "graph/compile/streams.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <map>
+#include <set>
+
+#include "graph/compile/select.h"
+#include "graph/ops/ops.h"
+#include "kernels/section/flatten.h"
+#include "runtime/core/config.h"
+#include "runtime/core/error.h"
+
+namespace lamina::compile {
+namespace {
+
+using exec::StorageKind;
+
+// What is smaller ends about as soon as the wait for its event is over. Not measured: there was no card to measure on.
+constexpr double kLargeBytes = 1 << 20, kLargeMultiplyAdds = 4 << 20;
+constexpr double kMultiplyAddsPerByte = 10;  // of a card's arithmetic and memory, to compare the two
+constexpr size_t kMostGroups = 4096;         // with more of them, all is on one stream: planning memory is quadratic then
+
+// As many as the environment says, for whoever measures: LAMINA_CUDA_STREAMS=1 has one.
+int streams_of_a_gpu() {
+  const std::string setting = config::environment("LAMINA_CUDA_STREAMS");
+  if (setting.empty()) return kMostStreams;
+  int value = 0;
+  const auto [end, code] = std::from_chars(setting.data(), setting.data() + setting.size(), value);
+  if (code != std::errc() || end != setting.data() + setting.size() || value < 1 || value > kMostStreams)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_STREAMS=", setting, " is no number from 1 to ", kMostStreams), .where = "the environment",
+                                              .why = "independent branches of a function run on so many streams of a GPU", .fix = "unset it, or set it to one of these"});
+  return value;
+}
+
+class Planner {
+ public:
+  Planner(Lowered& lowered, const ir::Graph& g, const Options& options) : in_(lowered), g_(g), options_(options) {}
+
+  void run() {
+    group_work();
+    name_first_streams();
+    const bool alone = options_.memory_budget > 0 || groups().size() > kMostGroups;
+    if (const int asked = options_.streams > 0 ? options_.streams : streams_of_a_gpu(); !alone) most_ = std::min(asked, kMostStreams);
+    const auto may_have_several = [&](Device d) { return d.kind != DeviceKind::cpu || options_.streams > 1; };
+    if (most_ < 2 || std::none_of(in_.streams.begin(), in_.streams.end(), may_have_several)) return;
+    find_dependencies();
+    find_costs();
+    const size_t all = in_.streams.size() * size_t(most_);
+    last_.assign(all, -1), tail_.assign(all, -1), last_large_.assign(all, -1), load_.assign(all, 0);
+    for (int i = 0; i < int(groups().size()); ++i) {
+      std::vector<int>& done = group(i).done;
+      done.assign(all, -1);
+      for (int p : before_[size_t(i)]) add_end(done, p);
+      wait_for_the_card(i);
+      const int stream = may_have_several(device(i)) ? choose(i) : group(i).stream;
+      group(i).stream = stream;
+      if (const int previous = last_[size_t(stream)]; previous >= 0) add_end(done, previous);
+      last_[size_t(stream)] = i;
+      if (large_[size_t(i)]) last_large_[size_t(stream)] = i;
+      if (chain_is_large_[size_t(i)] || is_pinned(i)) tail_[size_t(stream)] = i;
+      load_[size_t(stream)] += cost_[size_t(i)];
+    }
+  }
+
+ private:
+  std::vector<Group>& groups() { return in_.groups; }
+  Group& group(int i) { return in_.groups[size_t(i)]; }
+  std::span<const Work> work(int i) { return std::span(in_.work).subspan(group(i).begin, group(i).end - group(i).begin); }
+  Device device(int i) { return in_.work[group(i).begin].device; }
+
+  // --- instructions ---
+  bool can_join(const Work& work) const {
+    if (!options_.sections || !work.step) return false;
+    return work.device.kind == DeviceKind::cpu || !why_in_no_section(*work.step, work.nested.get(), work.device);
+  }
+  // One past the last of the work that makes one section with work i.
+  size_t section_end(size_t i) const {
+    size_t end = i;
+    std::set<int> pieces;  // of memory, whose addresses a launch on a GPU gives
+    section::Needs needs;
+    while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
+      if (in_.work[i].device.kind != DeviceKind::cpu) {
+        for (const auto* places : {&in_.work[end].inputs, &in_.work[end].outputs})
+          for (const Place& place : *places) pieces.insert(in_.storages[size_t(place.storage)].kind == StorageKind::arena ? -1 : place.storage);
+        if (in_.work[end].nested) needs += section::needs_of(*in_.work[end].nested);
+        if (pieces.size() + size_t(needs.constants) > size_t(section::kMostBases) || section::why_too_much(needs)) break;
+      }
+      ++end;
+    }
+    return end;
+  }
+  void group_work() {
+    for (size_t i = 0; i < in_.work.size();) {
+      const size_t end = section_end(i);
+      const bool alone = options_.lone_sections || in_.work[i].nested || !in_.work[i].kernel;
+      const bool section = end > i + 1 || (end > i && alone);
+      const bool loops = in_.work[i].node >= 0 && ops::owns_programs(g_[in_.work[i].node]);
+      groups().push_back({.begin = i, .end = section ? end : i + 1, .section = section, .alone = section || loops, .stream = 0, .done = {}});
+      i = groups().back().end;
+    }
+  }
+  int first_stream_on(Device device) {
+    for (size_t s = 0; s < in_.streams.size(); ++s)
+      if (in_.streams[s] == device) return int(s);
+    in_.streams.push_back(device);
+    return int(in_.streams.size()) - 1;
+  }
+  void name_first_streams() {
+    first_stream_on(options_.device);  // the first stream: it runs on the caller's thread
+    for (int i = 0; i < int(groups().size()); ++i) {
+      group(i).stream = first_stream_on(device(i));
+      if (const Work& only = work(i)[0]; !only.kernel && !group(i).section) first_stream_on(in_.storage_devices[size_t(only.inputs[0].storage)]);
+    }
+  }
+
+  // --- what needs what ---
+  void find_dependencies() {
+    struct Access {
+      section::OperandRange range;
+      int group;
+      bool write;
+    };
+    std::vector<std::vector<Access>> accesses(in_.storages.size());
+    before_.resize(groups().size()), after_.resize(groups().size());
+    for (int i = 0; i < int(groups().size()); ++i) {
+      std::set<int> before;
+      const auto touch = [&](const Place& place, bool write) {
+        const section::OperandRange range = section::range_of(place.view, place.storage, place.offset);
+        std::vector<Access>& list = accesses[size_t(place.storage)];
+        for (const Access& a : list)
+          if ((write || a.write) && a.group != i && a.range.begin < range.end && range.begin < a.range.end) before.insert(a.group);
+        // What comes later needs this; that needs what was before.
+        if (write && range.begin <= 0 && range.end >= in_.storages[size_t(place.storage)].bytes) list.clear();
+        list.push_back({range, i, write});
+      };
+      for (const Work& w : work(i)) {
+        for (const Place& place : w.inputs) touch(place, false);
+        for (const Place& place : w.outputs) touch(place, true);
+      }
+      before_[size_t(i)].assign(before.begin(), before.end());
+      for (int p : before) after_[size_t(p)].push_back(i);
+    }
+  }
+
+  double multiply_adds(const Work& w) const {
+    if (w.step) return w.step->flops / 2;
+    if (w.node < 0) return 0;
+    const ir::OpDef* op = g_[w.node].op;
+    const auto size = [](const Place& place) { return double(place.view.size()); };
+    const auto window = [&](const Place& filters) { return size(filters) / double(std::max<int64_t>(filters.view.shape[3], 1)); };
+    if (op == &ops::def::conv2d) return size(w.outputs[0]) * window(w.inputs[1]);
+    if (op == &ops::def::conv2d_grad_input) return size(w.inputs[0]) * window(w.inputs[1]);
+    if (op == &ops::def::conv2d_grad_filter) return size(w.inputs[1]) * window(w.outputs[0]);
+    // Of [m,k] and [k,n], whichever is transposed, m k n is the root of the three sizes' product.
+    if (op == &ops::def::matmul) return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
+    return 0;
+  }
+  void find_costs() {
+    const size_t count = groups().size();
+    cost_.assign(count, 0), height_.assign(count, 0);
+    large_.assign(count, false), chain_is_large_.assign(count, false);
+    critical_.assign(count, -1);
+    for (size_t i = count; i-- > 0;) {
+      double bytes = 0, products = 0;
+      for (const Work& w : work(int(i))) {
+        products += multiply_adds(w);
+        for (const auto* places : {&w.inputs, &w.outputs})
+          for (const Place& place : *places) bytes += double(place.view.size()) * double(size_of(place.view.dtype));
+      }
+      cost_[i] = 1 + bytes + products / kMultiplyAddsPerByte;
+      large_[i] = options_.share_all_streams || bytes >= kLargeBytes || products >= kLargeMultiplyAdds;
+      for (int next : after_[i])
+        if (critical_[i] < 0 || height_[size_t(next)] > height_[size_t(critical_[i])]) critical_[i] = next;
+      height_[i] = cost_[i] + (critical_[i] < 0 ? 0 : height_[size_t(critical_[i])]);
+      const bool goes_on = after_[i].size() == 1 && before_[size_t(after_[i][0])].size() == 1;
+      chain_is_large_[i] = large_[i] || (goes_on && chain_is_large_[size_t(after_[i][0])]);
+    }
+  }
+
+  // --- streams ---
+  bool is_pinned(int i) {
+    const Work& first = work(i)[0];
+    return group(i).alone || !first.kernel || (first.node >= 0 && ir::has_host_effect(g_[first.node]));
+  }
+  // What has its device to itself comes behind all that was, and before all that follows.
+  void wait_for_the_card(int i) {
+    std::vector<int>& done = group(i).done;
+    for (size_t t = 0; group(i).alone && t < in_.streams.size(); ++t)
+      if (in_.streams[t] == device(i) && last_[t] >= 0) add_end(done, last_[t]);
+    const auto before = last_alone_.find(device(i));
+    if (before != last_alone_.end()) add_end(done, before->second);
+    if (group(i).alone) last_alone_[device(i)] = i;
+  }
+  void add_end(std::vector<int>& done, int p) {
+    for (size_t t = 0; t < done.size(); ++t) done[t] = std::max(done[t], group(p).done[t]);
+    int& own = done[size_t(group(p).stream)];
+    own = std::max(own, p);
+  }
+  // Whether the group by which the last one of a stream goes on is still to come.
+  bool is_awaited(int stream, int i) const {
+    const int tail = tail_[size_t(stream)];
+    return tail >= 0 && critical_[size_t(tail)] > i;
+  }
+  // Whether something large runs at the same time, if it may.
+  bool has_company(int i) {
+    for (size_t t = 0; t < in_.streams.size(); ++t)
+      if (in_.streams[t] == device(i) && last_large_[t] > group(i).done[t]) return true;
+    return std::any_of(before_[size_t(i)].begin(), before_[size_t(i)].end(), [&](int p) {
+      const int other = critical_[size_t(p)];
+      return other > i && !group(other).alone && device(other) == device(i) && chain_is_large_[size_t(other)];
+    });
+  }
+  int choose(int i) {
+    const int first = group(i).stream;
+    if (is_pinned(i)) return first;
+    const bool branches = chain_is_large_[size_t(i)] && has_company(i);
+    int on = -1;
+    for (int p : before_[size_t(i)]) {
+      const int stream = group(p).stream;
+      const bool goes_on = device(p) == device(i) && in_.streams[size_t(stream)] == device(i) && tail_[size_t(stream)] == p && (critical_[size_t(p)] == i || !branches);
+      if (goes_on && (on < 0 || stream < on)) on = stream;
+    }
+    if (on >= 0) return on;
+    if (branches) return stream_beside(i);
+    for (int p : before_[size_t(i)])
+      if (in_.streams[size_t(group(p).stream)] == device(i)) on = group(p).stream;
+    return on < 0 ? first : on;
+  }
+  // One that is idle, a new one, or the one with least to do.
+  int stream_beside(int i) {
+    int count = 0, least = -1;
+    for (int t = 0; t < int(in_.streams.size()); ++t) {
+      if (in_.streams[size_t(t)] != device(i)) continue;
+      ++count;
+      if (is_awaited(t, i)) continue;
+      if (tail_[size_t(t)] <= group(i).done[size_t(t)]) return t;
+      if (least < 0 || load_[size_t(t)] < load_[size_t(least)]) least = t;
+    }
+    if (count < most_) {
+      in_.streams.push_back(device(i));
+      return int(in_.streams.size()) - 1;
+    }
+    if (least >= 0) return least;
+    for (int t = 0; t < int(in_.streams.size()); ++t)
+      if (in_.streams[size_t(t)] == device(i) && (least < 0 || load_[size_t(t)] < load_[size_t(least)])) least = t;
+    return least;
+  }
+
+  Lowered& in_;
+  const ir::Graph& g_;
+  const Options& options_;
+  int most_ = 1;
+  // Per group.
+  std::vector<std::vector<int>> before_, after_;
+  std::vector<double> cost_, height_;  // height: of the most that is behind it, with it
+  std::vector<bool> large_, chain_is_large_;
+  std::vector<int> critical_;          // of those that need it, the one with the most behind it
+  // Per stream. A tail is the last group that counts: small ones may stand behind it.
+  std::vector<int> last_, tail_, last_large_;
+  std::vector<double> load_;
+  std::map<Device, int> last_alone_;
+};
+
+}  // namespace
+
+void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options) { Planner(lowered, g, options).run(); }
+
+}  // namespace lamina::compile
