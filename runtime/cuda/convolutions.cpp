@@ -42,10 +42,11 @@ std::string text_of(const ConvolutionSizes& s, DType dtype) {
 
 [[noreturn]] void fail(const CudnnApi& api, int status, const char* call, const std::string& text) {
   const char* instruction = launching_instruction();
-  throw Error(ErrorKind::device, {.what = cat("cuda: ", call, " failed", *instruction ? " in " : "", instruction),
-                                  .where = text,
-                                  .why = cat("cuDNN says ", api.status_text(status), " (", status, ")"),
-                                  .fix = "LAMINA_CUDNN=never has Lamina's own kernels make all convolutions"});
+  throw Error(cudnn::no_memory(status) ? ErrorKind::out_of_memory : ErrorKind::device,
+              {.what = cat("cuda: ", call, " failed", *instruction ? " in " : "", instruction),
+               .where = text,
+               .why = cat("cuDNN says ", api.status_text(status), " (", status, ")"),
+               .fix = "LAMINA_CUDNN=never has Lamina's own kernels make all convolutions"});
 }
 
 // [a, b, c, d] of these lengths, in which a step along each axis is so many elements.

@@ -22,7 +22,7 @@ struct Heuristic {
   int reserved[4];
 };
 
-inline constexpr int kNotSupported = 15;                                     // cublasStatus_t; 0 is success
+inline constexpr int kNotSupported = 15, kNoMemory = 3;                      // cublasStatus_t; 0 is success
 inline constexpr int kCompute32 = 68, kCompute64 = 70;                       // cublasComputeType_t: no tf32 and no emulation in either
 inline constexpr int kCompute32FromBf16 = 75, kCompute32FromTf32 = 77;       // operands may be rounded to that, sums are float
 inline constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBf16 = 14;  // cudaDataType_t

@@ -23,6 +23,7 @@ struct Choice {
 };
 
 inline constexpr bool not_supported(int status) { return status >= 3000 && status < 4000; }  // cudnnStatus_t; 0 is success
+inline constexpr bool no_memory(int status) { return status == 4003 || status == 4004; }       // of the host, of the device
 inline constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9;                      // cudnnDataType_t
 inline constexpr int kChannelsLast = 1;                                                      // cudnnTensorFormat_t: CUDNN_TENSOR_NHWC
 inline constexpr int kDefaultMath = 0, kTensorMath = 1, kConvertingMath = 2, kFmaMath = 3;   // cudnnMathType_t; 0 allows tf32

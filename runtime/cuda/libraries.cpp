@@ -89,7 +89,8 @@ std::string cudnn_version(const Loader& loader, void* library) {
 std::string nccl_version(const Loader& loader, void* library) {
   int v = 0;
   auto* ask = symbol<int(int*)>(loader, library, "ncclGetVersion");
-  return ask && ask(&v) == 0 ? dotted(size_t(v), 10000, 100) : "";
+  if (!ask || ask(&v) != 0) return "";
+  return dotted(size_t(v), v < 10000 ? 1000 : 10000, 100);  // 2804 was 2.8.4
 }
 
 constexpr const char* kDriverFix = "install NVIDIA's driver; in a container, pass the GPUs on: docker run --gpus all";

@@ -16,9 +16,11 @@ namespace {
 
 namespace fs = std::filesystem;
 
+ErrorKind kind_of(int result) { return result == 1 ? ErrorKind::out_of_memory : ErrorKind::device; }  // NVRTC_ERROR_OUT_OF_MEMORY
+
 void check(const NvrtcApi& api, int result, const std::string& doing) {
   if (result == 0) return;
-  throw Error(ErrorKind::device, {.what = cat("cuda: cannot ", doing), .where = "NVRTC", .why = cat(api.error_text(result), " (", result, ")"), .fix = ""});
+  throw Error(kind_of(result), {.what = cat("cuda: cannot ", doing), .where = "NVRTC", .why = cat(api.error_text(result), " (", result, ")"), .fix = ""});
 }
 
 class Program {
@@ -108,7 +110,7 @@ std::string compile_cubin(const NvrtcApi& api, const Source& source, int archite
   const std::string target = cat("--gpu-architecture=sm_", architecture, architecture == 90 ? "a" : "");
   const char* options[] = {target.c_str(), "--std=c++20", "--fmad=false", "-lineinfo", "--device-as-default-execution-space"};
   if (const int result = api.compile(program.get(), int(std::size(options)), options); result != 0) {
-    throw Error(ErrorKind::device, {.what = cat("cuda: the kernel ", source.name, " does not compile for ", target.substr(target.find('=') + 1)),
+    throw Error(kind_of(result), {.what = cat("cuda: the kernel ", source.name, " does not compile for ", target.substr(target.find('=') + 1)),
                                     .where = "NVRTC",
                                     .why = cat(api.error_text(result), ": ", program.log()),
                                     .fix = ""});

@@ -108,10 +108,11 @@ namespace {
 
 [[noreturn]] void fail(const CublasLtApi& api, int status, const char* call, const std::string& text) {
   const char* instruction = launching_instruction();
-  throw Error(ErrorKind::device, {.what = cat("cuda: ", call, " failed", *instruction ? " in " : "", instruction),
-                                  .where = text,
-                                  .why = cat("cuBLASLt says ", api.status_name(status), " (", status, ")"),
-                                  .fix = "LAMINA_CUBLASLT=never has Lamina's own kernels make all products"});
+  const ErrorKind kind = status == cublaslt::kNoMemory ? ErrorKind::out_of_memory : ErrorKind::device;
+  throw Error(kind, {.what = cat("cuda: ", call, " failed", *instruction ? " in " : "", instruction),
+                     .where = text,
+                     .why = cat("cuBLASLt says ", api.status_name(status), " (", status, ")"),
+                     .fix = "LAMINA_CUBLASLT=never has Lamina's own kernels make all products"});
 }
 #define LAMINA_LT(call, name, text)                                       \
   do {                                                                    \

@@ -199,6 +199,7 @@ TEST(CudaConvolutionsNumbers, AreThoseOfTheLibrarysHeader) {
   static_assert(cudnn::kChannelsLast == CUDNN_TENSOR_NHWC && cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION && cudnn::kDeterministic == CUDNN_DETERMINISTIC);
   static_assert(cudnn::kDefaultMath == CUDNN_DEFAULT_MATH && cudnn::kTensorMath == CUDNN_TENSOR_OP_MATH && cudnn::kFmaMath == CUDNN_FMA_MATH &&
                 cudnn::kConvertingMath == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION && cudnn::not_supported(CUDNN_STATUS_NOT_SUPPORTED));
+  static_assert(cudnn::no_memory(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) && cudnn::no_memory(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED));
   const auto same = []<class Theirs>(Theirs) {
     return sizeof(Theirs) == sizeof(cudnn::Choice) && offsetof(Theirs, memory) == offsetof(cudnn::Choice, memory) && offsetof(Theirs, mathType) == offsetof(cudnn::Choice, math) &&
            offsetof(Theirs, determinism) == offsetof(cudnn::Choice, determinism) && offsetof(Theirs, status) == offsetof(cudnn::Choice, status);

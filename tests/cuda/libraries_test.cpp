@@ -2,7 +2,11 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
+
 #include "runtime/core/error.h"
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/nvrtc.h"
 
 namespace lamina::cuda {
@@ -43,14 +47,55 @@ TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {
   }
 }
 
+// Each function of each library in turn, as in one that is too old.
 TEST(CudaLibraries, SayWhichFunctionIsMissing) {
-  FakeLoader fake{.there = nvrtc_name().file, .lacks = "nvrtcGetCUBIN"};
-  try {
-    load_nvrtc(fake.loader());
-    FAIL() << "it was taken";
-  } catch (const Error& e) {
-    EXPECT_EQ(e.parts.what, "cuda: NVRTC has no function nvrtcGetCUBIN");
+  const std::pair<const LibraryName&, std::function<void(const Loader&)>> libraries[] = {
+      {nvrtc_name(), [](const Loader& l) { load_nvrtc(l); }}, {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }}, {cudnn_name(), [](const Loader& l) { load_cudnn(l); }}};
+  for (const auto& [name, load] : libraries) {
+    std::vector<std::string> functions;
+    FakeLoader all{.there = name.file};
+    Loader noting = all.loader();
+    noting.symbol = [&](void*, const char* function) { return functions.push_back(function), reinterpret_cast<void*>(&some_function); };
+    load(noting);
+    EXPECT_GE(functions.size(), 9u);
+    for (const std::string& function : functions) {
+      if (function == name.symbol && std::count(functions.begin(), functions.end(), function) == 1) continue;  // only asked where it lies
+      FakeLoader fake{.there = name.file, .lacks = function};
+      try {
+        load(fake.loader());
+        ADD_FAILURE() << function << " was not missed";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, ErrorKind::device);
+        EXPECT_EQ(e.parts.what, cat("cuda: ", name.name, " has no function ", function));
+        EXPECT_EQ(e.parts.fix, fix_for(name));
+      }
+    }
   }
+}
+
+// What doctor says of a library that is there: its version, or nothing where it has none to say or fails to say it.
+TEST(CudaLibraries, ReportTheVersionThatTheySay) {
+  static int nccl = 0, status = 0;
+  const auto version = [&](const char* lacks) {
+    FakeLoader fake{.there = "libnccl.so.2", .lacks = lacks};
+    Loader loader = fake.loader();
+    loader.symbol = [lacks](void*, const char* name) {
+      int (*ask)(int*) = [](int* v) { return *v = nccl, status; };
+      return name == std::string(lacks) ? nullptr : reinterpret_cast<void*>(ask);
+    };
+    const LibraryReport report = library_reports(loader).back();
+    EXPECT_EQ(report.name, "NCCL");
+    EXPECT_NE(report.found, "");
+    EXPECT_FALSE(report.required);
+    return report.version;
+  };
+  nccl = 22809;
+  EXPECT_EQ(version(""), "2.28.9");
+  nccl = 2804;  // how versions before 2.9 are counted
+  EXPECT_EQ(version(""), "2.8.4");
+  EXPECT_EQ(version("ncclGetVersion"), "") << "it is too old to have it";
+  for (status = 1; status < 8; ++status) EXPECT_EQ(version(""), "") << "ncclResult_t " << status;
+  status = 0;
 }
 
 TEST(CudaLibraries, ReportsSayWhatIsWantedAndWhatBringsIt) {

@@ -351,7 +351,7 @@ TEST_F(CudaProducts, OfSeveralThreadsKeepTheirOwnBias) {
 
 TEST(CudaProductsNumbers, AreThoseOfTheLibrarysHeader) {
 #if LAMINA_HAS_CUBLASLT_HEADER
-  static_assert(cublaslt::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED && cublaslt::kCompute32 == CUBLAS_COMPUTE_32F &&
+  static_assert(cublaslt::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED && cublaslt::kNoMemory == CUBLAS_STATUS_ALLOC_FAILED && cublaslt::kCompute32 == CUBLAS_COMPUTE_32F &&
                 cublaslt::kCompute64 == CUBLAS_COMPUTE_64F && cublaslt::kCompute32FromBf16 == CUBLAS_COMPUTE_32F_FAST_16BF &&
                 cublaslt::kCompute32FromTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
   static_assert(cublaslt::kReal32 == CUDA_R_32F && cublaslt::kReal64 == CUDA_R_64F && cublaslt::kReal16 == CUDA_R_16F &&

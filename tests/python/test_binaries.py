@@ -1,5 +1,5 @@
 """What the built files need, export and contain."""
-import glob, os, re
+import glob, os, re, sys
 
 import pytest
 from built import BUILD, LIBRARY, module_path, output_of
@@ -46,3 +46,28 @@ def test_no_function_that_others_share_is_compiled_for_a_larger_machine():
     for isa in ("avx2", "avx512"):
         shared = symbols(objects["lamina_isa_" + isa], "WVu")
         assert {s for s in shared if isa not in s} - safe == set(), f"put these into a namespace named by LAMINA_ISA, or make them static ({isa})"
+
+
+def test_importing_and_computing_on_the_cpu_opens_no_library_of_nvidia():
+    """NVIDIA's libraries are opened when something needs them: not by the import, and not by work on the CPU."""
+    program = """
+import re
+def of_nvidia():
+    return sorted(set(re.findall(r"/(lib(?:cuda|cudart|cublas|cudnn|nvrtc|nccl|nvidia)\\w*\\.so[^\\s]*)", open("/proc/self/maps").read())))
+import lamina as lm
+assert of_nvidia() == [], of_nvidia()
+with lm.device("cpu:0"):
+    w = lm.Variable(lm.ones([64, 64]))
+    @lm.function
+    def step(x):
+        with lm.GradientTape() as tape:
+            loss = lm.sum(lm.relu(x @ w))
+        w.assign_sub(tape.gradient(loss, w) * 1e-3)
+        return loss
+    x = lm.ones([512, 64])
+    first, second = float(step(x).numpy()), float(step(x).numpy())
+assert second < first, (first, second)
+assert [name for name in of_nvidia() if not name.startswith(("libcuda.", "libnvidia"))] == [], of_nvidia()  # the driver's own are asked for GPUs
+"""
+    environment = dict(os.environ, PYTHONPATH=os.path.join(BUILD, "python"))
+    output_of(sys.executable, "-c", program, env=environment)

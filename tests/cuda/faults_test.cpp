@@ -1,0 +1,218 @@
+// Every error that a header of CUDA's libraries lists, at every call that Lamina makes: a typed error that names the instruction and the
+// user's line, or our own kernel instead; nothing leaked, and the same object works afterwards.
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <functional>
+#include <map>
+#include <set>
+
+#include <unistd.h>
+
+#include "kernels/copy.h"
+#include "runtime/cuda/cublaslt.h"
+#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/nvrtc.h"
+#include "runtime/exec/executor.h"
+#include "tests/cuda/fake_cublaslt.h"
+#include "tests/cuda/fake_cudnn.h"
+#include "tests/cuda/library_fixture.h"
+#include "tests/cuda/numbers.h"
+
+namespace lamina::cuda {
+namespace {
+
+constexpr int kCublasStatuses[] = {1, 3, 7, 8, 11, 13, 14, 15, 16};
+constexpr int kCudnnStatuses[] = {1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 2000, 2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008,
+                                  2009, 2010, 2011, 2012, 3000, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010, 3011, 3012,
+                                  3013, 3014, 4000, 4001, 4002, 4003, 4004, 4005, 4006, 5000, 5001, 5002, 5003, 5004};
+constexpr int kNvrtcResults[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+
+// A program of one instruction, "dense_relu" of train.py's line 7.
+std::shared_ptr<const exec::Program> one_instruction(const std::function<void(Stream&)>& work) {
+  const Device gpu{DeviceKind::gpu, 0, 0};
+  auto p = std::make_shared<exec::Program>();
+  p->streams = {{gpu}};
+  p->devices = {gpu};
+  p->arena_bytes = {0};
+  exec::Instruction i;
+  i.name = "dense_relu";
+  i.line = source_line("train.py", 7);
+  i.kernel = {.run = [](const KernelCall& call) { (*static_cast<const std::function<void(Stream&)>*>(call.args))(call.stream); }, .args = std::make_shared<std::function<void(Stream&)>>(work)};
+  p->instructions = {i};
+  return p;
+}
+
+template <class Fake>
+class Faults : public LibraryFixture<Fake> {
+ protected:
+  void SetUp() override {
+    LibraryFixture<Fake>::SetUp();
+    replace_backend(DeviceKind::gpu, this->backend_.get());
+  }
+  void TearDown() override {
+    replace_backend(DeviceKind::gpu, nullptr);
+    LibraryFixture<Fake>::TearDown();
+  }
+  // `work` in a new object, and again in the same one when the call no longer fails; says whether the library or our own kernel served it.
+  template <class Object>
+  void check(const std::string& call, int status, bool unsupported, bool no_memory, const std::string& library, const std::function<std::unique_ptr<Object>()>& make,
+             const std::function<bool(Object&, Stream&)>& work) {
+    SCOPED_TRACE(cat(call, " gives ", status));
+    Fake& fake = this->fake();
+    const std::unique_ptr<Object> object = make();
+    bool served = false;
+    exec::Executor executor(one_instruction([&](Stream& stream) { served = work(*object, stream); }));
+    fake.calls.clear();
+    fake.fail = {{call, status}};
+    bool threw = false;
+    try {
+      executor.run({}, {});
+    } catch (const Error& e) {
+      threw = true;
+      EXPECT_EQ(e.kind, no_memory ? ErrorKind::out_of_memory : ErrorKind::device) << e.what();
+      EXPECT_EQ(e.parts.what, cat("cuda: ", call, " failed in dense_relu"));
+      EXPECT_NE(e.parts.where.find("train.py:7"), std::string::npos) << e.parts.where;
+      EXPECT_TRUE(e.parts.why.starts_with(library + " says ") && e.parts.why.ends_with(cat("(", status, ")"))) << e.parts.why;
+      EXPECT_FALSE(e.parts.fix.empty());
+    }
+    if (fake.count(call) == 0) {
+      EXPECT_TRUE(served && !threw) << "it was not called, and yet something is wrong";
+    } else {
+      EXPECT_TRUE(threw || (unsupported && !served)) << "the error went unnoticed";
+      ++reached_[call];
+    }
+    EXPECT_EQ(FakeCuda::now().used, 0u) << "workspace is kept";
+    fake.fail.clear();
+    EXPECT_NO_THROW(executor.run({}, {}));
+    EXPECT_TRUE(served || unsupported) << "it does not work afterwards";
+  }
+  std::map<std::string, int> reached_;
+};
+
+using CublasLtFaults = Faults<FakeCublasLt>;
+TEST_F(CublasLtFaults, AreErrorsOfTheInstructionAtEveryCall) {
+  const Numbers<float> x({2, 6, 4}, 1), w({2, 4, 5}, 2), bias({5}, 3), y({2, 6, 5}, 4);
+  const View b = bias.view();
+  const char* calls[] = {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute",
+                         "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"};
+  fake().workspace = 4096;
+  for (const std::string call : calls)
+    for (const int status : kCublasStatuses) {
+      check<Products>(call, status, status == cublaslt::kNotSupported && call == "cublasLtMatmulAlgoGetHeuristic", status == cublaslt::kNoMemory, "cuBLASLt",
+                      [] { return std::make_unique<Products>([] { return fake_cublaslt(); }, 1); },
+                      [&](Products& products, Stream& stream) { return products.multiply(stream, x.view(), w.view(), y.view(), false, false, &b); });
+      ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
+    }
+  for (const char* call : calls) EXPECT_EQ(reached_[call], int(std::size(kCublasStatuses))) << call;
+}
+
+using CudnnFaults = Faults<FakeCudnn>;
+TEST_F(CudnnFaults, AreErrorsOfTheInstructionAtEveryCall) {
+  ConvolutionSizes s{.images = 2, .height = 6, .width = 8, .channels = 4, .out_height = 4, .out_width = 6, .filters = 6, .window_height = 3, .window_width = 3};
+  s.groups = 2;
+  const Numbers<float> x({2, 6, 8, 4}, 1), w({3, 3, 2, 6}, 2), y({2, 4, 6, 6}, 3);
+  const View operands[3][3] = {{x.view(), w.view(), y.view()}, {y.view(), w.view(), x.view()}, {x.view(), y.view(), w.view()}};
+  const char* calls[] = {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreateFilterDescriptor",
+                         "cudnnSetFilter4dDescriptor", "cudnnCreateConvolutionDescriptor", "cudnnSetConvolution2dDescriptor", "cudnnSetConvolutionMathType",
+                         "cudnnSetConvolutionGroupCount", "cudnnGetConvolutionForwardAlgorithm_v7", "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+                         "cudnnGetConvolutionBackwardFilterAlgorithm_v7", "cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
+  fake().choices = {FakeCudnn::choice(1, 4096)};
+  const auto copy = [](Stream&, const View& from, const View& to) { kernels::cpu::copy_elements(from, to); };
+  for (const std::string call : calls)
+    for (const int status : kCudnnStatuses)
+      for (int kind = 0; kind < 3; ++kind) {
+        const bool may_refuse = call.find("Algorithm") != std::string::npos || call.starts_with("cudnnConvolution");
+        check<Convolutions>(call, status, cudnn::not_supported(status) && may_refuse, cudnn::no_memory(status), "cuDNN",
+                            [] { return std::make_unique<Convolutions>([] { return fake_cudnn(); }, 1); },
+                            [&](Convolutions& convolutions, Stream& stream) {
+                              return convolutions.run(stream, ConvolutionKind(kind), s, operands[kind][0], operands[kind][1], operands[kind][2], copy);
+                            });
+        ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
+      }
+  for (const std::string call : calls) {
+    const bool of_one_kind = call.find("Algorithm") != std::string::npos || call.starts_with("cudnnConvolution");
+    EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (of_one_kind ? 1 : 3)) << call;
+  }
+}
+
+TEST(NvrtcFaults, OfEveryKindAtEveryCallAreErrorsAndLeakNothing) {
+  static std::string failing;
+  static int result, alive;
+  static std::set<std::string> reached;
+  static const auto answer = [](const char* call) { return failing == call ? reached.insert(call), result : 0; };
+  const NvrtcApi api{.version = [](int* major, int* minor) { return *major = 13, *minor = 0, answer("version"); },
+                     .create =
+                         [](void** p, const char*, const char*, int, const char* const*, const char* const*) {
+                           const int r = answer("create");
+                           if (r == 0) *p = &alive, ++alive;
+                           return r;
+                         },
+                     .destroy = [](void** p) { return *p = nullptr, --alive, 0; },
+                     .compile = [](void*, int, const char* const*) { return answer("compile"); },
+                     .log_size = [](void*, size_t* n) { return *n = 4, answer("log_size"); },
+                     .log = [](void*, char* text) { return std::copy_n("log", 4, text), answer("log"); },
+                     .cubin_size = [](void*, size_t* n) { return *n = 4, answer("cubin_size"); },
+                     .cubin = [](void*, char* code) { return std::copy_n("code", 4, code), answer("cubin"); },
+                     .error_text = [](int) { return "planted"; }};
+  const std::string folder = (std::filesystem::temp_directory_path() / cat("lamina_nvrtc_faults_", getpid())).string();
+  for (const char* call : {"version", "create", "compile", "cubin_size", "cubin"})
+    for (const int r : kNvrtcResults) {
+      SCOPED_TRACE(cat(call, " gives ", r));
+      failing = call, result = r;
+      try {
+        cached_cubin(api, {"k", "text", {}}, 90, folder);
+        ADD_FAILURE() << "the error went unnoticed";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, r == 1 ? ErrorKind::out_of_memory : ErrorKind::device);
+        EXPECT_EQ(e.parts.where, "NVRTC");
+        EXPECT_NE(e.parts.why.find("planted"), std::string::npos) << e.parts.why;
+      }
+      EXPECT_EQ(alive, 0);
+      failing = "";
+      EXPECT_EQ(compile_cubin(api, {"k", "text", {}}, 90), "code") << "it does not work afterwards";
+      EXPECT_EQ(alive, 0);
+    }
+  EXPECT_EQ(reached.size(), 5u);
+  std::filesystem::remove_all(folder);
+}
+
+// Every error that cudart knows, when a launch fails and when the wait for it does.
+TEST(CudartFaults, OfEveryKindNameTheInstructionTheLineAndTheError) {
+  FakeCuda::reset();
+  CudaBackend backend(fake_api());
+  replace_backend(DeviceKind::gpu, &backend);
+  {
+    static cudaError_t status;
+    exec::Executor executor(one_instruction([](Stream&) { FakeCuda::last = status; }));
+    int kinds = 0;
+    for (int code = 1; code < 1000; ++code) {
+      status = cudaError_t(code);
+      if (std::string(cudaGetErrorName(status)) == "unrecognized error code") continue;
+      ++kinds;
+      try {
+        executor.run({}, {});
+        ADD_FAILURE() << cudaGetErrorName(status) << " went unnoticed";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::device);
+        EXPECT_EQ(e.parts.what, "cuda: cannot launch dense_relu");
+        EXPECT_NE(e.parts.where.find("train.py:7"), std::string::npos) << e.parts.where;
+        EXPECT_TRUE(e.parts.why.starts_with(cat(cudaGetErrorName(status), " (", code, ")"))) << e.parts.why;
+        EXPECT_FALSE(e.parts.fix.empty());
+      }
+      status = cudaSuccess;
+      EXPECT_NO_THROW(executor.run({}, {}));
+      FakeCuda::now().fail["stream_synchronize"] = cudaError_t(code);
+      Stream stream = backend.default_stream({DeviceKind::gpu, 0, 0});
+      EXPECT_THROW(backend.synchronize(stream), Error) << cudaGetErrorName(cudaError_t(code));
+      FakeCuda::now().fail.clear();
+      EXPECT_NO_THROW(backend.synchronize(stream));
+      EXPECT_EQ(FakeCuda::last, cudaSuccess) << "the next launch would be blamed";
+    }
+    EXPECT_GE(kinds, 100);
+  }
+  replace_backend(DeviceKind::gpu, nullptr);
+}
+
+}  // namespace
+}  // namespace lamina::cuda
