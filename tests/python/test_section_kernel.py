@@ -27,7 +27,7 @@ def compiled(source, architecture, to, *flags):
 
 def figures(log, kernel):
     """Of the kernel itself; functions that it calls follow it in the report."""
-    stack, stores, loads = map(int, re.search(kernel + r"N.*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log).groups())
+    stack, stores, loads = map(int, re.search(kernel + r"E.*\n\s*(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads", log).groups())
     return {"registers": int(re.search(r"Used (\d+) registers", log)[1]), "spill bytes": stores + loads, "stack bytes": stack,
             "static shared bytes": int((re.search(r"(\d+) bytes smem", log) or [0, 0])[1])}
 
