@@ -92,15 +92,13 @@ void expect_products_of_rounded_operands(Sizes s, Precision precision, int block
   ASSERT_TRUE(plan->plan.tensor_cores);
   auto run = [&] {
     trial.run_blocks(*plan);
-    const auto all = trial.results();  // x w dz, then the outputs
-    ASSERT_EQ(all.size(), 7u);
-    const std::vector<float>&x = all[0], &w = all[1], &dz = all[2];
+    const std::vector<float> x = trial.variable(0), w = trial.variable(1), dz = trial.variable(2);
     auto element = [](const std::vector<float>& m, int columns) { return [&m, columns](int i, int j) { return m[size_t(i * columns + j)]; }; };
     auto transposed = [](auto of) { return [of](int i, int j) { return of(j, i); }; };
-    expect_product(all[3], s.rows, s.n, s.k, precision, element(x, s.k), element(w, s.n));
-    expect_product(all[4], s.rows, s.k, s.n, precision, element(dz, s.n), transposed(element(w, s.n)));
-    expect_product(all[5], s.k, s.n, s.rows, precision, transposed(element(x, s.k)), element(dz, s.n));
-    expect_product(all[6], 1, s.n, s.rows, Precision::float32, [](int, int) { return 1.0f; }, element(dz, s.n));
+    expect_product(trial.output(0), s.rows, s.n, s.k, precision, element(x, s.k), element(w, s.n));
+    expect_product(trial.output(1), s.rows, s.k, s.n, precision, element(dz, s.n), transposed(element(w, s.n)));
+    expect_product(trial.output(2), s.k, s.n, s.rows, precision, transposed(element(x, s.k)), element(dz, s.n));
+    expect_product(trial.output(3), 1, s.n, s.rows, Precision::float32, [](int, int) { return 1.0f; }, element(dz, s.n));
   };
   if (races_are_checked()) run();
   else in_every_order(run);

@@ -86,14 +86,24 @@ class Trial {
     for (size_t i = 0; i < program_->storages.size(); ++i) {
       const exec::StorageKind kind = program_->storages[i].kind;
       if (kind != exec::StorageKind::variable && kind != exec::StorageKind::output) continue;
-      std::vector<float> values(memory_[i]->size() / 4);
-      std::memcpy(values.data(), memory_[i]->data(), values.size() * 4);
-      out.push_back(std::move(values));
+      out.push_back(floats_of(i));
     }
     return out;
   }
+  std::vector<float> variable(int resource) const { return result(exec::StorageKind::variable, resource); }
+  std::vector<float> output(int number) const { return result(exec::StorageKind::output, number); }
 
  private:
+  std::vector<float> floats_of(size_t storage) const {
+    std::vector<float> values(memory_[storage]->size() / 4);
+    std::memcpy(values.data(), memory_[storage]->data(), values.size() * 4);
+    return values;
+  }
+  std::vector<float> result(exec::StorageKind kind, int index) const {
+    for (size_t i = 0; i < program_->storages.size(); ++i)
+      if (program_->storages[i].kind == kind && program_->storages[i].index == index) return floats_of(i);
+    return {};
+  }
   void restart() {
     if (memory_.empty())
       for (const auto& values : start_) memory_.push_back(std::make_unique<kernels::cuda::Buffer<char>>(values));
