@@ -98,6 +98,7 @@ class Planner {
     find_waits();
     find_prefetches();
     write();
+    validate(plan_, flat_);
     return std::move(plan_);
   }
 

@@ -32,7 +32,11 @@ struct Flat {
   int loops = 0;
 };
 
-Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views);
+LAMINA_API Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views);
+
+// Throws an internal error where the plan does not give what the table means: where an operand lies elsewhere than in the table, two blocks touch the same
+// bytes in no certain order or in the wrong one, or a wait is never met. It names steps, blocks and bytes. A wait that others imply may be absent.
+LAMINA_API void validate(const BlockPlan& plan, const Flat& flat);
 
 // How much of what a launch has few of the loop or branch takes.
 struct Needs {

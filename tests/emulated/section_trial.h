@@ -11,6 +11,7 @@
 #include "graph/passes/pipeline.h"
 #include "kernels/section/blocks.h"
 #include "kernels/section/compiled_source.h"
+#include "kernels/section/flatten.h"
 #include "runtime/device/backend.h"
 #include "runtime/exec/program.h"
 #include "tests/emulated/compiled_section.h"
@@ -67,14 +68,10 @@ class Trial {
   std::unique_ptr<section::BlockSection> plan(int blocks) const {
     auto s = std::make_unique<section::BlockSection>();
     s->table = std::static_pointer_cast<const section::TableWithLoops>(of_.kernel.args);
-    std::vector<section::OperandRange> ranges;
-    for (size_t i = 0; i < views_.size(); ++i) {
-      const int64_t begin = static_cast<const char*>(views_[i].data) - memory_[size_t(space_of_[i])]->data();
-      ranges.push_back(section::range_of(views_[i], space_of_[i], begin));
-    }
-    s->plan = section::plan_blocks(table(), ranges, views_, blocks);
+    s->plan = section::plan_blocks(table(), ranges(), views_, blocks);
     return s;
   }
+  section::Flat flat() const { return section::flatten(table(), ranges(), views_); }
   void run_blocks(const section::BlockSection& s) {
     restart();
     Stream stream = cpu_backend().default_stream({});
@@ -103,6 +100,14 @@ class Trial {
     for (size_t i = 0; i < program_->storages.size(); ++i)
       if (program_->storages[i].kind == kind && program_->storages[i].index == index) return floats_of(i);
     return {};
+  }
+  std::vector<section::OperandRange> ranges() const {
+    std::vector<section::OperandRange> out;
+    for (size_t i = 0; i < views_.size(); ++i) {
+      const int64_t begin = static_cast<const char*>(views_[i].data) - memory_[size_t(space_of_[i])]->data();
+      out.push_back(section::range_of(views_[i], space_of_[i], begin));
+    }
+    return out;
   }
   void restart() {
     if (memory_.empty())

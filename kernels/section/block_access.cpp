@@ -1,0 +1,147 @@
+#include "kernels/section/block_access.h"
+
+#include <algorithm>
+
+namespace lamina::section {
+namespace {
+
+struct Span {
+  int64_t begin = 0, end = 0;
+  bool empty() const { return begin >= end; }
+};
+Span share(int64_t count, int part, int parts) { return {count * part / parts, count * (part + 1) / parts}; }
+
+class Part {
+ public:
+  Part(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out) : places_(places), s_(step), part_(block - step.first_block), out_(out) {
+    const bool by_models = s_.partition == Partition::models;
+    models_ = by_models ? share(s_.replicas, part_, s_.blocks) : Span{0, 1};
+    rows_ = by_models || s_.partition == Partition::one ? Span{0, s_.rows} : share(s_.rows, part_, s_.blocks);
+  }
+
+  void run() {
+    if (models_.empty()) return;
+    switch (s_.kind) {
+      case StepKind::dense: return product(s_.k, s_.n);
+      case StepKind::dense_grad_input: return product(s_.n, s_.k);
+      case StepKind::dense_update: return update();
+      case StepKind::elementwise: return elementwise();
+      case StepKind::reduce: return reduce();
+      case StepKind::softmax:
+      case StepKind::log_softmax:
+        read(0, rows_of(s_.n));
+        return write(0, rows_of(s_.n));
+      case StepKind::sparse_cross_entropy:
+        read(0, rows_of(s_.n)), read(1, rows_);
+        write(0, rows_);
+        return write(1, rows_of(s_.n));
+      case StepKind::dropout:
+        read(0, rows_of(s_.n));
+        if (!rows_of(s_.n).empty()) read(1, {0, 2});
+        return write(0, rows_of(s_.n));
+      case StepKind::copy: return copy();
+      default: return;
+    }
+  }
+
+ private:
+  Span rows_of(int64_t width) const { return {rows_.begin * width, rows_.end * width}; }
+
+  // elements: of one model
+  void add(int operand, Span elements, bool writes, bool early = false, bool shared = false) {
+    if (elements.empty()) return;
+    const BlockOperand& o = places_.operands[operand];
+    const int64_t last = (models_.end - 1) * o.model_stride;
+    const Span all = s_.partition == Partition::models ? Span{elements.begin + models_.begin * o.model_stride, elements.end + last} : elements;
+    out_.push_back({operand, all.begin * o.element_bytes, all.end * o.element_bytes, writes, early, shared});
+  }
+  void read(int i, Span elements, bool early = false) { add(s_.first_in + i, elements, false, early); }
+  void write(int i, Span elements) { add(s_.first_out + i, elements, true); }
+
+  // What a code's operand is for elements [begin, end) of a matrix that is n wide.
+  void read_broadcast(int i, Span of, int64_t n) {
+    if (of.empty()) return;
+    switch (places_.operands[s_.first_in + i].broadcast) {
+      case Broadcast::full: return read(i, of);
+      case Broadcast::row: return read(i, {0, n});
+      case Broadcast::column: return read(i, {of.begin / n, (of.end - 1) / n + 1});
+      case Broadcast::scalar: return read(i, {0, 1});
+    }
+  }
+
+  void product(int64_t inner, int64_t outer) {
+    const bool gradient = s_.kind == StepKind::dense_grad_input;
+    if (rows_.empty() || outer == 0) return;
+    read(0, rows_of(inner));
+    read(1, {0, int64_t(s_.k) * s_.n}, s_.prefetch != 0);
+    if (!gradient && s_.has_bias) read(2, {0, s_.n});
+    if (gradient && s_.has_mask) read(2, rows_of(outer));
+    write(0, rows_of(outer));
+  }
+
+  void update() {
+    const bool alone = s_.partition == Partition::models;
+    const int part = alone ? 0 : part_, parts = alone ? 1 : s_.blocks;
+    int results = 0;
+    if (s_.code >= 0) {
+      const Span rows = share(s_.k, part, parts), elements{rows.begin * s_.n, rows.end * s_.n};
+      results = places_.codes[s_.code + 3];
+      if (!elements.empty()) read(0, {0, int64_t(s_.rows) * s_.k}), read(1, {0, int64_t(s_.rows) * s_.n});
+      for (int i = 0; i < s_.extras; ++i) read_broadcast(2 + i, elements, s_.n);
+      for (int i = 0; i < results; ++i) write(i, elements);
+    }
+    if (!s_.has_bias || part != parts - 1) return;
+    read(1, {0, int64_t(s_.rows) * s_.n});
+    for (int i = 2 + s_.extras; i < s_.ins; ++i) read_broadcast(i, {0, s_.n}, s_.n);
+    for (int i = results; i < s_.outs; ++i) write(i, {0, s_.n});
+  }
+
+  void elementwise() {
+    const Span mine = s_.partition == Partition::tiles ? share(int64_t(s_.rows) * s_.n, part_, s_.blocks) : rows_of(s_.n);
+    for (int i = 0; i < s_.ins; ++i) read_broadcast(i, mine, s_.n);
+    for (int i = 0; i < s_.outs; ++i) write(i, mine);
+  }
+
+  void reduce() {
+    if (s_.reduced == Broadcast::column) {
+      read(0, rows_of(s_.n));
+      return write(0, rows_);
+    }
+    if (s_.partition != Partition::models && part_ != 0) return;
+    read(0, {0, int64_t(s_.rows) * s_.n});
+    write(0, {0, s_.reduced == Broadcast::scalar ? 1 : s_.n});
+  }
+
+  // A dense copy's parts are apart; of any other, all that it touches counts as each part's.
+  void copy() {
+    const BlockCopy& c = places_.copies[s_.copy];
+    int64_t size = 1;
+    bool dense = true;
+    for (int a = c.rank; a-- > 0; size *= c.shape[a]) dense = dense && (c.shape[a] == 1 || (c.from[a] == size && c.to[a] == size));
+    const Span mine = share(size, s_.partition == Partition::models ? 0 : part_, s_.partition == Partition::models ? 1 : s_.blocks);
+    if (mine.empty()) return;
+    auto reach = [&](const int64_t* strides) {
+      Span all{0, 1};
+      for (int a = 0; a < c.rank; ++a) (strides[a] < 0 ? all.begin : all.end) += (c.shape[a] - 1) * strides[a];
+      return all;
+    };
+    const Span from = dense ? mine : reach(c.from), to = dense ? mine : reach(c.to);
+    out_.push_back({s_.first_in, from.begin * c.element_bytes, from.end * c.element_bytes, false, false, false});
+    out_.push_back({s_.first_out, to.begin * c.element_bytes, to.end * c.element_bytes, true, false, !dense});
+  }
+
+  const BlockPlaces& places_;
+  const BlockStep& s_;
+  const int part_;
+  Span models_, rows_;
+  std::vector<BlockAccess>& out_;
+};
+
+}  // namespace
+
+void accesses_of(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out) {
+  out.clear();
+  Part(places, step, block, out).run();
+}
+
+}  // namespace lamina::section

@@ -1,0 +1,511 @@
+// Whether a plan of blocks gives what its table means: from the plan's own bytes, without running it.
+//
+// Where a turn has a barrier, all that came before is over. So the plan is cut there, into every straight path from one barrier to the next one.
+// On a path each block takes its steps one after the other, and a wait that is met lies behind those arrivals without which its counter could not
+// have come so far. Who knows what to be over is kept as a clock: of each other block, how many of its places in the path. Then
+//  - all blocks come to the path's end, in an order that any other order of blocks can be exchanged for, as counters only rise;
+//  - of each byte, every read lies behind the write before it in the table's order, and every write behind the write and the reads before.
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "kernels/section/block_access.h"
+#include "kernels/section/flatten.h"
+#include "runtime/core/error.h"
+
+namespace lamina::section {
+namespace {
+
+using Clock = std::vector<int>;  // per block: how many of its places are over
+
+struct Place {  // in a block's list
+  int block = 0, at = 0;
+};
+
+// What was done last with some bytes.
+struct Touch {
+  Place place;
+  int step = 0, operand = 0;
+  bool shared = false;
+};
+struct Cell {
+  int64_t end = 0;
+  std::vector<Touch> writers, readers;
+};
+using Memory = std::map<int64_t, Cell>;  // by where they begin
+
+class Validator {
+ public:
+  Validator(const BlockPlan& plan, const Flat& flat) : plan_(plan), p_(plan.program), flat_(flat), table_(flat.table) {}
+
+  void run() {
+    check_tables();
+    check_places();
+    for (size_t i = 0; i < count_; ++i) check_step(i);
+    check_counters();
+    for (int b = 0; b < p_.blocks; ++b) check_list(b);
+    go_on_from(0, false);
+    for (size_t t = 0; t < turns_.size(); ++t)
+      if (meets(t)) after_turn(int(t));
+  }
+
+ private:
+  [[noreturn]] static void fail(const std::string& why) { internal_error("a section's plan for blocks: " + why); }
+  static void require(bool good, const std::string& why) {
+    if (!good) fail(why);
+  }
+  std::string step_text(int i) const { return cat("step ", i, " (", table_.steps[size_t(i)].kind == StepKind::loop ? "a turn" : name(table_.steps[size_t(i)].kind), ")"); }
+
+  // --- form ---
+  template <class T>
+  const T* table_at(int32_t at, size_t count, const char* what) const {
+    if (at < 0 || size_t(at) % alignof(T) != 0 || size_t(at) + count * sizeof(T) > plan_.bytes.size()) fail(cat("its ", what, " do not lie in it"));
+    return reinterpret_cast<const T*>(plan_.bytes.data() + at);
+  }
+  void check_tables() {
+    count_ = table_.steps.size();
+    require(size_t(p_.steps) == count_ && p_.blocks >= 1, "it has not the table's steps");
+    steps_ = table_at<BlockStep>(0, count_, "steps");
+    operands_ = table_at<BlockOperand>(p_.operands_at, table_.operands.size(), "operands");
+    waits_ = table_at<BlockWait>(p_.waits_at, plan_.waits.size(), "waits");
+    const BlockTurn* turns = table_at<BlockTurn>(p_.turns_at, flat_.turns.size(), "turns");
+    turns_.assign(turns, turns + flat_.turns.size());
+    targets_ = table_at<int32_t>(p_.targets_at, turns_.size() * size_t(p_.blocks), "targets");
+    starts_ = table_at<int32_t>(p_.starts_at, size_t(p_.blocks) + 1, "lists");
+    for (int b = 0; b < p_.blocks; ++b) require(starts_[b] >= 0 && starts_[b] <= starts_[b + 1], cat("block ", b, " has no list"));
+    lists_ = table_at<int32_t>(p_.lists_at, size_t(starts_[p_.blocks]), "lists");
+    places_ = {operands_, reinterpret_cast<const BlockCopy*>(plan_.bytes.data() + p_.copies_at), reinterpret_cast<const int32_t*>(plan_.bytes.data() + p_.codes_at)};
+    for (size_t t = 0; t < turns_.size(); ++t) {
+      BlockTurn turn = turns_[t];
+      turn.barrier = flat_.turns[t].barrier;  // whether one is needed is found out here
+      require(std::memcmp(&turn, &flat_.turns[t], sizeof turn) == 0, cat("turn ", t, " is not the table's"));
+    }
+    const BlockMover* movers = table_at<BlockMover>(p_.movers_at, flat_.movers.size(), "movers");
+    require(flat_.movers.empty() || std::memcmp(movers, flat_.movers.data(), flat_.movers.size() * sizeof(BlockMover)) == 0, "its movers are not the table's");
+    for (size_t i = 0; i < count_; ++i)
+      if (is_turn(int(i))) turn_steps_.push_back(int(i));
+    require(turn_steps_.size() == turns_.size(), "it has not the table's turns");
+  }
+  bool is_turn(int step) const { return table_.steps[size_t(step)].kind == StepKind::loop; }
+
+  // Operands lie where the table has them, from one address for each piece of memory.
+  void check_places() const {
+    std::map<int, int> base_of_space, space_of_base;
+    for (size_t i = 0; i < table_.operands.size(); ++i) {
+      const BlockOperand& o = operands_[i];
+      const Operand& wanted = table_.operands[i];
+      const FlatBuffer& b = flat_.buffers[size_t(wanted.buffer)];
+      const auto [base, is_new] = base_of_space.try_emplace(b.range.space, o.base);
+      const bool right = o.base == base->second && space_of_base.try_emplace(o.base, b.range.space).first->second == b.range.space && o.base >= 0 && o.base < p_.bases;
+      require(right && o.offset == b.first && o.mover == b.mover, cat("operand ", i, ", %", wanted.buffer, ", lies at ", o.base, ':', o.offset, ", where the table does not have it"));
+      require(o.buffer == wanted.buffer && o.model_stride == wanted.model_stride && o.broadcast == wanted.broadcast && o.dtype == b.view.dtype && size_t(o.element_bytes) == size_of(b.view.dtype),
+              cat("operand ", i, " is not the table's"));
+    }
+    require(plan_.base_of.size() == size_t(p_.bases), "it has not as many addresses as it says");
+    for (const auto& [base, space] : space_of_base) {
+      const BlockPlan::Base& at = plan_.base_of[size_t(base)];
+      require(at.buffer < 0 || (size_t(at.buffer) < flat_.buffers.size() && flat_.buffers[size_t(at.buffer)].range.space == space && flat_.buffers[size_t(at.buffer)].first == at.offset),
+              cat("address ", base, " is another piece of memory's"));
+    }
+  }
+
+  void check_step(size_t i) const {
+    const BlockStep& s = steps_[i];
+    const Step& t = table_.steps[i];
+    const bool same = s.kind == t.kind && s.partition == t.partition && s.rows == t.rows && s.k == t.k && s.n == t.n && s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias &&
+                      s.has_mask == t.has_mask && s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins && s.first_out == t.first_out && s.outs == t.outs && s.run == flat_.run_of[i];
+    require(same, cat(step_text(int(i)), " is not the table's"));
+    require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks, cat(step_text(int(i)), " belongs to blocks that are not there"));
+    require(s.kind != StepKind::loop || (s.blocks == p_.blocks && s.code == t.code && s.waits == 0 && s.signal < 0), cat(step_text(int(i)), " is not all blocks'"));
+    require(s.waits >= 0 && s.first_wait >= 0 && size_t(s.first_wait) + size_t(s.waits) <= plan_.waits.size(), cat(step_text(int(i)), " has waits that are not there"));
+    require(s.signal < p_.counters, cat(step_text(int(i)), " raises a counter that is not there"));
+    for (int w = 0; w < s.waits; ++w) {
+      const int counter = waits_[s.first_wait + w].counter;
+      require(counter >= 0 && counter < p_.counters, cat(step_text(int(i)), " waits for counter ", counter, ", which is not there"));
+    }
+  }
+
+  // A counter is one run's: then it stands, where the run begins, at what all of the run's arrivals have made of it the times before.
+  void check_counters() {
+    raisers_.resize(size_t(p_.counters));
+    arrivals_.resize(size_t(p_.counters));
+    for (size_t i = 0; i < count_; ++i)
+      if (const int c = steps_[i].signal; c >= 0) {
+        require(raisers_[size_t(c)].empty() || steps_[size_t(raisers_[size_t(c)][0])].run == steps_[i].run, cat("counter ", c, " is raised in two runs"));
+        raisers_[size_t(c)].push_back(int(i));
+        arrivals_[size_t(c)] += steps_[i].blocks;
+      }
+    for (size_t i = 0; i < count_; ++i)
+      for (int w = 0; w < steps_[i].waits; ++w) {
+        const BlockWait& wait = waits_[steps_[i].first_wait + w];
+        const auto& raisers = raisers_[size_t(wait.counter)];
+        if (wait.until <= 0) continue;
+        require(!raisers.empty() && wait.until <= arrivals_[size_t(wait.counter)],
+                cat(step_text(int(i)), " waits until counter ", wait.counter, " is ", wait.until, ", which comes to ", arrivals_[size_t(wait.counter)]));
+        require(steps_[size_t(raisers[0])].run == steps_[i].run, cat(step_text(int(i)), " waits for counter ", wait.counter, " of another run"));
+      }
+    repeats_.resize(turns_.size() + 1);
+    for (size_t t = 0; t < turns_.size(); ++t)
+      if (turns_[t].turn == Turn::again)
+        for (int r = flat_.run_of[size_t(turns_[t].target)]; r <= int(t); ++r) repeats_[size_t(r)] = true;
+  }
+
+  // Each run's steps that are the block's, in any order, and the turn behind them; targets are where a run or a turn begins.
+  void check_list(int b) {
+    const int32_t* list = lists_ + starts_[b];
+    const int length = starts_[b + 1] - starts_[b];
+    std::vector<int> run_at{0}, turn_at, given;
+    int at = 0;
+    for (int i = 0; i < length; ++i) require(list[i] >= 0 && size_t(list[i]) < count_, cat("block ", b, " has a step that is not there"));
+    for (size_t r = 0; r <= turns_.size(); ++r) {
+      const int first = r == 0 ? 0 : turn_steps_[r - 1] + 1, last = r < turns_.size() ? turn_steps_[r] : int(count_);
+      given.clear();
+      while (at < length && !is_turn(list[at])) given.push_back(list[at++]);
+      std::vector<int> wanted;
+      for (int i = first; i < last; ++i)
+        if (has(b, i)) wanted.push_back(i);
+      run_lists_.push_back(given);
+      std::sort(given.begin(), given.end());
+      require(given == wanted, cat("block ", b, " has other steps in run ", r, " than the plan says"));
+      if (r == turns_.size()) break;
+      require(at < length && list[at] == turn_steps_[r], cat("block ", b, " has no turn ", r));
+      turn_at.push_back(at++);
+      run_at.push_back(at);
+    }
+    require(at == length, cat("block ", b, " goes on behind the end"));
+    for (size_t t = 0; t < turns_.size(); ++t) {
+      const int target = turns_[t].target;
+      if (target < 0) continue;
+      const int wanted = size_t(target) >= count_ ? length : is_turn(target) ? turn_at[size_t(table_.steps[size_t(target)].code)] : run_at[size_t(flat_.run_of[size_t(target)])];
+      require(targets_[t * size_t(p_.blocks) + size_t(b)] == wanted, cat("turn ", t, " sends block ", b, " to another place than the others"));
+    }
+  }
+  bool has(int block, int step) const { return block >= steps_[step].first_block && block < steps_[step].first_block + steps_[step].blocks; }
+
+  // --- paths ---
+  // One element of a path: a run of steps, or a turn that was taken one way or the other.
+  struct Element {
+    int run = -1, turn = -1;
+    bool jumps = false;
+  };
+  bool meets(size_t t) const { return turns_[t].barrier != 0; }
+
+  void after_turn(int t) {
+    const Turn kind = turns_[size_t(t)].turn;
+    if (kind != Turn::leave) take(t, false);
+    if (kind == Turn::scan || kind == Turn::test || kind == Turn::again || kind == Turn::branch || kind == Turn::leave) take(t, true);
+  }
+  void take(int t, bool jumps) {
+    path_.push_back({.turn = t, .jumps = jumps});
+    const int target = turns_[size_t(t)].target;
+    if (!jumps) go_on_from(t + 1, false);
+    else if (size_t(target) >= count_) check_path();
+    else go_on_from(is_turn(target) ? table_.steps[size_t(target)].code : flat_.run_of[size_t(target)], is_turn(target));
+    path_.pop_back();
+  }
+  void go_on_from(int run, bool at_turn) {
+    if (!at_turn) {
+      for (const Element& e : path_) require(e.run != run || p_.blocks == 1, cat("run ", run, " follows itself and blocks do not meet"));
+      for (const Element& e : path_)
+        if (e.run == run) return check_path();  // one block alone
+      path_.push_back({.run = run});
+    }
+    if (size_t(run) == turns_.size() || meets(size_t(run))) check_path();
+    else {
+      for (const Element& e : path_) require(e.turn != run || p_.blocks == 1, cat("turn ", run, " follows itself and blocks do not meet"));
+      after_turn(run);
+    }
+    if (!at_turn) path_.pop_back();
+  }
+
+  // --- one path ---
+  void check_path() {
+    lay_out();
+    advance();
+    for (Memory& m : memory_) m.clear();
+    memory_.resize(size_t(p_.bases));
+    find_moves();
+    for (size_t e = 0; e < path_.size(); ++e) {
+      if (path_[e].turn >= 0) {
+        touch_turn(path_[e]);
+        continue;
+      }
+      const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1, last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
+      for (int i = first; i < last; ++i)
+        for (int b = steps_[i].first_block; b < steps_[i].first_block + steps_[i].blocks; ++b) {
+          accesses_of(places_, steps_[i], b, accesses_);
+          const Place place{b, place_of(i, b)};
+          for (const BlockAccess& a : accesses_)
+            if (!a.write) touch(a, i, place, a.early ? run_begins_[size_t(b)][e] - 1 : place.at);
+          for (const BlockAccess& a : accesses_)
+            if (a.write) touch(a, i, place, place.at);
+        }
+    }
+    check_tails();
+  }
+
+  // Each block's places in the path.
+  void lay_out() {
+    first_part_.resize(count_ + 1);
+    if (first_part_[count_] == 0)
+      for (size_t i = 0; i < count_; ++i) first_part_[i + 1] = first_part_[i] + steps_[i].blocks;
+    part_at_.assign(size_t(first_part_[count_]), -1);
+    order_.assign(size_t(p_.blocks), {});
+    run_begins_.assign(size_t(p_.blocks), std::vector<int>(path_.size()));
+    for (int b = 0; b < p_.blocks; ++b) {
+      auto& order = order_[size_t(b)];
+      for (size_t e = 0; e < path_.size(); ++e) {
+        run_begins_[size_t(b)][e] = int(order.size());
+        if (path_[e].turn >= 0) {
+          order.push_back(turn_steps_[size_t(path_[e].turn)]);
+        } else {
+          const auto& list = run_lists_[size_t(b) * (turns_.size() + 1) + size_t(path_[e].run)];
+          order.insert(order.end(), list.begin(), list.end());
+        }
+      }
+      for (size_t at = 0; at < order.size(); ++at) part_at_[size_t(first_part_[size_t(order[at])] + b - steps_[order[at]].first_block)] = int(at);
+    }
+  }
+  int place_of(int step, int block) const { return part_at_[size_t(first_part_[size_t(step)] + block - steps_[step].first_block)]; }
+
+  // All blocks to the end, as far as waits let them; what each knows on the way.
+  void advance() {
+    const size_t blocks = size_t(p_.blocks);
+    clocks_.assign(1, Clock(blocks));
+    clock_of_.assign(blocks, {});
+    done_.assign(blocks, 0);
+    reached_.assign(size_t(p_.counters), 0);
+    std::vector<std::vector<int>> watching(size_t(p_.counters));
+    std::vector<int> ready;
+    for (size_t b = blocks; b-- > 0;) ready.push_back(int(b));
+    while (!ready.empty()) {
+      const size_t b = size_t(ready.back());
+      ready.pop_back();
+      for (auto& order = order_[b]; size_t(done_[b]) < order.size(); ++done_[b]) {
+        const BlockStep& s = steps_[order[size_t(done_[b])]];
+        const BlockWait* missing = nullptr;
+        for (int w = 0; w < s.waits && !missing; ++w)
+          if (reached_[size_t(waits_[s.first_wait + w].counter)] < waits_[s.first_wait + w].until) missing = &waits_[s.first_wait + w];
+        if (missing) {
+          watching[size_t(missing->counter)].push_back(int(b));
+          break;
+        }
+        clock_of_[b].push_back(learn(s, int(b)));
+        if (s.signal < 0) continue;
+        ++reached_[size_t(s.signal)];
+        ready.insert(ready.end(), watching[size_t(s.signal)].begin(), watching[size_t(s.signal)].end());
+        watching[size_t(s.signal)].clear();
+      }
+    }
+    for (size_t b = 0; b < blocks; ++b)
+      if (size_t(done_[b]) < order_[b].size()) fail_stuck(int(b));
+  }
+  [[noreturn]] void fail_stuck(int b) const {
+    const int step = order_[size_t(b)][size_t(done_[size_t(b)])];
+    const BlockStep& s = steps_[step];
+    for (int w = 0; w < s.waits; ++w) {
+      const BlockWait& wait = waits_[s.first_wait + w];
+      if (reached_[size_t(wait.counter)] < wait.until)
+        fail(cat(step_text(step), " of block ", b, " waits until counter ", wait.counter, " is ", wait.until, ", which never comes further than ", reached_[size_t(wait.counter)]));
+    }
+    fail(cat(step_text(step), " of block ", b, " is never taken"));
+  }
+  // How many arrivals on this path lie behind a wait that is met. One that asks for fewer than there are needs none after some iterations.
+  int sure_arrivals(const BlockStep& s, const BlockWait& wait) const {
+    return repeats_[size_t(s.run)] && wait.until < arrivals_[size_t(wait.counter)] ? 0 : wait.until;
+  }
+
+  // The clock of a block that has come to this step.
+  int learn(const BlockStep& s, int b) {
+    const int before = clock_of_[size_t(b)].empty() ? 0 : clock_of_[size_t(b)].back();
+    Clock now;
+    for (int w = 0; w < s.waits; ++w) {
+      const BlockWait& wait = waits_[s.first_wait + w];
+      const int sure = sure_arrivals(s, wait);
+      if (sure <= 0) continue;
+      for (int step : raisers_[size_t(wait.counter)])
+        for (int other = steps_[step].first_block; other < steps_[step].first_block + steps_[step].blocks; ++other) {
+          const int at = place_of(step, other);
+          if (at < 0 || (sure < arrivals_[size_t(wait.counter)] && arrivals_without(wait.counter, other, at) >= sure)) continue;
+          if (now.empty()) now = clocks_[size_t(before)];
+          now[size_t(other)] = std::max(now[size_t(other)], at + 1);
+          const Clock& theirs = clocks_[size_t(clock_of_[size_t(other)][size_t(at)])];
+          for (size_t k = 0; k < now.size(); ++k) now[k] = std::max(now[k], theirs[k]);
+        }
+    }
+    if (now.empty()) return before;
+    clocks_.push_back(std::move(now));
+    return int(clocks_.size()) - 1;
+  }
+  // How far the counter may come before this block has been there.
+  int arrivals_without(int counter, int block, int at) const {
+    int out = 0;
+    for (int step : raisers_[size_t(counter)])
+      for (int other = steps_[step].first_block; other < steps_[step].first_block + steps_[step].blocks; ++other) {
+        const int place = place_of(step, other);
+        const bool behind = other == block ? place >= at : place < done_[size_t(other)] && clocks_[size_t(clock_of_[size_t(other)][size_t(place)])][size_t(block)] > at;
+        out += !behind;
+      }
+    return out;
+  }
+
+  // Whether x is over when y's block has come to its place `from`, past the waits there. Of one block x may be y.
+  bool is_before(const Place& x, const Place& y, int from) const {
+    if (x.block == y.block) return x.at <= from;
+    const auto& clocks = clock_of_[size_t(y.block)];
+    const int clock = from < 0 ? 0 : clocks[size_t(from)];
+    return clocks_[size_t(clock)][size_t(x.block)] > x.at;
+  }
+
+  // --- bytes ---
+  // Operands that move with the same loops are as far apart in each iteration. Where others share their memory, or an iteration ends on the path,
+  // an operand counts as all places that it comes to.
+  void find_moves() {
+    std::map<int, int> mover_of_base;
+    everywhere_.assign(size_t(p_.bases), false);
+    auto see = [&](int operand) {
+      const BlockOperand& o = operands_[operand];
+      if (mover_of_base.try_emplace(o.base, o.mover).first->second != o.mover) everywhere_[size_t(o.base)] = true;
+    };
+    for (size_t e = 0; e < path_.size(); ++e) {
+      if (path_[e].turn >= 0 && e > 0) everywhere_.assign(size_t(p_.bases), true);
+      if (path_[e].turn >= 0 && turns_[size_t(path_[e].turn)].operand >= 0) see(turns_[size_t(path_[e].turn)].operand);
+      if (path_[e].turn >= 0 && turns_[size_t(path_[e].turn)].result >= 0) see(turns_[size_t(path_[e].turn)].result);
+      if (path_[e].run < 0) continue;
+      const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1, last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
+      for (int i = first; i < last; ++i) {
+        for (int k = 0; k < steps_[i].ins; ++k) see(steps_[i].first_in + k);
+        for (int k = 0; k < steps_[i].outs; ++k) see(steps_[i].first_out + k);
+      }
+    }
+  }
+  // Bytes from the address of its base.
+  std::pair<int64_t, int64_t> range_of(const BlockAccess& a) const {
+    const BlockOperand& o = operands_[a.operand];
+    int64_t begin = o.offset + a.begin, end = o.offset + a.end;
+    if (everywhere_[size_t(o.base)])
+      for (int m = o.mover; m > 0; m = flat_.movers[size_t(m)].parent) {
+        const int64_t most = most_iterations(flat_.movers[size_t(m)].loop);
+        const int64_t reach = flat_.movers[size_t(m)].slice * std::max<int64_t>(most - 1, 0);
+        (reach < 0 ? begin : end) += reach;
+      }
+    return {begin, end};
+  }
+  int64_t most_iterations(int loop) const {
+    for (const BlockTurn& t : turns_)
+      if (t.loop == loop && t.limit >= 0) return t.limit;
+    return int64_t{1} << 32;
+  }
+
+  // Cells that are exactly these bytes.
+  template <class F>
+  void each_cell(Memory& memory, int64_t begin, int64_t end, const F& f) {
+    auto cut = [&](int64_t at) {
+      auto next = memory.upper_bound(at);
+      if (next == memory.begin()) return;
+      auto cell = std::prev(next);
+      if (cell->first == at || cell->second.end <= at) return;
+      Cell rest = cell->second;
+      cell->second.end = at;
+      memory.emplace_hint(next, at, std::move(rest));
+    };
+    cut(begin), cut(end);
+    int64_t at = begin;
+    for (auto cell = memory.lower_bound(begin); at < end; ++cell) {
+      if (cell == memory.end() || cell->first > at) cell = memory.emplace_hint(cell, at, Cell{.end = cell == memory.end() ? end : std::min(end, cell->first), .writers = {}, .readers = {}});
+      f(cell->second);
+      at = cell->second.end;
+    }
+  }
+
+  void touch(const BlockAccess& a, int step, const Place& place, int from) {
+    const auto [begin, end] = range_of(a);
+    if (begin >= end) return;
+    const Touch now{place, step, a.operand, a.shared};
+    each_cell(memory_[size_t(operands_[a.operand].base)], begin, end, [&](Cell& cell) {
+      for (const Touch& w : cell.writers)
+        if (!(w.shared && a.shared && w.step == step) && !is_before(w.place, place, from)) fail_unordered(w, true, now, a.write, begin, end);
+      if (!a.write) {
+        for (Touch& r : cell.readers)
+          if (r.place.block == place.block) {
+            if (r.place.at < place.at) r = now;
+            return;
+          }
+        cell.readers.push_back(now);
+        return;
+      }
+      for (const Touch& r : cell.readers)
+        if (!is_before(r.place, place, from)) fail_unordered(r, false, now, true, begin, end);
+      if (!(a.shared && !cell.writers.empty() && cell.writers[0].step == step)) cell.writers.clear();
+      cell.writers.push_back(now);
+      cell.readers.clear();
+    });
+  }
+  [[noreturn]] void fail_unordered(const Touch& a, bool a_writes, const Touch& b, bool b_writes, int64_t begin, int64_t end) const {
+    fail(cat(step_text(b.step), " of block ", b.place.block, b_writes ? " writes" : " reads", " bytes ", begin, " to ", end, " of piece ", operands_[b.operand].base, " (%", operands_[b.operand].buffer, "), which ",
+             step_text(a.step), " of block ", a.place.block, a_writes ? " writes" : " reads", " (%", operands_[a.operand].buffer, ") before it, and nothing orders the two"));
+  }
+
+  // What blocks decide by, and the number of iterations that the first one writes.
+  void touch_turn(const Element& e) {
+    const BlockTurn& turn = turns_[size_t(e.turn)];
+    const int step = turn_steps_[size_t(e.turn)];
+    if (turn.operand >= 0)
+      for (int b = 0; b < p_.blocks; ++b) touch({.operand = turn.operand, .begin = 0, .end = turn.turn == Turn::scan ? 8 : 1}, step, {b, place_of(step, b)}, place_of(step, b));
+    if (turn.turn == Turn::test && e.jumps) touch({.operand = turn.result, .begin = 0, .end = 8, .write = true}, step, {0, place_of(step, 0)}, place_of(step, 0));
+  }
+  // All blocks make the slices zero that no iteration gives: nobody else may touch these results on the path but the iterations, by their slices.
+  void check_tails() {
+    if (p_.blocks == 1) return;
+    const BlockTail* tails = reinterpret_cast<const BlockTail*>(plan_.bytes.data() + p_.tails_at);
+    for (const Element& e : path_) {
+      if (e.turn < 0 || turns_[size_t(e.turn)].tails == 0) continue;
+      const BlockTurn& turn = turns_[size_t(e.turn)];
+      for (int t = turn.first_tail; t < turn.first_tail + turn.tails; ++t) {
+        const BlockOperand& o = operands_[tails[t].operand];
+        for (auto& [begin, cell] : memory_[size_t(o.base)]) {
+          if (cell.end <= o.offset || begin >= o.offset + turn.limit * tails[t].bytes) continue;
+          for (const auto* touches : {&cell.writers, &cell.readers})
+            for (const Touch& touch : *touches)
+              if (!moves_with(operands_[touch.operand].mover, turn.loop)) fail(cat(step_text(touch.step), " of block ", touch.place.block, " touches slices of %", o.buffer, " that ", step_text(turn_steps_[size_t(e.turn)]), " makes zero, and nothing orders the two"));
+        }
+      }
+    }
+  }
+  bool moves_with(int mover, int loop) const {
+    for (int m = mover; m > 0; m = flat_.movers[size_t(m)].parent)
+      if (flat_.movers[size_t(m)].loop == loop) return true;
+    return false;
+  }
+
+  const BlockPlan& plan_;
+  const BlockProgram& p_;
+  const Flat& flat_;
+  const Table& table_;
+  size_t count_ = 0;
+  const BlockStep* steps_ = nullptr;
+  const BlockOperand* operands_ = nullptr;
+  const BlockWait* waits_ = nullptr;
+  const int32_t *targets_ = nullptr, *starts_ = nullptr, *lists_ = nullptr;
+  BlockPlaces places_;
+  std::vector<BlockTurn> turns_;
+  std::vector<int> turn_steps_;                   // per turn
+  std::vector<std::vector<int>> run_lists_;       // per block and run: its steps
+  std::vector<std::vector<int>> raisers_;         // per counter: steps
+  std::vector<int> arrivals_;                     // per counter, each time that its run begins
+  std::vector<bool> repeats_;                     // per run: whether a loop is around it
+
+  std::vector<Element> path_;
+  std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per place: which clock
+  std::vector<int> first_part_, part_at_, done_, reached_;
+  std::vector<Clock> clocks_;
+  std::vector<Memory> memory_;                    // per base
+  std::vector<bool> everywhere_;
+  std::vector<BlockAccess> accesses_;
+};
+
+}  // namespace
+
+void validate(const BlockPlan& plan, const Flat& flat) { Validator(plan, flat).run(); }
+
+}  // namespace lamina::section

@@ -1,0 +1,267 @@
+// The validator of block plans against plans with a mistake in them: what it accepts runs with no race, to its end, with the same bits.
+#include <gtest/gtest.h>
+
+#include <cstdio>
+#include <utility>
+
+#include "graph/frontend/control_flow.h"
+#include "graph/frontend/factories.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/frontend/variable.h"
+#include "graph/frontend/vmap.h"
+#include "graph/nn/optimizer.h"
+#include "runtime/core/error.h"
+#include "tests/emulated/plan_mutants.h"
+#include "tests/emulated/section_trial.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+using section::BlockSection;
+using tests::PlanMutator;
+using tests::Trial;
+
+Tensor some(Shape shape, int seed = 0) {
+  int64_t size = 1;
+  for (Dim d : shape) size *= d.number();
+  std::vector<float> values(static_cast<size_t>(size));
+  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.05f * float(int((i + size_t(seed)) * 37 % 41) - 20);
+  return tensor(values, shape);
+}
+
+struct Net {
+  std::vector<Variable> layers;
+  std::shared_ptr<optim::Optimizer> optimizer;
+  Net(const std::vector<int64_t>& widths, std::shared_ptr<optim::Optimizer> o) : optimizer(std::move(o)) {
+    for (size_t i = 0; i + 1 < widths.size(); ++i) {
+      layers.push_back(Variable(some({widths[i], widths[i + 1]}, int(i)), "kernel"));
+      layers.push_back(Variable(tensor(std::vector<float>(size_t(widths[i + 1]), 0.1f), {widths[i + 1]}), "bias"));
+    }
+  }
+  Tensor step(Tensor x, Tensor y, bool labels = false) {
+    GradientTape tape;
+    Tensor h = x;
+    for (size_t i = 0; i < layers.size(); i += 2) {
+      h = matmul(h, layers[i]) + layers[i + 1];
+      if (i + 2 < layers.size()) h = tanh(h);
+    }
+    const Tensor cost = labels ? mean(sparse_cross_entropy(h, y)) : mean(square(h - y));
+    optimizer->apply_gradients(tape.gradient(cost, layers), layers);
+    return cost;
+  }
+};
+
+struct LoopsAsTheyAre {
+  LoopsAsTheyAre() { passes::set_disabled_passes({"fold_branches"}); }
+  ~LoopsAsTheyAre() { passes::set_disabled_passes({}); }
+};
+
+struct Lowering {
+  std::string name;
+  std::shared_ptr<const exec::Program> program;
+  int blocks;
+};
+
+Lowering training(const char* name, std::vector<int64_t> widths, int64_t batch, int blocks, std::shared_ptr<optim::Optimizer> optimizer, bool labels = false) {
+  auto net = std::make_shared<Net>(widths, std::move(optimizer));
+  auto step = function([net, labels](Tensor x, Tensor y) { return net->step(x, y, labels); });
+  const Tensor y = labels ? tensor(std::vector<int64_t>(size_t(batch), 1), {batch}) : some({batch, widths.back()}, 3);
+  return {name, tests::program_of(step.concrete(some({batch, widths.front()}), y).graph()), blocks};
+}
+
+Lowering forward(int blocks) {
+  auto f = function([](Tensor x, Tensor w) {
+    Tensor h = x;
+    for (int i = 0; i < 5; ++i) h = h + tanh(matmul(h, w));
+    return softmax(matmul(h, w)) * mean(h, {0});
+  });
+  return {"residual forward", tests::program_of(f.concrete(some({7, 9}), some({9, 9}, 4)).graph()), blocks};
+}
+
+Lowering ensemble(int models, int blocks) {
+  const Variable w = per_model(some({models, 7, 6}), "kernel"), b = per_model(some({models, 6}, 2), "bias");
+  auto optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
+  auto step = function([&](Tensor x) {
+    return mean(vmap([&] {
+      GradientTape tape;
+      tape.watch(w), tape.watch(b);
+      const Tensor cost = mean(square(tanh(matmul(x, w) + b)));
+      optimizer->apply_gradients(tape.gradient(cost, std::vector<Variable>{w, b}), std::vector<Variable>{w, b});
+      return cost;
+    }, {.in_axes = {std::nullopt}})());
+  });
+  return {"ensemble", tests::program_of(step.concrete(some({5, 7})).graph()), blocks};
+}
+
+Lowering epoch(int blocks) {
+  const LoopsAsTheyAre whole;
+  auto net = std::make_shared<Net>(std::vector<int64_t>{6, 5, 3}, std::make_shared<optim::SGD>(0.1, 0.9));
+  auto f = function([net](Tensor xs, Tensor ys) {
+    return scan([net](Tensor best, std::tuple<Tensor, Tensor> batch) {
+      const Tensor cost = net->step(std::get<0>(batch), std::get<1>(batch));
+      return std::pair(minimum(best, cost), cost);
+    }, tensor({1e9f}, {}), std::tuple(xs, ys));
+  });
+  return {"scan over batches", tests::program_of(f.concrete(some({3, 4, 6}), some({3, 4, 3}, 3)).graph()), blocks};
+}
+
+Lowering loops(int blocks) {
+  const LoopsAsTheyAre whole;
+  auto f = function([](Tensor x, Tensor w, Tensor xs) {
+    const Tensor big = matmul(x, w) * 2.0f;
+    auto [last, outs] = scan([&](Tensor s, Tensor row) {
+      const Tensor t = matmul(s + row, w);
+      return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
+    }, big, xs);
+    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last, {.maximum_iterations = 3, .names = {}});
+    return std::pair(matmul(end, w), outs);
+  });
+  return {"scan, cond and while", tests::program_of(f.concrete(some({6, 4}), some({4, 4}, 4), some({3, 6, 4}, 2)).graph()), blocks};
+}
+
+std::vector<Lowering> lowerings() {
+  using namespace optim;
+  return {training("SGD, 3 blocks", {9, 7, 3}, 5, 3, std::make_shared<SGD>(0.1)),
+          training("SGD, 6 blocks", {8, 12, 5}, 10, 6, std::make_shared<SGD>(0.1)),
+          training("deep SGD", {6, 6, 6, 6, 6, 4}, 7, 7, std::make_shared<SGD>(0.05)),
+          training("wide momentum", {20, 33, 6}, 4, 5, std::make_shared<SGD>(0.1, 0.9, true)),
+          training("Adam", {9, 8, 3}, 6, 5, std::make_shared<Adam>()),
+          training("RMSprop", {5, 6, 4}, 9, 4, std::make_shared<RMSprop>()),
+          training("classes", {8, 6, 5}, 6, 5, std::make_shared<SGD>(0.1), true),
+          training("one block", {5, 4, 3}, 3, 1, std::make_shared<SGD>(0.1)),
+          forward(3), ensemble(4, 3), epoch(5), loops(4)};
+}
+
+// What emulation finds in a plan: nothing, or what is wrong with it.
+class Judge {
+ public:
+  explicit Judge(const Lowering& l) : trial_(l.program), real_(trial_.plan(l.blocks)) {
+    trial_.run_blocks(*real_);
+    EXPECT_TRUE(take_races().empty()) << l.name;
+    want_ = trial_.results();
+  }
+  ~Judge() { emulation::settings() = {}; }
+
+  std::string fault(const section::BlockPlan& plan) {
+    for (const Order& o : orders()) {
+      emulation::settings() = {};
+      emulation::settings().order = o.order, emulation::settings().seed = o.seed;
+      emulation::settings().most_pauses = 20'000;
+      BlockSection section;  // with a copy of its own on the device
+      section.table = real_->table, section.plan = plan;
+      const std::string stuck = failure_of([&] { trial_.run_blocks(section); });
+      const auto races = take_races();
+      if (!races.empty()) return races[0];
+      if (!stuck.empty()) return stuck.substr(0, stuck.find('\n'));
+      const auto got = trial_.results();
+      for (size_t i = 0; i < got.size(); ++i)
+        if (std::memcmp(got[i].data(), want_[i].data(), got[i].size() * 4) != 0) return "other numbers";
+    }
+    return "";
+  }
+  const section::BlockPlan& plan() const { return real_->plan; }
+  section::Flat flat() const { return trial_.flat(); }
+
+ private:
+  Trial trial_;
+  std::unique_ptr<BlockSection> real_;
+  std::vector<std::vector<float>> want_;
+};
+
+std::string refusal(const section::BlockPlan& plan, const section::Flat& flat) {
+  try {
+    section::validate(plan, flat);
+  } catch (const Error& e) {
+    EXPECT_EQ(int(e.kind), int(ErrorKind::internal));
+    return e.what();
+  }
+  return "";
+}
+
+TEST(PlanValidator, AcceptsNoMutantThatEmulationFindsRacingStuckOrWrong) {
+  if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
+  const char* chosen = std::getenv("LAMINA_TEST_SEED");
+  const int count = std::getenv("LAMINA_TEST_LONG") ? 5000 : 240;
+  const uint64_t seed = chosen ? std::strtoull(chosen, nullptr, 10) : 1;
+  struct Tally {
+    int mutants = 0, faulty = 0, refused_although_harmless = 0, accepted = 0;
+  };
+  std::vector<Tally> tallies(PlanMutator::kinds().size());
+  const std::vector<Lowering> all = lowerings();
+  int made = 0;
+  for (size_t which = 0; which < all.size(); ++which) {
+    SCOPED_TRACE(all[which].name);
+    ASSERT_EQ(all[which].program->instructions.size(), 1u) << exec::print(*all[which].program);
+    Judge judge(all[which]);
+    const section::Flat flat = judge.flat();
+    ASSERT_EQ(refusal(judge.plan(), flat), "");
+    const int until = int(int64_t(count) * int64_t(which + 1) / int64_t(all.size()));
+    for (unsigned n = 0; made < until; ++n) {
+      std::mt19937 random(unsigned(seed) + unsigned(which) * 1'000'003u + n);
+      PlanMutator mutator(judge.plan(), flat);
+      const std::string what = mutator.mutate(random);
+      if (what.empty()) continue;
+      ++made;
+      const std::string refused = refusal(mutator.plan(), flat), fault = judge.fault(mutator.plan());
+      Tally& tally = tallies[mutator.kind];
+      ++tally.mutants;
+      tally.faulty += !fault.empty();
+      tally.accepted += refused.empty();
+      tally.refused_although_harmless += fault.empty() && !refused.empty();
+      EXPECT_FALSE(refused.empty() && !fault.empty()) << "seed " << seed << ", mutant " << n << ": " << what << ": " << fault << "\n" << section::print(judge.plan());
+      if (fault.empty() && !refused.empty() && std::getenv("LAMINA_TEST_VERBOSE")) std::printf("harmless, but refused: %s: %s\n    %s\n", all[which].name.c_str(), what.c_str(), refused.c_str());
+    }
+  }
+  Tally sum;
+  std::printf("%d mutants of %zu plans, first seed %llu\n%-26s %8s %8s %10s %s\n", made, all.size(), static_cast<unsigned long long>(seed), "", "mutants", "faulty", "accepted", "refused although emulation finds nothing");
+  for (size_t k = 0; k < tallies.size(); ++k) {
+    const Tally& t = tallies[k];
+    std::printf("%-26s %8d %8d %10d %d\n", PlanMutator::kinds()[k].c_str(), t.mutants, t.faulty, t.accepted, t.refused_although_harmless);
+    sum.faulty += t.faulty, sum.accepted += t.accepted, sum.refused_although_harmless += t.refused_although_harmless;
+  }
+  std::printf("%-26s %8d %8d %10d %d\n", "all", made, sum.faulty, sum.accepted, sum.refused_although_harmless);
+  EXPECT_GT(sum.faulty, made / 3);
+  EXPECT_GT(sum.accepted, 0);
+}
+
+TEST(PlanValidator, NamesStepsBlocksAndBytes) {
+  const Lowering l = training("SGD", {8, 12, 5}, 10, 6, std::make_shared<optim::SGD>(0.1));
+  Trial trial(l.program);
+  const auto real = trial.plan(l.blocks);
+  const section::Flat flat = trial.flat();
+  section::BlockPlan plan = real->plan;
+  auto* steps = reinterpret_cast<section::BlockStep*>(plan.bytes.data());
+  auto* waits = reinterpret_cast<section::BlockWait*>(plan.bytes.data() + plan.program.waits_at);
+  int late = 0;
+  while (steps[late].waits == 0) ++late;
+  const int waited = std::exchange(steps[late].waits, 0);
+  std::string why = refusal(plan, flat);
+  for (const char* part : {"of block", "bytes", "before it, and nothing orders the two"}) EXPECT_NE(why.find(part), std::string::npos) << why;
+  steps[late].waits = waited;
+  const int counter = waits[steps[late].first_wait].counter;
+  for (int i = 0; i < plan.program.steps; ++i)
+    if (steps[i].signal == counter) steps[i].signal = -1;
+  why = refusal(plan, flat);
+  EXPECT_NE(why.find(cat("step ", late)), std::string::npos) << why;
+  EXPECT_NE(why.find(cat("counter ", counter)), std::string::npos) << why;
+}
+
+// Whoever comes later in the table may wait for a step, whether it needs it or not.
+TEST(PlanValidator, AcceptsWaitsThatNobodyNeeds) {
+  const Lowering l = training("deep SGD", {6, 6, 6, 6, 6, 4}, 7, 7, std::make_shared<optim::SGD>(0.1));
+  Trial trial(l.program);
+  section::BlockPlan plan = trial.plan(l.blocks)->plan;
+  auto* steps = reinterpret_cast<section::BlockStep*>(plan.bytes.data());
+  const auto* waits = reinterpret_cast<section::BlockWait*>(plan.bytes.data() + plan.program.waits_at);
+  int added = 0;
+  for (int a = 0; a < plan.program.steps; ++a)
+    for (int w = 0; w < int(plan.waits.size()) && steps[a].signal >= 0; ++w)
+      for (int k = a + 1; k < plan.program.steps && waits[w].counter == steps[a].signal; ++k)
+        if (steps[k].waits == 0) steps[k].first_wait = w, steps[k].waits = 1, ++added;
+  EXPECT_GT(added, 0);
+  EXPECT_EQ(refusal(plan, trial.flat()), "");
+}
+
+}  // namespace
+}  // namespace lamina::kernels::cuda
