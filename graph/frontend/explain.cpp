@@ -5,6 +5,7 @@
 #include <map>
 
 #include "graph/compile/compile.h"
+#include "graph/cost/predict.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/blocks.h"
@@ -39,6 +40,7 @@ void describe(const exec::Program& program, Explanation& e) {
       continue;
     }
     Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = i.why_in_no_section, .details = {}};
+    launch.predicted_us = cost::predicted_microseconds(program, i).value_or(-1);
     std::istringstream lines(i.detail);
     std::getline(lines, launch.label);
     for (std::string line; std::getline(lines, line);) launch.details.push_back(line);
@@ -55,6 +57,28 @@ std::string kernels_used(const exec::Program& program) {
     if (!kernel.empty()) out += cat(i.name, ": its last launch was ", kernel, "\n");
   }
   return out;
+}
+
+// What a model says of the launches, beside what was measured; nothing where it has no figures.
+std::string times_text(const Explanation& e) {
+  std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  out << std::fixed << std::setprecision(1);
+  double sum = 0;
+  int known = 0;
+  for (size_t i = 0; i < e.launches.size(); ++i) {
+    const Explanation::Launch& launch = e.launches[i];
+    if (launch.predicted_us < 0) continue;
+    ++known, sum += launch.predicted_us;
+    out << "  " << launch.name << " on " << launch.device << ": " << launch.predicted_us << " us";
+    if (launch.measured_us >= 0) out << ", measured " << launch.measured_us << " us";
+    out << "\n";
+  }
+  if (known == 0) return "";
+  std::ostringstream title;
+  title.exceptions(std::ios_base::badbit);
+  title << std::fixed << std::setprecision(1) << "times of launches by a model of the card, not measured: " << sum << " us for " << known << " of " << e.launches.size() << "\n";
+  return title.str() + out.str();
 }
 
 }  // namespace
@@ -141,7 +165,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
     e.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
     describe(*program, e);
     out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000) << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
-        << exec::print(*program);
+        << exec::print(*program) << times_text(e);
   } else if (plans_.empty()) {
     out << "\nno plan yet: one is made at the first call" << (open_dims_.empty() ? "" : " with each new length") << "\n";
   } else {
@@ -149,6 +173,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
     describe(last.executor.program(), e);
     e.compile_ms = last.compile_microseconds / 1000, e.runs = last.runs.load();
     if (e.runs > 0) e.run_ms = last.microseconds.load() / 1000;
+    if (e.run_ms >= 0 && e.launches.size() == 1 && e.copies == 0) e.launches[0].measured_us = e.run_ms * 1000;
     for (auto& [lengths_of_plan, plan] : plans_) {
       out << "\nprogram";
       if (!lengths_of_plan.empty()) {
@@ -158,6 +183,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
       out << ", compiled in " << milliseconds(plan->compile_microseconds);
       if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
       out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs() << kernels_used(plan->executor.program());
+      if (plan.get() == &last) out << times_text(e);
     }
   }
   e.text = out.str();

@@ -20,6 +20,8 @@ struct Explanation {
     int section_steps = 0;    // of a section
     std::string why_alone;    // why it is in no section, where that is known
     std::vector<std::string> details;  // a section's steps, a line each
+    double predicted_us = -1;          // by a model of the card (graph/cost/predict.h), which was not measured; -1: the model has no figure
+    double measured_us = -1;           // of the run measured last, where this is the only launch of the call; else -1
   };
   std::string text;
   std::string function;

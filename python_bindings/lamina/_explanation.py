@@ -6,7 +6,10 @@ class Explanation(str):
     """A plan as text, which it prints as, with the same as data beside it.
 
     function: its name. launches: what one call starts, in order: dicts of name, device, label (layers and ops), line (the user's, or ""),
-    section_steps (0: no section), why_alone (why it is in no section, or ""), details (a section's steps). copies: from one device to another.
+    section_steps (0: no section), why_alone (why it is in no section, or ""), details (a section's steps), predicted_us (microseconds by a model of
+    the GPU: a formula over published latencies and rates, which no card has confirmed; None where the model has no figure, as on a CPU), measured_us
+    (of the run measured last, where the launch is the call's only one; else None). copies: from one device to another. predicted_us: of all launches
+    together by that model, None where it lacks one of them.
     traced_kernels: launches, if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms, passes_ms,
     compile_ms, run_ms (the run measured last; None before). runs: how many calls the plan has served. planned_only: the plan was made for a
     device that explain() was given, and nothing ran.
@@ -15,6 +18,8 @@ class Explanation(str):
     def __new__(cls, text: str, data: dict):
         self = super().__new__(cls, text)
         vars(self).update(data)
+        predicted = [launch["predicted_us"] for launch in self.launches]
+        self.predicted_us = sum(predicted) if predicted and None not in predicted else None
         return self
 
     def json(self) -> str:
@@ -39,13 +44,16 @@ class Explanation(str):
         facts = [("launches, if every op were one", self.traced_kernels), ("launches", len(self.launches)), ("copies between devices", self.copies),
                  ("temporary memory", ", ".join(f"{device}: {size:,} bytes" for device, size in self.temporary_bytes.items()) or "none"),
                  ("times", f"traced in {self.trace_ms:.1f} ms, passes {self.passes_ms:.1f} ms, compiled in {self.compile_ms:.1f} ms, {ran}")]
-        rows = [(i, unfolding(launch), html.escape(launch["device"]), html.escape(launch["label"]), html.escape(launch["line"]), html.escape(launch["why_alone"]))
-                for i, launch in enumerate(self.launches)]
+        def time(microseconds):
+            return "" if microseconds is None else f"{microseconds:.1f} us"
+
+        rows = [(i, unfolding(launch), html.escape(launch["device"]), time(launch["predicted_us"]), time(launch["measured_us"]), html.escape(launch["label"]),
+                 html.escape(launch["line"]), html.escape(launch["why_alone"])) for i, launch in enumerate(self.launches)]
         title = html.escape(self.function)
         return (f"<!doctype html><meta charset=utf-8><title>{title}</title><style>body{{font-family:sans-serif}}table{{border-collapse:collapse}}"
                 "td,th{border:1px solid #ccc;padding:2px 8px;text-align:left;vertical-align:top}</style>"
                 f"<h1>{title}</h1><table>{''.join(cells('td', (what, html.escape(str(value)))) for what, value in facts)}</table>"
-                f"<h2>Launches</h2><table>{cells('th', ('', 'launch', 'device', 'layers and ops', 'line', 'why in no section'))}{''.join(cells('td', row) for row in rows)}</table>"
+                f"<h2>Launches</h2><table>{cells('th', ('', 'launch', 'device', 'by a model, not measured', 'measured', 'layers and ops', 'line', 'why in no section'))}{''.join(cells('td', row) for row in rows)}</table>"
                 f"<h2>Everything</h2><pre>{html.escape(self)}</pre>")
 
     def _repr_html_(self) -> str:

@@ -54,6 +54,8 @@ nb::object to_python(const Explanation& e) {
     nb::dict one;
     one["name"] = l.name, one["device"] = text(l.device), one["label"] = l.label, one["line"] = l.line.known() ? text(l.line) : std::string();
     one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details;
+    one["predicted_us"] = l.predicted_us < 0 ? nb::object(nb::none()) : nb::cast(l.predicted_us);
+    one["measured_us"] = l.measured_us < 0 ? nb::object(nb::none()) : nb::cast(l.measured_us);
     launches.append(one);
   }
   nb::dict bytes, data;

@@ -373,6 +373,10 @@ def test_explain_gives_data_beside_its_text():
     assert seen.traced_kernels == 6 and seen.runs == 1 and seen.run_ms > 0 and not seen.planned_only and list(seen.temporary_bytes) == ["cpu:0"]
     data = json.loads(seen.json())
     assert data["launches"] == seen.launches and data["traced_kernels"] == 6 and "text" not in data
+    assert all(launch["predicted_us"] is None for launch in seen.launches) and seen.predicted_us is None and "by a model" not in seen  # a CPU is measured
+    one = lm.function(lambda x: x + 1)
+    one(x)
+    assert one.explain(x).launches[0]["measured_us"] > 0
     page = seen.html()
     assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page and seen._repr_html_() == page
     assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # nothing of the program is markup
@@ -386,6 +390,23 @@ def test_explain_plans_for_a_device_that_is_not_there(card):
     assert plan.planned_only and plan.runs == 0 and len(plan.launches) == 1 and plan.launches[0]["device"] == f"null:{card}"
     assert f"program for null:{card}, planned and not run" in plan and f.get_concrete_function(x).plan_count == 0
     assert f.get_concrete_function(x).explain(device=f"null:{card}").launches == plan.launches
+
+
+@pytest.mark.parametrize("card, known", [("h100", True), ("a100", True), ("l40s", True), ("rtx5090", True), ("rtx3090", False)])
+def test_explain_predicts_by_a_model_of_the_card(card, known):
+    plan = lambda f, *args: lm.function(f).explain(*args, device=f"null:{card}")
+    small, large = plan(lambda x: lm.tanh(x) + 1, lm.ones([20, 64])), plan(lambda x: lm.tanh(x) + 1, lm.ones([4000, 6400]))
+    if not known:
+        assert small.predicted_us is None and "by a model" not in small and small.launches[0]["predicted_us"] is None
+        return
+    assert "by a model of the card, not measured" in small and "by a model, not measured" in small.html() and '"predicted_us": ' in small.json()
+    assert small.predicted_us == small.launches[0]["predicted_us"] > 0 and small.launches[0]["measured_us"] is None
+    assert large.predicted_us > 10 * small.predicted_us > 10
+    layers = lambda n: plan(lambda x, w: [x := lm.tanh(x @ w) for _ in range(n)][-1], lm.ones([20, 64]), lm.ones([64, 64])).predicted_us
+    assert 5 < (layers(60) - layers(10)) / (layers(20) - layers(10)) * 2 < 20  # a chain takes its layers' time
+    assert plan(lambda x: lm.while_loop(lambda v: lm.sum(v) < 9, lambda v: v + 1, x), lm.ones([3])).predicted_us is None  # nobody knows how often
+    times = [plan(lambda x, xs: lm.scan(lambda s, v: (lm.tanh(s @ v), s), x, xs)[0], lm.ones([20, 64]), lm.ones([n, 64, 64])).predicted_us for n in (100, 200)]
+    assert 1.8 < times[1] / times[0] < 2.2
 
 
 @pytest.mark.parametrize("card", ["h100", "a100", "l40s", "rtx5090"])

@@ -1,0 +1,181 @@
+#include "graph/cost/predict.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "kernels/section/block_access.h"
+#include "kernels/section/blocks.h"
+#include "runtime/device/backend.h"
+
+namespace lamina::cost {
+namespace {
+
+using section::BlockPlan;
+using section::BlockStep;
+using section::BlockTurn;
+using section::StepKind;
+using section::Turn;
+
+// Makers' figures: the boost clock, lanes for float32 multiply-adds per multiprocessor, memory bandwidth.
+struct Card {
+  const char* name;
+  double gigahertz, lanes, gigabytes_per_second;
+};
+constexpr Card kCards[]{
+    {"h100", 1.98, 128, 3350},
+    {"a100", 1.41, 64, 2039},
+    {"l40s", 2.52, 128, 864},
+    {"rtx5090", 2.41, 128, 1792},
+};
+
+// Latencies, in cycles; measured by others on an H800 (arXiv 2402.13499, 2501.12084: shared memory, second-level cache, its rate) and a B300 (notes that their
+// authors have published: a barrier of 8 warps, a word from one block to another, a barrier of all blocks). They are taken for every card here.
+constexpr double kSharedLoad = 29, kCacheLoad = 263, kBlockBarrier = 38;
+constexpr double kCacheBytesPerCycle = 35;  // of one multiprocessor, from the second-level cache when all read
+constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
+// A node of a CUDA graph on an H100, as published; a launch by itself takes longer.
+constexpr double kLaunchMicroseconds = 1.3;
+// A step of a section: its rows come from the second-level cache or shared memory, two barriers.
+constexpr double kStepCycles = kCacheLoad + kSharedLoad + 2 * kBlockBarrier;
+// Operations of an element of what is no product.
+constexpr double kElementFlops = 8;
+
+const Card* card_of(Device device) {
+  std::string name;
+  for (char c : backend_of(device).properties(device).name)
+    if (c != ' ') name.push_back(char(std::tolower(static_cast<unsigned char>(c))));
+  for (const Card& card : kCards)
+    if (name.find(card.name) != std::string::npos) return &card;
+  return nullptr;
+}
+
+// A section: each block's steps one after the other, waits and meetings in between.
+class SectionModel {
+ public:
+  SectionModel(const BlockPlan& plan, const Card& card) : plan_(plan), card_(card), times_(size_t(plan.program.blocks)), raised_(size_t(plan.program.counters)) {
+    const char* bytes = plan.bytes.data();
+    places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at), reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
+               reinterpret_cast<const int32_t*>(bytes + plan.program.codes_at)};
+  }
+
+  std::optional<double> microseconds() {
+    const bool known = run(0, plan_.steps.size());
+    meet();
+    if (!known) return {};
+    return *std::max_element(times_.begin(), times_.end());
+  }
+
+ private:
+  // Steps [begin, end), in which loops and branches lie whole. False where a loop's iterations are not known.
+  bool run(size_t begin, size_t end) {
+    for (size_t i = begin; i < end; ++i) {
+      const BlockStep& s = plan_.steps[i];
+      if (s.kind != StepKind::loop) {
+        take(s);
+        continue;
+      }
+      const BlockTurn& turn = plan_.turns[size_t(s.code)];
+      meet();
+      if (turn.turn == Turn::scan || turn.turn == Turn::loop) {
+        const size_t again = turn_step(Turn::again, turn.loop, i);
+        if (turn.limit < 0) return false;
+        const double before = times_[0];
+        if (!run(i + 1, again)) return false;
+        meet();
+        const double once = times_[0] - before;
+        std::fill(times_.begin(), times_.end(), before + once * double(turn.limit));
+        i = again;
+      }
+      // Of a branch, one side after the other: an upper bound, as is a condition's every test.
+    }
+    return true;
+  }
+  size_t turn_step(Turn turn, int loop, size_t from) const {
+    for (size_t i = from; i < plan_.steps.size(); ++i)
+      if (plan_.steps[i].kind == StepKind::loop && plan_.turns[size_t(plan_.steps[i].code)].turn == turn && plan_.turns[size_t(plan_.steps[i].code)].loop == loop) return i;
+    return plan_.steps.size();
+  }
+
+  void meet() {
+    const double all = *std::max_element(times_.begin(), times_.end()) + (times_.size() > 1 ? kMeetMicroseconds : 0);
+    std::fill(times_.begin(), times_.end(), all);
+  }
+
+  void take(const BlockStep& s) {
+    double from = 0;
+    for (int w = 0; w < s.waits; ++w) from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + kWordMicroseconds);
+    for (int b = s.first_block; b < s.first_block + s.blocks; ++b) {
+      accesses_of(places_, s, b, accesses_);
+      double& time = times_[size_t(b)];
+      time = std::max(time, from);
+      if (accesses_.empty()) continue;
+      double bytes = 0;
+      for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
+      const double cycles = kStepCycles + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
+      time += cycles / (card_.gigahertz * 1e3);
+      if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
+    }
+  }
+
+  // Of a block's part.
+  double flops(const BlockStep& s) const {
+    const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1, share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
+    switch (s.kind) {
+      case StepKind::dense:
+      case StepKind::dense_grad_input:
+      case StepKind::dense_update: return 2.0 * s.rows * s.k * s.n * share * models;
+      case StepKind::copy: return 0;
+      default: return kElementFlops * s.rows * s.n * share * models;
+    }
+  }
+
+  const BlockPlan& plan_;
+  const Card& card_;
+  std::vector<double> times_;   // per block
+  std::vector<double> raised_;  // per counter: when the last arrival was
+  section::BlockPlaces places_;
+  std::vector<section::BlockAccess> accesses_;
+};
+
+bool begins_with_any(const std::string& name, std::initializer_list<const char*> words) {
+  return std::any_of(words.begin(), words.end(), [&](const char* word) { return name.rfind(word, 0) == 0; });
+}
+
+}  // namespace
+
+std::optional<double> predicted_microseconds(const exec::Program& program, const exec::Instruction& instruction) {
+  const Device device = program.streams[size_t(instruction.stream)].device;
+  if (device.kind == DeviceKind::cpu || !instruction.kernel) return {};
+  const Card* card = card_of(device);
+  if (!card) return {};
+  double bytes = 0;
+  for (const auto* list : {&instruction.inputs, &instruction.outputs})
+    for (int slot : *list) {
+      const View& v = program.slots[size_t(slot)].view;
+      bytes += double(v.size()) * double(size_of(v.dtype));
+    }
+  const double memory = bytes / (card->gigabytes_per_second * 1e3);
+  if (instruction.section_steps > 0) {
+    const auto& planned = *static_cast<const section::BlockSection*>(instruction.kernel.args.get());
+    const std::optional<double> steps = SectionModel(planned.plan, *card).microseconds();
+    if (!steps) return {};
+    return kLaunchMicroseconds + std::max(*steps, memory);
+  }
+  if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "sort", "argsort", "top_k", "unique", "cumsum", "cond", "while_loop", "scan"})) return {};
+  double flops = 0;
+  if (begins_with_any(instruction.name, {"matmul", "dense"}) && instruction.inputs.size() >= 2 && !instruction.outputs.empty()) {
+    // [m,k] times [k,n]: the three sizes together are (m k n)^2.
+    auto size = [&](int slot) { return double(program.slots[size_t(slot)].view.size()); };
+    flops = 2 * std::sqrt(size(instruction.inputs[0]) * size(instruction.inputs[1]) * size(instruction.outputs[0]));
+  } else {
+    for (int slot : instruction.outputs) flops += kElementFlops * double(program.slots[size_t(slot)].view.size());
+  }
+  const double peak = 2 * card->lanes * backend_of(device).properties(device).multiprocessors * card->gigahertz * 1e3;  // per microsecond
+  return kLaunchMicroseconds + std::max(memory, flops / peak);
+}
+
+}  // namespace lamina::cost
