@@ -8,6 +8,7 @@ plots beside the results, and fails when a row is missed; --kernels runs Google 
 """
 import argparse
 import datetime
+import glob
 import json
 import os
 import platform
@@ -281,6 +282,8 @@ def main():
     if options.check:
         import plots
         print("plots:", *plots.draw(os.path.join(RESULTS, f"{options.name}.json")))
+        for path in sorted(glob.glob(os.path.join(RESULTS, "gpu-*.json"))):  # of cards, by perf/gpu/times.py
+            print("plots:", *plots.draw_card(path))
         print()
         if check(promises, found):
             sys.exit(1)

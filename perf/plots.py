@@ -42,5 +42,34 @@ def draw(path):
     return written
 
 
+def draw_card(path):
+    """Of what perf/gpu/times.py wrote: microseconds a step over the batch, a plot for each network and precision, a line for each program and form; returns their paths."""
+    import matplotlib
+    matplotlib.use("Agg")
+    matplotlib.rcParams["svg.hashsalt"] = "lamina"
+    from matplotlib import pyplot
+    with open(path) as f:
+        results = json.load(f)
+    rows, written = [row for row in results["rows"] if "step" in row], []
+    for net, precision in sorted({(row["net"], row["precision"]) for row in rows}):
+        figure, axes = pyplot.subplots(figsize=(6, 4))
+        here = [row for row in rows if (row["net"], row["precision"]) == (net, precision)]
+        for program, form in sorted({(row["program"], row["form"]) for row in here}):
+            points = sorted((row["batch"], row["step"]["microseconds"]) for row in here if (row["program"], row["form"]) == (program, form))
+            color = next((c for peer, c in PEERS.items() if program.startswith(peer)), "black")
+            axes.plot(*zip(*points), marker="o", markersize=3, color=color, linestyle="-" if form in ("call", "jit", "eager", "func") else "--", label=f"{program} {form}")
+        axes.set_xscale("log")
+        axes.set_yscale("log")
+        axes.set_xlabel("batch", fontsize=8)
+        axes.set_ylabel("microseconds a step", fontsize=8)
+        axes.set_title(f"{net}, {precision}: {results['card']}, {results['date']}", fontsize=8)
+        axes.legend(fontsize=7, frameon=False)
+        figure.tight_layout()
+        written.append(f"{os.path.splitext(path)[0]}-{net}-{precision}.svg")
+        figure.savefig(written[-1], metadata={"Date": None})
+        pyplot.close(figure)
+    return written
+
+
 if __name__ == "__main__":
-    print(*draw(sys.argv[1]), sep="\n")
+    print(*(draw_card if os.path.basename(sys.argv[1]).startswith("gpu-") else draw)(sys.argv[1]), sep="\n")

@@ -1,6 +1,6 @@
 """Trains a network of small layers on the GPU and on the CPU from the same weights, and compares losses and weights.
 
-usage: check.py [--layers N] [--steps N] [--device gpu:0]
+usage: check.py [--layers N] [--steps N] [--batches 1,20,128] [--optimizers SGD,Adam] [--device gpu:0]
 The exit status tells whether they agree: sums have one order on both, exponentials differ in their last bits.
 """
 import argparse, sys
@@ -50,11 +50,15 @@ def main():
     options = argparse.ArgumentParser()
     options.add_argument("--layers", type=int, default=100)
     options.add_argument("--steps", type=int, default=10)
+    options.add_argument("--batches", default="1,20,128")
+    options.add_argument("--optimizers", default="SGD,Adam")
     options.add_argument("--device", default="gpu:0")
     o = options.parse_args()
     worst = 0.0
-    for name, optimizer in (("SGD", lambda: lm.optim.SGD(0.003)), ("Adam", lambda: lm.optim.Adam(1e-4))):
-        for batch in (1, 20, 128):
+    rules = {"SGD": lambda: lm.optim.SGD(0.003), "Adam": lambda: lm.optim.Adam(1e-4)}
+    for name in o.optimizers.split(","):
+        optimizer = rules[name]
+        for batch in map(int, o.batches.split(",")):
             want, wanted = train("cpu:0", o.layers, o.steps, batch, optimizer)
             got, weights = train(o.device, o.layers, o.steps, batch, optimizer)
             apart = max(abs(a - b) / max(abs(a), 1e-6) for a, b in zip(want, got))

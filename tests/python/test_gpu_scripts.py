@@ -1,5 +1,7 @@
 """What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
-import json, os, subprocess, sys
+import json, os, shutil, subprocess, sys, tarfile
+
+import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -37,15 +39,116 @@ def test_a_difference_fails(tmp_path):
     assert status == 1 and said.endswith("DIFFER\n"), said
 
 
-def test_times_are_written(tmp_path):
-    status, said = run(sys.executable, "perf/gpu/times.py", "--device", "cpu:0", "--batches", "2", "--json", str(tmp_path / "t.json"))
+def test_times_are_written_row_by_row_and_not_measured_twice(tmp_path):
+    out = str(tmp_path / "t.json")
+    command = [sys.executable, "perf/gpu/times.py", "policy", "--device", "cpu:0", "--batches", "4", "--precisions", "float32", "--seconds", "0.02", "--programs", "lamina", "--out", out]
+    status, said = run(*command)
     assert status == 0, said
-    (row,) = json.loads((tmp_path / "t.json").read_text())["rows"]
-    assert row["batch"] == 2 and row["step_us"] > row["forward_us"] > 0
+    results = json.loads((tmp_path / "t.json").read_text())
+    assert results["card"] == "cpu" and [row["form"] for row in results["rows"]] == ["loop", "call"]
+    loop, call = results["rows"]
+    assert "forward" not in loop and call["step"]["microseconds"] > call["forward"]["microseconds"] > 0 and loop["step"]["microseconds"] > 0
+    assert loop["losses"] == call["losses"] and call["losses"][0] > call["losses"][2]
+    status, said = run(*command)
+    assert status == 0 and "policy, Lamina" not in said and "2 rows" in said, said
+    results["rows"].pop()
+    (tmp_path / "t.json").write_text(json.dumps(results))
+    status, said = run(*command, "--limit", "1")
+    assert status == 3 and "1 are missing: run it again" in said, said
+    (tmp_path / "t.json").write_text(json.dumps({**results, "card": "another"}))
+    status, said = run(*command)
+    assert status != 0 and "has rows of another" in said, said
+
+
+@pytest.mark.parametrize("net", ["conv", "lstm", "ensemble"])
+def test_every_network_is_trained(net):
+    status, said = run(sys.executable, "perf/gpu/times_lamina.py", net, "call", "--device", "cpu:0", "--seconds", "0.01", "--rows", '[["float32", 2]]')
+    row = json.loads(said.splitlines()[-1])
+    assert status == 0 and "not_run" not in row and row["losses"][0] > row["losses"][2], said
+
+
+PEERS = next((p for p in (os.environ.get("LAMINA_PEERS_PYTHON"), os.path.join(ROOT, ".venv-peers", "bin", "python")) if p and os.path.exists(p)), None)
+
+
+@pytest.mark.skipif(not PEERS, reason="there is no .venv-peers with PyTorch and JAX; ./dev bench makes it, LAMINA_PEERS_PYTHON names another")
+@pytest.mark.parametrize("net", ["policy", "conv", "lstm", "ensemble"])
+def test_peers_train_the_same(net):
+    losses = []
+    for program, form in (("lamina", "call"), ("jax", "jit"), ("torch", "func" if net == "ensemble" else "eager")):
+        status, said = run(sys.executable if program == "lamina" else PEERS, f"perf/gpu/times_{program}.py", net, form, "--device", "cpu:0", "--seconds", "0.01", "--rows", '[["float32", 4]]')
+        row = json.loads([line for line in said.splitlines() if line.startswith("{")][-1])
+        assert status == 0 and "not_run" not in row, said
+        losses.append(row["losses"])
+    for other in losses[1:]:
+        assert all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(losses[0], other)), losses
+
+
+def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
+    # A program that takes the test's place: it fails for one seed.
+    program = tmp_path / "tests"
+    program.write_text("#!/bin/sh\n[ $LAMINA_TEST_SEED = \"$BAD\" ] && { echo seed $LAMINA_TEST_SEED differs; exit 1; }\necho '[  PASSED  ] 1 test.'\n")
+    program.chmod(0o755)
+    command = [sys.executable, "perf/gpu/graphs.py", str(program), str(tmp_path / "done"), "--count", "95", "--at-once", "10"]
+    status, said = run("env", "BAD=1000030", *command)
+    assert status == 1 and "seed 1000030 differs" in said, said
+    status, said = run(*command)
+    assert status == 0 and "95 of 95 random graphs agree" in said and len(list((tmp_path / "done").iterdir())) == 10, said
+    program.write_text("#!/bin/sh\necho '[  SKIPPED ] 1 test'\n")
+    status, said = run(*command[:3], str(tmp_path / "others"))
+    assert status == 1, said  # a test that was skipped has compared nothing
+
+
+def test_tools_must_find_what_is_planted_and_nothing_else(tmp_path):
+    for name, text in {"compute-sanitizer": 'case "$*" in *" none") exit 0 ;; *planted*) exit $FINDS ;; *) exit $OURS ;; esac', "ncu": 'echo "$KERNEL"'}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
+        (tmp_path / name).chmod(0o755)
+
+    def tools(*words, **settings):
+        return run("env", f"PATH={tmp_path}:{os.environ['PATH']}", *(f"{k}={v}" for k, v in settings.items()), sys.executable, "perf/gpu/tools.py", *words)
+
+    for finds, ours, wanted in ((9, 0, 0), (0, 0, 1), (9, 9, 1)):
+        status, said = tools("sanitize", "racecheck", "planted", "true", FINDS=finds, OURS=ours)
+        assert status == wanted, said
+    assert tools("profile", "kernel", "20", "true", KERNEL="section_kernel")[0] == 0
+    status, said = tools("profile", "application", "20", "true", KERNEL="another")
+    assert status == 1 and "no section_kernel" in said
 
 
 def test_every_stage_can_be_tried_without_a_gpu():
-    status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time")
-    assert status == 0 and [said.count(word) for word in ("cmake -S", "check.py", "products.py", "--tool", "times.py")] == [1, 5, 1, 4, 1], said
+    status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred")
+    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2, "times.py hundred": 1}
+    assert status == 0 and {word: said.count(word) for word in words} == words, said
     status, said = run("perf/gpu/run.sh", "polish")
     assert status == 1 and "there is no stage polish" in said
+    status, said = run("perf/gpu/run.sh", "time")
+    assert status == 1 and "time needs a word more" in said
+
+
+def test_what_the_cards_machine_lacks_is_packed(tmp_path):
+    if not os.path.exists("/usr/include/gtest"):
+        pytest.skip("there is no /usr/include/gtest to pack")
+    status, said = run("perf/gpu/run.sh", "pack", str(tmp_path / "packed.tar.gz"))
+    assert status == 0 and (tmp_path / "packed.tar.gz").stat().st_size < 16 << 20, said
+    with tarfile.open(tmp_path / "packed.tar.gz") as packed:
+        names = packed.getnames()
+    for wanted in ("packed/include/nlohmann/json.hpp", "packed/include/zlib.h", "packed/include/gtest/gtest.h"):
+        assert wanted in names
+    assert any(name.endswith("libgtest.a") for name in names) and any(name.endswith("GTestConfig.cmake") for name in names)
+
+
+@pytest.mark.skipif(not shutil.which("nvcc") and not os.path.exists("/usr/local/cuda/bin/nvcc"), reason="there is no nvcc")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
+def test_programs_for_the_card_compile(architecture, tmp_path):
+    nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
+    for source in ("latencies", "planted"):
+        status, said = run(nvcc, "-O1", "-std=c++17", f"-arch={architecture}", "-cubin", "-o", str(tmp_path / "out.cubin"), f"perf/gpu/{source}.cu")
+        assert status == 0 and "warning" not in said, said
+
+
+def test_results_of_a_card_are_plotted(tmp_path):
+    pytest.importorskip("matplotlib")
+    row = {"net": "policy", "precision": "float32", "step": {"microseconds": 5.0}}
+    rows = [{**row, "program": program, "form": form, "batch": batch} for program, form in (("Lamina 1", "call"), ("JAX 1", "scan")) for batch in (20, 128)]
+    (tmp_path / "gpu-card.json").write_text(json.dumps({"card": "a card", "date": "2000-01-01", "rows": [*rows, {**row, "net": "conv", "not_run": "no memory"}]}))
+    status, said = run(sys.executable, "perf/plots.py", str(tmp_path / "gpu-card.json"))
+    assert status == 0 and (tmp_path / "gpu-card-policy-float32.svg").exists(), said

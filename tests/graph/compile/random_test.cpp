@@ -28,6 +28,7 @@ struct Way {
   bool models = false;       // a stack of models instead of one
   int streams = 1;           // of the device, also for what is small
   std::vector<std::string> without = {};
+  Device device = {};        // where all of it is
 };
 
 // The graph with every second node or so on another device.
@@ -65,6 +66,7 @@ std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
     } restore;
     g.graph = passes::optimize(g.graph).graph;
   }
+  options.device = way.device;
   options.sections = way.sections;
   options.threads = way.threads;
   options.share_all_sections = way.threads > 1;
@@ -130,6 +132,18 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
     for (size_t turn = 0; turn < turns; ++turn) check(random, in_turn[(size_t(i) * turns + turn) % in_turn.size()]);
   }
   std::printf("%d random graphs, seeds from %s; %s\n", count, std::to_string(first).c_str(), coverage_text(coverage).c_str());
+}
+
+// On a card, against the plain reading of the graph on the CPU. perf/gpu/run.sh runs twenty thousand.
+TEST(Programs, AgreeOnAGpuOnRandomGraphs) {
+  if (cuda_backend().device_count() == 0) GTEST_SKIP() << cuda_backend().unavailable_reason();
+  const int count = random_graph_count(20);
+  const uint64_t first = random_graph_seed(9000);
+  const Way sections{.name = "sections on a GPU", .device = parse_device("gpu:0")}, alone{.name = "no sections, on a GPU", .sections = false, .device = parse_device("gpu:0")};
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    const RandomGraph random = random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
+    check(random, i % 2 ? sections : alone);
+  }
 }
 
 }  // namespace

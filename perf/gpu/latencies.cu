@@ -1,0 +1,395 @@
+// What decides between designs of resident kernels, each in a kernel of its own: latencies and rates inside of one multiprocessor and between two. Prints one JSON object.
+// Alone of perf/gpu it needs nothing of Lamina:  nvcc -O3 -std=c++17 -arch=sm_90a -o latencies perf/gpu/latencies.cu
+// Cycles are of clock64 on the multiprocessor; microseconds between multiprocessors are of %globaltimer or of events. Smallest of several runs.
+#include <cuda_runtime.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#define CHECK(call)                                                                                             \
+  do {                                                                                                          \
+    const cudaError_t e = (call);                                                                               \
+    if (e != cudaSuccess) {                                                                                     \
+      std::fprintf(stderr, "latencies.cu:%d: %s: %s\n", __LINE__, #call, cudaGetErrorString(e));                \
+      std::exit(1);                                                                                             \
+    }                                                                                                           \
+  } while (0)
+
+#define HOPPER (__CUDA_ARCH__ >= 900)
+
+__device__ unsigned load_acquire(const unsigned* p) {
+  unsigned v;
+  asm volatile("ld.acquire.gpu.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
+  return v;
+}
+__device__ void store_release(unsigned* p, unsigned v) { asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory"); }
+__device__ void add_release(unsigned* p) { asm volatile("red.release.gpu.add.u32 [%0], 1;" ::"l"(p) : "memory"); }
+__device__ unsigned shared_address(const void* p) { return unsigned(__cvta_generic_to_shared(p)); }
+__device__ unsigned long long nanoseconds() {
+  unsigned long long v;
+  asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(v));
+  return v;
+}
+
+// --- 1. bytes from the second-level cache to one multiprocessor, by pieces of 16 KB, `deep` of them on their way ---
+constexpr int kPiece = 16384;
+__global__ void stream_pieces(const char* from, int pieces, int deep, long long* cycles) {
+  extern __shared__ __align__(128) char memory[];
+  const int t = int(threadIdx.x), threads = int(blockDim.x);
+  const auto copy = [&](int piece) {
+    char* to = memory + piece % deep * kPiece;
+    for (int i = t * 16; i < kPiece; i += threads * 16)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + size_t(piece) * kPiece + i) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  for (int p = 0; p < deep - 1; ++p) copy(p);
+  __syncthreads();
+  const long long start = clock64();
+  for (int p = 0; p < pieces; ++p) {
+    if (p + deep - 1 < pieces) copy(p + deep - 1);
+    else asm volatile("cp.async.commit_group;" ::: "memory");
+    if (deep == 2) asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else if (deep == 4) asm volatile("cp.async.wait_group 3;" ::: "memory");
+    else asm volatile("cp.async.wait_group 7;" ::: "memory");
+    __syncthreads();
+  }
+  if (t == 0) *cycles = clock64() - start;
+}
+
+__global__ void stream_bulk(const char* from, int pieces, int deep, long long* cycles) {
+#if HOPPER
+  extern __shared__ __align__(128) char memory[];
+  __shared__ __align__(8) unsigned long long full[8];
+  if (threadIdx.x == 0)
+    for (int i = 0; i < deep; ++i) asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(shared_address(&full[i])) : "memory");
+  __syncthreads();
+  if (threadIdx.x != 0) return;
+  const auto copy = [&](int piece) {
+    const unsigned bar = shared_address(&full[piece % deep]);
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(kPiece) : "memory");
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(memory + piece % deep * kPiece)),
+                 "l"(from + size_t(piece) * kPiece), "r"(kPiece), "r"(bar)
+                 : "memory");
+  };
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  const long long start = clock64();
+  for (int p = 0; p < deep; ++p) copy(p);
+  for (int p = 0; p < pieces; ++p) {
+    const unsigned bar = shared_address(&full[p % deep]), phase = unsigned(p / deep) & 1;
+    unsigned done = 0;
+    while (!done) asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }" : "=r"(done) : "r"(bar), "r"(phase) : "memory");
+    if (p + deep < pieces) copy(p + deep);
+  }
+  *cycles = clock64() - start;
+#else
+  if (threadIdx.x == 0) *cycles = -1;
+#endif
+}
+
+// --- 2. a word, then 5 KB, from one multiprocessor of a cluster to another and back ---
+__global__ void cluster_hops(int rounds, int bytes, long long* cycles) {
+#if HOPPER
+  extern __shared__ __align__(128) char memory[];
+  __shared__ __align__(8) unsigned long long bar;
+  unsigned rank;
+  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
+  const unsigned mine = shared_address(&bar);
+  if (threadIdx.x == 0) {
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(mine) : "memory");
+    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+  }
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  unsigned other_bar, other_memory;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other_bar) : "r"(mine), "r"(rank ^ 1));
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other_memory) : "r"(shared_address(memory)), "r"(rank ^ 1));
+  const int t = int(threadIdx.x), words = bytes / 16;
+  const long long start = clock64();
+  for (int r = 0; r < rounds; ++r) {
+    const bool sends_first = rank == 0;
+    for (int half = 0; half < 2; ++half) {
+      if ((half == 0) == sends_first) {
+        for (int i = t; i < words; i += int(blockDim.x))
+          asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %1, %1}, [%2];" ::"r"(other_memory + 16 * unsigned(i)), "r"(r), "r"(other_bar) : "memory");
+      } else {
+        if (t == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine), "r"(words * 16) : "memory");
+        unsigned done = 0;
+        while (!done)
+          asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }" : "=r"(done) : "r"(mine), "r"(unsigned(r) & 1) : "memory");
+        __syncthreads();
+      }
+    }
+  }
+  if (rank == 0 && t == 0) *cycles = clock64() - start;
+  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
+#else
+  (void)rounds, (void)bytes;
+  if (threadIdx.x == 0) *cycles = -1;
+#endif
+}
+
+// --- 3. barriers of a block, and of a pair of warps ---
+__global__ void block_barriers(int rounds, long long* cycles) {
+  __syncthreads();
+  const long long start = clock64();
+  for (int i = 0; i < rounds; ++i) __syncthreads();
+  if (threadIdx.x == 0) *cycles = clock64() - start;
+}
+__global__ void pair_barriers(int rounds, long long* cycles) {
+  const int pair = int(threadIdx.x) / 64 + 1;
+  __syncthreads();
+  const long long start = clock64();
+  for (int i = 0; i < rounds; ++i) asm volatile("bar.sync %0, 64;" ::"r"(pair) : "memory");
+  if (threadIdx.x == 0) *cycles = clock64() - start;
+}
+
+// --- 4. m16n8k8 products of tf32: a chain, and `chains` of them side by side in each warp ---
+template <int chains>
+__global__ void products(int rounds, float* out, long long* cycles) {
+  float c[chains][4] = {};
+  const unsigned a = threadIdx.x, b = threadIdx.x + 1;
+  __syncthreads();
+  const long long start = clock64();
+  for (int i = 0; i < rounds; ++i) {
+#pragma unroll
+    for (int k = 0; k < chains; ++k)
+      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, {%0,%1,%2,%3};"
+                   : "+f"(c[k][0]), "+f"(c[k][1]), "+f"(c[k][2]), "+f"(c[k][3])
+                   : "r"(a), "r"(b));
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *cycles = clock64() - start;
+  float sum = 0;
+#pragma unroll
+  for (int k = 0; k < chains; ++k) sum += c[k][0] + c[k][1] + c[k][2] + c[k][3];
+  out[threadIdx.x] = sum;
+}
+
+// --- 5. is of the host: cudaOccupancyMaxActiveClusters ---
+__global__ void cluster_of_16(int* out) {
+  extern __shared__ int room[];
+  room[threadIdx.x] = 0;
+  out[0] = room[0];
+}
+
+// --- 6. a word between two blocks through the second-level cache, and a barrier of all blocks ---
+__global__ void flag_rounds(unsigned* flags, int rounds, unsigned long long* ns) {
+  if (threadIdx.x != 0) return;
+  unsigned *ping = flags, *pong = flags + 32;
+  if (blockIdx.x == 0) {
+    const unsigned long long start = nanoseconds();
+    for (int r = 1; r <= rounds; ++r) {
+      store_release(ping, unsigned(r));
+      while (load_acquire(pong) != unsigned(r)) {
+      }
+    }
+    *ns = nanoseconds() - start;
+  } else if (blockIdx.x == gridDim.x - 1) {
+    for (int r = 1; r <= rounds; ++r) {
+      while (load_acquire(ping) != unsigned(r)) {
+      }
+      store_release(pong, unsigned(r));
+    }
+  }
+}
+__global__ void grid_barriers(unsigned* word, int rounds, unsigned long long* ns) {
+  const unsigned long long start = nanoseconds();
+  for (int r = 1; r <= rounds; ++r) {
+    __syncthreads();
+    if (threadIdx.x == 0) {
+      add_release(word);
+      while (load_acquire(word) < unsigned(r) * gridDim.x) {
+      }
+    }
+    __syncthreads();
+  }
+  if (blockIdx.x == 0 && threadIdx.x == 0) *ns = nanoseconds() - start;
+}
+
+// --- 7. nodes of a graph ---
+__global__ void tiny(float* x) {
+  if (threadIdx.x == 0) *x += 1;
+}
+
+// --- 8. one multiprocessor's chain of layers, [rows,64] x [64,64], multiply-adds of float32, weights through shared memory from the second-level cache ---
+template <int rows>
+__global__ void layers(const float* weights, int count, float* out, long long* cycles) {
+  __shared__ __align__(16) float w[2][64 * 64];
+  __shared__ float x[rows][64];
+  const int t = int(threadIdx.x), column = t % 64, group = t / 64;  // 256 threads: four groups of rows
+  const auto fetch = [&](int l) {
+    for (int i = t; i < 64 * 64 / 4; i += 256)
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&w[l % 2][i * 4])), "l"(weights + size_t(l) * 64 * 64 + i * 4) : "memory");
+    asm volatile("cp.async.commit_group;" ::: "memory");
+  };
+  for (int i = t; i < rows * 64; i += 256) (&x[0][0])[i] = 1.0f / float(1 + i);
+  fetch(0);
+  constexpr int mine = (rows + 3) / 4;
+  const long long start = clock64();
+  for (int l = 0; l < count; ++l) {
+    asm volatile("cp.async.wait_group 0;" ::: "memory");
+    __syncthreads();
+    if (l + 1 < count) fetch(l + 1);
+    float sums[mine] = {};
+    for (int k = 0; k < 64; ++k) {
+      const float b = w[l % 2][k * 64 + column];
+#pragma unroll
+      for (int r = 0; r < mine; ++r)
+        if (r * 4 + group < rows) sums[r] = fmaf(x[r * 4 + group][k], b, sums[r]);
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < mine; ++r)
+      if (r * 4 + group < rows) x[r * 4 + group][column] = fmaxf(sums[r], 0.0f);
+  }
+  __syncthreads();
+  if (t == 0) *cycles = clock64() - start;
+  out[t] = (&x[0][0])[t % (rows * 64)];
+}
+
+namespace {
+
+std::string results;
+void add(const char* name, double value) {
+  char line[160];
+  std::snprintf(line, sizeof line, "%s\n  \"%s\": %.4g", results.empty() ? "" : ",", name, value);
+  results += line;
+}
+
+template <class T, class F>
+T smallest(T* device_value, F run) {
+  T best{}, now{};
+  for (int i = 0; i < 7; ++i) {
+    run();
+    CHECK(cudaGetLastError());
+    CHECK(cudaMemcpy(&now, device_value, sizeof now, cudaMemcpyDeviceToHost));
+    if (i == 0 || now < best) best = now;
+  }
+  return best;
+}
+
+}  // namespace
+
+int main() {
+  cudaDeviceProp card{};
+  CHECK(cudaGetDeviceProperties(&card, 0));
+  const bool hopper = card.major >= 9;
+  long long* cycles;
+  unsigned long long* ns;
+  float* floats;
+  char* bytes;
+  unsigned* words;
+  constexpr int pieces = 512;
+  CHECK(cudaMalloc(&cycles, 8));
+  CHECK(cudaMalloc(&ns, 8));
+  CHECK(cudaMalloc(&floats, 4096));
+  CHECK(cudaMalloc(&words, 4096));
+  CHECK(cudaMalloc(&bytes, size_t(pieces) * kPiece));
+  CHECK(cudaMemset(bytes, 0, size_t(pieces) * kPiece));
+  const auto per = [](long long value, double count) { return value < 0 ? -1.0 : double(value) / count; };
+
+  for (int deep : {2, 4, 8}) {
+    const size_t shared = size_t(deep) * kPiece;
+    if (shared > card.sharedMemPerBlockOptin) continue;
+    CHECK(cudaFuncSetAttribute(stream_pieces, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
+    const long long c = smallest(cycles, [&] { stream_pieces<<<1, 256, shared>>>(bytes, pieces, deep, cycles); });
+    add(("cp_async_bytes_per_cycle_deep_" + std::to_string(deep)).c_str(), double(pieces) * kPiece / double(c));
+    if (!hopper) continue;
+    const size_t bulk = shared + 1024;
+    if (bulk > card.sharedMemPerBlockOptin) continue;
+    CHECK(cudaFuncSetAttribute(stream_bulk, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared)));
+    const long long b = smallest(cycles, [&] { stream_bulk<<<1, 32, shared>>>(bytes, pieces, deep, cycles); });
+    add(("bulk_bytes_per_cycle_deep_" + std::to_string(deep)).c_str(), double(pieces) * kPiece / double(b));
+  }
+
+  if (hopper)
+    for (int size : {16, 5120}) {
+      const long long c = smallest(cycles, [&] {
+        cudaLaunchConfig_t config{};
+        config.gridDim = dim3(2), config.blockDim = dim3(128), config.dynamicSmemBytes = 8192;
+        cudaLaunchAttribute cluster{};
+        cluster.id = cudaLaunchAttributeClusterDimension;
+        cluster.val.clusterDim.x = 2, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+        config.attrs = &cluster, config.numAttrs = 1;
+        CHECK(cudaLaunchKernelEx(&config, cluster_hops, 1000, size, cycles));
+      });
+      add(size == 16 ? "st_async_one_way_cycles" : "st_async_5_kb_hop_cycles", per(c, 2000));
+    }
+
+  for (int warps : {4, 8, 12}) {
+    add(("block_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(), per(smallest(cycles, [&] { block_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
+    add(("pair_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(), per(smallest(cycles, [&] { pair_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
+  }
+
+  add("mma_tf32_latency_cycles", per(smallest(cycles, [&] { products<1><<<1, 32>>>(1000, floats, cycles); }), 1000));
+  // 16 x 8 x 8 multiply-adds each.
+  add("mma_tf32_multiply_adds_per_cycle_one_sm", 1000.0 * 4 * 16 * 1024 / double(smallest(cycles, [&] { products<4><<<1, 16 * 32>>>(1000, floats, cycles); })));
+
+  if (hopper)
+    for (int kib : {165, 200}) {
+      int clusters = 0;
+      cudaLaunchConfig_t config{};
+      config.gridDim = dim3(16), config.blockDim = dim3(384), config.dynamicSmemBytes = size_t(kib) * 1024;
+      cudaLaunchAttribute cluster{};
+      cluster.id = cudaLaunchAttributeClusterDimension;
+      cluster.val.clusterDim.x = 16, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
+      config.attrs = &cluster, config.numAttrs = 1;
+      CHECK(cudaFuncSetAttribute(cluster_of_16, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
+      CHECK(cudaFuncSetAttribute(cluster_of_16, cudaFuncAttributeMaxDynamicSharedMemorySize, kib * 1024));
+      if (cudaOccupancyMaxActiveClusters(&clusters, cluster_of_16, &config) != cudaSuccess) clusters = 0, (void)cudaGetLastError();
+      add(("clusters_of_16_at_" + std::to_string(kib) + "_kb").c_str(), clusters);
+    }
+
+  const auto flags = smallest(ns, [&] {
+    CHECK(cudaMemset(words, 0, 4096));
+    flag_rounds<<<2, 32>>>(words, 1000, ns);
+  });
+  add("flag_one_way_ns", double(flags) / 2000);
+  const int blocks = card.multiProcessorCount;
+  const auto grid = smallest(ns, [&] {
+    CHECK(cudaMemset(words, 0, 4096));
+    int rounds = 1000;
+    void* arguments[]{&words, &rounds, &ns};
+    CHECK(cudaLaunchCooperativeKernel(reinterpret_cast<void*>(grid_barriers), dim3(unsigned(blocks)), dim3(256), arguments, 0, nullptr));
+  });
+  add("grid_barrier_ns", double(grid) / 1000);
+
+  cudaStream_t stream;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  cudaEvent_t begin, end;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaEventCreate(&begin));
+  CHECK(cudaEventCreate(&end));
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+  for (int i = 0; i < 200; ++i) tiny<<<1, 32, 0, stream>>>(floats);
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  float best = 1e30f;
+  for (int i = 0; i < 7; ++i) {
+    CHECK(cudaEventRecord(begin, stream));
+    for (int k = 0; k < 20; ++k) CHECK(cudaGraphLaunch(executable, stream));
+    CHECK(cudaEventRecord(end, stream));
+    CHECK(cudaEventSynchronize(end));
+    float ms = 0;
+    CHECK(cudaEventElapsedTime(&ms, begin, end));
+    best = std::min(best, ms);
+  }
+  add("graph_node_ns", double(best) * 1e6 / (20 * 200));
+
+  const float* weights = reinterpret_cast<const float*>(bytes);
+  const int count = int(size_t(pieces) * kPiece / (64 * 64 * 4));
+  add("layer_cycles_5_rows", per(smallest(cycles, [&] { layers<5><<<1, 256>>>(weights, count, floats, cycles); }), count));
+  add("layer_cycles_10_rows", per(smallest(cycles, [&] { layers<10><<<1, 256>>>(weights, count, floats, cycles); }), count));
+  add("layer_cycles_20_rows", per(smallest(cycles, [&] { layers<20><<<1, 256>>>(weights, count, floats, cycles); }), count));
+  int khz = 0;
+  CHECK(cudaDeviceGetAttribute(&khz, cudaDevAttrClockRate, 0));
+  add("clock_mhz", khz / 1000.0);
+  add("multiprocessors", card.multiProcessorCount);
+  std::printf("{\n  \"card\": \"%s\",%s\n}\n", card.name, results.c_str());
+  return 0;
+}
