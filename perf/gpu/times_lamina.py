@@ -86,7 +86,7 @@ def prepare(precision, size):
 
         def forwards(n):
             for _ in range(n):
-                last = forward(x)
+                forward(x)
             lm.synchronize()
             return n
 

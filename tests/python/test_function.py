@@ -1,5 +1,5 @@
 """lm.function: signatures, caching, structures, methods, lifetimes, threads."""
-import collections, dataclasses, enum, functools, gc, json, re, threading, warnings, weakref
+import collections, dataclasses, enum, functools, gc, re, threading, warnings, weakref
 
 import numpy as np
 import pytest
@@ -358,85 +358,6 @@ def test_concrete_functions():
         with pytest.raises(lm.errors.SignatureMismatch):
             graph(*bad)
     assert "mul" in graph.graph and graph.inspect().traced.count("mul") == 1
-
-
-def test_explain_gives_data_beside_its_text():
-    net = lm.nn.Sequential([lm.nn.Dense(8, activation="relu", name="first"), lm.nn.Dense(3, name="second")])
-    f = lm.function(lambda x: lm.sort(net(x), axis=1))
-    x = lm.ones([4, 5])
-    before = f.explain(x)
-    assert before.launches == [] and before.run_ms is None and "no plan yet" in before
-    f(x)
-    seen = f.explain(x)
-    assert isinstance(seen, lm.Explanation) and isinstance(seen, str) and "graph as traced" in seen
-    assert [launch["section_steps"] for launch in seen.launches] == [2, 0] and "first" in seen.launches[0]["label"] and len(seen.launches[0]["details"]) >= 2
-    assert seen.traced_kernels == 6 and seen.runs == 1 and seen.run_ms > 0 and not seen.planned_only and list(seen.temporary_bytes) == ["cpu:0"]
-    data = json.loads(seen.json())
-    assert data["launches"] == seen.launches and data["traced_kernels"] == 6 and "text" not in data
-    assert all(launch["predicted_us"] is None for launch in seen.launches) and seen.predicted_us is None and "by a model" not in seen  # a CPU is measured
-    one = lm.function(lambda x: x + 1)
-    one(x)
-    assert one.explain(x).launches[0]["measured_us"] > 0
-    page = seen.html()
-    assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page and seen._repr_html_() == page
-    assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # nothing of the program is markup
-
-
-@pytest.mark.parametrize("card", ["h100", "h200", "a100", "b200", "rtx3090", "rtx4090", "l40s", "rtx5090"])
-def test_explain_plans_for_a_device_that_is_not_there(card):
-    f = lm.function(lambda x: lm.relu(x @ x) + 1)
-    x = lm.ones([4, 4])
-    plan = f.explain(x, device=f"null:{card}")
-    assert plan.planned_only and plan.runs == 0 and len(plan.launches) == 1 and plan.launches[0]["device"] == f"null:{card}"
-    assert f"program for null:{card}, planned and not run" in plan and f.get_concrete_function(x).plan_count == 0
-    assert f.get_concrete_function(x).explain(device=f"null:{card}").launches == plan.launches
-
-
-@pytest.mark.parametrize("card, known", [("h100", True), ("a100", True), ("l40s", True), ("rtx5090", True), ("rtx3090", False)])
-def test_explain_predicts_by_a_model_of_the_card(card, known):
-    plan = lambda f, *args: lm.function(f).explain(*args, device=f"null:{card}")
-    small, large = plan(lambda x: lm.tanh(x) + 1, lm.ones([20, 64])), plan(lambda x: lm.tanh(x) + 1, lm.ones([4000, 6400]))
-    if not known:
-        assert small.predicted_us is None and "by a model" not in small and small.launches[0]["predicted_us"] is None
-        return
-    assert "by a model of the card, not measured" in small and "by a model, not measured" in small.html() and '"predicted_us": ' in small.json()
-    assert small.predicted_us == small.launches[0]["predicted_us"] > 0 and small.launches[0]["measured_us"] is None
-    assert large.predicted_us > 10 * small.predicted_us > 10
-    layers = lambda n: plan(lambda x, w: [x := lm.tanh(x @ w) for _ in range(n)][-1], lm.ones([20, 64]), lm.ones([64, 64])).predicted_us
-    assert 5 < (layers(60) - layers(10)) / (layers(20) - layers(10)) * 2 < 20  # a chain takes its layers' time
-    assert plan(lambda x: lm.while_loop(lambda v: lm.sum(v) < 9, lambda v: v + 1, x), lm.ones([3])).predicted_us is None  # nobody knows how often
-    times = [plan(lambda x, xs: lm.scan(lambda s, v: (lm.tanh(s @ v), s), x, xs)[0], lm.ones([20, 64]), lm.ones([n, 64, 64])).predicted_us for n in (100, 200)]
-    assert 1.8 < times[1] / times[0] < 2.2
-
-
-@pytest.mark.parametrize("card", ["h100", "a100", "l40s", "rtx5090"])
-def test_the_benchmarks_step_is_one_launch_on_a_gpu_and_a_loop_of_steps_too(card):
-    net = lm.nn.Sequential([lm.nn.Flatten(), *(lm.nn.Dense(64, activation="relu") for _ in range(100)), lm.nn.Dropout(0.2), lm.nn.Dense(10)])
-    optimizer, loss = lm.optim.SGD(0.003), lm.losses.SparseCrossEntropy(from_logits=True)
-
-    def step(x, y):
-        with lm.GradientTape() as tape:
-            cost = loss(y, net(x, training=True))
-        optimizer.apply_gradients(zip(tape.gradient(cost, net.trainable_variables), net.trainable_variables))
-        return cost
-
-    x, y = lm.zeros([20, 28, 28]), lm.zeros([20], dtype=lm.int32)
-    net(x)
-    one = lm.function(step).explain(x, y, device=f"null:{card}")
-    assert one.traced_kernels > 1000 and [launch["section_steps"] > 200 for launch in one.launches] == [True]
-    many = lm.function(lambda xs, ys: lm.scan(lambda carry, xy: (carry, step(*xy)), (), (xs, ys))[1])
-    assert len(many.explain(lm.zeros([100, 20, 28, 28]), lm.zeros([100, 20], dtype=lm.int32), device=f"null:{card}").launches) <= 2
-
-
-def test_explain_for_a_device_needs_lengths_and_a_device():
-    f = lm.function(lambda x: x + 1, input_signature=[lm.TensorSpec([None, 3])])
-    assert len(f.explain(lm.ones([2, 3]), device="null:h100").launches) == 1
-    with pytest.raises(lm.errors.StateError, match="open lengths"):
-        f.explain(device="null:h100")
-    with pytest.raises(lm.errors.NotFound, match="h900"):
-        f.explain(lm.ones([2, 3]), device="null:h900")
-    named = lm.function(lambda x, device: x * device)  # a parameter of that name is the function's
-    assert not named.explain(lm.ones([2]), device=2).planned_only
 
 
 @pytest.mark.row("S0-3", "S1-8", "S1-16")
