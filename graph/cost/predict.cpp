@@ -161,6 +161,7 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
   const double memory = bytes / (card->gigabytes_per_second * 1e3);
   if (instruction.section_steps > 0) {
     const auto& planned = *static_cast<const section::BlockSection*>(instruction.kernel.args.get());
+    if (planned.plan.tensor_cores) return {};
     const std::optional<double> steps = SectionModel(planned.plan, *card).microseconds();
     if (!steps) return {};
     return kLaunchMicroseconds + std::max(*steps, memory);

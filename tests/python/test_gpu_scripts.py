@@ -149,6 +149,6 @@ def test_results_of_a_card_are_plotted(tmp_path):
     pytest.importorskip("matplotlib")
     row = {"net": "policy", "precision": "float32", "step": {"microseconds": 5.0}}
     rows = [{**row, "program": program, "form": form, "batch": batch} for program, form in (("Lamina 1", "call"), ("JAX 1", "scan")) for batch in (20, 128)]
-    (tmp_path / "gpu-card.json").write_text(json.dumps({"card": "a card", "date": "2000-01-01", "rows": [*rows, {**row, "net": "conv", "not_run": "no memory"}]}))
+    (tmp_path / "gpu-card.json").write_text(json.dumps({"card": "a card", "date": "2000-01-01", "rows": [*rows, {"net": "conv", "precision": "tf32", "not_run": "no memory"}]}))
     status, said = run(sys.executable, "perf/plots.py", str(tmp_path / "gpu-card.json"))
     assert status == 0 and (tmp_path / "gpu-card-policy-float32.svg").exists(), said
