@@ -91,7 +91,9 @@ std::string compile_for_host(const section::BlockPlan& plan) {
   if (fs::exists(library)) return library.string();
   const std::string own = cat(stem.str(), ".", getpid());  // several tests may run at once
   const fs::path text = folder / (stem.str() + ".cu"), part = folder / (own + ".so"), log = folder / (own + ".log"), wrapper = folder / (own + ".cpp"), object = folder / (own + ".o");
-  std::ofstream(text) << source;
+  const fs::path text_part = folder / (own + ".cu");  // others see all of it
+  std::ofstream(text_part) << source;
+  fs::rename(text_part, text);
   std::ofstream(wrapper) << "#include \"" << text.string() << "\"\nextern \"C\" [[gnu::visibility(\"default\")]] void lamina_compiled_section(const lamina::kernels::cuda::resident::Arguments* a) { " << kernel
                          << "(*a); }\n";
   const int failed = std::system(cat("{ ", LAMINA_HOST_COMPILER, " -o ", object.string(), " ", wrapper.string(), " && ", LAMINA_HOST_LINKER, " -o ", part.string(), " ", object.string(), "; } > ", log.string(), " 2>&1").c_str());
