@@ -83,6 +83,9 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   if (void* data = lamina::tests::take(bytes, size_t(alignment))) return data;
   throw std::bad_alloc();
 }
+// A sanitizer's own would come between otherwise: std::stable_sort takes its buffer here.
+void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return lamina::tests::take(bytes, 16); }
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return lamina::tests::take(bytes, size_t(alignment)); }
 void operator delete(void* data) noexcept { lamina::tests::give(data); }
 void operator delete(void* data, size_t) noexcept { lamina::tests::give(data); }
 void operator delete(void* data, std::align_val_t) noexcept { lamina::tests::give(data); }
