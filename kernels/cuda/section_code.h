@@ -8,7 +8,7 @@ namespace lamina::kernels::cuda::resident {
 
 #if defined(__CUDACC__)
 #define LAMINA_CALLED_MEMBER __device__ __noinline__  // one copy: the list of operations is long
-#define LAMINA_CALLED __device__ __noinline__
+#define LAMINA_CALLED inline __device__ __noinline__
 #else
 #define LAMINA_CALLED_MEMBER [[gnu::noinline]]
 #define LAMINA_CALLED [[gnu::noinline]] inline
