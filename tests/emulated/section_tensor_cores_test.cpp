@@ -33,10 +33,10 @@ class InPrecision {
   Precision before_;
 };
 
-// An operand as a product takes it. 3xtf32 takes what is there, nearly.
+// An operand as a product (or a sum, in float32) takes it. 3xtf32 takes what is there, nearly.
 double operand(float v, Precision precision) {
   if (precision == Precision::bf16) return float(bf16(v));
-  if (precision == Precision::tf32x3 || v == 0) return v;
+  if (precision == Precision::float32 || precision == Precision::tf32x3 || v == 0) return v;
   int exponent = 0;
   const double fraction = std::frexp(v, &exponent);
   return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
@@ -68,7 +68,7 @@ Graph three_products(Sizes s, Precision precision) {
 
 // got[row, column] against the sum over k of a(row, k) b(k, column).
 template <class A, class B>
-void expect_product(const std::vector<float>& got, int rows, int columns, int depth, Precision precision, const A& a, const B& b) {
+void expect_product(const char* what, const std::vector<float>& got, int rows, int columns, int depth, Precision precision, const A& a, const B& b) {
   ASSERT_EQ(got.size(), size_t(rows) * size_t(columns));
   const double bound = allowed(precision, depth);
   for (int i = 0; i < rows; ++i)
@@ -79,7 +79,7 @@ void expect_product(const std::vector<float>& got, int rows, int columns, int de
         sum += term, size += std::fabs(term);
       }
       const double v = got[size_t(i) * size_t(columns) + size_t(j)];
-      ASSERT_LE(std::fabs(v - sum), bound * size) << "row " << i << ", column " << j << ": " << v << " for " << sum;
+      ASSERT_LE(std::fabs(v - sum), bound * size) << what << ", row " << i << ", column " << j << ": " << v << " for " << sum;
     }
 }
 
@@ -95,10 +95,10 @@ void expect_products_of_rounded_operands(Sizes s, Precision precision, int block
     const std::vector<float> x = trial.variable(0), w = trial.variable(1), dz = trial.variable(2);
     auto element = [](const std::vector<float>& m, int columns) { return [&m, columns](int i, int j) { return m[size_t(i * columns + j)]; }; };
     auto transposed = [](auto of) { return [of](int i, int j) { return of(j, i); }; };
-    expect_product(trial.output(0), s.rows, s.n, s.k, precision, element(x, s.k), element(w, s.n));
-    expect_product(trial.output(1), s.rows, s.k, s.n, precision, element(dz, s.n), transposed(element(w, s.n)));
-    expect_product(trial.output(2), s.k, s.n, s.rows, precision, transposed(element(x, s.k)), element(dz, s.n));
-    expect_product(trial.output(3), 1, s.n, s.rows, Precision::float32, [](int, int) { return 1.0f; }, element(dz, s.n));
+    expect_product("x w", trial.output(0), s.rows, s.n, s.k, precision, element(x, s.k), element(w, s.n));
+    expect_product("dz w^T", trial.output(1), s.rows, s.k, s.n, precision, element(dz, s.n), transposed(element(w, s.n)));
+    expect_product("x^T dz", trial.output(2), s.k, s.n, s.rows, precision, transposed(element(x, s.k)), element(dz, s.n));
+    expect_product("sum of dz", trial.output(3), 1, s.n, s.rows, Precision::float32, [](int, int) { return 1.0f; }, element(dz, s.n));
   };
   if (races_are_checked()) run();
   else in_every_order(run);
@@ -193,11 +193,11 @@ TEST(SectionOnTensorCores, RunsEnsemblesAndMixedLayers) {
         const InPrecision scope(Precision::tf32);
         h = tanh(matmul(x, first));
       }
-      const Tensor z = matmul(h, second);  // float32
+      const Tensor z = relu(matmul(h, second));  // float32
       Tensor cost;
       {
         const InPrecision scope(Precision::bf16);
-        cost = mean(square(matmul(z, second)));
+        cost = mean(square(sigmoid(matmul(z, second))));
       }
       const auto gradients = tape.gradient(cost, std::vector<Variable>{first, second});
       first.assign_sub(gradients[0] * 0.1f), second.assign_sub(gradients[1] * 0.1f);
@@ -207,7 +207,7 @@ TEST(SectionOnTensorCores, RunsEnsemblesAndMixedLayers) {
   const auto program = program_of(step.concrete(x).graph());
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   const std::string text = program->instructions[0].detail;
-  for (const char* part : {"dense tf32", "dense none", "dense bf16", "replicas 5"}) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  for (const char* part : {"dense tf32", "dense relu", "dense bf16", "replicas 5"}) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   Trial trial(program);
   tests::expect_same(trial, {1, 3}, step_tolerance(Precision::bf16));
 }

@@ -151,7 +151,7 @@ TEST(Section, ReportsAWaitForACounterThatNobodyRaises) {
   const std::string why = failure_of([&] { trial.run_blocks(*plan); });
   emulation::settings() = {};
   EXPECT_NE(why.find("stuck"), std::string::npos) << why;
-  EXPECT_NE(why.find("section.cu"), std::string::npos) << why;
+  EXPECT_NE(why.find("section_block.h"), std::string::npos) << why;
   take_races();
 }
 
