@@ -16,7 +16,9 @@ struct InFloat32 {
 template <class Products>
 struct Interpreter {
   LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
-    return for_models(b, s, [&] {
+    bool good = true;  // not by for_models(): what a lambda refers to, ptxas spills here
+    const Rows models = b.models_of(s);
+    for (b.model = models.begin; b.model < models.end; ++b.model) {
       switch (s.kind) {
         case StepKind::dense: Products::dense(b, s); break;
         case StepKind::dense_grad_input: Products::dense_grad_input(b, s); break;
@@ -25,13 +27,14 @@ struct Interpreter {
         case StepKind::reduce: reduce(b, s); break;
         case StepKind::softmax:
         case StepKind::log_softmax: softmax(b, s); break;
-        case StepKind::sparse_cross_entropy: return cross_entropy(b, s);
+        case StepKind::sparse_cross_entropy: good = cross_entropy(b, s) && good; break;
         case StepKind::dropout: dropout(b, s); break;
         case StepKind::copy: copy(b, s, copy_of(b, s)); break;
         default: break;  // the planner takes no others
       }
-      return true;
-    });
+      between_models(b, s, models);
+    }
+    return end_models(b, s, good);
   }
 };
 

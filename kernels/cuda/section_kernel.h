@@ -20,20 +20,27 @@ LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int numbe
   return !sync_block_or(stopped);
 }
 
-// body() once for each model that this block has in the step. It is false where the launch is to end, and so is this.
+// Behind each model that this block has in the step, and behind all of them; `good` is false where the launch is to end, and so is what end_models() gives.
+LAMINA_DEVICE void between_models(Block& b, const BlockStep& s, const Rows& models) {
+  if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
+}
+LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
+  b.model = 0;
+  if (!Block::is_product(s)) b.held_buffer = -1;
+  if (s.kind != StepKind::sparse_cross_entropy) return true;
+  if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
+  return !sync_block_or(!good);
+}
+// body() once for each model.
 template <class Body>
 LAMINA_DEVICE bool for_models(Block& b, const BlockStep& s, const Body& body) {
   bool good = true;
   const Rows models = b.models_of(s);
   for (b.model = models.begin; b.model < models.end; ++b.model) {
     good = body() && good;
-    if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
+    between_models(b, s, models);
   }
-  b.model = 0;
-  if (!Block::is_product(s)) b.held_buffer = -1;
-  if (s.kind != StepKind::sparse_cross_entropy) return true;
-  if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
-  return !sync_block_or(!good);
+  return end_models(b, s, good);
 }
 
 LAMINA_DEVICE BlockStep placed(const BlockStep& from) {
