@@ -406,8 +406,10 @@ TEST(Function, APrecisionOfProductsIsPartOfItsSignatureAndOfWhatItsGradientMakes
   EXPECT_EQ(f.trace_count(), 4) << "once for each name";
   auto doubles = function([](Tensor x) { return matmul(x, x); });
   const Tensor wide = ones({2, 2}, dtype::f64);
-  for (const ir::Node& node : doubles.concrete(wide).graph().nodes())
-    if (node.op == &ops::def::matmul) EXPECT_EQ(ir::attrs_of<ops::MatmulAttrs>(*node.attrs).precision, Precision::float32) << "the names are about float32";
+  for (const ir::Node& node : doubles.concrete(wide).graph().nodes()) {
+    if (node.op != &ops::def::matmul) continue;
+    EXPECT_EQ(ir::attrs_of<ops::MatmulAttrs>(*node.attrs).precision, Precision::float32) << "the names are about float32";
+  }
   config::set_matmul_precision(Precision::float32);
   f(x);
   EXPECT_EQ(f.trace_count(), 4);
