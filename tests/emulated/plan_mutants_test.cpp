@@ -14,6 +14,7 @@
 #include "graph/frontend/vmap.h"
 #include "graph/nn/optimizer.h"
 #include "runtime/core/error.h"
+#include "tests/emulated/networks.h"
 #include "tests/emulated/plan_mutants.h"
 #include "tests/emulated/section_trial.h"
 
@@ -21,16 +22,11 @@ namespace lamina::kernels::cuda {
 namespace {
 
 using section::BlockSection;
+using tests::LoopsAsTheyAre;
 using tests::PlanMutator;
 using tests::Trial;
 
-Tensor some(Shape shape, int seed = 0) {
-  int64_t size = 1;
-  for (Dim d : shape) size *= d.number();
-  std::vector<float> values(static_cast<size_t>(size));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.05f * float(int((i + size_t(seed)) * 37 % 41) - 20);
-  return tensor(values, shape);
-}
+Tensor some(Shape shape, int seed = 0) { return tests::patterned(shape, 0.05f, seed); }
 
 struct Net {
   std::vector<Variable> layers;
@@ -52,11 +48,6 @@ struct Net {
     optimizer->apply_gradients(tape.gradient(cost, layers), layers);
     return cost;
   }
-};
-
-struct LoopsAsTheyAre {
-  LoopsAsTheyAre() { passes::set_disabled_passes({"fold_branches"}); }
-  ~LoopsAsTheyAre() { passes::set_disabled_passes({}); }
 };
 
 struct Lowering {
@@ -99,12 +90,7 @@ Lowering ensemble(int models, int blocks) {
 Lowering epoch(int blocks) {
   const LoopsAsTheyAre whole;
   auto net = std::make_shared<Net>(std::vector<int64_t>{6, 5, 3}, std::make_shared<optim::SGD>(0.1, 0.9));
-  auto f = function([net](Tensor xs, Tensor ys) {
-    return scan([net](Tensor best, std::tuple<Tensor, Tensor> batch) {
-      const Tensor cost = net->step(std::get<0>(batch), std::get<1>(batch));
-      return std::pair(minimum(best, cost), cost);
-    }, tensor({1e9f}, {}), std::tuple(xs, ys));
-  });
+  auto f = tests::scan_over_batches(net);
   return {"scan over batches", tests::program_of(f.concrete(some({3, 4, 6}), some({3, 4, 3}, 3)).graph()), blocks};
 }
 

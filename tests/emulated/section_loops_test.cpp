@@ -14,6 +14,7 @@
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
 #include "tests/emulated/emulated_backend.h"
+#include "tests/emulated/networks.h"
 #include "tests/emulated/section_trial.h"
 #include "tests/graph/hundred_layers.h"
 
@@ -24,19 +25,15 @@ using tests::difference;
 using tests::EmulatedBackend;
 using tests::EmulatedGpu;
 using tests::expect_same;
+using tests::LoopsAsTheyAre;
 using tests::program_of;
+using tests::scan_over_batches;
 using tests::Trial;
 using section::BlockSection;
 using section::BlockTurn;
 using section::Turn;
 
-Tensor some(Shape shape, int seed = 0) {
-  int64_t size = 1;
-  for (Dim d : shape) size *= d.number();
-  std::vector<float> values(static_cast<size_t>(size));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.02f * float(int((i + size_t(seed)) * 37 % 41) - 20);
-  return tensor(values, shape);
-}
+Tensor some(Shape shape, int seed = 0) { return tests::patterned(shape, 0.02f, seed); }
 
 // Two layers, whose Variables are assigned in a scan over batches.
 struct Net {
@@ -49,24 +46,10 @@ struct Net {
     return cost;
   }
 };
-auto epoch(std::shared_ptr<Net> net) {
-  return function([net](Tensor xs, Tensor ys) {
-    return scan([net](Tensor best, std::tuple<Tensor, Tensor> batch) {
-      const Tensor cost = net->step(std::get<0>(batch), std::get<1>(batch));
-      return std::pair(minimum(best, cost), cost);
-    }, tensor({1e9f}, {}), std::tuple(xs, ys));
-  });
-}
-
 std::shared_ptr<const exec::Program> program_on(const char* device, const ir::Graph& g) {
   return compile::compile(passes::optimize(g).graph, {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
 }
 
-// Loops stay loops, however short they are.
-struct LoopsAsTheyAre {
-  LoopsAsTheyAre() { passes::set_disabled_passes({"fold_branches"}); }
-  ~LoopsAsTheyAre() { passes::set_disabled_passes({}); }
-};
 std::shared_ptr<const exec::Program> looping_program(const ir::Graph& g) {
   const LoopsAsTheyAre whole;
   return program_of(g);
@@ -82,7 +65,7 @@ void expect_one_section(const ir::Graph& g, const std::vector<int>& grids, doubl
 }
 
 TEST(SectionLoops, TrainOverBatchesAsTheCpuDoes) {
-  auto step = epoch(std::make_shared<Net>());
+  auto step = scan_over_batches(std::make_shared<Net>());
   expect_one_section(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph(), {1, 2, 7});
 }
 
@@ -230,7 +213,7 @@ TEST(SectionLoops, GoOnInAnotherLaunch) {
 // Either kernel goes on where the other has left: the compiled one may take over in the middle of a call.
 TEST(SectionLoops, GoOnInTheOtherKernel) {
   if (const std::string why = tests::why_no_compiled_sections(); !why.empty()) GTEST_SKIP() << why;
-  auto step = epoch(std::make_shared<Net>());
+  auto step = scan_over_batches(std::make_shared<Net>());
   Trial trial(looping_program(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph()));
   const auto plan = trial.plan(5);
   plan->plan.may_be_long = true;
@@ -269,7 +252,7 @@ TEST(SectionLoops, EndWhenInterrupted) {
 
 // Planted: a block that never comes. The others stop by themselves.
 TEST(SectionLoops, ReportABlockThatNeverComes) {
-  auto step = epoch(std::make_shared<Net>());
+  auto step = scan_over_batches(std::make_shared<Net>());
   Trial trial(looping_program(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph()));
   const auto plan = trial.plan(5);
   auto* turns = reinterpret_cast<BlockTurn*>(plan->plan.bytes.data() + plan->plan.program.turns_at);
@@ -296,7 +279,7 @@ TEST(SectionLoops, AreTheOneLaunchOfATracedEpoch) {
     const DeviceScope scope(parse_device(device));
     const Tensor xs = some({6, 5, 12}), ys = some({6, 5, 3}, 3);
     const auto net = std::make_shared<Net>();
-    auto step = epoch(net);
+    auto step = scan_over_batches(net);
     Outcome run;
     step(xs, ys);
     const int before = EmulatedBackend::one().launches();

@@ -13,6 +13,7 @@
 #include "graph/nn/optimizer.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/half.h"
+#include "tests/emulated/networks.h"
 #include "tests/emulated/section_trial.h"
 
 namespace lamina::kernels::cuda {
@@ -141,28 +142,12 @@ double step_tolerance(Precision precision) {
   }
 }
 
-auto small_net(std::shared_ptr<optim::Optimizer> optimizer) {
-  auto layers = std::make_shared<std::vector<Variable>>();
-  std::vector<float> values(40 * 24);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * float(int(i * 37 % 41) - 20);
-  layers->push_back(Variable(tensor(values, {40, 24}), "kernel"));
-  layers->push_back(Variable(tensor(std::vector<float>(24, 0.1f), {24}), "bias"));
-  layers->push_back(Variable(tensor(std::vector<float>(values.begin(), values.begin() + 24 * 6), {24, 6}), "kernel"));
-  return function([layers, optimizer](Tensor x, Tensor y) {
-    GradientTape tape;
-    const auto& v = *layers;
-    const Tensor out = matmul(tanh(matmul(x, v[0]) + v[1]), v[2]), cost = mean(square(out - y));
-    optimizer->apply_gradients(tape.gradient(cost, v), v);
-    return cost;
-  });
-}
-
 TEST(SectionOnTensorCores, TrainsASmallNet) {
   const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
   for (Precision precision : kOthers) {
     SCOPED_TRACE(name(precision));
     const InPrecision scope(precision);
-    auto step = small_net(std::make_shared<optim::SGD>(0.1, 0.9));
+    auto step = tests::small_net(std::make_shared<optim::SGD>(0.1, 0.9));
     const auto program = program_of(step.concrete(x, y).graph());
     ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
     Trial trial(program);
@@ -179,10 +164,7 @@ TEST(SectionOnTensorCores, TrainsASmallNet) {
 
 // Models of an ensemble, and layers of several precisions in one section.
 TEST(SectionOnTensorCores, RunsEnsemblesAndMixedLayers) {
-  std::vector<float> values(size_t(5 * 12 * 9));
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * float(int(i * 37 % 41) - 20);
-  const Variable first = per_model(tensor(values, {5, 12, 9}), "kernel");
-  const Variable second = per_model(tensor(std::vector<float>(values.begin(), values.begin() + 5 * 9 * 9), {5, 9, 9}), "kernel");
+  const Variable first = per_model(tests::patterned({5, 12, 9}, 0.01f), "kernel"), second = per_model(tests::patterned({5, 9, 9}, 0.01f), "kernel");
   const Tensor x = tensor(std::vector<float>(size_t(6 * 12), 0.5f), {6, 12});
   auto step = function([&](Tensor x) {
     return vmap([&] {

@@ -14,6 +14,7 @@
 #include "runtime/device/backend.h"
 #include "tests/emulated/emulated.h"
 #include "tests/emulated/emulated_backend.h"
+#include "tests/emulated/networks.h"
 #include "tests/emulated/races.h"
 #include "tests/emulated/section_trial.h"
 #include "tests/graph/hundred_layers.h"
@@ -25,7 +26,9 @@ using exec::Program;
 using section::BlockSection;
 using tests::difference;
 using tests::expect_same;
+using tests::Layers;
 using tests::program_of;
+using tests::small_net;
 using tests::Trial;
 
 // An image has 784 pixels: too many accesses to look at each.
@@ -82,22 +85,6 @@ TEST(Section, HasEveryActivation) {
   }
 }
 
-// Two layers and a squared error.
-using Layers = std::shared_ptr<std::vector<Variable>>;
-auto small_net(std::shared_ptr<optim::Optimizer> optimizer, Layers layers = std::make_shared<std::vector<Variable>>()) {
-  std::vector<float> values(40 * 24);
-  for (size_t i = 0; i < values.size(); ++i) values[i] = 0.01f * float(int(i * 37 % 41) - 20);
-  layers->push_back(Variable(tensor(values, {40, 24}), "kernel"));
-  layers->push_back(Variable(tensor(std::vector<float>(24, 0.1f), {24}), "bias"));
-  layers->push_back(Variable(tensor(std::vector<float>(values.begin(), values.begin() + 24 * 6), {24, 6}), "kernel"));
-  return function([layers, optimizer](Tensor x, Tensor y) {
-    GradientTape tape;
-    const auto& v = *layers;
-    const Tensor out = matmul(tanh(matmul(x, v[0]) + v[1]), v[2]), cost = mean(square(out - y));
-    optimizer->apply_gradients(tape.gradient(cost, v), v);
-    return cost;
-  });
-}
 std::shared_ptr<const Program> small_program(std::shared_ptr<optim::Optimizer> optimizer) {
   const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
   auto step = small_net(std::move(optimizer));
