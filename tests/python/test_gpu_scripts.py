@@ -11,6 +11,14 @@ def run(*command):
     return done.returncode, done.stdout + done.stderr
 
 
+def run_changed(folder, script, options, change):
+    """The script of perf/gpu with Python statements run before it."""
+    program = folder / "planted.py"
+    program.write_text(f"import runpy, sys\nimport numpy as np\nsys.argv = {[script, '--device', 'cpu:0', *options]}\nsys.path.insert(0, 'perf/gpu')\n{change}\n"
+                       f"runpy.run_path('perf/gpu/{script}', run_name='__main__')\n")
+    return run(sys.executable, str(program))
+
+
 def test_training_is_compared_step_by_step():
     status, said = run(sys.executable, "perf/gpu/check.py", "--device", "cpu:0", "--layers", "3", "--steps", "2")
     assert status == 0 and said.endswith("agree\n") and said.count("losses differ by 0.0e+00, weights by 0.0e+00") == 6, said
@@ -22,20 +30,14 @@ def test_products_of_every_precision_are_compared_with_double():
 
 
 def test_a_product_of_other_operands_fails(tmp_path):
-    program = tmp_path / "planted.py"
-    program.write_text("import runpy, sys\nimport numpy as np, lamina as lm\nsys.argv = ['products.py', '--device', 'cpu:0']\nsys.path.insert(0, 'perf/gpu')\n"
-                       "matmul = lm.matmul\nlm.matmul = lambda a, b, **flags: matmul(lm.astype(lm.astype(a, lm.bfloat16), lm.float32), b, **flags)\n"
-                       "runpy.run_path('perf/gpu/products.py', run_name='__main__')\n")
-    status, said = run(sys.executable, str(program))
+    status, said = run_changed(tmp_path, "products.py", [], "import lamina as lm\nmatmul = lm.matmul\n"
+                               "lm.matmul = lambda a, b, **flags: matmul(lm.astype(lm.astype(a, lm.bfloat16), lm.float32), b, **flags)")
     assert status == 1 and said.endswith("DIFFER\n"), said
 
 
 def test_a_difference_fails(tmp_path):
-    program = tmp_path / "planted.py"
-    program.write_text("import runpy, sys\nimport numpy as np\nsys.argv = ['check.py', '--device', 'cpu:0', '--layers', '2', '--steps', '1']\n"
-                       "seeds = iter(range(100))\nmade = np.random.default_rng\nnp.random.default_rng = lambda seed: made(next(seeds))\n"
-                       "runpy.run_path('perf/gpu/check.py', run_name='__main__')\n")
-    status, said = run(sys.executable, str(program))
+    status, said = run_changed(tmp_path, "check.py", ["--layers", "2", "--steps", "1"],
+                               "seeds = iter(range(100))\nmade = np.random.default_rng\nnp.random.default_rng = lambda seed: made(next(seeds))")
     assert status == 1 and said.endswith("DIFFER\n"), said
 
 
