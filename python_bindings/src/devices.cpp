@@ -29,25 +29,23 @@ class DeviceContext {
   std::vector<std::unique_ptr<DeviceScope>> scopes_;  // one object may be entered several times
 };
 
-// Sets the switch at once; `with` sets it back at the end.
-class EagerSwitch {
+// A setting that is changed already; `with` sets it back at the end.
+template <auto set, class T>
+class Changed {
  public:
-  explicit EagerSwitch(bool before) : before_(before) {}
-  void exit() { config::run_functions_eagerly(before_); }
+  explicit Changed(T before) : before_(before) {}
+  void exit() { set(before_); }
 
  private:
-  bool before_;
+  T before_;
 };
+using EagerSwitch = Changed<&config::run_functions_eagerly, bool>;
+using PrecisionSwitch = Changed<&config::set_matmul_precision, Precision>;
 
-// The same for the precision of matrix products.
-class PrecisionSwitch {
- public:
-  explicit PrecisionSwitch(Precision before) : before_(before) {}
-  void exit() { config::set_matmul_precision(before_); }
-
- private:
-  Precision before_;
-};
+template <class Switch>
+void bind_switch(nb::module_& m, const char* name, const char* doc) {
+  nb::class_<Switch>(m, name, doc).def("__enter__", [](nb::object self) { return self; }).def("__exit__", [](Switch& s, nb::args) { s.exit(); });
+}
 
 }  // namespace
 
@@ -72,18 +70,14 @@ void bind_devices(nb::module_& m) {
         "float32 operations per second of one core with the instruction set in use, measured; a multiplication and an addition count as two.");
 
   nb::module_ c = m.def_submodule("config", "Switches and what this machine has.");
-  nb::class_<EagerSwitch>(c, "EagerSwitch", "What run_functions_eagerly gives: usable in `with`, which sets the switch back.")
-      .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](EagerSwitch& s, nb::args) { s.exit(); });
+  bind_switch<EagerSwitch>(c, "EagerSwitch", "What run_functions_eagerly gives: usable in `with`, which sets the switch back.");
   c.def("run_functions_eagerly", [](bool on) {
     const bool before = config::functions_run_eagerly();
     config::run_functions_eagerly(on);
     return EagerSwitch(before);
   }, nb::arg("on"), "While on, calls of lm.function objects run their Python code, also those traced before. For debugging.\n\n"
                     "`with lm.config.run_functions_eagerly(True):` sets it back at the end.");
-  nb::class_<PrecisionSwitch>(c, "PrecisionSwitch", "What set_matmul_precision gives: usable in `with`, which sets the precision back.")
-      .def("__enter__", [](nb::object self) { return self; })
-      .def("__exit__", [](PrecisionSwitch& s, nb::args) { s.exit(); });
+  bind_switch<PrecisionSwitch>(c, "PrecisionSwitch", "What set_matmul_precision gives: usable in `with`, which sets the precision back.");
   c.def("set_matmul_precision", [](const std::string& precision) {
     const Precision before = config::matmul_precision();
     config::set_matmul_precision(parse_precision(precision));
