@@ -13,15 +13,6 @@ namespace {
 using kernels::ElementwiseCode;
 using kernels::ScalarOp;
 
-// What belongs to a place and not to the form is the default's.
-BlockStep without_place(BlockStep s) {
-  const BlockStep none;
-  s.first_in = none.first_in, s.first_out = none.first_out, s.first_block = none.first_block, s.first_wait = none.first_wait, s.waits = none.waits;
-  s.signal = none.signal, s.prefetch = none.prefetch, s.run = none.run, s.form = none.form;
-  s.code = s.code < 0 ? -1 : 0, s.code2 = s.code2 < 0 ? -1 : 0, s.copy = s.copy < 0 ? -1 : 0;
-  return s;
-}
-
 template <class T>
 const T* table_at(const BlockPlan& plan, int32_t bytes) {
   return reinterpret_cast<const T*>(plan.bytes.data() + bytes);
@@ -112,7 +103,7 @@ class FormText {
  private:
   // Those that differ from a default BlockStep.
   void fields() {
-    static_assert(sizeof(BlockStep) == 104, "a new field is set here, or in without_place and set_place() if it is of a place");
+    static_assert(sizeof(BlockStep) == 104, "a new field is set here, or in set_place() if it is of a place");
     constexpr const char* reductions[] = {"sum", "mean", "max", "min", "prod"};
     constexpr const char* broadcasts[] = {"full", "row", "column", "scalar"};
     constexpr const char* partitions[] = {"rows", "tiles", "one", "models"};
@@ -193,11 +184,7 @@ void number_forms(BlockPlan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BlockStep& s = plan.steps[i];
     s.form = -1;
-    if (s.kind != StepKind::loop) {
-      const BlockStep rest = without_place(s);
-      std::string key(reinterpret_cast<const char*>(&rest), sizeof rest);
-      s.form = int16_t(std::min(kMostForms, numbers.try_emplace(key + FormText(plan, s).key(), int(numbers.size())).first->second));
-    }
+    if (s.kind != StepKind::loop) s.form = int16_t(std::min(kMostForms, numbers.try_emplace(FormText(plan, s).key(), int(numbers.size())).first->second));
     in_bytes[i].form = s.form;
   }
 }
