@@ -278,9 +278,20 @@ nb::tuple to_python(const Shape& shape) {
 
 std::vector<int64_t> to_axes(nb::handle value) {
   if (value.is_none()) return {};
-  if (PyIndex_Check(value.ptr())) return {nb::cast<int64_t>(value)};
+  auto whole = [](nb::handle v) {
+    if (v.is_none()) throw_type_error("None is no whole number", "a length that is open while a function is traced is None in x.shape", "write -1 for the length that remains");
+    if (!PyIndex_Check(v.ptr())) throw_type_error(cat(nb::repr(v).c_str(), " is no whole number"), "axes and lengths are", "");
+    nb::object n = nb::steal(PyNumber_Index(v.ptr()));
+    if (!n.is_valid()) throw_python_error();
+    return to_int64(n);
+  };
+  if (!PySequence_Check(value.ptr())) return {whole(value)};
+  if (PyIndex_Check(value.ptr())) {  // an array: of no axis, or of some numbers
+    if (nb::object n = nb::steal(PyNumber_Index(value.ptr())); n.is_valid()) return {to_int64(n)};
+    PyErr_Clear();
+  }
   std::vector<int64_t> out;
-  for (nb::handle axis : value) out.push_back(nb::cast<int64_t>(axis));
+  for (nb::handle axis : value) out.push_back(whole(axis));
   return out;
 }
 

@@ -102,3 +102,17 @@ def test_gradients_follow():
               lambda x: lm.flip(x, 0), lambda x: lm.outer(x, x), lambda x: lm.sort(x * x, 0), lambda x: lm.einsum("ij,kj->ik", x, x), lambda x: x.at[1:, [0, 2]].mul(x[:2, :2]),
               lambda x: x.at[[0, 0], 1].add(x[0, :2]), lambda x: x[[0, 1, 1], [3, 2, 2]], lambda x: x[x.numpy() > 0.5]):
         check(f, x, np.random.rand(*f(x).shape))
+
+
+def test_an_open_length_is_written_as_minus_one():
+    @lm.function(input_signature=[lm.TensorSpec(["n", 2, 3])])
+    def rows(x):
+        return lm.reshape(x, [x.shape[0], 6])
+
+    with pytest.raises(TypeError, match="(?s)None is no whole number.*write -1 for the length that remains"):
+        rows(lm.ones([5, 2, 3]))
+    with pytest.raises(TypeError, match="'six' is no whole number"):
+        lm.reshape(A, ["six"])
+    with pytest.raises(TypeError, match="1.5 is no whole number"):
+        lm.sum(A, axis=1.5)
+    assert lm.reshape(A, np.array([4, 6])).shape == (4, 6)
