@@ -20,6 +20,9 @@ struct PoolSizes {
 // a NaN is under the window. Every window covers a part of its image. All contiguous. T: any number type.
 template <class T>
 void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
+// dx, of x's shape: zeros plus dy, each at its index, added in the order of windows with one rounding each. T: a floating type.
+template <class T>
+void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
 
 }  // namespace lamina::kernels::cpu
 
@@ -27,4 +30,6 @@ namespace lamina::kernels::cuda {
 using cpu::PoolSizes;
 template <class T>
 LAMINA_GPU_KERNEL void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
+template <class T>
+LAMINA_GPU_KERNEL void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
 }  // namespace lamina::kernels::cuda

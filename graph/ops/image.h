@@ -8,7 +8,7 @@ using ir::Graph;
 using ir::Value;
 
 namespace def {
-extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d;
+extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad;
 }  // namespace def
 
 // What surrounds an image when a window walks over it.
@@ -35,8 +35,9 @@ struct MaxPool2dAttrs {
   std::vector<int64_t> window{2, 2}, strides{2, 2};
   Padding padding = Padding::valid;
   std::vector<int64_t> pads{0, 0, 0, 0};
+  Shape shape;  // of the gradient: what the images' shape was. Empty for max_pool2d itself
   static constexpr auto fields = std::tuple{ir::field("window", &MaxPool2dAttrs::window), ir::field("strides", &MaxPool2dAttrs::strides),
-                                            ir::field("padding", &MaxPool2dAttrs::padding), ir::field("pads", &MaxPool2dAttrs::pads)};
+                                            ir::field("padding", &MaxPool2dAttrs::padding), ir::field("pads", &MaxPool2dAttrs::pads), ir::field("shape", &MaxPool2dAttrs::shape)};
 };
 
 // x [n,h,w,c], filters [a,b,c/groups,o] -> [n,h',w',o].
@@ -55,7 +56,15 @@ inline Value conv2d_grad_filter(Graph& g, Value x, Value dy, Shape shape, Conv2d
   return g.add(def::conv2d_grad_filter, ir::make_attrs(std::move(attrs)), {x, dy});
 }
 // x [n,h,w,c] -> result 0: [n,h',w',c]; result 1: i64, where in its image each element was: (row w + column) c + channel.
-inline Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs) { return g.add(def::max_pool2d, ir::make_attrs(std::move(attrs)), {x}); }
+inline Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs) {
+  attrs.shape.clear();
+  return g.add(def::max_pool2d, ir::make_attrs(std::move(attrs)), {x});
+}
+// The gradient by x, whose shape was `shape`: y's gradients, each at its place, that is max_pool2d's result 1, which it has to be.
+inline Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxPool2dAttrs attrs) {
+  attrs.shape = std::move(shape);
+  return g.add(def::max_pool2d_grad, ir::make_attrs(std::move(attrs)), {dy, places});
+}
 
 // How a window walks along one axis.
 struct WindowAxis {

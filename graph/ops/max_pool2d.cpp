@@ -1,4 +1,4 @@
-// max_pool2d(x): the largest element under a window, and where in its image it was. The gradient goes there, by scatter_add.
+// max_pool2d(x): the largest element under a window, and where in its image it was. The gradient goes there: max_pool2d_grad.
 #include "kernels/max_pool2d.h"
 
 #include "graph/ops/batching.h"
@@ -41,6 +41,17 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{x.dtype, shape}, {DType::i64, shape}};
 }
 
+std::vector<TensorType> infer_grad(const ir::InferCall& call) {
+  const auto& a = ir::attrs_of<MaxPool2dAttrs>(call.attrs);
+  const TensorType &dy = call.in[0], &places = call.in[1];
+  constexpr const char* op = "max_pool2d_grad";
+  require_floating(op, dy);
+  require_image(op, "dy", dy);
+  if (places.dtype != DType::i64 || places.shape != dy.shape || a.shape.size() != 4)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": places ", places, " for a gradient ", dy), .where = "", .why = "they are max_pool2d's second result", .fix = ""});
+  return {{dy.dtype, a.shape}};
+}
+
 // All of an image in one axis.
 Value flat(Graph& g, Value x) {
   const Shape s = g.type(x).shape;
@@ -52,41 +63,61 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   if (!call.cotangents[0].valid()) return {Value{}};
   const TensorType type = g.type(call.inputs[0]);
   if (!is_floating(type.dtype)) return {Value{}};
-  const Shape& s = type.shape;
-  return {reshape(g, scatter_add(g, flat(g, call.cotangents[0]), flat(g, call.results[1]), {s[0], s[1] * s[2] * s[3]}, 1, 1), s)};
+  return {max_pool2d_grad(g, call.cotangents[0], call.results[1], type.shape, ir::attrs_of<MaxPool2dAttrs>(call.attrs))};
+}
+std::vector<Value> vjp_grad(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  return {reshape(g, gather(g, flat(g, call.cotangents[0]), flat(g, call.inputs[1]), 1, 1), g.type(call.inputs[0]).shape), Value{}};
 }
 
 // Models are more images.
+Value models_as_images(Graph& g, Value x) {
+  const Shape s = g.type(x).shape;
+  return reshape(g, x, {s[0] * s[1], s[2], s[3], s[4]});
+}
+ir::Batched images_as_models(Graph& g, Value x, Dim models) {
+  const Shape s = g.type(x).shape;
+  return {reshape(g, x, {models, s[0] / models, s[1], s[2], s[3]}), true};
+}
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  const Shape s = g.type(call.inputs[0].value).shape;
-  const Value y = max_pool2d(g, reshape(g, call.inputs[0].value, {s[0] * s[1], s[2], s[3], s[4]}), ir::attrs_of<MaxPool2dAttrs>(call.attrs));
-  std::vector<ir::Batched> out;
-  for (int r : {0, 1}) {
-    const Shape now = g.type({y.node, r}).shape;
-    out.push_back({reshape(g, {y.node, r}, {s[0], s[1], now[1], now[2], now[3]}), true});
-  }
-  return out;
+  const Value y = max_pool2d(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs));
+  return {images_as_models(g, y, call.size), images_as_models(g, {y.node, 1}, call.size)};
+}
+std::vector<ir::Batched> batch_grad(const ir::BatchCall& call) {
+  Graph& g = call.graph;
+  const auto& a = ir::attrs_of<MaxPool2dAttrs>(call.attrs);
+  const std::vector<Value> in = with_model_axes(g, call.inputs, call.size);
+  Shape shape = a.shape;
+  shape[0] = shape[0] * call.size;
+  return {images_as_models(g, max_pool2d_grad(g, models_as_images(g, in[0]), models_as_images(g, in[1]), shape, a), call.size)};
+}
+
+kernels::cpu::PoolSizes sizes_of(const MaxPool2dAttrs& a, const TensorType& x, const TensorType& y) {
+  const std::vector<int64_t> in = numbers(x.shape), out = numbers(y.shape);
+  return {.images = in[0],
+          .height = in[1],
+          .width = in[2],
+          .channels = in[3],
+          .out_height = out[1],
+          .out_width = out[2],
+          .window_height = a.window[0],
+          .window_width = a.window[1],
+          .stride_height = a.strides[0],
+          .stride_width = a.strides[1],
+          .before_height = axis_of(a, x, 0).before,
+          .before_width = axis_of(a, x, 1).before};
 }
 
 template <On on>
 Kernel kernel(const ir::KernelRequest& request) {
-  const auto& a = ir::attrs_of<MaxPool2dAttrs>(request.attrs);
-  const TensorType& x = request.in[0];
-  const std::vector<int64_t> in = numbers(x.shape), out = numbers(request.out[0].shape);
-  const kernels::cpu::PoolSizes sizes{.images = in[0],
-                                      .height = in[1],
-                                      .width = in[2],
-                                      .channels = in[3],
-                                      .out_height = out[1],
-                                      .out_width = out[2],
-                                      .window_height = a.window[0],
-                                      .window_width = a.window[1],
-                                      .stride_height = a.strides[0],
-                                      .stride_width = a.strides[1],
-                                      .before_height = axis_of(a, x, 0).before,
-                                      .before_width = axis_of(a, x, 1).before};
-  return for_numeric(x.dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d<T>)>(sizes); });
+  const auto sizes = sizes_of(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
+  return for_numeric(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d<T>)>(sizes); });
+}
+template <On on>
+Kernel kernel_grad(const ir::KernelRequest& request) {
+  const auto sizes = sizes_of(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.out[0], request.in[0]);
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d_grad<T>)>(sizes); });
 }
 
 }  // namespace
@@ -101,6 +132,18 @@ constinit const ir::OpDef def::max_pool2d{
     .cpu = kernel<On::cpu>,
     .cuda = kernel<On::gpu>,
     .doc = "the largest element under a window that walks over images [n,h,w,c], and its place in the image; the first of equal ones",
+};
+
+constinit const ir::OpDef def::max_pool2d_grad{
+    .name = "max_pool2d_grad",
+    .inputs = 2,
+    .parse_attrs = ir::Attrs<MaxPool2dAttrs>::parse,
+    .infer = infer_grad,
+    .vjp = vjp_grad,
+    .batch = batch_grad,
+    .cpu = kernel_grad<On::cpu>,
+    .cuda = kernel_grad<On::gpu>,
+    .doc = "max_pool2d's gradient by its images: the result's gradients, each at its place",
 };
 
 }  // namespace lamina::ops

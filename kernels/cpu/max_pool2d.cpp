@@ -42,19 +42,62 @@ struct Pool {
   }
 };
 
+// A thread has some rows of the images, and looks at each window that reaches into them.
+template <class T>
+struct PoolGrad {
+  const T* dy;
+  const int64_t* index;
+  T* dx;
+  const PoolSizes& s;
+
+  void rows(int64_t image, int64_t begin, int64_t end) const {
+    const int64_t line = s.width * s.channels, line_out = s.out_width * s.channels, from = begin * line, to = end * line;
+    T* const x = dx + image * s.height * line;
+    std::fill(x + from, x + to, T(0));
+    const int64_t first = std::max<int64_t>(0, begin + s.before_height - s.window_height + s.stride_height) / s.stride_height;
+    const int64_t last = std::min(s.out_height, (end - 1 + s.before_height) / s.stride_height + 1);
+    for (int64_t k = (image * s.out_height + first) * line_out; k < (image * s.out_height + last) * line_out; ++k) {
+      const int64_t place = index[k];
+      if (place >= from && place < to) x[place] = T(compute_t<T>(x[place]) + compute_t<T>(dy[k]));
+    }
+  }
+  static void run(void* context, int thread, int threads, ThreadPool::Barrier&) {
+    const PoolGrad& p = *static_cast<const PoolGrad*>(context);
+    const int64_t all = p.s.images * p.s.height, end = all * (thread + 1) / threads;
+    for (int64_t row = all * thread / threads; row < end;) {
+      const int64_t image = row / p.s.height, last = std::min(end, (image + 1) * p.s.height);
+      p.rows(image, row - image * p.s.height, last - image * p.s.height);
+      row = last;
+    }
+  }
+};
+
+struct NoBarrier final : ThreadPool::Barrier {
+  void wait() override {}
+};
+// Work::run on as many threads as so many elements are worth, of which each has at least a line.
+template <class Work>
+void share(Stream& stream, Work& work, double elements, int64_t lines) {
+  const int threads = int(std::min({elements / kElementsPerThread, double(lines), 1024.0}));
+  NoBarrier barrier;
+  if (threads <= 1) Work::run(&work, 0, 1, barrier);
+  else ThreadPool::of(stream.device).run(threads, Work::run, &work);
+}
+
 }  // namespace
 
 template <class T>
 void max_pool2d(Stream& stream, const View& x, const View& y, const View& index, PoolSizes s) {
   if (y.size() == 0) return;
   Pool<T> pool{x.as<const T>(), y.as<T>(), index.as<int64_t>(), s};
-  const double elements = double(y.size()) * double(s.window_height * s.window_width);
-  const int threads = int(std::min({elements / kElementsPerThread, double(s.images * s.out_height), 1024.0}));
-  struct NoBarrier final : ThreadPool::Barrier {
-    void wait() override {}
-  } barrier;
-  if (threads <= 1) Pool<T>::run(&pool, 0, 1, barrier);
-  else ThreadPool::of(stream.device).run(threads, Pool<T>::run, &pool);
+  share(stream, pool, double(y.size()) * double(s.window_height * s.window_width), s.images * s.out_height);
+}
+
+template <class T>
+void max_pool2d_grad(Stream& stream, const View& dy, const View& index, const View& dx, PoolSizes s) {
+  if (dx.size() == 0) return;
+  PoolGrad<T> grad{dy.as<const T>(), index.as<const int64_t>(), dx.as<T>(), s};
+  share(stream, grad, double(dx.size()) + double(dy.size()), s.images * s.height);
 }
 
 template void max_pool2d<uint8_t>(Stream&, const View&, const View&, const View&, PoolSizes);
@@ -66,5 +109,9 @@ template void max_pool2d<f16>(Stream&, const View&, const View&, const View&, Po
 template void max_pool2d<bf16>(Stream&, const View&, const View&, const View&, PoolSizes);
 template void max_pool2d<float>(Stream&, const View&, const View&, const View&, PoolSizes);
 template void max_pool2d<double>(Stream&, const View&, const View&, const View&, PoolSizes);
+template void max_pool2d_grad<f16>(Stream&, const View&, const View&, const View&, PoolSizes);
+template void max_pool2d_grad<bf16>(Stream&, const View&, const View&, const View&, PoolSizes);
+template void max_pool2d_grad<float>(Stream&, const View&, const View&, const View&, PoolSizes);
+template void max_pool2d_grad<double>(Stream&, const View&, const View&, const View&, PoolSizes);
 
 }  // namespace lamina::kernels::cpu

@@ -29,6 +29,25 @@ LAMINA_KERNEL(256) max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes
   }
 }
 
+// A thread takes an element of dx and looks at the windows over it, in order.
+template <class T>
+LAMINA_KERNEL(256) max_pool_gradients(const T* dy, const int64_t* index, T* dx, PoolSizes s, int64_t size) {
+  const int64_t line = s.width * s.channels;
+  for (int64_t at = first_element(); at < size; at += all_threads()) {
+    const int64_t c = at % s.channels, column = at / s.channels % s.width, row = at / line % s.height, image = at / line / s.height;
+    const int64_t place = at - image * s.height * line, below = row + s.before_height, right = column + s.before_width;
+    const int64_t first_i = below >= s.window_height ? (below - s.window_height) / s.stride_height + 1 : 0;
+    const int64_t first_j = right >= s.window_width ? (right - s.window_width) / s.stride_width + 1 : 0;
+    T sum = narrow<T>(0);
+    for (int64_t i = first_i; i < s.out_height && i * s.stride_height <= below; ++i)
+      for (int64_t j = first_j; j < s.out_width && j * s.stride_width <= right; ++j) {
+        const int64_t k = ((image * s.out_height + i) * s.out_width + j) * s.channels + c;
+        if (index[k] == place) sum = narrow<T>(widen(sum) + widen(dy[k]));
+      }
+    dx[at] = sum;
+  }
+}
+
 }  // namespace
 
 template <class T>
@@ -36,6 +55,13 @@ void max_pool2d(Stream& stream, const View& x, const View& y, const View& index,
   const int64_t size = y.size();
   if (size == 0) return;
   launch<max_pool_elements<T>>(stream, over(size), x.as<const T>(), y.as<T>(), index.as<int64_t>(), s, size);
+}
+
+template <class T>
+void max_pool2d_grad(Stream& stream, const View& dy, const View& index, const View& dx, PoolSizes s) {
+  const int64_t size = dx.size();
+  if (size == 0) return;
+  launch<max_pool_gradients<T>>(stream, over(size), dy.as<const T>(), index.as<const int64_t>(), dx.as<T>(), s, size);
 }
 
 #define LAMINA_POOL(T) template void max_pool2d<T>(Stream&, const View&, const View&, const View&, PoolSizes);
@@ -49,5 +75,11 @@ LAMINA_POOL(bf16)
 LAMINA_POOL(float)
 LAMINA_POOL(double)
 #undef LAMINA_POOL
+#define LAMINA_POOL_GRAD(T) template void max_pool2d_grad<T>(Stream&, const View&, const View&, const View&, PoolSizes);
+LAMINA_POOL_GRAD(f16)
+LAMINA_POOL_GRAD(bf16)
+LAMINA_POOL_GRAD(float)
+LAMINA_POOL_GRAD(double)
+#undef LAMINA_POOL_GRAD
 
 }  // namespace lamina::kernels::cuda

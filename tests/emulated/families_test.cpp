@@ -315,6 +315,10 @@ TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {
       Buffer<float> y(static_cast<size_t>(ny));
       BOTH(on_gpu, max_pool2d<float>)(STREAM(on_gpu), view(x, {nx}), view(y, {ny}), view(index, {ny}), s);
     });
+    Buffer<float> y(static_cast<size_t>(ny)), dy = numbers<float>(ny, 25);
+    Buffer<int64_t> index(static_cast<size_t>(ny));
+    kernels::cpu::max_pool2d<float>(cpu, view(x, {nx}), view(y, {ny}), view(index, {ny}), s);
+    compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) { BOTH(on_gpu, max_pool2d_grad<float>)(STREAM(on_gpu), view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s); });
   }
   Buffer<int32_t> labels{0, 4, -1, 2, 7};
   compare<float>(25, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, one_hot<float>)(STREAM(on_gpu), view(labels, {5}), view(y, {5, 5})); });

@@ -266,7 +266,9 @@ class Generator : ElementwiseMakers {
     std::sort(all.begin(), all.end());
     for (size_t i = 1; i < all.size(); ++i)
       if (all[i] - all[i - 1] < kMargin) reject();
-    const Value y = ops::max_pool2d(g(), x, {.window = {2, 2}, .strides = {1, number(1, 2)}, .padding = ops::Padding::same});
+    const ops::MaxPool2dAttrs attrs{.window = {2, 2}, .strides = {1, number(1, 2)}, .padding = ops::Padding::same};
+    const Value y = ops::max_pool2d(g(), x, attrs);
+    if (chance(0.3)) return give(ops::max_pool2d_grad(g(), y, {y.node, 1}, type(x).shape, attrs));
     give(y);
     if (chance(0.5)) give({y.node, 1});
   }

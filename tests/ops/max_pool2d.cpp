@@ -38,29 +38,68 @@ Reference largest(Shape y, MaxPool2dAttrs a) {
   };
 }
 
-const OpCases cases{"max_pool2d", [] {
-  std::vector<OpCase> out;
-  auto add = [&](const char* name, Shape x, MaxPool2dAttrs a, std::vector<DType> dtypes = {DType::f32}) {
+struct Pool {
+  const char* name;
+  Shape x;
+  MaxPool2dAttrs attrs;
+  std::vector<DType> dtypes = {DType::f32};
+  Shape y() const {
     ir::Graph g;
-    const Shape y = g.type(ops::max_pool2d(g, g.add_input(f32(x)), a)).shape;
-    // Elements far enough apart that differences do not change which is the largest.
+    return g.type(ops::max_pool2d(g, g.add_input(f32(x)), attrs)).shape;
+  }
+  // Elements far enough apart that differences do not change which is the largest.
+  CaseInput images() const {
     std::vector<double> values;
     for (int64_t i = 0; i < 97; ++i) values.push_back(double(i * 41 % 97) - 30);
-    OpCase c{.name = name, .in = {{f32(x), -30, 60, values}}, .attrs = ir::make_attrs(a)};
-    c.reference = largest(y, a);
-    c.dtypes = std::move(dtypes);
-    if (size_of(x).number() > 1000) c.no_differences = "the smaller cases show it";
+    return {f32(x), -30, 60, values};
+  }
+  bool large() const { return size_of(x).number() > 1000; }
+};
+std::vector<Pool> pools(std::vector<DType> dtypes) {
+  return {{"2x2", {2, 4, 6, 3}, {}, std::move(dtypes)},
+          {"overlapping", {1, 5, 5, 2}, {.window = {3, 3}, .strides = {1, 2}}},
+          {"around the edges", {2, 5, 4, 1}, {.window = {3, 2}, .strides = {2, 2}, .padding = Padding::same}},
+          {"given padding", {1, 4, 4, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::given, .pads = {1, 2, 0, 1}}},
+          {"gaps", {1, 7, 7, 1}, {.window = {2, 2}, .strides = {3, 5}, .padding = Padding::same}},
+          {"one pixel", {2, 3, 3, 2}, {.window = {1, 1}, .strides = {1, 1}}},
+          {"no images", {0, 4, 4, 1}, {}},
+          {"no channels", {2, 4, 4, 0}, {}},
+          {"as many threads as there are", {4, 64, 64, 32}, {}},
+          {"overlapping, as many threads as there are", {1, 128, 64, 64}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::same}}};
+}
+
+const OpCases cases{"max_pool2d", [] {
+  std::vector<OpCase> out;
+  for (const Pool& p : pools(kNumeric)) {
+    OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
+    c.reference = largest(p.y(), p.attrs);
+    c.dtypes = p.dtypes;
+    if (p.large()) c.no_differences = "the smaller cases show it";
     out.push_back(std::move(c));
-  };
-  add("2x2", {2, 4, 6, 3}, {}, kNumeric);
-  add("overlapping", {1, 5, 5, 2}, {.window = {3, 3}, .strides = {1, 2}});
-  add("around the edges", {2, 5, 4, 1}, {.window = {3, 2}, .strides = {2, 2}, .padding = Padding::same});
-  add("given padding", {1, 4, 4, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::given, .pads = {1, 2, 0, 1}});
-  add("gaps", {1, 7, 7, 1}, {.window = {2, 2}, .strides = {3, 5}, .padding = Padding::same});
-  add("one pixel", {2, 3, 3, 2}, {.window = {1, 1}, .strides = {1, 1}});
-  add("no images", {0, 4, 4, 1}, {});
-  add("no channels", {2, 4, 4, 0}, {});
-  add("as many threads as there are", {4, 64, 64, 32}, {});
+  }
+  return out;
+}};
+
+const OpCases gradients{"max_pool2d_grad", [] {
+  std::vector<OpCase> out;
+  for (const Pool& p : pools(kFloating)) {
+    const Shape y = p.y();
+    const std::vector<double> places = largest(y, p.attrs)({random_tensor(p.images(), 1)})[1];
+    MaxPool2dAttrs attrs = p.attrs;
+    attrs.shape = p.x;
+    OpCase c{.name = p.name, .in = {{f32(y)}, {i64(y), 0, 0, places}}, .attrs = ir::make_attrs(attrs)};
+    c.reference = [y, x = p.x, places](const std::vector<Tensor>& in) {
+      const int64_t images = x[0].number(), of_image = size_of(x).number() / std::max<int64_t>(1, images), in_image = size_of(y).number() / std::max<int64_t>(1, images);
+      std::vector<double> dx(size_t(images * of_image));
+      for (size_t k = 0; k < places.size(); ++k) dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[0].at(int64_t(k));
+      return std::vector<std::vector<double>>{dx};
+    };
+    c.dtypes = p.dtypes;
+    c.of_largest = 1;
+    c.no_loop = "the loop's places would be those of other windows; tests/python/test_images.py maps gradients";
+    if (p.large()) c.no_differences = "the smaller cases show it";
+    out.push_back(std::move(c));
+  }
   return out;
 }};
 

@@ -132,3 +132,14 @@ def test_losses():
     np.testing.assert_allclose(lm.losses.KLDivergence()(q, r).item(), (q * np.log(q / r)).sum(), rtol=1e-5)
     for name in ("huber", "hinge", "kl_divergence", "cosine_similarity"):
         assert lm.losses.get(name).name == name
+
+
+def test_the_gradient_of_max_pooling_is_mapped():
+    x = np.random.default_rng(3).permutation(3 * 2 * 7 * 6 * 2).reshape(3, 2, 7, 6, 2).astype("float32")
+    dy = np.random.default_rng(4).standard_normal((3, 2, 4, 3, 2), dtype="float32")
+    gradient = lm.grad(lambda x, dy: lm.sum(lm.max_pool2d(x, 3, 2, padding="same") * dy))
+    loop = np.stack([gradient(a, b).numpy() for a, b in zip(x, dy)])
+    for f in (lm.vmap(gradient), lm.function(lm.vmap(gradient))):
+        np.testing.assert_array_equal(f(x, dy).numpy(), loop)
+    np.testing.assert_array_equal(lm.vmap(gradient, in_axes=(None, 0))(x[0], dy).numpy(), np.stack([gradient(x[0], b).numpy() for b in dy]))
+    np.testing.assert_array_equal(lm.vmap(gradient, in_axes=(0, None))(x, dy[1]).numpy(), np.stack([gradient(a, dy[1]).numpy() for a in x]))
