@@ -20,6 +20,9 @@
 //   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) add_release(unsigned*, v) fence_device() pause()
 //            what one block has written is seen by another: writes; sync_block(); one thread: add_release. There: one thread: load_acquire
 //            until the value is right; sync_block(); reads with load_shared_between_blocks(const T*), which go past the SM's own cache
+//   clusters of blocks, sm_90 and later: the blocks of a launch with .cluster = true, at most 16, are one, all resident. sync_cluster(): every thread of
+//            all of them. of_block(T* p, block): where p of this block's dynamic shared memory lies in another's; nobody may end before all are done with
+//            it. load_acquire_in_cluster() and add_release_in_cluster(): as without the name, of words there, seen by the cluster's blocks
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits have arrived, for this thread
 //   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two of 8; both as the bits that a fragment has.
 //            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, every lane of the warp: c += a b of
@@ -50,7 +53,10 @@ struct LaunchShape {
   unsigned threads = 256;
   unsigned shared_bytes = 0;
   bool cooperative = false;
+  bool cluster = false;  // all of the grid
 };
+
+inline constexpr unsigned kLargestCluster = 16;
 
 }  // namespace lamina::kernels::cuda
 

@@ -15,6 +15,7 @@ struct Observer {
   // Memory that is as if never written: a block's shared memory as it starts.
   virtual void fresh(const void* memory, size_t bytes, unsigned block) = 0;
   virtual void block_barrier(unsigned block) = 0;
+  virtual void cluster_barrier() = 0;
   virtual void warp_barrier(unsigned block, unsigned warp) = 0;
   virtual void atomic(const void* address, size_t bytes, const Where& where) = 0;
   virtual void acquire(const void* address) = 0;
