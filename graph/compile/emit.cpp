@@ -11,6 +11,7 @@
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/blocks.h"
+#include "runtime/core/config.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -138,7 +139,7 @@ class Emitter {
     } else {
       const auto planned = shared_among_blocks(out, table, ranges, device);
       out.waits = planned->plan.may_be_long;
-      out.kernel = {.run = device.kind == DeviceKind::gpu ? section::block_runner() : in_.work[begin].kernel.run, .args = planned};
+      out.kernel = {.run = device.kind == DeviceKind::gpu ? section::block_runner()->run : in_.work[begin].kernel.run, .args = planned};
     }
     program_->instructions.push_back(std::move(out));
   }
@@ -158,12 +159,17 @@ class Emitter {
 
   std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::TableWithLoops> table, const std::vector<section::OperandRange>& ranges, Device device) {
     constexpr int for_others = 4;  // multiprocessors left to what runs beside the section, as collectives
-    const int all = backend_of(device).properties(device).multiprocessors;
+    const DeviceProperties card = backend_of(device).properties(device);
+    const int all = card.multiprocessors;
+    const section::BlockLimits limits{.blocks = all > 2 * for_others ? all - for_others : all,
+                                      .cluster = device.kind == DeviceKind::gpu ? section::block_runner()->largest_cluster(device, card.largest_cluster) : card.largest_cluster,
+                                      .shared_bytes = card.shared_memory_per_block,
+                                      .wanted = section::parse_cluster(config::environment("LAMINA_CUDA_CLUSTER"))};
     std::vector<View> views;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) views.push_back(program_->slots[size_t(s)].view);
     auto section = std::make_shared<section::BlockSection>();
-    section->plan = section::plan_blocks(*table, ranges, views, all > 2 * for_others ? all - for_others : all);
+    section->plan = section::plan_blocks(*table, ranges, views, limits);
     section->table = std::move(table);
     out.detail += section::print(section->plan);
     return section;

@@ -72,12 +72,14 @@ bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSectio
 
 void launch_either(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
   if (launch_compiled(stream, shape, s, d, a)) return;
-  if (s.plan.tensor_cores) launch_with_tensor_cores(stream, shape, a);
+  if (s.plan.program.cluster) launch_in_cluster(stream, shape, a);
+  else if (s.plan.tensor_cores) launch_with_tensor_cores(stream, shape, a);
   else launch<section_kernel>(stream, shape, a);
 }
 
 const bool registered = [] {
-  section::set_block_runner(run_section);
+  static constexpr section::BlockRunner runner{run_section, largest_cluster};
+  section::set_block_runner(&runner);
   return true;
 }();
 
@@ -87,7 +89,8 @@ void run_section(const KernelCall& call) {
   const auto& s = *static_cast<const BlockSection*>(call.args);
   std::lock_guard lock(s.mutex);
   BlockSection::OnDevice& d = on_device(s, call.stream);
-  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)}, .threads = unsigned(section::kBlockThreads), .shared_bytes = resident::kSharedBytes, .cooperative = true};
+  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)}, .threads = unsigned(section::kBlockThreads), .shared_bytes = unsigned(s.plan.program.shared_floats) * 4,
+                          .cooperative = !s.plan.program.cluster, .cluster = s.plan.program.cluster != 0};
   resident::Arguments a;
   a.program = static_cast<const char*>(d.program);
   a.places = s.plan.program;

@@ -16,9 +16,12 @@ namespace lamina::kernels::cuda {
 // LAMINA_SECTION=interpret takes the first always, =compile waits for the second.
 void run_section(const KernelCall& call);
 
-// The same kernel where some product is in another precision than float32 (section_mma.h); section_tensor_cores.cu has it, so that the plain
-// kernel keeps its registers.
+// The same kernel in other files, so that this one keeps its registers: where some product is in another precision than float32 (section_mma.h),
 void launch_with_tensor_cores(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
+// and where the blocks are one cluster (kernels/section/stages.h), in every precision.
+void launch_in_cluster(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
+// How many blocks, at most so many, can be one cluster with all of a block's shared memory each; 0: none.
+int largest_cluster(Device device, int most);
 
 #if !defined(__CUDACC__)
 namespace emulation {

@@ -20,6 +20,7 @@ struct Turns {
   long long iteration[section::kMostLoops], count[section::kMostLoops];
   unsigned begun[section::kMostTurns + 1];          // per run of steps: how often
   int jumps, leaves;                                // what was decided
+  unsigned ended;                                   // blocks before this one
 };
 
 // Shared memory, in floats. Cards with 99 KB a block have it.
@@ -34,7 +35,7 @@ inline constexpr int kStepsAt = 0, kRingAt = kStepsAt + kCachedSteps * kStepFloa
                      kScratchAt = kRowsAt + 2 * kRowFloats, kTurnsAt = kScratchAt + kScratchFloats, kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
 static_assert(kTurnsAt % 4 == 0);
 inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
-static_assert(kSharedBytes <= 99 * 1024);
+static_assert(kSharedFloats == section::kOwnFloats && kRowFloats == section::kHandedFloats && kSharedBytes <= 99 * 1024);
 
 // Words of the state behind the counters: first those that are 0 between launches, then where a launch goes on that the one before has left.
 enum StateWord : int { kEnded, kAbort, kArrived, kWordsOfALaunch, kGoOn = kWordsOfALaunch, kIterations, kStateWords = kIterations + 4 * section::kMostLoops };
@@ -54,11 +55,13 @@ struct Arguments {
 };
 
 // Waits until `reached` says so of the word's value; false: the launch stops, because another block has said so or this one has waited too long.
-template <class F>
+// In a cluster the word lies in some block's shared memory, and is looked at far more often than whether the launch stops.
+template <bool in_cluster, class F>
 LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, const F& reached) {
   unsigned* abort = a.state + a.places.counters + kAbort;
-  for (unsigned polls = 0; !reached(load_acquire(word)); ++polls) {
-    if (load_acquire(abort) != 0) return false;
+  constexpr unsigned patience = in_cluster ? 16 : 1;
+  for (unsigned polls = 0; !reached(in_cluster ? load_acquire_in_cluster(word) : load_acquire(word)); ++polls) {
+    if (polls % patience == patience - 1 && load_acquire(abort) != 0) return false;
     if (polls == kMostPolls) {
       report(a.faults, kStuck, step, 0, 0);
       atomic_cas(abort, 0u, 1u);
@@ -71,7 +74,7 @@ LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, cons
 
 // A weight's rows are this many floats apart in shared memory: with 4 more than a multiple of 4, reading 16 bytes of 8 neighbouring rows
 // touches every bank once, as does reading 32 neighbours of one row.
-LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }
+LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }  // section::padded_width
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
 
@@ -83,13 +86,16 @@ LAMINA_DEVICE Rows share(long long count, int part, int parts) { return {int(cou
 
 // What the compiler knows of a step when it compiles its body.
 struct AnyForm {
-  static constexpr bool known = false;
+  static constexpr bool known = false, in_cluster = false;
   static constexpr int rows = 1 << 30;  // of the batch, at most: of one block
 };
+struct AnyFormInCluster : AnyForm {
+  static constexpr bool in_cluster = true;
+};
 // Everything but where things lie: the step's fields are constants there.
-template <int most_rows>
+template <int most_rows, bool cluster = false>
 struct OneForm {
-  static constexpr bool known = true;
+  static constexpr bool known = true, in_cluster = cluster;
   static constexpr int rows = most_rows;
 };
 // Where things lie, which differs among steps of one form.
@@ -97,6 +103,7 @@ LAMINA_DEVICE void set_place(BlockStep& s, const BlockStep& from) {
   s.form = from.form;
   s.first_in = from.first_in, s.first_out = from.first_out, s.first_block = from.first_block;
   s.first_wait = from.first_wait, s.waits = from.waits, s.signal = from.signal, s.prefetch = from.prefetch, s.run = from.run;
+  s.resident = from.resident, s.renews = from.renews, s.hands_to = from.hands_to, s.handed = from.handed;
 }
 
 struct Block {
@@ -196,7 +203,7 @@ struct Block {
     const Rows batch = rows_of(s), models = models_of(s);
     if (s.kind == StepKind::dense_update && ahead >= position) return false;
     if (is_product(s) && ahead > position && !s.prefetch) return false;
-    if (!is_product(s) || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
+    if (!is_product(s) || s.resident >= 0 || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
       ++ahead;
       return true;
     }

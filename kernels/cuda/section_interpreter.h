@@ -2,6 +2,7 @@
 #pragma once
 #include "kernels/cuda/section_code.h"
 #include "kernels/cuda/section_kernel.h"
+#include "kernels/cuda/section_mma.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -12,9 +13,27 @@ struct InFloat32 {
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums, Code, Code>(b, s); }
 };
 
+// Products by tensor cores, but those of float32.
+template <class Form>
+struct InEveryPrecision {
+  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) {
+    if (s.precision == Precision::float32) product<false, Form>(b, s);
+    else product_by_tensor_cores<false, Form>(b, s);
+  }
+  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) {
+    if (s.precision == Precision::float32) product<true, Form>(b, s);
+    else product_by_tensor_cores<true, Form>(b, s);
+  }
+  LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) {
+    if (s.precision == Precision::float32) update<ColumnSums, Code, Code>(b, s);
+    else update<MmaUpdateSums, Code, Code>(b, s);
+  }
+};
+
 // Products: what makes those of the dense steps.
-template <class Products>
+template <class Products, bool cluster = false>
 struct Interpreter {
+  static constexpr bool in_cluster = cluster;
   LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
     bool good = true;  // not by for_models(): what a lambda refers to, ptxas spills here
     const Rows models = b.models_of(s);

@@ -8,14 +8,15 @@
 namespace lamina::kernels::cuda::resident {
 
 // Each thread watches one counter. False when the launch is to end.
+template <bool in_cluster>
 LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int number) {
   const Arguments& a = b.arguments;
   const unsigned times = b.turns().begun[s.run];  // counters go on from one time to the next one
   const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
-    const unsigned* counter = a.state + waits[w].counter;
-    if (!poll(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
+    const unsigned* counter = resident::counter<in_cluster>(b, waits[w].counter);
+    if (!poll<in_cluster>(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
   }
   return !sync_block_or(stopped);
 }
@@ -49,7 +50,7 @@ LAMINA_DEVICE BlockStep placed(const BlockStep& from) {
   return s;
 }
 
-// Steps::run(b, s) does what a step says; false when the launch is to end.
+// Steps::run(b, s) does what a step says; false when the launch is to end. Steps::in_cluster: the blocks are one cluster.
 template <class Steps>
 LAMINA_DEVICE void run_block(const Arguments& a) {
   float* shared = dynamic_shared<float>();
@@ -63,6 +64,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   sync_block();
   Block b(a, shared, list, count);
   begin_turns(b);
+  if constexpr (Steps::in_cluster) begin_cluster(b);
   bool first = a.goes_on != 0;
   if (first) {
     const int from = int(load_acquire(a.state + a.places.counters + kGoOn)) - 1;
@@ -75,30 +77,31 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     const BlockStep& s = b.step(b.position);
     const int number = list[b.position];
     if (s.kind == StepKind::loop) {
-      if (!take_turn(b, s, number, first)) {
+      if (!take_turn<Steps::in_cluster>(b, s, number, first)) {
         go_on = b.turns().leaves ? unsigned(number) + 1 : 0;
         break;
       }
       first = false;
       continue;
     }
-    if (s.waits > 0 && !wait_for_others(b, s, number)) break;
+    if (s.waits > 0 && !wait_for_others<Steps::in_cluster>(b, s, number)) break;
     b.ask();
     if (!Steps::run(b, s)) break;
     b.sync();
-    if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
+    if (s.signal >= 0 && thread_index() == 0) raise<Steps::in_cluster>(counter<Steps::in_cluster>(b, s.signal), 1);
+    if constexpr (Steps::in_cluster) renew(b, s);
     ++b.position;
   }
   wait_copies<0>();
+  if constexpr (Steps::in_cluster) sync_cluster();  // nobody needs this block's shared memory any more
   // The last block to end leaves the counters as it found them, for the next launch.
-  LAMINA_SHARED(unsigned, ended, 1);
   sync_block();
   if (thread_index() == 0) {
     fence_device();
-    ended[0] = atomic_add(a.state + a.places.counters + kEnded, 1u);
+    b.turns().ended = atomic_add(a.state + a.places.counters + kEnded, 1u);
   }
   sync_block();
-  if (ended[0] + 1 != block_count()) return;
+  if (b.turns().ended + 1 != block_count()) return;
   for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads) store_release(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);
 }

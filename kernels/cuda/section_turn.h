@@ -2,7 +2,7 @@
 // barrier of all blocks; nobody writes it before the next one.
 #pragma once
 #include "kernels/cuda/clock.h"
-#include "kernels/cuda/section_block.h"
+#include "kernels/cuda/section_cluster.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -48,6 +48,7 @@ LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
 // A barrier of all blocks: what they have written is seen behind it. False when the launch is to end. With `may_leave` the first block looks at the
 // clock, and Turns::leaves says whether the launch has lasted long enough. It is in the word by which blocks meet: whoever sets it arrives nowhere
 // else in this launch, so the word is exactly so large at the barrier where all are to leave.
+template <bool in_cluster>
 LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
   const Arguments& a = b.arguments;
   const unsigned all = ++b.met * block_count();  // below 2^31: a launch that may be long is left, and blocks take a microsecond to meet
@@ -55,11 +56,11 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
   sync_block();
   if (thread_index() == 0) {
     const bool leaves = may_leave && block_index() == 0 && a.most_nanoseconds != 0 && nanoseconds() - b.began > a.most_nanoseconds;
-    unsigned* arrived = a.state + a.places.counters + kArrived;
+    unsigned* arrived = resident::arrived<in_cluster>(b);
     unsigned seen = leaves ? all | kLeaves : all;
     if (block_count() > 1) {
-      add_release(arrived, leaves ? 1 | kLeaves : 1);
-      stopped = !poll(a, arrived, number, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
+      raise<in_cluster>(arrived, leaves ? 1 | kLeaves : 1);
+      stopped = !poll<in_cluster>(a, arrived, number, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
     }
     b.turns().leaves = !stopped && seen == (all | kLeaves);
   }
@@ -67,13 +68,14 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
 }
 
 // `first`: the launch goes on from here, where the one before has met. False when the launch is to end; Turns::leaves: for now.
+template <bool in_cluster>
 LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
   const Arguments& a = b.arguments;
   const BlockTurn& turn = table_at<BlockTurn>(a, a.places.turns_at)[s.code];
   Turns& t = b.turns();
   b.held_buffer = -1;
   if (!first) {
-    if (turn.barrier ? !meet(b, turn.turn == Turn::again, number) : (sync_block(), false)) return false;
+    if (turn.barrier ? !meet<in_cluster>(b, turn.turn == Turn::again, number) : (sync_block(), false)) return false;
     if (t.leaves) return false;
   }
   const int l = turn.loop;

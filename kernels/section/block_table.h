@@ -14,6 +14,8 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr int kMostBlockWidth = 256;   // n of a dense step
 inline constexpr int kMostBases = 1000;       // their addresses are arguments of the launch, of which there may be 32 KB
 inline constexpr int kRowsPerSpine = 3;       // of a batch that is small enough
+// Shared memory, in floats: what the kernel has of its own; the most rows of a batch that one block of a cluster hands to another.
+inline constexpr int kOwnFloats = 24836, kHandedFloats = 2304;
 // What a section may have of loops and branches: their state lies in each block's shared memory.
 inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 
@@ -39,8 +41,12 @@ struct BlockStep {
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;                // of steps without a turn between them: which
   Precision precision = Precision::float32;
-  uint8_t unused = 0;
+  uint8_t handed = 0;             // product: its rows lie in the block's inbox
   int16_t form = 0;               // steps of one form have one body in the compiled kernel (compiled_source.h)
+  // In a cluster:
+  int32_t resident = -1;          // product: where in shared memory its weights lie, which stay there
+  int16_t renews = -1;            // of BlockProgram::residents: what the step writes, brought again behind it
+  int16_t hands_to = -1;          // product: the block whose inbox gets its rows too
 };
 static_assert(sizeof(BlockStep) % 8 == 0);
 struct BlockOperand {
@@ -63,6 +69,13 @@ struct BlockCopy {
 // A code is: inputs, constants, instructions, outputs, whether some number has 8 bytes; then types of inputs; of each constant its type and 8
 // bytes; of each instruction op, type and result in one, a, b and c; of each output its register and type.
 inline constexpr int kCodeHeader = 5, kCodeConstant = 3, kCodeInstruction = 4, kCodeOutput = 2;
+
+// Floats from one row of a matrix that is n wide to the next one in shared memory (section_block.h says why).
+constexpr int padded_width(int n) { return (n + 3) / 4 * 4 + 4; }
+// Weights that stay in a block's shared memory for a launch: floats [rows, n], rows padded_width(n) apart.
+struct BlockResident {
+  int32_t operand = 0, at = 0, rows = 0, n = 0;
+};
 
 // Where a straight run of steps ends. A turn is a step of the kind loop, whose code is its number; run number + 1 follows it.
 enum class Turn : uint8_t {
@@ -105,6 +118,10 @@ struct BlockProgram {
   int32_t turns_at = 0, targets_at = 0, movers_at = 0, tails_at = 0;   // turn t sends block b to its list's place targets[t * blocks + b]
   int32_t operands_at = 0, waits_at = 0, copies_at = 0, codes_at = 0;  // bytes; steps come first
   int32_t lists_at = 0, starts_at = 0;                                 // block b takes steps lists[starts[b]] to lists[starts[b + 1] - 1]
+  // Of a plan whose blocks are one cluster; shared memory in floats. Counter c is word places[c] & 0xffff of block places[c] >> 16; the first word
+  // of block 0 counts who has met.
+  int32_t cluster = 0, inbox_at = 0, words_at = 0, words = 0, shared_floats = kOwnFloats;
+  int32_t counter_places_at = 0, residents_at = 0, resident_starts_at = 0;  // block b keeps residents starts[b] to starts[b + 1] - 1
 };
 
 }  // namespace lamina::section

@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <numeric>
 #include <optional>
 
 #include "kernels/section/access.h"
 #include "kernels/section/compiled_source.h"
 #include "kernels/section/flatten.h"
+#include "kernels/section/stages.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
@@ -83,12 +85,22 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
 
 class Planner {
  public:
-  Planner(Flat flat, int most) : flat_(std::move(flat)), table_(flat_.table), most_(std::max(1, most)) {
+  // stages: of a cluster, or none.
+  Planner(const Flat& flat, int most, Stages stages) : flat_(flat), table_(flat_.table), most_(std::max(1, most)), stages_(std::move(stages)) {
     for (const FlatBuffer& b : flat_.buffers) ranges_.push_back(b.range);
   }
 
-  BlockPlan run() {
+  // Nothing where a cluster's counters do not fit.
+  std::optional<BlockPlan> run() {
     place_bases();
+    accesses_.resize(table_.steps.size());
+    for (size_t i = 0; i < table_.steps.size(); ++i) accesses_of(table_, table_.steps[i], accesses_[i]);
+    if (is_cluster()) {
+      order_ = with_late_updates(flat_, accesses_);
+    } else {
+      order_.resize(table_.steps.size());
+      std::iota(order_.begin(), order_.end(), 0);
+    }
     for (const Step& s : table_.steps)
       if (const char* why = s.kind == StepKind::loop ? nullptr : why_not_on_blocks(table_.codes, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
     share();
@@ -97,8 +109,13 @@ class Planner {
     plan_.turns = flat_.turns;
     find_waits();
     find_prefetches();
+    if (is_cluster()) {
+      if (!place_words()) return {};
+      hand_rows();
+    }
     write();
     validate(plan_, flat_);
+    plan_.why_no_cluster = stages_.why_not;
     return std::move(plan_);
   }
 
@@ -117,13 +134,18 @@ class Planner {
   }
 
   // --- who does what ---
+  bool is_cluster() const { return stages_.count > 0; }
   void share() {
+    if (is_cluster()) {
+      plan_.stages = plan_.program.blocks = stages_.count;
+      return;
+    }
     int64_t rows = 0, replicas = 0;
     bool helped = false;
     for (const Step& s : table_.steps) {
       if (by_rows(s)) rows = std::max<int64_t>(rows, s.rows);
       if (s.partition == Partition::models) replicas = std::max<int64_t>(replicas, s.replicas);
-      helped = helped || by_helpers(s);
+      helped = helped || is_update(s);
     }
     const int spine_limit = helped ? std::max(1, most_ / 2) : most_;
     plan_.spines = int(std::clamp<int64_t>((rows + kRowsPerSpine - 1) / kRowsPerSpine, 1, spine_limit));
@@ -133,22 +155,21 @@ class Planner {
     // No more helpers than there is work for.
     int64_t wanted = 0;
     for (const Step& s : table_.steps)
-      if (by_helpers(s)) wanted += helpers_of(s);
+      if (is_update(s)) wanted += blocks_worth(s);
     plan_.helpers = int(std::min<int64_t>(plan_.helpers, wanted));
     plan_.program.blocks = std::max(plan_.spines + plan_.helpers, models_);
   }
-  static bool by_helpers(const Step& s) { return s.partition == Partition::tiles && (s.kind == StepKind::dense_update || s.kind == StepKind::elementwise); }
   // A product shared by tiles is cut into rows as well: any cut gives the same bits.
-  static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !by_helpers(s)); }
-  static int64_t helpers_of(const Step& s) {
-    constexpr int64_t worth_a_block = 20 * 64 * 64;
-    const int64_t work = int64_t(s.rows) * s.n * (s.kind == StepKind::dense_update ? s.k : 16);
-    return std::clamp<int64_t>(work / worth_a_block, 1, s.kind == StepKind::dense_update ? std::max(1, s.k / 8) : 16);
-  }
-  void assign(const Step& s, int64_t copied, BlockStep& out) {
+  static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !is_update(s)); }
+  void assign(const Step& s, size_t number, BlockStep& out) {
+    const int64_t copied = flat_.copied[number];
     out.first_block = 0, out.blocks = 1;
     if (s.kind == StepKind::loop) {
       out.blocks = plan_.program.blocks;
+    } else if (is_cluster() && stages_.homes[number].first_block >= 0) {
+      const Stages::Home& home = stages_.homes[number];
+      out.first_block = home.first_block, out.blocks = home.blocks;
+      out.resident = home.resident, out.renews = int16_t(home.renews);
     } else if (copied > 0) {  // all blocks have something to do with the start of a loop
       constexpr int64_t worth_a_block = 8192;
       out.blocks = int(std::clamp<int64_t>(copied / worth_a_block, 1, plan_.program.blocks));
@@ -157,9 +178,9 @@ class Planner {
       next_copier_ += out.blocks;
     } else if (s.partition == Partition::models) {
       out.blocks = models_;
-    } else if (by_helpers(s)) {
+    } else if (is_update(s)) {
       if (plan_.helpers == 0) return;
-      const int blocks = int(std::min<int64_t>(plan_.helpers, helpers_of(s)));
+      const int blocks = int(std::min<int64_t>(plan_.helpers, blocks_worth(s)));
       if (next_helper_ + blocks > plan_.helpers) next_helper_ = 0;
       out.first_block = plan_.spines + next_helper_, out.blocks = blocks;
       next_helper_ += blocks;
@@ -179,7 +200,7 @@ class Planner {
     out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)], out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
     out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
     out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
-    assign(s, flat_.copied[number], out);
+    assign(s, number, out);
     if (s.kind == StepKind::dense_update) {
       const Operand* extras = table_.operands.data() + s.first_in + 2;
       if (s.code >= 0)
@@ -251,30 +272,33 @@ class Planner {
 
   void find_waits() {
     const size_t count = plan_.steps.size();
-    accesses_.resize(count);
-    for (size_t i = 0; i < count; ++i) accesses_of(table_, table_.steps[i], accesses_[i]);
-    // What is over when a step's blocks have begun it: known[b][a]. All that came before a turn is.
-    std::vector<std::vector<bool>> known(count, std::vector<bool>(count));
+    // What is over when a step's blocks have begun it: known_[b][a]. All that came before a turn is.
+    known_.assign(count, std::vector<bool>(count));
     std::vector<std::vector<int>> waits_for(count);
-    size_t begin = 0;  // of the run
-    for (size_t b = 0; b < count; ++b) {
+    const auto step_at = [&](size_t place) { return size_t(order_[place]); };
+    size_t begin = 0;  // of the run, as the other places in the order
+    for (size_t place = 0; place < count; ++place) {
+      const size_t b = step_at(place);
       if (table_.steps[b].kind == StepKind::loop) {
-        begin = b + 1;
+        begin = place + 1;
         continue;
       }
       // The same blocks' earlier steps waited for what they did; and part i of them is over for part i of this.
-      for (size_t a = b; a-- > begin;)
-        if (same_blocks(plan_.steps[a], plan_.steps[b])) {
-          known[b] = known[a];
+      for (size_t before = place; before-- > begin;)
+        if (same_blocks(plan_.steps[step_at(before)], plan_.steps[b])) {
+          known_[b] = known_[step_at(before)];
           break;
         }
-      for (size_t a = b; a-- > begin;) {
-        if (known[b][a] || !must_wait(a, b)) continue;
+      for (size_t before = place; before-- > begin;) {
+        const size_t a = step_at(before);
+        if (known_[b][a] || !must_wait(a, b)) continue;
         waits_for[b].push_back(int(a));
-        known[b][a] = true;
+        known_[b][a] = true;
         // All of a is over: so is all that a waited for, and all that the same blocks did before it.
-        for (size_t e = begin; e < a; ++e)
-          if (known[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[b][e] = true;
+        for (size_t earliest = begin; earliest < before; ++earliest) {
+          const size_t e = step_at(earliest);
+          if (known_[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known_[b][e] = true;
+        }
       }
     }
     for (size_t b = 0; b < count; ++b) {
@@ -302,6 +326,60 @@ class Planner {
           if (a.write && overlap(r, w)) step.prefetch = 0;
         }
     }
+  }
+
+  // --- a cluster ---
+  // A counter lies with a block that waits for it. False where that is too many.
+  bool place_words() {
+    std::vector<int> used(size_t(plan_.program.blocks));
+    used[0] = 1;  // where all meet
+    counter_places_.assign(size_t(plan_.program.counters), -1);
+    for (const BlockStep& step : plan_.steps)
+      for (int w = step.first_wait; w < step.first_wait + step.waits; ++w)
+        if (int32_t& place = counter_places_[size_t(plan_.waits[size_t(w)].counter)]; place < 0) place = int32_t(step.first_block << 16 | used[size_t(step.first_block)]++);
+    BlockProgram& p = plan_.program;
+    p.cluster = 1;
+    p.inbox_at = kOwnFloats + stages_.resident_floats;
+    p.words_at = p.inbox_at + kHandedFloats;
+    p.words = *std::max_element(used.begin(), used.end());
+    p.shared_floats = p.words_at + p.words;
+    return p.words <= kMostWords;
+  }
+  // Rows go to the next block's shared memory where what lies there from before is surely read.
+  void hand_rows() {
+    for (const BlockTurn& turn : plan_.turns)
+      if (!turn.barrier) return;
+    constexpr int nobody = -1;
+    std::vector<int> reader(size_t(plan_.program.blocks), nobody);  // of what a block's inbox was given last
+    int run = 0;
+    for (int i : order_) {
+      const Step& s = table_.steps[size_t(i)];
+      BlockStep& to = plan_.steps[size_t(i)];
+      if (to.run != run) reader.assign(reader.size(), nobody), run = to.run;
+      if (!is_product(s) || to.blocks != 1) continue;
+      const int from_step = giver_of(i);
+      if (from_step < 0) continue;
+      BlockStep& from = plan_.steps[size_t(from_step)];
+      const int leading = padded_width(from.kind == StepKind::dense ? from.n : from.k);
+      const bool fits = from.rows == to.rows && from.rows * leading <= kHandedFloats && from.k > 0 && from.n > 0 && to.k > 0 && to.n > 0;
+      int& last = reader[size_t(to.first_block)];
+      if (!fits || from.first_block == to.first_block || from.hands_to >= 0 || (last != nobody && !known_[size_t(from_step)][size_t(last)])) continue;
+      from.hands_to = int16_t(to.first_block), to.handed = 1;
+      last = i;
+    }
+  }
+  static bool is_product(const Step& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
+  // The product of one block, of the same run, whose result is this product's rows, or -1.
+  int giver_of(int i) const {
+    const OperandRange& rows = ranges_[size_t(table_.operands[size_t(table_.steps[size_t(i)].first_in)].buffer)];
+    for (int e = i; e-- > 0 && table_.steps[size_t(e)].kind != StepKind::loop;)
+      for (const Access& a : accesses_[size_t(e)]) {
+        const OperandRange& r = ranges_[size_t(a.buffer)];
+        if (!a.write || !overlap(r, rows)) continue;
+        const bool gives = is_product(table_.steps[size_t(e)]) && plan_.steps[size_t(e)].blocks == 1 && r.space == rows.space && r.begin == rows.begin && r.end == rows.end;
+        return gives ? e : -1;
+      }
+    return -1;
   }
 
   // --- memory ---
@@ -333,30 +411,43 @@ class Planner {
     p.tails_at = append(flat_.tails);
     std::vector<int32_t> lists, starts{0}, targets(flat_.turns.size() * size_t(p.blocks));
     for (int b = 0; b < p.blocks; ++b) {
-      for (size_t i = 0; i < plan_.steps.size(); ++i)
-        if (b >= plan_.steps[i].first_block && b < plan_.steps[i].first_block + plan_.steps[i].blocks) lists.push_back(int32_t(i));
-      const auto list = lists.begin() + starts.back();
-      for (size_t t = 0; t < flat_.turns.size(); ++t) targets[t * size_t(p.blocks) + size_t(b)] = int32_t(std::lower_bound(list, lists.end(), flat_.turns[t].target) - list);
+      std::vector<int> places;  // in the order; a target is the first of its run
+      for (size_t place = 0; place < order_.size(); ++place)
+        if (const BlockStep& s = plan_.steps[size_t(order_[place])]; b >= s.first_block && b < s.first_block + s.blocks) lists.push_back(order_[place]), places.push_back(int(place));
+      for (size_t t = 0; t < flat_.turns.size(); ++t) targets[t * size_t(p.blocks) + size_t(b)] = int32_t(std::lower_bound(places.begin(), places.end(), flat_.turns[t].target) - places.begin());
       starts.push_back(int32_t(lists.size()));
     }
     p.targets_at = append(targets);
     p.lists_at = append(lists);
     p.starts_at = append(starts);
+    std::vector<int32_t> resident_starts{0};
+    for (const Stages::Resident& r : stages_.residents) {
+      while (int(resident_starts.size()) <= r.block) resident_starts.push_back(int32_t(plan_.residents.size()));
+      plan_.residents.push_back(r.place);
+    }
+    resident_starts.resize(size_t(p.blocks) + 1, int32_t(plan_.residents.size()));
+    p.residents_at = append(plan_.residents);
+    p.resident_starts_at = append(resident_starts);
+    p.counter_places_at = append(counter_places_);
   }
 
-  const Flat flat_;
+  const Flat& flat_;
   const Table& table_;
   std::vector<OperandRange> ranges_;
   const int most_;
+  const Stages stages_;
+  std::vector<int> order_;  // in which each block takes its steps
   int64_t replicas_ = 0;
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   BlockPlan plan_;
   std::vector<std::vector<Access>> accesses_;
+  std::vector<std::vector<bool>> known_;
+  std::vector<int32_t> counter_places_;
   std::vector<int32_t> codes_, code_at_, base_of_buffer_;
   std::vector<BlockCopy> copies_;
 };
 
-std::atomic<void (*)(const KernelCall&)> the_runner{nullptr};
+std::atomic<const BlockRunner*> the_runner{nullptr};
 
 }  // namespace
 
@@ -396,9 +487,13 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
   return nullptr;
 }
 
-BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks) {
+BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, const BlockLimits& limits) {
   constexpr double long_seconds = 0.05;
-  BlockPlan plan = Planner(flatten(table, ranges, views), most_blocks).run();
+  const Flat flat = flatten(table, ranges, views);
+  Stages stages = find_stages(flat, limits);
+  std::optional<BlockPlan> found = Planner(flat, limits.blocks, stages).run();
+  if (!found) found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
+  BlockPlan plan = std::move(*found);
   number_forms(plan);
   plan.may_be_long = plan.program.loops > 0 && most_seconds(table) > long_seconds;
   return plan;
@@ -420,10 +515,15 @@ const char* name(Turn turn) {
 }  // namespace
 
 std::string print(const BlockPlan& plan) {
-  std::string out = cat(plan.program.blocks, " blocks: ", plan.spines, " take rows, ", plan.helpers, " update weights; ", plan.program.counters, " counters, ", plan.waits.size(), " waits");
+  std::string out = cat(plan.program.blocks, " blocks");
+  if (plan.program.cluster) out += cat(", one cluster, share layers; ", plan.residents.size(), " layers' weights stay in shared memory, of which a block has ", plan.program.shared_floats * 4 / 1024, " KB; ");
+  else out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
+  out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.tensor_cores) out += "; products by tensor cores";
   if (!plan.turns.empty()) out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns", plan.may_be_long ? ", launched again after each 100 ms" : "");
   out += '\n';
+  const bool has_products = std::any_of(plan.steps.begin(), plan.steps.end(), [](const BlockStep& s) { return s.kind == StepKind::dense; });
+  if (has_products && !plan.why_no_cluster.empty()) out += cat("  no cluster of blocks: ", plan.why_no_cluster, '\n');
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const BlockStep& s = plan.steps[i];
     if (s.kind == StepKind::loop) {
@@ -436,6 +536,8 @@ std::string print(const BlockPlan& plan) {
       continue;
     }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
+    if (s.handed) out += " handed rows";
+    if (s.hands_to >= 0) out += cat(" hands its rows to ", s.hands_to);
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w) out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);
     out += '\n';
@@ -458,7 +560,7 @@ std::string BlockSection::which_kernel() const {
   return kernel_used;
 }
 
-void set_block_runner(void (*run)(const KernelCall&)) { the_runner = run; }
-void (*block_runner())(const KernelCall&) { return the_runner; }
+void set_block_runner(const BlockRunner* runner) { the_runner = runner; }
+const BlockRunner* block_runner() { return the_runner; }
 
 }  // namespace lamina::section

@@ -6,6 +6,10 @@
 // blocks, whose bytes it touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no circle of waits can
 // arise. The bodies of loops and branches lie in the same row (flatten.h): between runs of steps there are turns, which all blocks take alike,
 // mostly behind a barrier of all of them.
+//
+// Where the GPU has clusters of blocks, the blocks of a section may instead be one cluster and share the layers ("stages"): a block's weights stay in
+// its shared memory for the whole launch, and it makes all rows of the batch, which it hands to the next block's shared memory. Updates are
+// taken as late as what comes after them allows: while other blocks have the batch.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -20,13 +24,25 @@
 
 namespace lamina::section {
 
+// What a plan may use of a GPU.
+struct BlockLimits {
+  int blocks = 1;            // all resident
+  int cluster = 0;           // blocks of the largest cluster, each with all of a block's shared memory; 0: there are none
+  int64_t shared_bytes = 0;  // of a block
+  enum class Cluster : uint8_t { never, where_faster, where_possible } wanted = Cluster::where_faster;
+};
+// Of LAMINA_CUDA_CLUSTER: off, on, or "" for where a model of the GPU says that it is faster. Throws Error invalid_argument.
+LAMINA_API BlockLimits::Cluster parse_cluster(const std::string& text);
+
 struct BlockPlan {
   BlockProgram program;
   std::vector<char> bytes;
-  int spines = 0, helpers = 0;
+  int spines = 0, helpers = 0, stages = 0;
+  std::string why_no_cluster;  // "" of a cluster
   std::vector<BlockStep> steps;  // the same as in bytes, for who explains or checks the plan
   std::vector<BlockWait> waits;
   std::vector<BlockTurn> turns;
+  std::vector<BlockResident> residents;
   struct Base {
     int buffer = -1;      // one that lies in it: an operand of the instruction
     int64_t offset = 0;   // and that one's offset
@@ -39,9 +55,9 @@ struct BlockPlan {
 
 // Why no block of a GPU can run this step, whose codes are among these, or null. Of a loop or branch: `nested` is what it does.
 LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step, const Nested* nested = nullptr);
-// For at most so many blocks, all resident. ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
+// ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
 // space keep their distances from launch to launch.
-LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, int most_blocks);
+LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, const BlockLimits& limits);
 LAMINA_API std::string print(const BlockPlan& plan);
 
 // Arguments of the section kernel: the plan, and what each device keeps of it.
@@ -67,8 +83,13 @@ struct LAMINA_API BlockSection {
   BlockSection(const BlockSection&) = delete;
   ~BlockSection();
 };
-// What runs a BlockSection on gpu devices: the CUDA build's kernel says so as the program starts. Null where there is none.
-LAMINA_API void set_block_runner(void (*run)(const KernelCall&));
-LAMINA_API void (*block_runner())(const KernelCall&);
+// What runs a BlockSection on gpu devices: the CUDA build's kernel says so as the program starts.
+struct BlockRunner {
+  void (*run)(const KernelCall&) = nullptr;
+  // How many blocks, at most so many, this very card can have as one cluster, each with all of a block's shared memory; 0: none.
+  int (*largest_cluster)(Device device, int most) = nullptr;
+};
+LAMINA_API void set_block_runner(const BlockRunner* runner);
+LAMINA_API const BlockRunner* block_runner();  // null where there is none
 
 }  // namespace lamina::section

@@ -103,7 +103,7 @@ class FormText {
  private:
   // Those that differ from a default BlockStep.
   void fields() {
-    static_assert(sizeof(BlockStep) == 104, "a new field is set here, or in set_place() if it is of a place");
+    static_assert(sizeof(BlockStep) == 112, "a new field is set here, or in set_place() if it is of a place");
     constexpr const char* reductions[] = {"sum", "mean", "max", "min", "prod"};
     constexpr const char* broadcasts[] = {"full", "row", "column", "scalar"};
     constexpr const char* partitions[] = {"rows", "tiles", "one", "models"};
@@ -130,7 +130,7 @@ class FormText {
   void product(const char* gradient) {
     const bool alone = s_.partition == Partition::models || s_.partition == Partition::one;
     const int rows = alone ? s_.rows : (s_.rows + s_.blocks - 1) / std::max(1, s_.blocks);
-    call_ = cat(s_.precision == Precision::float32 ? "product<" : "product_by_tensor_cores<", gradient, ", OneForm<", std::max(1, rows), ">>(b, s)");
+    call_ = cat(s_.precision == Precision::float32 ? "product<" : "product_by_tensor_cores<", gradient, ", OneForm<", std::max(1, rows), plan_.program.cluster ? ", true" : "", ">>(b, s)");
   }
   std::string code(int place, int first_in, bool given) {
     if (place < 0) return "NoCode";
@@ -235,7 +235,7 @@ std::string compiled_source(const BlockPlan& plan) {
   const std::string kernel = compiled_name(plan);
   return cat("// ", plan.steps.size(), " steps on ", plan.program.blocks, " blocks, in ", forms_of(plan), " forms. Where operands lie is in the table that the launch brings.\n",
              "#include \"kernels/cuda/section_kernel.h\"\n", plan.tensor_cores ? "#include \"kernels/cuda/section_mma.h\"\n" : "", "namespace lamina::kernels::cuda::resident {\nnamespace {\n", codes, bodies,
-             "struct Steps {\n  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {\n    switch (s.form) {\n", cases, "      default: return true;\n    }\n  }\n};\n}  // namespace\nstatic_assert(sizeof(BlockStep) == ",
+             "struct Steps {\n  static constexpr bool in_cluster = ", plan.program.cluster ? "true" : "false", ";\n  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {\n    switch (s.form) {\n", cases, "      default: return true;\n    }\n  }\n};\n}  // namespace\nstatic_assert(sizeof(BlockStep) == ",
              sizeof(BlockStep), " && sizeof(BlockOperand) == ", sizeof(BlockOperand), " && sizeof(BlockProgram) == ", sizeof(BlockProgram), ");\n}  // namespace lamina::kernels::cuda::resident\n",
              "extern \"C\" LAMINA_KERNEL(256, 1) ", kernel, "(LAMINA_ARGUMENT lamina::kernels::cuda::resident::Arguments a) {\n  lamina::kernels::cuda::resident::run_block<lamina::kernels::cuda::resident::Steps>(a);\n}\n");
 }

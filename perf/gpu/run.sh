@@ -52,6 +52,7 @@ check_stage() {
   needs_gpu
   once latencies bash -c '"$1" | tee "$2"' latencies "$build/latencies" "$build/latencies.json"
   once training "$python" "$root/perf/gpu/check.py" --device gpu:0
+  once clusters env LAMINA_CUDA_CLUSTER=on "$python" "$root/perf/gpu/check.py" --device gpu:0
   once products "$python" "$root/perf/gpu/products.py"
   once tests "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=*Gpu*-*RandomGraphs*'
   once graphs "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/graphs" --limit "$(($(left) - 5))"

@@ -19,7 +19,7 @@ import nets
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(os.path.dirname(HERE), "results")
-FORMS = {"lamina": ["loop", "call"], "jax": ["scan", "jit"], "torch": ["graph", "eager", "compile", "func", "func_compile"]}
+FORMS = {"lamina": ["loop", "call", "rows", "layers"], "jax": ["scan", "jit"], "torch": ["graph", "eager", "compile", "func", "func_compile"]}
 MODULES = {"lamina": "lamina", "jax": "jax", "torch": "torch"}
 
 
@@ -81,6 +81,8 @@ def main():
             print(f"{program}: not measured, {python} cannot import it", flush=True)
             continue
         for form in FORMS[program]:
+            if form in ("rows", "layers") and o.device.startswith("cpu"):
+                continue  # plans of a GPU's sections
             wanted = [[p, int(b)] for b in o.batches.split(",") for p in o.precisions.split(",") if (o.net, program, form, p, int(b)) not in have]
             if not wanted:
                 continue

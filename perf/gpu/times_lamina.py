@@ -1,10 +1,15 @@
 """Lamina: a training step and a forward pass. usage: times_lamina.py NET FORM [--rows JSON] [--device gpu:0]
 
-FORM "call": one call a step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap.
+FORM "call": one call a step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap. "rows" and "layers": the loop with the one and the other
+plan of its section, whichever is expected to be faster (docs/gpu-backend.md).
 """
+import os
+
 import nets
 
-options = nets.arguments(["call", "loop"])
+options = nets.arguments(["call", "loop", "rows", "layers"])
+if options.form in ("rows", "layers"):
+    os.environ["LAMINA_CUDA_CLUSTER"] = {"rows": "off", "layers": "on"}[options.form]
 import lamina as lm  # noqa: E402
 
 
@@ -52,6 +57,8 @@ class Net(lm.nn.Model):
 
 
 def prepare(precision, size):
+    if "LAMINA_CUDA_CLUSTER" in os.environ and size > 128:
+        return "plans are compared at batch 20 and 128"
     lm.config.set_matmul_precision(precision)
     with lm.device(options.device):
         loss, optimizer = lm.losses.SparseCrossEntropy(from_logits=True), lm.optim.SGD(nets.LEARNING_RATE)

@@ -142,6 +142,7 @@ DeviceProperties CudaBackend::properties(Device device) {
           .compute_capability = p.major * 10 + p.minor,
           .multiprocessors = p.multiProcessorCount,
           .shared_memory_per_block = static_cast<int64_t>(p.sharedMemPerBlockOptin),
+          .largest_cluster = p.clusterLaunch == 0 ? 0 : p.major == 9 || p.major == 10 ? 16 : 8,
           .threads = 1};
 }
 

@@ -26,6 +26,7 @@ struct DeviceProperties {
   int compute_capability = 0;           // 90 for sm_90; 0 on a CPU
   int multiprocessors = 0;              // SMs; 0 on a CPU
   int64_t shared_memory_per_block = 0;  // bytes a block can use when it asks; 0 on a CPU
+  int largest_cluster = 0;              // blocks that may be one cluster; 0: the card has no clusters
   int threads = 1;                      // on a CPU: threads that one instruction may use
 };
 

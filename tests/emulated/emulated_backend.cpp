@@ -13,7 +13,7 @@ EmulatedBackend& EmulatedBackend::one() {
 }
 
 DeviceProperties EmulatedBackend::properties(Device) {
-  return {.name = "emulated", .memory = int64_t{1} << 30, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 232448, .threads = 1};
+  return {.name = "emulated", .memory = int64_t{1} << 30, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 232448, .largest_cluster = 16, .threads = 1};
 }
 
 void* EmulatedBackend::allocate(Stream&, size_t bytes) {

@@ -59,7 +59,7 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
         EXPECT_FALSE(earlier.kind == section::StepKind::dense_update && earlier.signal == planned.plan.waits[size_t(s.first_wait + w)].counter) << section::print(planned.plan);
   LAMINA_LARGE();
   Trial trial(program_of(step));
-  expect_close(trial, 128, 1e-5);
+  expect_close(trial, {.blocks = 128}, 1e-5);
 }
 
 TEST(Section, TakesOddWidthsAndBatches) {

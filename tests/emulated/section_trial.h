@@ -65,17 +65,18 @@ class Trial {
     Stream stream = cpu_backend().default_stream({});
     of_.kernel.run({stream, of_.kernel.args.get(), pointers(0), pointers(1)});
   }
-  std::unique_ptr<section::BlockSection> plan(int blocks) const {
+  std::unique_ptr<section::BlockSection> plan(int blocks) const { return plan(section::BlockLimits{.blocks = blocks}); }
+  std::unique_ptr<section::BlockSection> plan(const section::BlockLimits& limits) const {
     auto s = std::make_unique<section::BlockSection>();
     s->table = std::static_pointer_cast<const section::TableWithLoops>(of_.kernel.args);
-    s->plan = section::plan_blocks(table(), ranges(), views_, blocks);
+    s->plan = section::plan_blocks(table(), ranges(), views_, limits);
     return s;
   }
   section::Flat flat() const { return section::flatten(table(), ranges(), views_); }
   void run_blocks(const section::BlockSection& s) {
     restart();
     Stream stream = cpu_backend().default_stream({});
-    section::block_runner()({stream, &s, pointers(0), pointers(1)});
+    section::block_runner()->run({stream, &s, pointers(0), pointers(1)});
   }
   // Variables and outputs, number by number.
   std::vector<std::vector<float>> results() const {
@@ -163,12 +164,12 @@ inline double difference(const std::vector<std::vector<float>>& a, const std::ve
 }
 
 // The compiled kernel gives the interpreter's bits.
-inline void expect_same_compiled(Trial& trial, int blocks) {
+inline void expect_same_compiled(Trial& trial, const section::BlockLimits& limits) {
   if (const std::string why = why_no_compiled_sections(); !why.empty()) {
     std::cout << "compiled kernels of sections are not tested: " << why << "\n";
     return;
   }
-  const auto plan = trial.plan(blocks);
+  const auto plan = trial.plan(limits);
   trial.run_blocks(*plan);
   const auto interpreted = trial.results();
   const CompiledSections compiled;
@@ -177,32 +178,38 @@ inline void expect_same_compiled(Trial& trial, int blocks) {
   EXPECT_GT(CompiledSections::launches(), before);
   const auto results = trial.results();
   for (size_t i = 0; i < results.size(); ++i)
-    EXPECT_EQ(std::memcmp(results[i].data(), interpreted[i].data(), results[i].size() * sizeof(float)), 0) << "result " << i << " on " << blocks << " blocks\n" << section::compiled_source(plan->plan);
+    EXPECT_EQ(std::memcmp(results[i].data(), interpreted[i].data(), results[i].size() * sizeof(float)), 0) << "result " << i << " on " << plan->plan.program.blocks << " blocks\n" << section::compiled_source(plan->plan);
 }
 
-inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
+// The blocks give what the CPU does, within the tolerance.
+inline void expect_same_within(Trial& trial, const section::BlockLimits& limits, double tolerance = 2e-6) {
   trial.run_cpu();
   const auto want = trial.results();
-  for (int blocks : grids) {
-    const auto plan = trial.plan(blocks);
-    auto run = [&] {
-      trial.run_blocks(*plan);
-      EXPECT_LE(difference(want, trial.results()), tolerance) << blocks << " blocks\n" << section::print(plan->plan);
-    };
-    if (kernels::cuda::races_are_checked()) run();  // which does not depend on the order
-    else kernels::cuda::in_every_order(run);
-  }
-  expect_same_compiled(trial, grids.back());
+  const auto plan = trial.plan(limits);
+  auto run = [&] {
+    trial.run_blocks(*plan);
+    EXPECT_LE(difference(want, trial.results()), tolerance) << section::print(plan->plan);
+  };
+  if (kernels::cuda::races_are_checked()) run();  // which does not depend on the order
+  else kernels::cuda::in_every_order(run);
+}
+inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
+  for (int blocks : grids) expect_same_within(trial, {.blocks = blocks}, tolerance);
+  expect_same_compiled(trial, {.blocks = grids.back()});
+}
+// A GPU whose blocks may be a cluster of so many, which is taken even where it is not expected to be faster.
+inline section::BlockLimits cluster_of(int blocks, int64_t shared_bytes = 227 * 1024) {
+  return {.blocks = 128, .cluster = blocks, .shared_bytes = shared_bytes, .wanted = section::BlockLimits::Cluster::where_possible};
 }
 
 // The same in one order of threads alone, for what takes long.
-inline void expect_close(Trial& trial, int blocks, double tolerance) {
+inline void expect_close(Trial& trial, const section::BlockLimits& limits, double tolerance) {
   trial.run_cpu();
   const auto want = trial.results();
-  const auto plan = trial.plan(blocks);
+  const auto plan = trial.plan(limits);
   trial.run_blocks(*plan);
   EXPECT_LE(difference(want, trial.results()), tolerance);
-  expect_same_compiled(trial, blocks);
+  expect_same_compiled(trial, limits);
 }
 
 }  // namespace lamina::tests

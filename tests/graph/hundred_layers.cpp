@@ -70,7 +70,7 @@ HundredLayers hundred_layers(const HundredLayers::Options& options) {
     const ir::Value w = ops::read(g, model.weights.back()), b = ops::read(g, model.biases.back());
     parameters.insert(parameters.end(), {w, b});
     width_in = width;
-    x = ops::add(g, ops::matmul(g, x, w), b);
+    x = ops::add(g, ops::matmul(g, x, w, false, false, options.precision), b);
   };
   for (int layer = 0; layer < options.layers; ++layer) {
     dense(cat("dense_", layer + 1), options.width);
