@@ -31,6 +31,8 @@ struct Touch {
   Place place;
   int step = 0, operand = 0;
   bool shared = false;
+  int element = -1;             // of the path
+  int64_t begin = 0, end = 0;   // in the first iteration
 };
 struct Cell {
   int64_t end = 0;
@@ -289,9 +291,11 @@ class Validator {
     find_moves();
     for (size_t e = 0; e < path_.size(); ++e) {
       if (path_[e].turn >= 0) {
+        element_ = -1;
         touch_turn(path_[e]);
         continue;
       }
+      element_ = int(e);
       const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1, last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
       for (int i = first; i < last; ++i)
         for (int b = steps_[i].first_block; b < steps_[i].first_block + steps_[i].blocks; ++b) {
@@ -303,7 +307,7 @@ class Validator {
           for (const BlockAccess& a : accesses_)
             if (a.write) touch(a, i, place, place.at);
           if (steps_[i].hands_to >= 0) {
-            touch_bytes(inbox(steps_[i].hands_to), 0, 1, {place, i, steps_[i].first_out, false}, true, place.at);
+            touch_bytes(inbox(steps_[i].hands_to), 0, 1, {.place = place, .step = i, .operand = steps_[i].first_out}, true, place.at);
             handed_[size_t(steps_[i].hands_to)] = i;
           }
         }
@@ -493,7 +497,7 @@ class Validator {
     const BlockStep &from = steps_[giver], &to = steps_[step];
     const int width = to.kind == StepKind::dense ? to.k : to.n;
     require(same_place(from.first_out, to.first_in) && from.rows == to.rows && result_width(from) == width, what + "which are not its operand");
-    touch_bytes(inbox(place.block), 0, 1, {place, step, to.first_in, false}, false, place.at);
+    touch_bytes(inbox(place.block), 0, 1, {.place = place, .step = step, .operand = to.first_in}, false, place.at);
     const auto [begin, end] = range_of({.operand = to.first_in, .begin = 0, .end = int64_t(to.rows) * width * operands_[to.first_in].element_bytes});
     each_cell(memory_[size_t(operands_[to.first_in].base)], begin, end, [&](Cell& cell) {
       for (const Touch& w : cell.writers) require(w.step == giver, cat(what, "of ", step_text(giver), ", which ", step_text(w.step), " has written since"));
@@ -503,17 +507,23 @@ class Validator {
 
   void touch(const BlockAccess& a, int step, const Place& place, int from) {
     const auto [begin, end] = range_of(a);
-    touch_bytes(memory_[size_t(operands_[a.operand].base)], begin, end, {place, step, a.operand, a.shared}, a.write, from);
+    const BlockOperand& o = operands_[a.operand];
+    touch_bytes(memory_[size_t(o.base)], begin, end, {.place = place, .step = step, .operand = a.operand, .shared = a.shared, .element = element_, .begin = o.offset + a.begin, .end = o.offset + a.end}, a.write, from);
+  }
+  // In one iteration of all loops, operands that move alike are as far apart as in the first one.
+  bool are_apart(const Touch& a, const Touch& b) const {
+    return a.element >= 0 && a.element == b.element && operands_[a.operand].mover == operands_[b.operand].mover && (a.end <= b.begin || b.end <= a.begin);
   }
   void touch_bytes(Memory& memory, int64_t begin, int64_t end, const Touch& now, bool write, int from) {
     if (begin >= end) return;
     const Place& place = now.place;
+    const auto is_over = [&](const Touch& t) { return is_before(t.place, place, from); };
     each_cell(memory, begin, end, [&](Cell& cell) {
       for (const Touch& w : cell.writers)
-        if (!(w.shared && now.shared && w.step == now.step) && !is_before(w.place, place, from)) fail_unordered(w, true, now, write, begin, end);
+        if (!(w.shared && now.shared && w.step == now.step) && !is_over(w) && !are_apart(w, now)) fail_unordered(w, true, now, write, begin, end);
       if (!write) {
         for (Touch& r : cell.readers)
-          if (r.place.block == place.block) {
+          if (r.place.block == place.block && r.element == now.element && r.begin == now.begin && r.end == now.end && operands_[r.operand].mover == operands_[now.operand].mover) {
             if (r.place.at < place.at) r = now;
             return;
           }
@@ -521,10 +531,10 @@ class Validator {
         return;
       }
       for (const Touch& r : cell.readers)
-        if (!is_before(r.place, place, from)) fail_unordered(r, false, now, true, begin, end);
-      if (!(now.shared && !cell.writers.empty() && cell.writers[0].step == now.step)) cell.writers.clear();
+        if (!is_over(r) && !are_apart(r, now)) fail_unordered(r, false, now, true, begin, end);
+      // Whoever comes later and behind this write is behind what it lies behind.
+      std::erase_if(cell.writers, is_over), std::erase_if(cell.readers, is_over);
       cell.writers.push_back(now);
-      cell.readers.clear();
     });
   }
   [[noreturn]] void fail_unordered(const Touch& a, bool a_writes, const Touch& b, bool b_writes, int64_t begin, int64_t end) const {
@@ -586,6 +596,7 @@ class Validator {
   std::vector<int> first_part_, part_at_, done_, reached_;
   std::vector<Clock> clocks_;
   std::vector<Memory> memory_;                    // per base, then per block: its inbox
+  int element_ = -1;                              // of the path: the run whose steps are looked at
   std::vector<int> handed_;                       // per block: which step has handed it rows last
   std::vector<bool> everywhere_;
   std::vector<BlockAccess> accesses_;
