@@ -15,30 +15,13 @@
 
 #include "kernels/section/block_access.h"
 #include "kernels/section/flatten.h"
+#include "kernels/section/touches.h"
 #include "runtime/core/error.h"
 
 namespace lamina::section {
 namespace {
 
 using Clock = std::vector<int>;  // per block: how many of its places are over
-
-struct Place {  // in a block's list
-  int block = 0, at = 0;
-};
-
-// What was done last with some bytes.
-struct Touch {
-  Place place;
-  int step = 0, operand = 0;
-  bool shared = false;
-  int element = -1;             // of the path
-  int64_t begin = 0, end = 0;   // in the first iteration
-};
-struct Cell {
-  int64_t end = 0;
-  std::vector<Touch> writers, readers;
-};
-using Memory = std::map<int64_t, Cell>;  // by where they begin
 
 class Validator {
  public:

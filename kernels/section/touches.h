@@ -1,0 +1,27 @@
+// What the validator of block plans keeps of memory: which steps have touched which bytes last.
+#pragma once
+#include <cstdint>
+#include <map>
+#include <vector>
+
+namespace lamina::section {
+
+struct Place {  // in a block's list
+  int block = 0, at = 0;
+};
+
+// What was done last with some bytes.
+struct Touch {
+  Place place;
+  int step = 0, operand = 0;
+  bool shared = false;
+  int element = -1;             // of the path
+  int64_t begin = 0, end = 0;   // in the first iteration
+};
+struct Cell {
+  int64_t end = 0;
+  std::vector<Touch> writers, readers;
+};
+using Memory = std::map<int64_t, Cell>;  // by where they begin
+
+}  // namespace lamina::section
