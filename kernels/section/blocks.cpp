@@ -137,7 +137,7 @@ class Planner {
   bool is_cluster() const { return stages_.count > 0; }
   void share() {
     if (is_cluster()) {
-      plan_.stages = plan_.program.blocks = stages_.count;
+      plan_.program.blocks = stages_.count;
       return;
     }
     int64_t rows = 0, replicas = 0;
@@ -317,7 +317,7 @@ class Planner {
   void find_prefetches() {
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       BlockStep& step = plan_.steps[i];
-      if (step.kind != StepKind::dense && step.kind != StepKind::dense_grad_input) continue;
+      if (!is_product(step.kind)) continue;
       const OperandRange& w = ranges_[size_t(table_.operands[size_t(step.first_in + 1)].buffer)];
       step.prefetch = 1;
       for (size_t e = i; e-- > 0 && step.prefetch && table_.steps[e].kind != StepKind::loop;)
@@ -356,11 +356,11 @@ class Planner {
       const Step& s = table_.steps[size_t(i)];
       BlockStep& to = plan_.steps[size_t(i)];
       if (to.run != run) reader.assign(reader.size(), nobody), run = to.run;
-      if (!is_product(s) || to.blocks != 1) continue;
+      if (!is_product(s.kind) || to.blocks != 1) continue;
       const int from_step = giver_of(i);
       if (from_step < 0) continue;
       BlockStep& from = plan_.steps[size_t(from_step)];
-      const int leading = padded_width(from.kind == StepKind::dense ? from.n : from.k);
+      const int leading = padded_width(product_width(from.kind, from.k, from.n));
       const bool fits = from.rows == to.rows && from.rows * leading <= kHandedFloats && from.k > 0 && from.n > 0 && to.k > 0 && to.n > 0;
       int& last = reader[size_t(to.first_block)];
       if (!fits || from.first_block == to.first_block || from.hands_to >= 0 || (last != nobody && !known_[size_t(from_step)][size_t(last)])) continue;
@@ -368,7 +368,6 @@ class Planner {
       last = i;
     }
   }
-  static bool is_product(const Step& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
   // The product of one block, of the same run, whose result is this product's rows, or -1.
   int giver_of(int i) const {
     const OperandRange& rows = ranges_[size_t(table_.operands[size_t(table_.steps[size_t(i)].first_in)].buffer)];
@@ -376,7 +375,7 @@ class Planner {
       for (const Access& a : accesses_[size_t(e)]) {
         const OperandRange& r = ranges_[size_t(a.buffer)];
         if (!a.write || !overlap(r, rows)) continue;
-        const bool gives = is_product(table_.steps[size_t(e)]) && plan_.steps[size_t(e)].blocks == 1 && r.space == rows.space && r.begin == rows.begin && r.end == rows.end;
+        const bool gives = is_product(table_.steps[size_t(e)].kind) && plan_.steps[size_t(e)].blocks == 1 && r.space == rows.space && r.begin == rows.begin && r.end == rows.end;
         return gives ? e : -1;
       }
     return -1;
@@ -490,8 +489,7 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
 BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, const BlockLimits& limits) {
   constexpr double long_seconds = 0.05;
   const Flat flat = flatten(table, ranges, views);
-  Stages stages = find_stages(flat, limits);
-  std::optional<BlockPlan> found = Planner(flat, limits.blocks, stages).run();
+  std::optional<BlockPlan> found = Planner(flat, limits.blocks, find_stages(flat, limits)).run();
   if (!found) found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
   BlockPlan plan = std::move(*found);
   number_forms(plan);

@@ -37,7 +37,7 @@ LAMINA_API BlockLimits::Cluster parse_cluster(const std::string& text);
 struct BlockPlan {
   BlockProgram program;
   std::vector<char> bytes;
-  int spines = 0, helpers = 0, stages = 0;
+  int spines = 0, helpers = 0;
   std::string why_no_cluster;  // "" of a cluster
   std::vector<BlockStep> steps;  // the same as in bytes, for who explains or checks the plan
   std::vector<BlockWait> waits;

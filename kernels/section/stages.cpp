@@ -9,7 +9,6 @@
 namespace lamina::section {
 namespace {
 
-bool is_product(const Step& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
 int64_t floats_of(const Step& s) { return int64_t(s.k) * padded_width(s.n); }
 
 // --- a model of the GPU: cycles of the way that a batch takes through the products ---
@@ -79,7 +78,7 @@ class Finder {
     layer_of_.assign(flat_.table.steps.size(), -1);
     for (size_t i = 0; i < flat_.table.steps.size(); ++i) {
       const Step& s = flat_.table.steps[i];
-      if (!is_product(s)) continue;
+      if (!is_product(s.kind)) continue;
       const int operand = s.first_in + 1;
       const FlatBuffer& w = buffer(operand);
       const auto [at, is_new] = known.try_emplace({w.range.space, w.range.begin}, int(layers_.size()));
@@ -97,7 +96,7 @@ class Finder {
       if (s.kind == StepKind::loop) continue;
       for (size_t l = 0; l < layers_.size(); ++l) {
         if (!writes(s, layers_[l])) continue;
-        if (is_product(s) || written_[i] >= 0) layers_[l].may_stay = false;
+        if (is_product(s.kind) || written_[i] >= 0) layers_[l].may_stay = false;
         else written_[i] = int(l);
       }
     }

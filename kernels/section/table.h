@@ -30,6 +30,10 @@ enum class StepKind : uint8_t {
   check,
 };
 
+constexpr bool is_product(StepKind kind) { return kind == StepKind::dense || kind == StepKind::dense_grad_input; }
+// Columns of what such a step, of weights [k, n], makes.
+constexpr int32_t product_width(StepKind kind, int32_t k, int32_t n) { return kind == StepKind::dense ? n : k; }
+
 enum class Activation : uint8_t { none, relu, tanh, sigmoid, elu, gelu, gelu_tanh, leaky_relu, silu, softplus };
 // Whether its slope is taken from what it was given instead of what it gave: a mask is that then.
 constexpr bool of_input(Activation a) { return a == Activation::gelu || a == Activation::gelu_tanh || a == Activation::silu; }

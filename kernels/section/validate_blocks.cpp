@@ -164,11 +164,11 @@ class Validator {
       const int b = s.first_block;
       if (s.resident >= 0) {
         const BlockResident* found = std::find_if(residents + starts[b], residents + starts[b + 1], [&](const BlockResident& r) { return r.at == s.resident; });
-        require(s.blocks == 1 && is_product(s) && found != residents + starts[b + 1] && same_place(found->operand, s.first_in + 1) && found->rows == s.k && found->n == s.n,
+        require(s.blocks == 1 && is_product(s.kind) && found != residents + starts[b + 1] && same_place(found->operand, s.first_in + 1) && found->rows == s.k && found->n == s.n,
                 cat(step_text(int(i)), " has other weights than those that stay"));
       }
-      require(s.hands_to < p_.blocks && (s.hands_to < 0 || (is_product(s) && s.blocks == 1 && s.k > 0 && s.n > 0 && s.rows * padded_width(result_width(s)) <= kHandedFloats)), cat(step_text(int(i)), " cannot hand its rows to block ", s.hands_to));
-      require(!s.handed || (is_product(s) && s.blocks == 1), cat(step_text(int(i)), " is handed rows that are not all of one block"));
+      require(s.hands_to < p_.blocks && (s.hands_to < 0 || (is_product(s.kind) && s.blocks == 1 && s.k > 0 && s.n > 0 && s.rows * padded_width(result_width(s)) <= kHandedFloats)), cat(step_text(int(i)), " cannot hand its rows to block ", s.hands_to));
+      require(!s.handed || (is_product(s.kind) && s.blocks == 1), cat(step_text(int(i)), " is handed rows that are not all of one block"));
     }
   }
   // Whoever writes the weights is that block, and brings them again.
@@ -193,8 +193,7 @@ class Validator {
       }
   }
   bool same_place(int a, int b) const { return operands_[a].base == operands_[b].base && operands_[a].offset == operands_[b].offset && operands_[a].mover == operands_[b].mover; }
-  static bool is_product(const BlockStep& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
-  static int result_width(const BlockStep& s) { return s.kind == StepKind::dense ? s.n : s.k; }
+  static int result_width(const BlockStep& s) { return product_width(s.kind, s.k, s.n); }
 
   // Each run's steps that are the block's, in any order, and the turn behind them; targets are where a run or a turn begins.
   void check_list(int b) {

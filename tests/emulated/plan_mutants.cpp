@@ -36,7 +36,6 @@ int PlanMutator::pick_step(std::mt19937& random, bool (*good)(const BlockStep&))
 }
 static bool waits(const BlockStep& s) { return s.waits > 0; }
 static bool raises(const BlockStep& s) { return s.signal >= 0; }
-static bool is_product(const BlockStep& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
 static bool is_step(const BlockStep& s) { return s.kind != StepKind::loop; }
 
 std::string PlanMutator::remove_wait(std::mt19937& random) {
@@ -137,7 +136,7 @@ std::string PlanMutator::drop_meeting(std::mt19937& random) {
   return cat("turn ", t, ": blocks do not meet");
 }
 std::string PlanMutator::ask_early(std::mt19937& random) {
-  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s) && s.prefetch == 0; });
+  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s.kind) && s.prefetch == 0; });
   if (i < 0) return "";
   steps_[size_t(i)].prefetch = 1;
   return cat("step ", i, ": weights asked for as its run begins");
@@ -154,7 +153,7 @@ std::string PlanMutator::hand_elsewhere(std::mt19937& random) {
     steps_[size_t(i)].hands_to = int16_t(to);
     return cat("step ", i, ": hands its rows to ", to, " instead of ", before);
   }
-  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s) && !s.handed; });
+  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s.kind) && !s.handed; });
   if (i < 0) return "";
   steps_[size_t(i)].handed = 1;
   return cat("step ", i, ": takes its rows from the inbox");
