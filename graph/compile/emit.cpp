@@ -61,6 +61,7 @@ class Emitter {
 
   void emit_single(const Group& group) {
     const Work& work = in_.work[group.begin];
+    if (work.infeed.chunk > 0) internal_error("a loop that is no section has inputs on the host");
     Instruction out;
     out.name = work.name;
     out.kernel = work.kernel;
@@ -110,7 +111,7 @@ class Emitter {
       int32_t codes = int32_t(table->codes.size());
       if (work.nested) {
         step.code = int32_t(table->nested.size());
-        table->nested.push_back(work.nested);
+        table->nested.push_back(with_infeed(work));
       } else if (step.code >= 0) {
         step.code += codes;
       }
@@ -142,6 +143,13 @@ class Emitter {
       out.kernel = {.run = device.kind == DeviceKind::gpu ? section::block_runner()->run : in_.work[begin].kernel.run, .args = planned};
     }
     program_->instructions.push_back(std::move(out));
+  }
+
+  static std::shared_ptr<const section::Nested> with_infeed(const Work& work) {
+    if (work.infeed.chunk == 0) return work.nested;
+    auto out = std::make_shared<section::Nested>(*work.nested);
+    out->infeed = work.infeed;
+    return out;
   }
 
   // Each loop and branch, with what it does, by its number in the table around it.

@@ -28,6 +28,7 @@ struct Work {
   std::string why_no_step;               // of a loop or branch
   std::vector<Place> inputs, outputs;
   SourceLine line;
+  section::Infeed infeed;                // of a loop on a GPU: inputs that are on the host
   int owner = -1;                        // the thread that does all of it; -1: shared as the step says
 };
 

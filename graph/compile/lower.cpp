@@ -6,6 +6,7 @@
 #include <unordered_map>
 
 #include "graph/compile/emit.h"
+#include "graph/compile/infeed.h"
 #include "graph/compile/owners.h"
 #include "graph/compile/plan_memory.h"
 #include "graph/compile/streams.h"
@@ -158,7 +159,12 @@ class Lowering {
       return;
     }
     Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .nested = selected.nested, .why_no_step = selected.why_no_step, .inputs = {}, .outputs = {}, .line = n.line};
-    for (Value v : n.inputs) work.inputs.push_back(ready(v, selected.device, n.op->strided && !work.step));
+    work.infeed = infeed_of(n, selected);
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const Value v = n.inputs[i];
+      const bool on_host = std::find(work.infeed.inputs.begin(), work.infeed.inputs.end(), int32_t(i)) != work.infeed.inputs.end();
+      work.inputs.push_back(on_host ? places_[index(v)] : ready(v, selected.device, n.op->strided && !work.step));
+    }
     for (size_t r = 0; r < n.types.size(); ++r) {
       Value v{node, int(r)};
       int home = home_[index(v)];
@@ -169,6 +175,27 @@ class Lowering {
     }
     if (selected.scratch_bytes) work.outputs.push_back(new_place({DType::u8, {selected.scratch_bytes}}, selected.device));
     emit(std::move(work));
+  }
+
+  // Of a scan that is a part of a section on a GPU; the first one alone, since a launch waits for one loop's slices.
+  section::Infeed infeed_of(const Node& n, const Selected& selected) {
+    constexpr size_t most_operands = 400;  // so that it is a section surely
+    const section::Nested* nested = selected.nested.get();
+    if (has_infeed_ || !nested || nested->kind != section::Nested::Kind::scan || nested->reverse || nested->count >= 0) return {};
+    if (selected.device.kind == DeviceKind::cpu || !options_.sections || n.inputs.size() + n.types.size() > most_operands || why_in_no_section(*selected.step, nested, selected.device)) return {};
+    std::vector<StackOnHost> stacks;
+    for (size_t i = 0; i < n.inputs.size(); ++i) {
+      const Place& place = places_[index(n.inputs[i])];
+      const exec::Storage& storage = out_.storages[size_t(place.storage)];
+      if (storage.kind != StorageKind::input || out_.storage_devices[size_t(place.storage)].kind != DeviceKind::cpu || g_[n.inputs[i]].op->alias || uses_of(g_, n.inputs[i]) > 1) continue;
+      int64_t slice = 0;
+      for (const section::InnerBuffer& b : nested->programs[0].buffers)
+        if (b.operand == int32_t(i)) slice = b.slice;
+      stacks.push_back({int32_t(i), slice});
+    }
+    section::Infeed out = plan_infeed(stacks, nested->limit);
+    has_infeed_ = out.chunk > 0;
+    return out;
   }
 
   // An elementwise result may take the memory of an operand that dies here.
@@ -449,6 +476,7 @@ class Lowering {
   std::unordered_map<int, int> input_storage_;
   std::unordered_map<int, std::vector<size_t>> values_in_;  // per storage
   std::unordered_map<int, TensorType> written_as_;  // per storage that a node has written: its result
+  bool has_infeed_ = false;
   int lives_ = 0;                        // results that have taken an operand's memory as something of another shape
   std::map<std::pair<size_t, Device>, Place> arrived_;
   std::unordered_map<size_t, Place> contiguous_;

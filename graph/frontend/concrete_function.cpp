@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "graph/compile/compile.h"
+#include "graph/compile/infeed.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/plan.h"
 #include "graph/frontend/replay.h"
@@ -140,7 +141,8 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
   for (size_t i = 0; i < arguments.size(); ++i) {
     const TensorData& t = *arguments[i].handle();
     if (!t.buffer) arguments[i].concrete("the value");  // throws
-    inputs[i] = t.device == input_devices_[i] ? t.buffer : arguments[i].to(input_devices_[i]).buffer();
+    const Device wanted = plan.executor.program().input_devices[i];
+    inputs[i] = t.device == wanted ? t.buffer : arguments[i].to(wanted).buffer();
   }
   for (size_t i = 0; i < captures_.size(); ++i) inputs[arguments.size() + i] = captures_[i].buffer();
   // The graph's own Variables, with those of this call in the arguments' places.
@@ -193,10 +195,14 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& 
   const profiler::Range range(profiler::listening() ? "compile " + name_ : std::string(), profiler::Kind::function);
   const ir::Graph& g = optimized().graph;
   const auto start = std::chrono::steady_clock::now();
-  const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
-  std::shared_ptr<const exec::Program> program;
-  if (open_dims_.empty() && lengths_.empty()) program = compile::compile(g, options);
-  else program = compile::compile(ir::specialize(g, bindings(call)), options);
+  const bool known = open_dims_.empty() && lengths_.empty();
+  const ir::Graph specialized = known ? ir::Graph() : ir::specialize(g, bindings(call));
+  const ir::Graph& concrete = known ? g : specialized;
+  compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
+  if (device_.kind == DeviceKind::gpu)
+    for (size_t i : compile::inputs_for_infeed(concrete))
+      if (i < arguments_ && call.arguments[i].device().kind == DeviceKind::cpu) options.input_devices[i] = call.arguments[i].device();
+  const std::shared_ptr<const exec::Program> program = compile::compile(concrete, options);
   auto plan = std::make_shared<Plan>(program, name_);
   for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
   for (const Variable& v : variables_) plan->states.push_back(&v.state());

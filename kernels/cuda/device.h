@@ -20,6 +20,7 @@
 //   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) add_release(unsigned*, v) fence_device() pause()
 //            what one block has written is seen by another: writes; sync_block(); one thread: add_release. There: one thread: load_acquire
 //            until the value is right; sync_block(); reads with load_shared_between_blocks(const T*), which go past the SM's own cache
+//            load_acquire_from_host() and store_release_to_host(): as without the name, of words that the host copies while the kernel runs
 //   clusters of blocks, sm_90 and later: the blocks of a launch with .cluster = true, at most 16, are one, all resident. sync_cluster(): every thread of
 //            all of them. of_block(T* p, block): where p of this block's dynamic shared memory lies in another's; nobody may end before all are done with
 //            it. load_acquire_in_cluster() and add_release_in_cluster(): as without the name, of words there, seen by the cluster's blocks

@@ -211,6 +211,18 @@ inline void store_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::change(
       p, [v](unsigned) { return v; }, where);
 }
+namespace emulation {
+// What the host does when the kernel looks at a word of its, or writes one; null: it sleeps. One for the program and what it loads.
+[[gnu::visibility("default")]] inline void (*host_turn)() = nullptr;
+}
+inline unsigned load_acquire_from_host(const unsigned* p, LAMINA_WHERE) {
+  if (emulation::host_turn) emulation::host_turn();
+  return load_acquire(p, where);
+}
+inline void store_release_to_host(unsigned* p, unsigned v, LAMINA_WHERE) {
+  store_release(p, v, where);
+  if (emulation::host_turn) emulation::host_turn();
+}
 inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
   emulation::change(

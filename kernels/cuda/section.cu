@@ -1,5 +1,8 @@
 #include "kernels/cuda/section.h"
 
+#include <optional>
+
+#include "kernels/cuda/section_infeed.h"
 #include "kernels/cuda/section_interpreter.h"
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/config.h"
@@ -77,6 +80,24 @@ void launch_either(Stream& stream, const LaunchShape& shape, const BlockSection&
   else launch<section_kernel>(stream, shape, a);
 }
 
+void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a, Infeed& infeed) {
+  infeed.prepare();
+  try {
+#if !defined(__CUDACC__)
+    const HostTurns turns(infeed);
+#endif
+    launch_either(stream, shape, s, d, a);
+    infeed.follow();
+  } catch (...) {
+    // The launch waits for slices that do not come and leaves. Until then it reads the rings.
+    try {
+      stream.backend->synchronize(stream);
+    } catch (...) {  // the first error is thrown
+    }
+    throw;
+  }
+}
+
 const bool registered = [] {
   static constexpr section::BlockRunner runner{run_section, largest_cluster};
   section::set_block_runner(&runner);
@@ -91,6 +112,8 @@ void run_section(const KernelCall& call) {
   BlockSection::OnDevice& d = on_device(s, call.stream);
   const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)}, .threads = unsigned(section::kBlockThreads), .shared_bytes = unsigned(s.plan.program.shared_floats) * 4,
                           .cooperative = !s.plan.program.cluster, .cluster = s.plan.program.cluster != 0};
+  std::optional<Infeed> infeed;
+  if (s.plan.infeed.chunk > 0) infeed.emplace(s, d, call);
   resident::Arguments a;
   a.program = static_cast<const char*>(d.program);
   a.places = s.plan.program;
@@ -103,7 +126,8 @@ void run_section(const KernelCall& call) {
       continue;
     }
     const View& v = size_t(base.buffer) < call.in.size() ? *call.in[size_t(base.buffer)] : *call.out[size_t(base.buffer) - call.in.size()];
-    a.at[i] = static_cast<char*>(v.data) - base.offset;
+    char* const ring = infeed ? infeed->ring_of(base.buffer) : nullptr;
+    a.at[i] = (ring ? ring : static_cast<char*>(v.data)) - base.offset;
   }
   a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
   a.goes_on = 0;
@@ -114,7 +138,8 @@ void run_section(const KernelCall& call) {
   uint32_t go_on = 0;
   backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // a run that was interrupted has left its own
   for (InterruptPoll interrupted;; interrupted()) {
-    launch_either(call.stream, shape, s, d, a);
+    if (infeed) launch_with_infeed(call.stream, shape, s, d, a, *infeed);
+    else launch_either(call.stream, shape, s, d, a);
     backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
     if (go_on == 0) return;
     a.goes_on = 1;

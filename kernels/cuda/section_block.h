@@ -38,7 +38,8 @@ inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
 static_assert(kSharedFloats == section::kOwnFloats && kRowFloats == section::kHandedFloats && kSharedBytes <= 99 * 1024);
 
 // Words of the state behind the counters: first those that are 0 between launches, then where a launch goes on that the one before has left.
-enum StateWord : int { kEnded, kAbort, kArrived, kWordsOfALaunch, kGoOn = kWordsOfALaunch, kIterations, kStateWords = kIterations + 4 * section::kMostLoops };
+// Then those of an infeed: slices that have come, slices that nobody reads any more, and whether the launch has ended.
+enum StateWord : int { kEnded, kAbort, kArrived, kWordsOfALaunch, kGoOn = kWordsOfALaunch, kCome, kTaken, kLeft, kIterations, kStateWords = kIterations + 4 * section::kMostLoops };
 inline constexpr unsigned kLeaves = 1u << 31;  // of kArrived
 // Why a launch stops: Fault::which.
 enum Stop : int { kBadLabel, kStuck };

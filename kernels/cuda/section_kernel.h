@@ -104,6 +104,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   if (b.turns().ended + 1 != block_count()) return;
   for (int i = int(thread_index()); i < a.places.counters + kWordsOfALaunch; i += kThreads) store_release(a.state + i, 0);
   if (a.places.loops > 0) keep_turns(b, go_on);
+  if (a.places.chunk > 0 && thread_index() == 0) store_release_to_host(a.state + a.places.counters + kLeft, 1);
 }
 
 }  // namespace lamina::kernels::cuda::resident

@@ -45,17 +45,31 @@ LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
   }
 }
 
+// Until the host has copied the chunk that begins with this slice. False: it is time to leave. The host writes while the kernel runs, so all that is
+// seen of it is behind an acquire of the whole system, and other blocks see it behind the barrier where this one arrives then.
+LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
+  const Arguments& a = b.arguments;
+  const unsigned* words = a.state + a.places.counters;
+  while (load_acquire_from_host(words + kCome) <= unsigned(slice)) {
+    if (load_acquire(words + kAbort) != 0) return true;  // the barrier finds that too
+    if (nanoseconds() - b.began > a.most_nanoseconds) return false;
+    pause();
+  }
+  return true;
+}
+
 // A barrier of all blocks: what they have written is seen behind it. False when the launch is to end. With `may_leave` the first block looks at the
-// clock, and Turns::leaves says whether the launch has lasted long enough. It is in the word by which blocks meet: whoever sets it arrives nowhere
+// clock, and Turns::leaves says whether the launch has lasted long enough; with `slice` it waits for that slice's chunk before. It is in the word by which blocks meet: whoever sets it arrives nowhere
 // else in this launch, so the word is exactly so large at the barrier where all are to leave.
 template <bool in_cluster>
-LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
+LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 0) {
   const Arguments& a = b.arguments;
   const unsigned all = ++b.met * block_count();  // below 2^31: a launch that may be long is left, and blocks take a microsecond to meet
   bool stopped = false;
   sync_block();
   if (thread_index() == 0) {
-    const bool leaves = may_leave && block_index() == 0 && a.most_nanoseconds != 0 && nanoseconds() - b.began > a.most_nanoseconds;
+    bool leaves = slice > 0 && block_index() == 0 && !wait_for_chunk(b, slice);
+    leaves = leaves || (may_leave && block_index() == 0 && a.most_nanoseconds != 0 && nanoseconds() - b.began > a.most_nanoseconds);
     unsigned* arrived = resident::arrived<in_cluster>(b);
     unsigned seen = leaves ? all | kLeaves : all;
     if (block_count() > 1) {
@@ -68,6 +82,13 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number) {
 }
 
 // `first`: the launch goes on from here, where the one before has met. False when the launch is to end; Turns::leaves: for now.
+// The slice of the next iteration where a chunk begins with it that comes from the host, or 0.
+LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const BlockTurn& turn) {
+  if (!turn.infeed) return 0;
+  const long long next = t.iteration[turn.loop] + 1;
+  return next < t.count[turn.loop] && next % a.places.chunk == 0 ? next : 0;
+}
+
 template <bool in_cluster>
 LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
   const Arguments& a = b.arguments;
@@ -75,7 +96,7 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
   Turns& t = b.turns();
   b.held_buffer = -1;
   if (!first) {
-    if (turn.barrier ? !meet<in_cluster>(b, turn.turn == Turn::again, number) : (sync_block(), false)) return false;
+    if (turn.barrier ? !meet<in_cluster>(b, turn.turn == Turn::again, number, first_of_chunk(a, t, turn)) : (sync_block(), false)) return false;
     if (t.leaves) return false;
   }
   const int l = turn.loop;
@@ -97,7 +118,10 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
         jumps = t.iteration[l] == t.count[l] || load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0;
         if (jumps && block_index() == 0) *b.data<long long>(turn.result) = t.iteration[l];
         break;
-      case Turn::again: jumps = ++t.iteration[l] < t.count[l] || turn.always; break;
+      case Turn::again:
+        jumps = ++t.iteration[l] < t.count[l] || turn.always;
+        if (turn.infeed && block_index() == 0 && t.iteration[l] % a.places.chunk == 0) store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
+        break;
       case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0; break;
       case Turn::leave: jumps = true; break;
       case Turn::meet: break;
@@ -128,7 +152,8 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
       long long bytes = 0;
       for (int at = m; at > 0; at = movers[at].parent) {
         const int loop = movers[at].loop;
-        bytes += movers[at].slice * (movers[at].reverse ? t.count[loop] - 1 - t.iteration[loop] : t.iteration[loop]);
+        const long long slice = movers[at].reverse ? t.count[loop] - 1 - t.iteration[loop] : t.iteration[loop];
+        bytes += movers[at].slice * (movers[at].ring > 0 ? unsigned(slice) % unsigned(movers[at].ring) : slice);
       }
       t.moved[m] = bytes;
     }

@@ -91,7 +91,7 @@ struct BlockTurn {
   Turn turn = Turn::meet;
   uint8_t barrier = 1;        // of all blocks, before anything is decided
   uint8_t always = 0;         // again: also of a while_loop, whose condition decides
-  uint8_t unused = 0;
+  uint8_t infeed = 0;         // again: where a chunk of slices begins, it has come from the host
   int32_t loop = -1;          // whose iterations it counts
   int32_t operand = -1;       // scan: the number of slices, or -1; test, branch: the bool
   int32_t result = -1;        // test: where the number of iterations goes
@@ -104,7 +104,8 @@ struct BlockMover {
   int32_t parent = -1;  // moves with that one too
   int32_t loop = 0;
   int64_t slice = 0;    // bytes from one iteration to the next one
-  int32_t reverse = 0, unused = 0;
+  int32_t reverse = 0;
+  int32_t ring = 0;     // so many slices lie one after the other, the next one where the first was; 0: all of them
 };
 struct BlockTail {
   int32_t operand = 0, unused = 0;
@@ -122,6 +123,7 @@ struct BlockProgram {
   // of block 0 counts who has met.
   int32_t cluster = 0, inbox_at = 0, words_at = 0, words = 0, shared_floats = kOwnFloats;
   int32_t counter_places_at = 0, residents_at = 0, resident_starts_at = 0;  // block b keeps residents starts[b] to starts[b + 1] - 1
+  int32_t chunk = 0;  // slices that come from the host at a time; 0: none do
 };
 
 }  // namespace lamina::section

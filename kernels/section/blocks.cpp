@@ -428,6 +428,10 @@ class Planner {
     p.residents_at = append(plan_.residents);
     p.resident_starts_at = append(resident_starts);
     p.counter_places_at = append(counter_places_);
+    plan_.infeed = flat_.infeed;
+    p.chunk = plan_.infeed.chunk;
+    for (const BlockPlan::Stack& s : plan_.infeed.stacks)
+      if (plan_.base_of[size_t(base_of_buffer_[size_t(s.buffer)])].buffer != s.buffer) internal_error(cat("%", s.buffer, " comes from the host and shares its memory with another operand"));
   }
 
   const Flat& flat_;
@@ -493,7 +497,7 @@ BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRang
   if (!found) found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
   BlockPlan plan = std::move(*found);
   number_forms(plan);
-  plan.may_be_long = plan.program.loops > 0 && most_seconds(table) > long_seconds;
+  plan.may_be_long = plan.program.loops > 0 && (plan.infeed.chunk > 0 || most_seconds(table) > long_seconds);
   return plan;
 }
 
@@ -517,6 +521,7 @@ std::string print(const BlockPlan& plan) {
   if (plan.program.cluster) out += cat(", one cluster, share layers; ", plan.residents.size(), " layers' weights stay in shared memory, of which a block has ", plan.program.shared_floats * 4 / 1024, " KB; ");
   else out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
+  if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
   if (plan.tensor_cores) out += "; products by tensor cores";
   if (!plan.turns.empty()) out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns", plan.may_be_long ? ", launched again after each 100 ms" : "");
   out += '\n';
@@ -530,6 +535,7 @@ std::string print(const BlockPlan& plan) {
       if (turn.loop >= 0) out += cat(" loop ", turn.loop);
       if (turn.limit >= 0) out += cat(turn.operand >= 0 || turn.turn == Turn::loop ? ", at most " : ", ", turn.limit, " iterations");
       if (turn.target >= 0) out += cat(" -> ", turn.target);
+      if (turn.infeed) out += cat(" | waits for the host each ", plan.infeed.chunk, " iterations");
       out += turn.barrier ? " | all blocks meet\n" : "\n";
       continue;
     }
@@ -548,6 +554,8 @@ BlockSection::~BlockSection() {
     try {
       d.stream.backend->free(d.stream, d.program, plan.bytes.size());
       d.stream.backend->free(d.stream, d.state, d.state_bytes);
+      d.stream.backend->free(d.stream, d.rings, size_t(plan.infeed.bytes));
+      if (d.infeed.backend) d.infeed.backend->destroy_stream(d.infeed);
     } catch (...) {  // the backend has gone before us
     }
   }

@@ -49,6 +49,18 @@ struct BlockPlan {
     char* constant = nullptr;  // of loops and branches, where there is no buffer
   };
   std::vector<Base> base_of;
+  // Stacked operands that stay on the host (nested.h): the device has a ring of two chunks of each.
+  struct Stack {
+    int buffer = 0;
+    int64_t slice = 0;  // bytes
+    int64_t at = 0;     // of its ring in the memory of all of them
+  };
+  struct InfeedPlan {
+    int32_t chunk = 0;  // slices; 0: there are none
+    int64_t slices = 0;
+    std::vector<Stack> stacks;
+    int64_t bytes = 0;  // of the rings
+  } infeed;
   bool tensor_cores = false;  // some product has another precision than float32: the section kernel that has them runs it
   bool may_be_long = false;  // loops may take longer than a launch should: it returns, and is launched again from where it was
 };
@@ -70,6 +82,8 @@ struct LAMINA_API BlockSection {
     void* program = nullptr;    // plan.bytes
     uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word, and where the next launch goes on
     size_t state_bytes = 0;
+    void* rings = nullptr;      // of the plan's infeed, and the stream on which they are filled
+    Stream infeed;
     const void* compiled = nullptr;  // the kernel of compiled_source(plan), where there is one
     bool interpreted = false;        // and there will be none
   };

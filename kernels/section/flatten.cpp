@@ -112,10 +112,27 @@ class Flattener {
         if (nested.stacked_bytes[i] > 0) out_.tails.push_back({.operand = operand(own[ins + carried + i]), .bytes = nested.stacked_bytes[i]});
     }
     scan.tails = int32_t(out_.tails.size()) - scan.first_tail;
+    const bool from_host = nested.infeed.chunk > 0;
+    if (from_host) plan_infeed(nested, own);
     const int begin = add_turn(scan), body = step_count();
-    add_program(nested.programs[0], own, loop, nested.reverse);
-    const int again = add_turn({.turn = Turn::again, .loop = loop, .target = body});
+    add_program(nested.programs[0], own, loop, nested.reverse, nested.infeed);
+    const int again = add_turn({.turn = Turn::again, .infeed = from_host, .loop = loop, .target = body});
     turn(begin).target = turn_step(again);
+  }
+  // The rings of stacked inputs that stay on the host, one after the other.
+  void plan_infeed(const Nested& nested, const std::vector<int>& own) {
+    constexpr int64_t alignment = 256;
+    const bool fits = out_.infeed.chunk == 0 && !nested.reverse && nested.count < 0 && nested.limit >= 0 && nested.limit <= std::numeric_limits<int32_t>::max();
+    if (!fits) internal_error("slices come from the host for a loop that cannot wait for them");
+    out_.infeed.chunk = nested.infeed.chunk, out_.infeed.slices = nested.limit;
+    for (const int32_t input : nested.infeed.inputs) {
+      int64_t slice = 0;
+      for (const InnerBuffer& b : nested.programs[0].buffers)
+        if (b.operand == input) slice = b.slice;
+      if (slice == 0) continue;  // nobody reads it
+      out_.infeed.stacks.push_back({.buffer = own.at(size_t(input)), .slice = slice, .at = out_.infeed.bytes});
+      out_.infeed.bytes += (2 * nested.infeed.chunk * slice + alignment - 1) / alignment * alignment;
+    }
   }
   void add_branch(const Nested& nested, const std::vector<int>& own) {
     const int branch = add_turn({.turn = Turn::branch, .operand = operand(own[0])});
@@ -143,7 +160,7 @@ class Flattener {
     add_step(step, bytes);
   }
 
-  void add_program(const InnerProgram& program, const std::vector<int>& own, int loop, bool reverse) {
+  void add_program(const InnerProgram& program, const std::vector<int>& own, int loop, bool reverse, const Infeed& infeed = {}) {
     std::vector<int> buffers;
     for (const InnerBuffer& b : program.buffers) {
       FlatBuffer flat{.range = {}, .first = 0, .view = b.view};
@@ -156,7 +173,8 @@ class Flattener {
         flat.constant = in.constant;
         space = in.range.space;
         flat.first = in.first + b.offset;
-        flat.mover = b.slice == 0 ? in.mover : mover(in.mover, loop, b.slice, reverse);
+        const bool from_host = std::find(infeed.inputs.begin(), infeed.inputs.end(), b.operand) != infeed.inputs.end();
+        flat.mover = b.slice == 0 ? in.mover : mover(in.mover, loop, b.slice, reverse, from_host ? 2 * infeed.chunk : 0);
       }
       flat.range = range_of(b.view, space, flat.first);
       buffers.push_back(int(out_.buffers.size()));
@@ -164,15 +182,15 @@ class Flattener {
     }
     add_table(*program.table, buffers);
   }
-  int mover(int parent, int loop, int64_t slice, bool reverse) {
-    const auto [it, is_new] = movers_.try_emplace({parent, loop, slice}, int(out_.movers.size()));
-    if (is_new) out_.movers.push_back({.parent = parent, .loop = loop, .slice = slice, .reverse = reverse});
+  int mover(int parent, int loop, int64_t slice, bool reverse, int ring) {
+    const auto [it, is_new] = movers_.try_emplace({parent, loop, slice, ring}, int(out_.movers.size()));
+    if (is_new) out_.movers.push_back({.parent = parent, .loop = loop, .slice = slice, .reverse = reverse, .ring = ring});
     return it->second;
   }
 
   const TableWithLoops& outer_;
   Flat out_;
-  std::map<std::tuple<int, int, int64_t>, int> movers_;
+  std::map<std::tuple<int, int, int64_t, int>, int> movers_;
   std::map<char*, int> constant_spaces_;
 };
 
@@ -235,7 +253,8 @@ std::string describe(const Nested& nested) {
     case Nested::Kind::while_loop: return nested.limit < 0 ? "while_loop" : cat("while_loop of at most ", nested.limit, " iterations");
     case Nested::Kind::scan: break;
   }
-  return cat("scan of ", nested.count >= 0 ? "at most " : "", nested.limit, " iterations", nested.reverse ? ", the last one first" : "");
+  return cat("scan of ", nested.count >= 0 ? "at most " : "", nested.limit, " iterations", nested.reverse ? ", the last one first" : "",
+             nested.infeed.chunk > 0 ? cat(", ", nested.infeed.inputs.size(), nested.infeed.inputs.size() == 1 ? " stacked value" : " stacked values", " from the host, ", nested.infeed.chunk, " slices at a time") : "");
 }
 
 }  // namespace lamina::section

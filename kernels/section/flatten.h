@@ -29,6 +29,7 @@ struct Flat {
   std::vector<BlockTurn> turns;
   std::vector<BlockMover> movers;   // the first moves nothing
   std::vector<BlockTail> tails;
+  BlockPlan::InfeedPlan infeed;
   int loops = 0;
 };
 

@@ -21,6 +21,12 @@ struct InnerBuffer {
   int64_t slice = 0;     // bytes from one iteration's to the next one's; 0: the same in all
   View view;
 };
+// Stacked inputs of a scan on a GPU that stay on the host. The GPU has room for two chunks of their slices, a ring, which the host fills behind the
+// launch while it runs.
+struct Infeed {
+  int32_t chunk = 0;            // slices; 0: all inputs are on the device
+  std::vector<int32_t> inputs;  // of the step
+};
 struct InnerProgram {
   std::shared_ptr<const TableWithLoops> table;
   std::vector<InnerBuffer> buffers;
@@ -38,6 +44,7 @@ struct Nested {
   int64_t limit = -1;                  // scan: the length; while_loop: the most iterations, or -1
   int32_t count = -1;                  // scan: the operand that says how many slices, or -1
   bool reverse = false;
+  Infeed infeed;                       // scan, in a section's outermost table alone
 };
 
 // "scan of 100 iterations"

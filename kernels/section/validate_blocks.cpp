@@ -69,12 +69,14 @@ class Validator {
       BlockTurn turn = turns_[t];
       turn.barrier = flat_.turns[t].barrier;  // whether one is needed is found out here
       require(std::memcmp(&turn, &flat_.turns[t], sizeof turn) == 0, cat("turn ", t, " is not the table's"));
+      require(!turn.infeed || turns_[t].barrier, cat("turn ", t, ": blocks do not meet where slices come from the host"));
     }
     const BlockMover* movers = table_at<BlockMover>(p_.movers_at, flat_.movers.size(), "movers");
     require(flat_.movers.empty() || std::memcmp(movers, flat_.movers.data(), flat_.movers.size() * sizeof(BlockMover)) == 0, "its movers are not the table's");
     for (size_t i = 0; i < count_; ++i)
       if (is_turn(int(i))) turn_steps_.push_back(int(i));
     require(turn_steps_.size() == turns_.size(), "it has not the table's turns");
+    require(p_.chunk == flat_.infeed.chunk, "it has not the table's chunks of slices");
   }
   bool is_turn(int step) const { return table_.steps[size_t(step)].kind == StepKind::loop; }
 

@@ -130,10 +130,11 @@ class CpuBackend final : public Backend {
       allocator.free(data, bytes);
     }
   }
-  void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind) override {
+  void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override {
     if (bytes == 0) return;
     CpuStream& s = stream_of(stream);
-    if (s.idle()) {
+    if (kind != CopyKind::within_device) synchronize(stream);  // the host goes on with its memory
+    if (kind != CopyKind::within_device || s.idle()) {
       std::memmove(to, from, bytes);
       return;
     }

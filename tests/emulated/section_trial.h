@@ -1,9 +1,11 @@
 // Sections of programs on memory of their own: run by the CPU's interpreter and, emulated, by blocks.
 #pragma once
+#include <algorithm>
 #include <cmath>
 #include <iostream>
 #include <memory>
 #include <random>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -70,6 +72,22 @@ class Trial {
     auto s = std::make_unique<section::BlockSection>();
     s->table = std::static_pointer_cast<const section::TableWithLoops>(of_.kernel.args);
     s->plan = section::plan_blocks(table(), ranges(), views_, limits);
+    return s;
+  }
+  // The same where the stacked inputs of the section's first scan stay on the host.
+  std::unique_ptr<section::BlockSection> plan_with_infeed(const section::BlockLimits& limits, int chunk) const {
+    auto with = std::make_shared<section::TableWithLoops>(table());
+    auto scan = std::make_shared<section::Nested>(*with->nested.at(0));
+    scan->infeed.chunk = chunk;
+    const auto step = std::find_if(with->steps.begin(), with->steps.end(), [](const section::Step& s) { return s.kind == section::StepKind::loop && s.code == 0; });
+    std::set<int32_t> inputs;
+    for (const section::InnerBuffer& b : scan->programs[0].buffers)
+      if (b.slice != 0 && b.operand < step->ins) inputs.insert(b.operand);
+    scan->infeed.inputs.assign(inputs.begin(), inputs.end());
+    with->nested[0] = std::move(scan);
+    auto s = std::make_unique<section::BlockSection>();
+    s->plan = section::plan_blocks(*with, ranges(), views_, limits);
+    s->table = std::move(with);
     return s;
   }
   section::Flat flat() const { return section::flatten(table(), ranges(), views_); }

@@ -1,0 +1,214 @@
+// Scans whose stacked inputs stay on the host: slices come through a ring while the section runs.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "kernels/cuda/clock.h"
+#include "kernels/cuda/section_infeed.h"
+#include "runtime/core/error.h"
+#include "tests/emulated/emulated_backend.h"
+#include "tests/emulated/networks.h"
+#include "tests/emulated/section_trial.h"
+
+namespace lamina::kernels::cuda {
+namespace {
+
+using section::BlockLimits;
+using section::BlockSection;
+using section::BlockTurn;
+using tests::EmulatedBackend;
+using tests::EmulatedGpu;
+using tests::LoopsAsTheyAre;
+using tests::patterned;
+using tests::program_of;
+using tests::scan_over_batches;
+using tests::Trial;
+
+Tensor some(Shape shape, int seed = 0) { return patterned(shape, 0.02f, seed); }
+Tensor on_host(Shape shape, int seed = 0) {
+  const DeviceScope cpu(parse_device("cpu:0"));
+  return some(shape, seed);
+}
+
+// Two layers, trained with momentum.
+struct Net {
+  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"), Variable(some({8, 3}, 5), "kernel")};
+  std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
+  Tensor step(Tensor x, Tensor y) {
+    GradientTape tape;
+    const Tensor cost = mean(square(matmul(tanh(matmul(x, layers[0]) + layers[1]), layers[2]) - y));
+    optimizer->apply_gradients(tape.gradient(cost, layers), layers);
+    return cost;
+  }
+};
+std::shared_ptr<const exec::Program> training(int64_t batches) {
+  const LoopsAsTheyAre whole;
+  auto step = scan_over_batches(std::make_shared<Net>());
+  return program_of(step.concrete(some({batches, 5, 12}), some({batches, 5, 3}, 3)).graph());
+}
+void expect_bits(const std::vector<std::vector<float>>& want, const std::vector<std::vector<float>>& got, const std::string& what) {
+  ASSERT_EQ(want.size(), got.size());
+  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << what << ", result " << i;
+}
+
+// Chunks that fill the rings once, several times, and not quite; the host copies the next one as soon as it may.
+TEST(SectionInfeed, GivesTheBitsOfStacksOnTheDevice) {
+  for (int64_t batches : {1, 2, 5, 8}) {
+    Trial trial(training(batches));
+    trial.run_blocks(*trial.plan(5));
+    const auto want = trial.results();
+    for (int chunk : {1, 2, 3})
+      for (const BlockLimits& limits : {BlockLimits{.blocks = 1}, BlockLimits{.blocks = 5}, tests::cluster_of(4)}) {
+        const auto plan = trial.plan_with_infeed(limits, chunk);
+        ASSERT_EQ(plan->plan.infeed.stacks.size(), 2u);
+        const auto run = [&] {
+          const int64_t before = emulation::counts().launches;
+          trial.run_blocks(*plan);
+          EXPECT_EQ(emulation::counts().launches - before, 1);
+          expect_bits(want, trial.results(), cat(batches, " batches, ", chunk, " at a time, ", plan->plan.program.blocks, " blocks"));
+        };
+        if (races_are_checked()) run();
+        else in_every_order(run);
+      }
+  }
+}
+
+TEST(SectionInfeed, HasACompiledKernelToo) {
+  if (const std::string why = tests::why_no_compiled_sections(); !why.empty()) GTEST_SKIP() << why;
+  Trial trial(training(7));
+  trial.run_blocks(*trial.plan(5));
+  const auto want = trial.results();
+  for (const BlockLimits& limits : {BlockLimits{.blocks = 5}, tests::cluster_of(4)}) {
+    const auto plan = trial.plan_with_infeed(limits, 2);
+    const tests::CompiledSections compiled;
+    const int before = tests::CompiledSections::launches();
+    trial.run_blocks(*plan);
+    EXPECT_GT(tests::CompiledSections::launches(), before);
+    expect_bits(want, trial.results(), "compiled");
+  }
+}
+
+// A launch does not wait for ever: it leaves where it has no slices, and the next one, of either kernel, goes on there with what has come.
+TEST(SectionInfeed, LeavesWhenTheHostSleeps) {
+  Trial trial(training(7));
+  trial.run_blocks(*trial.plan(5));
+  const auto want = trial.results();
+  emulation::host_sleeps = true;
+  emulation::clock_step = 1'000'000;
+  for (int chunk : {1, 2, 3}) {
+    const auto plan = trial.plan_with_infeed({.blocks = 5}, chunk);
+    const int64_t before = emulation::counts().launches;
+    trial.run_blocks(*plan);
+    // Before each launch all that there is room for comes: two chunks, then one more for each that has been read.
+    EXPECT_EQ(emulation::counts().launches - before, std::max(1, (7 + chunk - 1) / chunk - 1)) << chunk << " at a time";
+    expect_bits(want, trial.results(), cat(chunk, " at a time"));
+    if (!tests::why_no_compiled_sections().empty()) continue;
+    const tests::CompiledSections compiled(tests::CompiledSections::Which::every_second);
+    trial.run_blocks(*plan);
+    expect_bits(want, trial.results(), cat(chunk, " at a time, both kernels"));
+  }
+  emulation::host_sleeps = false;
+  emulation::clock_step = 0;
+}
+
+// Planted: a launch that waits for no slices reads what the chunks before have left in the rings.
+TEST(SectionInfeed, NeedsItsWaits) {
+  Trial trial(training(8));
+  trial.run_blocks(*trial.plan(5));
+  const auto want = trial.results();
+  const auto plan = trial.plan_with_infeed({.blocks = 5}, 1);
+  auto* turns = reinterpret_cast<BlockTurn*>(plan->plan.bytes.data() + plan->plan.program.turns_at);
+  for (size_t t = 0; t < plan->plan.turns.size(); ++t) turns[t].infeed = 0;
+  trial.run_blocks(*plan);
+  EXPECT_GT(tests::difference(want, trial.results()), 1e-3);
+}
+
+// Whole calls: a loop over batches on the host.
+struct Setting {
+  explicit Setting(const char* value, const char* name = "LAMINA_CUDA_INFEED") : name(name) { setenv(name, value, 1); }
+  ~Setting() { unsetenv(name); }
+  Setting(const Setting&) = delete;
+  const char* name;
+};
+struct Outcome {
+  std::vector<std::vector<float>> values;
+  int launches = 0;
+  std::string plan;
+};
+Outcome train_from_host() {
+  const EmulatedGpu gpu;
+  const LoopsAsTheyAre whole;
+  const Tensor xs = on_host({9, 5, 12}), ys = on_host({9, 5, 3}, 3);
+  const DeviceScope scope(parse_device("gpu:0"));
+  const auto net = std::make_shared<Net>();
+  auto step = scan_over_batches(net);
+  step(xs, ys);
+  Outcome run;
+  run.plan = step.explain(xs, ys);
+  const int before = EmulatedBackend::one().launches();
+  auto [best, losses] = step(xs, ys);
+  run.launches = EmulatedBackend::one().launches() - before;
+  run.values = {best.to_vector<float>(), losses.to_vector<float>()};
+  for (const Variable& v : net->layers) run.values.push_back(v.read().to_vector<float>());
+  return run;
+}
+TEST(SectionInfeed, IsUsedByACallWithBatchesOnTheHost) {
+  Outcome copied, fed;
+  {
+    const Setting off("off");
+    copied = train_from_host();
+  }
+  {
+    const Setting on("on");
+    fed = train_from_host();
+  }
+  EXPECT_EQ(copied.plan.find("from the host"), std::string::npos) << copied.plan;
+  EXPECT_NE(fed.plan.find("2 stacked values from the host, 2 slices at a time"), std::string::npos) << fed.plan;
+  EXPECT_EQ(copied.launches, 1);
+  EXPECT_EQ(fed.launches, 1);
+  expect_bits(copied.values, fed.values, "fed");
+}
+
+// A label out of range ends the launch; nothing has changed, and the next call has its slices from the first one on.
+TEST(SectionInfeed, EndsWithTheLaunch) {
+  const Setting on("on");
+  const EmulatedGpu gpu;
+  const LoopsAsTheyAre whole;
+  constexpr int batches = 9;
+  std::vector<int64_t> labels(2 * batches);
+  for (size_t i = 0; i < labels.size(); ++i) labels[i] = int64_t(i) % 5;
+  const Tensor xs = on_host({batches, 2, 12});
+  const auto on_host_too = [&] {
+    const DeviceScope cpu(parse_device("cpu:0"));
+    return tensor(labels, {batches, 2});
+  };
+  const Tensor good = on_host_too();
+  labels[9] = 7;
+  const Tensor bad = on_host_too();
+  const DeviceScope scope(parse_device("gpu:0"));
+  const Variable w(some({12, 5}), "kernel");
+  auto step = function([&](Tensor xs, Tensor ys) {
+    return scan([&](Tensor total, std::tuple<Tensor, Tensor> batch) {
+      GradientTape tape;
+      const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
+      w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
+      return std::pair(total + cost, cost);
+    }, tensor({0.0f}, {}), std::tuple(xs, ys)).second;
+  });
+  const std::vector<float> start = w.read().to_vector<float>();
+  const std::vector<float> first = step(xs, good).to_vector<float>();
+  const std::vector<float> before = w.read().to_vector<float>();
+  std::string why;
+  try {
+    step(xs, bad);
+  } catch (const Error& e) {
+    why = e.what();
+  }
+  EXPECT_NE(why.find("label"), std::string::npos) << why;
+  EXPECT_EQ(w.read().to_vector<float>(), before);
+  w.assign(tensor(start, {12, 5}));
+  EXPECT_EQ(step(xs, good).to_vector<float>(), first);
+}
+
+}  // namespace
+}  // namespace lamina::kernels::cuda
