@@ -54,6 +54,7 @@ struct Lowering {
   std::string name;
   std::shared_ptr<const exec::Program> program;
   section::BlockLimits limits;
+  int chunk = 0;  // stacked inputs stay on the host, and come so many slices at a time
 };
 
 Lowering training(const char* name, std::vector<int64_t> widths, int64_t batch, int blocks, std::shared_ptr<optim::Optimizer> optimizer, bool labels = false) {
@@ -113,6 +114,11 @@ Lowering in_cluster(Lowering l, int blocks) {
   return l;
 }
 
+Lowering with_infeed(Lowering l, int chunk) {
+  l.name += " from the host", l.chunk = chunk;
+  return l;
+}
+
 std::vector<Lowering> lowerings() {
   using namespace optim;
   return {training("SGD, 3 blocks", {9, 7, 3}, 5, 3, std::make_shared<SGD>(0.1)),
@@ -126,13 +132,13 @@ std::vector<Lowering> lowerings() {
           forward(3), ensemble(4, 3), epoch(5), loops(4),
           in_cluster(training("deep SGD in a cluster", {6, 6, 6, 6, 6, 4}, 7, 1, std::make_shared<SGD>(0.05)), 3),
           in_cluster(training("Adam in a cluster", {9, 8, 7, 3}, 6, 1, std::make_shared<Adam>()), 2),
-          in_cluster(epoch(1), 2)};
+          in_cluster(epoch(1), 2), with_infeed(epoch(4), 1), with_infeed(in_cluster(epoch(1), 3), 1)};
 }
 
 // What emulation finds in a plan: nothing, or what is wrong with it.
 class Judge {
  public:
-  explicit Judge(const Lowering& l) : trial_(l.program), real_(trial_.plan(l.limits)) {
+  explicit Judge(const Lowering& l) : trial_(l.program), real_(l.chunk > 0 ? trial_.plan_with_infeed(l.limits, l.chunk) : trial_.plan(l.limits)) {
     trial_.run_blocks(*real_);
     EXPECT_TRUE(take_races().empty()) << l.name;
     want_ = trial_.results();
@@ -157,7 +163,7 @@ class Judge {
     return "";
   }
   const section::BlockPlan& plan() const { return real_->plan; }
-  section::Flat flat() const { return trial_.flat(); }
+  section::Flat flat() const { return trial_.flat(*real_->table); }
 
  private:
   Trial trial_;

@@ -90,7 +90,8 @@ class Trial {
     s->table = std::move(with);
     return s;
   }
-  section::Flat flat() const { return section::flatten(table(), ranges(), views_); }
+  section::Flat flat() const { return flat(table()); }
+  section::Flat flat(const section::TableWithLoops& table) const { return section::flatten(table, ranges(), views_); }
   void run_blocks(const section::BlockSection& s) {
     restart();
     Stream stream = cpu_backend().default_stream({});
