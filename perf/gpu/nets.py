@@ -22,6 +22,7 @@ DENSE = {
 NETS = [*DENSE, "conv", "lstm"]
 BATCHES = [20, 128, 1024, 8192, 262144]
 PRECISIONS = ["float32", "tf32", "bf16", "3xtf32"]  # the last is Lamina's alone
+COMPARED = [20, 128]  # batches at which Lamina's two plans for a section are timed beside each other
 CONV_SHAPE, CONV_CHANNELS = (16, 16, 3), (16, 16, 32, 32)
 LSTM_STEPS, LSTM_INPUTS, LSTM_UNITS = 16, 32, 64
 
@@ -64,8 +65,26 @@ def batch(net, size):
 
 
 def steps_in_one_call(size):
-    """Of the forms that run many steps in one call."""
-    return 100 if size <= 1024 else 10
+    """Of the forms that run many steps in one call: fewer where a step takes so long that starting it is nothing."""
+    return 100 if size <= 1024 else 10 if size <= 8192 else 2
+
+
+def of_loop(losses):
+    """What a row says of the losses of the first call of many steps."""
+    return {"losses": losses[:3], "loop_loss": losses[-1]}
+
+
+def forms(program, net, precision, size, on_gpu):
+    """In which forms a program is timed, the quickest to prepare first."""
+    if program == "lamina":
+        return ["call", "loop"] + ["rows", "layers"] * (on_gpu and size in COMPARED)
+    if precision == "3xtf32":
+        return []
+    if program == "jax":
+        return ["jit", "scan"]
+    if copies(net) > 1:
+        return ["func", *["func_graph"] * on_gpu, "func_compile"]
+    return ["eager", *["graph"] * on_gpu, *["cudnn"] * (net == "lstm" and precision != "bf16"), "compile"]
 
 
 def arguments(forms):
@@ -98,19 +117,16 @@ def measure(run, seconds):
 
 
 def serve(program, options, prepare):
-    """prepare(precision, batch): (a dict of what to time, by "step" and "forward", whether loss goes down: the first and the last loss); or a text: why it cannot be.
+    """prepare(precision, batch): what to time, by "step" and "forward", with the losses of the first three steps, and of the last one of the first call of many.
 
-    A line of JSON for each row, as it is ready.
+    A line of JSON when the program is ready, and one for each row.
     """
+    print(json.dumps({"ready": program}), flush=True)
     for precision, size in options.rows:
         row = {"net": options.net, "program": program, "form": options.form, "precision": precision, "batch": size}
         try:
-            works = prepare(precision, size)
-            if isinstance(works, str):
-                row["not_run"] = works
-            else:
-                for what, run in works.items():
-                    row[what] = run if what == "losses" else measure(run, options.seconds)
+            for what, run in prepare(precision, size).items():
+                row[what] = measure(run, options.seconds) if callable(run) else run
         except Exception as e:  # memory that is not there, an option that a version lacks: the other rows are still wanted
             row["not_run"] = f"{type(e).__name__}: {e}".splitlines()[0][:300]
         print(json.dumps(row), flush=True)

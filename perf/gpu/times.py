@@ -1,17 +1,21 @@
-"""Times a network on one card: Lamina and its peers, batch by batch, precision by precision, in programs of their own one after the other.
+"""Times a network on one card: Lamina and its peers, precision by precision, in programs of their own one after the other.
 
-usage: times.py NET [--device gpu:0] [--batches 20,128] [--precisions float32,tf32] [--programs lamina,torch,jax] [--limit SECONDS] [--out FILE]
+usage: times.py NET [--device gpu:0] [--batches 20,128] [--precisions float32,tf32] [--programs lamina,torch,jax] [--limit SECONDS] [--out FILE] [--kept FOLDER] [--retry]
 
-Rows are added to the file as they are measured; one that is there is not measured again, so a run that was cut off at its limit goes on where it was. A peer that
+Rows are added to the file as they are measured; one that is there is not measured again, so a run that was cut off at its limit goes on where it was. All programs are
+timed in one precision before the next, so that what is there can be compared. A row that cannot be run says why; --retry tries those again. A peer that
 cannot be imported is left out, with a line that says so. Every network starts from the same weights in every program and repeats one batch.
+With --kept the rows of this run are in that folder, and take the place of the network's older ones in the file: none stands beside those of another run.
 """
 import argparse
 import datetime
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -19,8 +23,7 @@ import nets
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(os.path.dirname(HERE), "results")
-FORMS = {"lamina": ["loop", "call", "rows", "layers"], "jax": ["scan", "jit"], "torch": ["graph", "eager", "compile", "func", "func_compile"]}
-MODULES = {"lamina": "lamina", "jax": "jax", "torch": "torch"}
+PROGRAMS = ["lamina", "jax", "torch"]  # as their modules are called
 
 
 def card(device):
@@ -45,6 +48,10 @@ def read(path, name):
     return {"card": name, "date": datetime.date.today().isoformat(), "rows": []}
 
 
+def now():
+    return datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%d %H:%M")
+
+
 def write(path, results):
     os.makedirs(os.path.dirname(os.path.abspath(path)), exist_ok=True)
     with open(path + ".new", "w") as f:
@@ -57,55 +64,132 @@ def key(row):
     return row["net"], row["program"].split()[0].replace("PyTorch", "torch").lower(), row["form"], row["precision"], row["batch"]
 
 
+def missing_rows(o, have):
+    """What is to be measured, in this order: [program, form, [[precision, batch], ...]]."""
+    out = []
+    batches = [int(b) for b in o.batches.split(",")]
+    for precision in o.precisions.split(","):
+        for program in o.programs.split(","):
+            forms = {size: nets.forms(program, o.net, precision, size, o.device.startswith("gpu")) for size in batches}
+            for form in dict.fromkeys(f for of_size in forms.values() for f in of_size):
+                wanted = [[precision, size] for size in batches if form in forms[size] and (o.net, program, form, precision, size) not in have]
+                if wanted:
+                    out.append((program, form, wanted))
+    return out
+
+
+class Program:
+    """One that times rows, in a group of its own: what it has started is ended with it."""
+
+    def __init__(self, command):
+        self.said = tempfile.TemporaryFile("w+", errors="replace")
+        self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=self.said, text=True, start_new_session=True)
+        self.late = False
+
+    def answer(self, seconds):
+        """The next line of JSON; None when the program ends first, or after so many seconds, when it is ended."""
+        guard = threading.Timer(seconds, self.kill)
+        guard.start()
+        try:
+            return next((json.loads(line) for line in self.process.stdout if line.startswith("{")), None)
+        finally:
+            guard.cancel()
+
+    def kill(self):
+        self.late = True
+        self.end()
+
+    def end(self):
+        try:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+    def why(self):
+        """Why there was no answer."""
+        status = self.process.wait()
+        self.said.seek(0)
+        last = next((line.strip() for line in reversed(self.said.readlines()) if line.strip()), "nothing")
+        return f"it ended with status {status} and said: {last[:300]}"
+
+
+def measure(command, wanted, row_limit, end, found):
+    """Calls found(row) for each of the wanted rows, until all are there or there is no time left."""
+    while wanted and time.monotonic() < end - 5:
+        program = Program([*command, "--rows", json.dumps(wanted)])
+        try:
+            seconds = lambda: min(row_limit, end - time.monotonic())
+            waited = seconds()
+            ready = answer = program.answer(waited)
+            while answer and wanted:
+                waited = seconds()
+                if answer := program.answer(waited):
+                    found(answer)
+                    wanted = wanted[1:]
+            if not wanted or (program.late and waited < row_limit):
+                continue
+            why = f"took longer than {row_limit:g} s" if program.late else program.why()
+            for precision, batch in wanted if not ready else wanted[:1]:  # before it was ready nothing can be measured
+                found({"precision": precision, "batch": batch, "not_run": why})
+            wanted = wanted[1:] if ready else []
+        finally:
+            program.end()
+            program.process.wait()
+    return wanted
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("net", choices=nets.NETS)
     parser.add_argument("--device", default="gpu:0")
     parser.add_argument("--batches", default=",".join(map(str, nets.BATCHES)))
     parser.add_argument("--precisions", default=",".join(nets.PRECISIONS))
-    parser.add_argument("--programs", default=",".join(FORMS))
+    parser.add_argument("--programs", default=",".join(PROGRAMS))
     parser.add_argument("--python", default=sys.executable, help="the interpreter that has the peers; default: this one")
-    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring a row's step, and its forward pass")
+    parser.add_argument("--seconds", type=float, default=0.3, help="of measuring a row's step, and its forward pass")
+    parser.add_argument("--row-limit", type=float, default=180, help="seconds for a row with all its preparation")
     parser.add_argument("--limit", type=float, default=560, help="seconds for all; then it ends with exit status 3 if rows are missing")
-    parser.add_argument("--out")
+    parser.add_argument("--out", help="default: perf/results/gpu-CARD.json")
+    parser.add_argument("--kept", help="folder for the rows of this run; default: they are in the file")
+    parser.add_argument("--retry", action="store_true")
     o = parser.parse_args()
     end = time.monotonic() + o.limit
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends what it has started
     name = card(o.device)
-    path = o.out or result_file(name)
+    out = o.out or result_file(name)
+    path = os.path.join(o.kept, os.path.basename(out)) if o.kept else out
     results = read(path, name)
-    have = {key(row) for row in results["rows"]}
-    missing = 0
-    for program in o.programs.split(","):
+    if o.retry:
+        results["rows"] = [row for row in results["rows"] if "not_run" not in row]
+
+    def publish():
+        write(path, results)
+        mine = [row for row in results["rows"] if row["net"] == o.net]
+        if path != out and mine:
+            whole = read(out, name)
+            write(out, {**whole, "date": results["date"], "rows": [row for row in whole["rows"] if row["net"] != o.net] + mine})
+
+    missing, absent = 0, set()
+    for program, form, wanted in missing_rows(o, {key(row) for row in results["rows"]}):
         python = sys.executable if program == "lamina" else o.python
-        if subprocess.run([python, "-c", f"import {MODULES[program]}"], capture_output=True).returncode != 0:
-            print(f"{program}: not measured, {python} cannot import it", flush=True)
+        if program in absent or time.monotonic() > end - 5:
+            missing += len(wanted) * (program not in absent)
             continue
-        for form in FORMS[program]:
-            if form in ("rows", "layers") and o.device.startswith("cpu"):
-                continue  # plans of a GPU's sections
-            wanted = [[p, int(b)] for b in o.batches.split(",") for p in o.precisions.split(",") if (o.net, program, form, p, int(b)) not in have]
-            if not wanted:
-                continue
-            left = end - time.monotonic()
-            if left < 5:
-                missing += len(wanted)
-                continue
-            with subprocess.Popen([python, os.path.join(HERE, f"times_{program}.py"), o.net, form, "--device", o.device, "--seconds", str(o.seconds), "--rows", json.dumps(wanted)],
-                                  stdout=subprocess.PIPE, text=True) as run:
-                guard = threading.Timer(left, run.kill)
-                guard.start()
-                for line in run.stdout:
-                    if not line.startswith("{"):
-                        continue
-                    row = json.loads(line)
-                    results["rows"].append(row)
-                    have.add(key(row))
-                    write(path, results)
-                    what = row.get("not_run") or ", ".join(f"{w} {row[w]['microseconds']:.1f} us" for w in ("step", "forward") if w in row)
-                    print(f"{row['net']}, {row['program']} {form}, {row['precision']}, batch {row['batch']}: {what}", flush=True)
-                guard.cancel()
-            missing += sum((o.net, program, form, p, b) not in have for p, b in wanted)
-    write(path, results)
+
+        def found(row):
+            row = {"net": o.net, "program": program, "form": form, **row, "measured": now()}
+            results["rows"].append(row)
+            publish()
+            what = row.get("not_run") or ", ".join(f"{w} {row[w]['microseconds']:.1f} us" for w in ("step", "forward") if w in row)
+            print(f"{o.net}, {row['program']} {form}, {row['precision']}, batch {row['batch']}: {what}", flush=True)
+
+        if subprocess.run([python, "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{program}') is None)"]).returncode != 0:
+            print(f"{program}: not measured, {python} cannot import it", flush=True)
+            absent.add(program)
+            continue
+        command = [python, os.path.join(HERE, f"times_{program}.py"), o.net, form, "--device", o.device, "--seconds", str(o.seconds)]
+        missing += len(measure(command, wanted, o.row_limit, end, found))
+    publish()
     print(f"{path}: {len(results['rows'])} rows" + (f"; {missing} are missing: run it again" if missing else ""))
     return 3 if missing else 0
 

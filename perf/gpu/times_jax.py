@@ -44,8 +44,6 @@ def logits_of(w, x):
 
 
 def prepare(precision, size):
-    if precision == "3xtf32":
-        return "there is no 3xtf32 by this name"
     jax.config.update("jax_default_matmul_precision", {"float32": "highest", "tf32": "tensorfloat32", "bf16": "default"}[precision])
     half = precision == "bf16"
     w = [jnp.asarray(a) for a in nets.weights(options.net)]
@@ -62,13 +60,18 @@ def prepare(precision, size):
         loss, gradients = jax.value_and_grad(loss_of)(w, x, y)
         return jax.tree.map(lambda p, g: p - nets.LEARNING_RATE * g, w, gradients), loss
 
+    def loop(w, x, y):
+        return jax.lax.scan(lambda w, _: one(w, x, y), w, None, length=count)
+
+    def predict(w, x):
+        return logits_of(of_half(w), of_half(x))
+
+    def mapped(f, data):
+        return jax.vmap(f, in_axes=(0, *[None] * data)) if many > 1 else f
+
     count = nets.steps_in_one_call(size)
-    loop = lambda w, x, y: jax.lax.scan(lambda w, _: one(w, x, y), w, None, length=count)
-    predict = lambda w, x: logits_of(of_half(w), of_half(x))
-    if many > 1:
-        one, loop, predict = (jax.vmap(f, in_axes=(0, *[None] * n)) for f, n in ((one, 2), (loop, 2), (predict, 1)))
-    step, loops, forward = jax.jit(one, donate_argnums=(0,)), jax.jit(loop, donate_argnums=(0,)), jax.jit(predict)
-    state, losses = [w], []
+    step, loops, forward = jax.jit(mapped(one, 2), donate_argnums=(0,)), jax.jit(mapped(loop, 2), donate_argnums=(0,)), jax.jit(mapped(predict, 1))
+    state = [w]
 
     def steps(n):
         for _ in range(n):
@@ -86,10 +89,14 @@ def prepare(precision, size):
             out = forward(state[0], x)
         out.block_until_ready()
 
+    if options.form == "scan":
+        state[0], loss = loops(state[0], x, y)
+        return {**nets.of_loop(loss.reshape(-1, count).mean(0).tolist()), "step": many_steps}
+    losses = []
     for _ in range(3):
         state[0], loss = step(state[0], x, y)
         losses.append(float(jnp.mean(loss)))
-    return {"losses": losses, "step": steps, "forward": forwards} if options.form == "jit" else {"losses": losses, "step": many_steps}
+    return {"losses": losses, "step": steps, "forward": forwards}
 
 
 nets.serve(f"JAX {jax.__version__}", options, prepare)

@@ -57,8 +57,6 @@ class Net(lm.nn.Model):
 
 
 def prepare(precision, size):
-    if "LAMINA_CUDA_CLUSTER" in os.environ and size > 128:
-        return "plans are compared at batch 20 and 128"
     lm.config.set_matmul_precision(precision)
     with lm.device(options.device):
         loss, optimizer = lm.losses.SparseCrossEntropy(from_logits=True), lm.optim.SGD(nets.LEARNING_RATE)
@@ -77,9 +75,6 @@ def prepare(precision, size):
         call = lm.function(one)
         loop = lm.function(lambda x, y: lm.scan(lambda carry, _: (carry, lm.mean(one(x, y))), (), length=count)[1])
 
-        def losses():
-            return [float(lm.mean(call(x, y)).numpy()) for _ in range(3)]
-
         def calls(n):
             for _ in range(n):
                 last = call(x, y)
@@ -97,8 +92,10 @@ def prepare(precision, size):
             lm.synchronize()
             return n
 
-        works = {"losses": losses()}
-        works |= {"step": calls, "forward": forwards} if options.form == "call" else {"step": loops}
+        if options.form == "call":
+            works = {"losses": [float(lm.mean(call(x, y)).numpy()) for _ in range(3)], "step": calls, "forward": forwards}
+        else:
+            works = {**nets.of_loop(loop(x, y).numpy().tolist()), "step": loops}
 
         def placed(run):
             def inside(n):
@@ -106,7 +103,7 @@ def prepare(precision, size):
                     return run(n)
             return inside
 
-        return {what: run if what == "losses" else placed(run) for what, run in works.items()}
+        return {what: placed(run) if callable(run) else run for what, run in works.items()}
 
 
 nets.serve(f"Lamina {lm.__version__}", options, prepare)

@@ -1,16 +1,23 @@
 """PyTorch: a training step and a forward pass. usage: times_torch.py NET FORM [--rows JSON] [--device gpu:0]
 
 FORM "eager", with foreach updates; "compile": torch.compile with mode="reduce-overhead" (CUDA graphs; on a CPU the default mode); "graph": a CUDA graph of many steps,
-captured by hand and replayed; "func": copies of a network by torch.func.vmap of grad, eager, and "func_compile", the same compiled.
+captured by hand and replayed; "cudnn": eager, with torch.nn.LSTM in the place of ops. Copies of a network by torch.func.vmap of grad: "func", "func_compile", "func_graph".
 """
 import nets
 
-options = nets.arguments(["eager", "compile", "graph", "func", "func_compile"])
+options = nets.arguments(["eager", "compile", "graph", "cudnn", "func", "func_compile", "func_graph"])
 import torch  # noqa: E402
 
 functions = torch.nn.functional
 device = torch.device("cuda" if options.device.startswith("gpu") else "cpu")
+on_gpu = device.type == "cuda"
+is_compiled, is_captured = options.form.endswith("compile"), options.form.endswith("graph")
 many = nets.copies(options.net)
+torch.backends.cudnn.benchmark = True  # convolutions by cuDNN's fastest algorithm, which the first calls look for
+
+
+def compiled(function):
+    return torch.compile(function, mode="reduce-overhead" if on_gpu else None) if is_compiled else function
 
 
 def logits_of(w, x):
@@ -37,13 +44,22 @@ def logits_of(w, x):
     return torch.addmm(w[-1], h, w[-2])
 
 
+def layer_of_cudnn(weights):
+    """torch.nn.LSTM with these weights, and those of them that are trained: it has two biases, of which one stays zero."""
+    of_input, of_state, bias = (torch.from_numpy(a) for a in weights[:3])
+    layer = torch.nn.LSTM(nets.LSTM_INPUTS, nets.LSTM_UNITS, batch_first=True)
+    values = {"weight_ih_l0": of_input.T, "weight_hh_l0": of_state.T, "bias_ih_l0": bias, "bias_hh_l0": torch.zeros_like(bias)}
+    layer.load_state_dict(values)
+    layer.bias_hh_l0.requires_grad_(False)
+    layer.to(device)
+    return layer, [layer.weight_ih_l0, layer.weight_hh_l0, layer.bias_ih_l0]
+
+
 def prepare(precision, size):
-    if precision == "3xtf32":
-        return "there is no 3xtf32"
-    if options.form == "graph" and device.type != "cuda":
-        return "CUDA graphs are for GPUs"
+    if is_captured and not on_gpu:
+        raise ValueError("CUDA graphs are for GPUs")
     if (many > 1) != options.form.startswith("func"):
-        return "copies of a network are torch.func's" if many > 1 else "there is one copy"
+        raise ValueError("copies of a network are torch.func's, and it has no others")
     torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
     torch.backends.cudnn.allow_tf32 = precision == "tf32"
     half = torch.autocast(device.type, dtype=torch.bfloat16, enabled=precision == "bf16")
@@ -55,76 +71,75 @@ def prepare(precision, size):
     if options.net == "conv":  # PyTorch's own order, in the memory format that its convolutions are fastest in
         w = [a.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last) if a.ndim == 4 else a for a in w]
         x = x.permute(0, 3, 1, 2)
+    logits = logits_of
+    if options.form == "cudnn":
+        layer, of_layer = layer_of_cudnn(nets.weights(options.net))
+        w = [*of_layer, *w[3:]]
+        logits = lambda w, x: torch.addmm(w[-1], layer(x)[1][0][0], w[-2])
     if many > 1:
         w = [torch.stack([a] * many) for a in w]
+    if is_compiled:  # where these lie does not change: CUDA graphs need no copies of them
+        for a in (*w, x, y):
+            torch._dynamo.mark_static_address(a, guard=False)
 
     def loss_of(w, x, y):
         with half:
-            return functions.cross_entropy(logits_of(w, x), y)
+            return functions.cross_entropy(logits(w, x), y)
 
     update = torch._foreach_add_
     if many > 1:
-        of = torch.func.vmap(torch.func.grad_and_value(loss_of), in_dims=(0, None, None))
-        if options.form == "func_compile":
-            of = torch.compile(of, mode="reduce-overhead" if device.type == "cuda" else None)
+        gradients_of = compiled(torch.func.vmap(torch.func.grad_and_value(loss_of), in_dims=(0, None, None)))
+        predict = compiled(torch.func.vmap(logits, in_dims=(0, None)))
 
         def step():
-            gradients, loss = of(w, x, y)
+            gradients, loss = gradients_of(w, x, y)
             update(w, list(gradients), alpha=-nets.LEARNING_RATE)
             return loss.mean()
-        predict = torch.func.vmap(logits_of, in_dims=(0, None))
     else:
         w = [a.requires_grad_() for a in w]
-        predict, compiled = logits_of, loss_of
-        if options.form == "compile":
-            mode = "reduce-overhead" if device.type == "cuda" else None
-            compiled, predict = torch.compile(loss_of, mode=mode), torch.compile(logits_of, mode=mode)
+        cost, predict = compiled(loss_of), compiled(logits)
 
         def step():
-            loss = compiled(w, x, y)
+            loss = cost(w, x, y)
             gradients = torch.autograd.grad(loss, w)
             with torch.no_grad():
                 update(w, gradients, alpha=-nets.LEARNING_RATE)
             return loss.detach()
 
     def wait():
-        if device.type == "cuda":
+        if on_gpu:
             torch.cuda.synchronize()
 
-    def marked():
-        if options.form.endswith("compile") and device.type == "cuda":
+    def marked(run):
+        if is_compiled and on_gpu:
             torch.compiler.cudagraph_mark_step_begin()
+        return run()
 
     def steps(n):
         for _ in range(n):
-            marked()
-            step()
+            marked(step)
         wait()
 
     def forwards(n):
         with torch.no_grad(), half:
             for _ in range(n):
-                marked()
-                predict(w, x)
+                marked(lambda: predict(w, x))
         wait()
 
-    losses = []
-    for _ in range(3):
-        marked()
-        losses.append(float(step()))
-    if options.form != "graph":
-        return {"losses": losses, "step": steps, "forward": forwards}
-    count = nets.steps_in_one_call(size)
-    side = torch.cuda.Stream()
+    if not is_captured:
+        return {"losses": [float(marked(step)) for _ in range(3)], "step": steps, "forward": forwards}
+    # As PyTorch's manual has it: a few steps on a stream of their own, then many are recorded. What is replayed begins at the start weights.
+    count, side, start = nets.steps_in_one_call(size), torch.cuda.Stream(), [a.detach().clone() for a in w]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
         for _ in range(3):
             step()
     torch.cuda.current_stream().wait_stream(side)
+    with torch.no_grad():
+        torch._foreach_copy_(w, start)
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        for _ in range(count):
-            step()
+        losses = torch.stack([step() for _ in range(count)])
 
     def replays(n):
         for _ in range(-(-n // count)):
@@ -132,7 +147,8 @@ def prepare(precision, size):
         wait()
         return -(-n // count) * count
 
-    return {"losses": losses, "step": replays}
+    replays(1)
+    return {**nets.of_loop(losses.tolist()), "step": replays}
 
 
 nets.serve(f"PyTorch {torch.__version__}", options, prepare)

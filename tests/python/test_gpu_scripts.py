@@ -1,9 +1,11 @@
 """What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
-import json, os, shutil, subprocess, sys, tarfile
+import json, os, shutil, subprocess, sys, tarfile, time
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "perf", "gpu"))
+import nets, times  # noqa: E402
 
 
 def run(*command):
@@ -47,10 +49,10 @@ def test_times_are_written_row_by_row_and_not_measured_twice(tmp_path):
     status, said = run(*command)
     assert status == 0, said
     results = json.loads((tmp_path / "t.json").read_text())
-    assert results["card"] == "cpu" and [row["form"] for row in results["rows"]] == ["loop", "call"]
-    loop, call = results["rows"]
+    assert results["card"] == "cpu" and [row["form"] for row in results["rows"]] == ["call", "loop"]
+    call, loop = results["rows"]
     assert "forward" not in loop and call["step"]["microseconds"] > call["forward"]["microseconds"] > 0 and loop["step"]["microseconds"] > 0
-    assert loop["losses"] == call["losses"] and call["losses"][0] > call["losses"][2]
+    assert loop["losses"] == call["losses"] and call["losses"][0] > call["losses"][2] > loop["loop_loss"]
     status, said = run(*command)
     assert status == 0 and "policy, Lamina" not in said and "2 rows" in said, said
     results["rows"].pop()
@@ -60,6 +62,51 @@ def test_times_are_written_row_by_row_and_not_measured_twice(tmp_path):
     (tmp_path / "t.json").write_text(json.dumps({**results, "card": "another"}))
     status, said = run(*command)
     assert status != 0 and "has rows of another" in said, said
+
+
+def test_every_program_form_precision_and_batch_is_asked_for():
+    asked = {(program, form, p, n) for p in nets.PRECISIONS for n in nets.BATCHES for program in times.PROGRAMS for net in nets.NETS for form in nets.forms(program, net, p, n, True)}
+    for size in (20, 128, 1024, 8192, 262144):
+        for precision in ("float32", "tf32", "bf16"):
+            for program, forms in {"lamina": ["call", "loop"], "jax": ["jit", "scan"], "torch": ["eager", "compile", "graph", "func", "func_compile", "func_graph"]}.items():
+                assert all((program, form, precision, size) in asked for form in forms)
+    assert {program for program, _, precision, _ in asked if precision == "3xtf32"} == {"lamina"}
+    assert {n for _, form, _, n in asked if form == "layers"} == {20, 128}
+
+
+WORKER = """
+import json, os, sys, time
+at = sys.argv.index("--rows") + 1
+if os.path.exists("absent"): sys.exit("no such module")
+print(json.dumps({"ready": "x"}), flush=True)
+for precision, batch in json.loads(sys.argv[at]):
+    if batch == 3: os.abort()
+    if batch == 5: time.sleep(60)
+    print(json.dumps({"precision": precision, "batch": batch, "step": 1}), flush=True)
+"""
+
+
+def test_a_row_that_ends_its_program_or_hangs_says_so_and_the_others_are_measured(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows, wanted = [], [["tf32", n] for n in (2, 3, 4, 5, 6)]
+    command = [sys.executable, "-c", WORKER]
+    assert times.measure(command, wanted, 2, time.monotonic() + 60, rows.append) == []
+    assert [(row["batch"], row.get("not_run", "")[:24]) for row in rows] == [(2, ""), (3, "it ended with status -6 "), (4, ""), (5, "took longer than 2 s"), (6, "")]
+    assert times.measure(command, wanted[3:], 60, time.monotonic() + 7, rows.append) == wanted[3:], "out of time is no fault of the row"
+    (tmp_path / "absent").touch()
+    rows.clear()
+    assert times.measure(command, wanted, 60, time.monotonic() + 60, rows.append) == []
+    assert len(rows) == 5 and all("no such module" in row["not_run"] for row in rows)
+
+
+def test_rows_of_one_run_take_the_place_of_the_networks_older_ones(tmp_path):
+    out, old = tmp_path / "gpu-x.json", {"program": "JAX 1", "form": "jit", "precision": "float32", "batch": 4, "losses": [0]}
+    rows = [{**old, "net": "policy"}, {**old, "net": "conv"}]
+    out.write_text(json.dumps({"card": "cpu", "date": "2000-01-01", "rows": rows}))
+    status, said = run(sys.executable, "perf/gpu/times.py", "policy", "--device", "cpu:0", "--batches", "4", "--precisions", "float32", "--seconds", "0.01", "--programs", "lamina",
+                       "--out", str(out), "--kept", str(tmp_path / "kept"))
+    found = [(row["net"], row["program"].split()[0]) for row in json.loads(out.read_text())["rows"]]
+    assert status == 0 and found == [("conv", "JAX"), ("policy", "Lamina"), ("policy", "Lamina")], said
 
 
 @pytest.mark.parametrize("net", ["conv", "lstm", "ensemble"])
@@ -75,14 +122,21 @@ PEERS = next((p for p in (os.environ.get("LAMINA_PEERS_PYTHON"), os.path.join(RO
 @pytest.mark.skipif(not PEERS, reason="there is no .venv-peers with PyTorch and JAX; ./dev bench makes it, LAMINA_PEERS_PYTHON names another")
 @pytest.mark.parametrize("net", ["policy", "conv", "lstm", "ensemble"])
 def test_peers_train_the_same(net):
-    losses = []
-    for program, form in (("lamina", "call"), ("jax", "jit"), ("torch", "func" if net == "ensemble" else "eager")):
-        status, said = run(sys.executable if program == "lamina" else PEERS, f"perf/gpu/times_{program}.py", net, form, "--device", "cpu:0", "--seconds", "0.01", "--rows", '[["float32", 4]]')
-        row = json.loads([line for line in said.splitlines() if line.startswith("{")][-1])
-        assert status == 0 and "not_run" not in row, said
-        losses.append(row["losses"])
+    """In every form that a CPU has, but torch.compile of more than the smallest: compiling takes a minute."""
+    losses, ends = [], []
+    for program in times.PROGRAMS:
+        for form in nets.forms(program, net, "float32", 4, on_gpu=False):
+            if form.endswith("compile") and net != "policy":
+                continue
+            status, said = run(sys.executable if program == "lamina" else PEERS, f"perf/gpu/times_{program}.py", net, form, "--device", "cpu:0", "--seconds", "0.01", "--rows", '[["float32", 4]]')
+            row = json.loads([line for line in said.splitlines() if line.startswith("{")][-1])
+            assert status == 0 and "not_run" not in row and ("loop_loss" in row) == (form in ("loop", "scan")), said
+            losses.append(row["losses"])
+            ends += [row["loop_loss"]] if "loop_loss" in row else []
+    assert len(losses) >= 5 and len(ends) == 2
     for other in losses[1:]:
         assert all(abs(a - b) < 1e-4 * abs(a) for a, b in zip(losses[0], other)), losses
+    assert abs(ends[0] - ends[1]) < 1e-3 * abs(ends[0]), ends
 
 
 def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
