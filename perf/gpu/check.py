@@ -1,13 +1,15 @@
 """Trains a network of small layers on the GPU and on the CPU from the same weights, and compares losses and weights.
 
-usage: check.py [--layers N] [--steps N] [--batches 1,20,128] [--optimizers SGD,Adam] [--device gpu:0]
-The exit status tells whether they agree: sums have one order on both, exponentials differ in their last bits.
+usage: check.py [--layers N] [--steps N] [--batches 1,20,128] [--optimizers SGD,Adam] [--device gpu:0] [--profile N]
+The exit status tells whether they agree: sums have one order on both, exponentials differ in their last bits. With --profile the network of the first batch is
+trained on the device alone, and a profiler that waits for cudaProfilerStart sees N of its steps.
 """
 import argparse, sys
 
 import numpy as np
 
 import lamina as lm
+from tools import PROFILED
 
 
 class Net(lm.nn.Model):
@@ -22,28 +24,46 @@ class Net(lm.nn.Model):
         return self.head(x)
 
 
+def trainer(layers, batch, optimizer):
+    """(step, feed, net): step(*feed()) draws a batch, trains on it and gives the loss."""
+    random = np.random.default_rng(3)
+    lm.random.set_seed(7)
+    net, loss = Net(layers, 64), lm.losses.SparseCrossEntropy(from_logits=True)
+    rule = optimizer()
+
+    @lm.function
+    def step(x, y):
+        with lm.GradientTape() as tape:
+            cost = loss(y, net(x))
+        variables = net.trainable_variables
+        rule.apply_gradients(zip(tape.gradient(cost, variables), variables))
+        return cost
+
+    def feed():
+        return lm.constant(random.standard_normal((batch, 784)).astype("float32")), lm.constant(random.integers(0, 10, batch))
+
+    return step, feed, net
+
+
 def train(device, layers, steps, batch, optimizer):
     """(losses, weights) after so many steps."""
-    random = np.random.default_rng(3)
     with lm.device(device):
-        lm.random.set_seed(7)
-        net, loss = Net(layers, 64), lm.losses.SparseCrossEntropy(from_logits=True)
-        rule = optimizer()
-
-        @lm.function
-        def step(x, y):
-            with lm.GradientTape() as tape:
-                cost = loss(y, net(x))
-            variables = net.trainable_variables
-            rule.apply_gradients(zip(tape.gradient(cost, variables), variables))
-            return cost
-
-        losses = []
-        for _ in range(steps):
-            x = lm.constant(random.standard_normal((batch, 784)).astype("float32"))
-            y = lm.constant(random.integers(0, 10, batch))
-            losses.append(float(step(x, y).numpy()))
+        step, feed, net = trainer(layers, batch, optimizer)
+        losses = [float(step(*feed()).numpy()) for _ in range(steps)]
         return losses, [v.numpy() for v in net.trainable_variables]
+
+
+def profile(device, layers, steps, batch):
+    """The first steps compile, load kernels and make what stays; the next ones are for the profiler."""
+    with lm.device(device):
+        step, feed, _ = trainer(layers, batch, lambda: lm.optim.SGD(0.003))
+        for _ in range(4):
+            step(*feed()).numpy()
+        data = feed()
+        with lm.profiler.capture():
+            for _ in range(steps):
+                step(*data)
+    print(f"{PROFILED}{steps}")
 
 
 def main():
@@ -53,7 +73,11 @@ def main():
     options.add_argument("--batches", default="1,20,128")
     options.add_argument("--optimizers", default="SGD,Adam")
     options.add_argument("--device", default="gpu:0")
+    options.add_argument("--profile", type=int, default=0, metavar="N")
     o = options.parse_args()
+    if o.profile:
+        profile(o.device, o.layers, o.profile, int(o.batches.split(",")[0]))
+        return 0
     worst = 0.0
     rules = {"SGD": lambda: lm.optim.SGD(0.003), "Adam": lambda: lm.optim.Adam(1e-4)}
     for name in o.optimizers.split(","):

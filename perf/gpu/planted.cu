@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <cstring>
 
-__global__ void outside(int* x, int n) { x[n + threadIdx.x] = 1; }
+__global__ void outside(int* x, int n) { x[n + int(threadIdx.x)] = 1; }
 
 __global__ void race(int* x) {
   __shared__ int shared[64];
@@ -15,7 +15,7 @@ __global__ void race(int* x) {
 __global__ void unwritten(const int* x, int* y) { y[threadIdx.x] = x[threadIdx.x] + 1; }
 
 __global__ void divergent(int* x) {
-  if (threadIdx.x < 40) __syncthreads();  // not all threads of a warp come here
+  if (threadIdx.x < 40) __syncthreads();  // not all threads of the block come here
   x[threadIdx.x] = 1;
 }
 
@@ -33,7 +33,7 @@ int main(int count, char** words) {
     std::fprintf(stderr, "planted: no memory on a GPU\n");
     return 2;
   }
-  if (std::strcmp(which, "memcheck") == 0) outside<<<1, 64>>>(x, 64);
+  if (std::strcmp(which, "memcheck") == 0) outside<<<1, 64>>>(x, 1024);  // behind both, or it could be the other's memory
   else if (std::strcmp(which, "racecheck") == 0) race<<<1, 64>>>(x);
   else if (std::strcmp(which, "initcheck") == 0) unwritten<<<1, 64>>>(x, y);
   else if (std::strcmp(which, "synccheck") == 0) divergent<<<1, 64>>>(x);

@@ -1,111 +1,156 @@
 #!/usr/bin/env bash
-# What a machine with a GPU is asked: perf/gpu/run.sh [--dry-run] build | check | sanitize | time NET | pack FILE
-# Each stage ends within 10 minutes and goes on where it was when it is started again: exit status 3 says that something is left. What it wrote is in build-gpu/,
-# figures in perf/results/. Nothing is installed or downloaded: `pack`, on a machine that has it, gathers the headers and archives that the build needs and the
-# card's machine may lack; unpacked at the root of the tree there, they are found.
+# What a machine with a GPU is asked: perf/gpu/run.sh [--dry-run] [--limit SECONDS] build | check | sanitize | time NET | pack ...
+# Each stage ends within 10 minutes, or --limit, and goes on where it was when it is started again. Exit status: 0 all is done and well, 1 something failed (the rest of
+# its stage was run all the same), 3 something is left. What it wrote is in build-gpu/, figures in perf/results/ too. Nothing is installed or downloaded: `pack`, on a
+# machine that has it, gathers in build-gpu/packed the headers and libraries that the build needs and the card's machine may lack; they are found there.
 set -euo pipefail
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 build=${LAMINA_GPU_BUILD:-$root/build-gpu}
+results=${LAMINA_GPU_RESULTS:-$root/perf/results}
 python=${PYTHON:-$root/.venv/bin/python}
 [[ -x $python ]] || python=$(command -v "$python" || command -v python3)
+# NVIDIA's tools are not always on PATH.
+for folder in "${CUDA_HOME:-/usr/local/cuda}/bin" /opt/nvidia/nsight-compute/*; do
+  [[ ! -d $folder ]] || PATH=$PATH:$folder
+done
 limit=580       # seconds a stage
 dry=0
 began=$SECONDS
+failed=()       # what a stage has found wrong
+unfinished=0
 
 say() { printf '%s\n' "$*" >&2; }
 fail() { say "perf/gpu/run.sh: $1"; shift; for line in "$@"; do say "  $line"; done; exit 1; }
 left() { echo $((limit - (SECONDS - began))); }
+# run SECONDS COMMAND...: within so many and within the stage's. Status 3: the stage's time has run out.
 run() {
+  local most=$1 seconds status=0
+  shift
   say "+ $*"
   ((dry)) && return
-  (($(left) > 5)) || { say "no time is left in this stage: start it again"; exit 3; }
-  timeout "$(left)" "$@" || { local status=$?; ((status == 124)) && { say "cut off at $limit seconds: start the stage again"; exit 3; }; return $status; }
+  seconds=$(left)
+  ((seconds > 5)) || { say "no time is left in this stage: start it again"; return 3; }
+  ((seconds <= most)) || seconds=$most
+  timeout -k 5 "$seconds" "$@" || status=$?
+  if ((status == 124 || status == 137)); then
+    ((seconds == most)) || { say "cut off at the end of the stage: start it again"; return 3; }
+    say "took longer than $most seconds: $*"
+  fi
+  return $status
 }
-# Runs what has not been run with success since the last build.
+# once NAME SECONDS COMMAND...: what has not been run with success since the last build. A failure does not end the stage.
 once() {
-  local done=$build/done/$1
+  local name=$1 status=0
   shift
-  if ((!dry)) && [[ -e $done ]]; then say "= done before: $*"; return; fi
-  run "$@"
-  ((dry)) || { mkdir -p "$build/done" && : >"$done"; }
+  if ((!dry)) && [[ -e $build/done/$name ]]; then say "= done before: ${*:2}"; return; fi
+  ((dry)) || mkdir -p "$build/done" "$build/logs"
+  if ((dry)); then run "$@"; else run "$@" 2>&1 | tee "$build/logs/$name.log" || status=$?; fi
+  case $status in
+    0) ((dry)) || : >"$build/done/$name" ;;
+    3) unfinished=1 ;;
+    *) failed+=("$name"); say "perf/gpu/run.sh: $name failed with status $status" ;;
+  esac
+}
+ended() {
+  ((!${#failed[@]})) || fail "failed: ${failed[*]}" "see build-gpu/logs; what is well is not run again"
+  ((!unfinished)) || exit 3
 }
 needs_gpu() {
-  ((dry)) || "$python" -c 'import lamina as lm, sys; sys.exit(0 if lm.cuda.is_available() else lm.cuda.why_unavailable())'
+  ((dry)) || timeout 60 "$python" -c 'import lamina as lm, sys; sys.exit(0 if lm.cuda.is_available() else lm.cuda.why_unavailable())'
 }
+card_file() { nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
 
 build_stage() {
-  local card
+  local card before
   card=$(nvidia-smi --query-gpu=compute_cap --format=csv,noheader 2>/dev/null | head -1 | tr -d .) || true
   [[ -n $card ]] || { ((dry)) && card=90; } || fail "nvidia-smi names no GPU" "fix: run this on a machine with an NVIDIA GPU and its driver, or add --dry-run"
   [[ $card != 90 ]] || card=90a
-  run cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLAMINA_CUDA=ON -DLAMINA_CUDA_ARCHITECTURES="$card" -DPython_EXECUTABLE="$python" -DCMAKE_PREFIX_PATH="$root/packed"
-  ((dry)) || rm -rf "$build/done"
-  run nvcc -O3 -std=c++17 -arch="sm_$card" -o "$build/latencies" "$root/perf/gpu/latencies.cu"
-  run nvcc -O1 -g -lineinfo -std=c++17 -arch="sm_$card" -o "$build/planted" "$root/perf/gpu/planted.cu"
-  run ninja -C "$build" lamina_package _core
-  run ninja -C "$build" lamina_tests
+  run 600 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLAMINA_CUDA=ON -DLAMINA_CUDA_ARCHITECTURES="$card" -DPython_EXECUTABLE="$python" -DCMAKE_PREFIX_PATH="$build/packed"
+  # Microbenchmarks come first, and need nothing of Lamina.
+  run 600 nvcc -O3 -std=c++17 -arch="sm_$card" -o "$build/latencies" "$root/perf/gpu/latencies.cu"
+  run 600 nvcc -O1 -g -lineinfo -std=c++17 -arch="sm_$card" -o "$build/planted" "$root/perf/gpu/planted.cu"
+  run 600 ninja -C "$build" lamina_package _core
+  run 600 ninja -C "$build" lamina_tests
+  ((!dry)) || return 0
+  # What was found and measured before is another program's, unless nothing has changed.
+  before=$(cat "$build/built" 2>/dev/null || true)
+  cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/planted" | sha256sum >"$build/built"
+  [[ $before == "$(<"$build/built")" ]] || rm -rf "$build/done" "$build/results"
 }
 
 # First the latencies that decide between designs; then kernels and training against the CPU, and random graphs, so many at once as there are processors.
 check_stage() {
   export PYTHONPATH=$build/python
   needs_gpu
-  once latencies bash -c '"$1" | tee "$2"' latencies "$build/latencies" "$build/latencies.json"
-  once training "$python" "$root/perf/gpu/check.py" --device gpu:0
-  once clusters env LAMINA_CUDA_CLUSTER=on "$python" "$root/perf/gpu/check.py" --device gpu:0
-  once products "$python" "$root/perf/gpu/products.py"
-  once tests "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=*Gpu*-*RandomGraphs*'
-  once graphs "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/graphs" --limit "$(($(left) - 5))"
+  once latencies 60 bash -o pipefail -c '"$1" | tee "$2"' latencies "$build/latencies" "$build/latencies.json"
+  ((dry)) || [[ ! -s $build/latencies.json ]] || cp "$build/latencies.json" "$results/latencies-$(card_file).json"
+  once training 120 "$python" "$root/perf/gpu/check.py" --device gpu:0
+  once clusters 120 env LAMINA_CUDA_CLUSTER=on "$python" "$root/perf/gpu/check.py" --device gpu:0
+  once products 120 "$python" "$root/perf/gpu/products.py"
+  once kernels 240 "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
+  once graphs 600 "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/done/seeds" --limit "$(($(left) - 10))"
+  ended
 }
 
 # Each tool must find the bug that is planted for it, nothing in the program without one, and nothing in ours.
 sanitize_stage() {
   export PYTHONPATH=$build/python
   needs_gpu
-  local tool mode
+  local tool mode kernel
   command -v compute-sanitizer >/dev/null || ((dry)) || fail "there is no compute-sanitizer" "fix: install the CUDA toolkit's, or pip install nvidia-cuda-sanitizer-api"
   for tool in memcheck racecheck initcheck synccheck; do
-    once "sanitize.$tool" "$python" "$root/perf/gpu/tools.py" sanitize "$tool" "$build/planted" "$python" "$root/perf/gpu/check.py" --device gpu:0 --layers 3 --steps 2 --batches 3
+    once "sanitize.$tool" 150 "$python" "$root/perf/gpu/tools.py" sanitize "$tool" "$build/planted" "$python" "$root/perf/gpu/check.py" --device gpu:0 --layers 3 --steps 2 --batches 3
   done
-  # Nsight Compute runs the kernel again, or the program.
-  command -v ncu >/dev/null || ((dry)) || { say "there is no ncu: kernel and application replay are not tried"; return; }
+  # Nsight Compute runs the kernel again, or the program: the benchmark's step by both kernels that a section has.
+  command -v ncu >/dev/null || ((dry)) || { failed+=("ncu"); say "there is no ncu: kernel and application replay are not tried"; ended; }
   for mode in kernel application; do
-    once "profile.$mode" "$python" "$root/perf/gpu/tools.py" profile "$mode" 120 "$python" "$root/perf/gpu/check.py" --device gpu:0 --steps 1 --batches 20 --optimizers SGD
+    for kernel in interpret compile; do
+      once "profile.$mode.$kernel" 150 env LAMINA_SECTION=$kernel "$python" "$root/perf/gpu/tools.py" profile "$mode" 120 "$python" "$root/perf/gpu/check.py" --device gpu:0 --profile 2 --batches 20
+    done
   done
+  ended
 }
 
 time_stage() {
   export PYTHONPATH=$build/python
   needs_gpu
-  run "$python" "$root/perf/gpu/times.py" "$1" --device gpu:0 --limit "$(($(left) - 15))"
+  # Rows are kept in the build folder until all of a network's are there, so that a figure stands beside others of the same run only.
+  run 600 "$python" "$root/perf/gpu/times.py" "$1" --device gpu:0 --limit "$(($(left) - 15))" --kept "$build/results"
 }
 
 pack_stage() {
   local from path
-  prefix=$(mktemp -d)
-  trap 'rm -rf "$prefix"' EXIT
-  say "+ gathering nlohmann_json, zlib and GoogleTest from /usr"
-  for from in include/nlohmann share/cmake/nlohmann_json include/gtest include/gmock include/zlib.h include/zconf.h lib/*/libz.a lib/*/libgtest*.a lib/*/libgmock*.a lib/*/cmake/GTest; do
+  # zlib as a shared library, which every machine can load: the archive is not made for being a part of one.
+  say "+ gathering nlohmann_json, zlib and GoogleTest from /usr in $build/packed"
+  ((dry)) || rm -rf "$build/packed"
+  for from in include/nlohmann share/cmake/nlohmann_json include/gtest include/gmock include/zlib.h include/zconf.h lib/*/libz.so lib/*/libgtest*.a lib/*/libgmock*.a lib/*/cmake/GTest; do
     for path in /usr/$from; do
       [[ -e $path ]] || fail "there is no $path" "fix: ./dev setup, or apt-get install nlohmann-json3-dev zlib1g-dev libgtest-dev libgmock-dev"
-      mkdir -p "$prefix/packed/$(dirname "${path#/usr/}")"
-      cp -rL "$path" "$prefix/packed/$(dirname "${path#/usr/}")/"
+      ((!dry)) || continue
+      mkdir -p "$build/packed/$(dirname "${path#/usr/}")"
+      cp -rL "$path" "$build/packed/$(dirname "${path#/usr/}")/"
     done
   done
-  ((dry)) || tar -C "$prefix" -czf "$1" packed
+  ((dry)) || say "$(du -sm "$build/packed" | cut -f1) MiB: bring build-gpu/packed with the tree"
 }
 
+(($#)) || fail "no stage is named" "fix: build, check, sanitize, time NET or pack; --dry-run before them prints what they would do"
 while (($#)); do
+  began=$SECONDS
   case $1 in
     --dry-run) dry=1 ;;
-    build | check | sanitize) began=$SECONDS; "$1_stage" ;;
-    time | pack)
-      (($# > 1)) || fail "$1 needs a word more" "fix: time hundred, policy, wide30, ensemble, conv or lstm; pack FILE.tar.gz"
-      began=$SECONDS
-      "$1_stage" "$2"
+    --limit)
+      [[ ${2:-} =~ ^[0-9]+$ ]] || fail "--limit needs seconds" "fix: --limit 280 check"
+      limit=$2
       shift
       ;;
-    *) fail "there is no stage $1" "fix: build, check, sanitize, time NET or pack FILE; --dry-run before them prints what they would do" ;;
+    build | check | sanitize | pack) "$1_stage" ;;
+    time)
+      (($# > 1)) || fail "time needs a word more" "fix: time hundred, policy, wide30, ensemble, conv or lstm"
+      time_stage "$2"
+      shift
+      ;;
+    *) fail "there is no stage $1" "fix: build, check, sanitize, time NET or pack; --dry-run before them prints what they would do" ;;
   esac
   shift
 done

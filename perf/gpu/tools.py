@@ -1,37 +1,57 @@
 """NVIDIA's tools on a card, each with what it must find.
 
 usage: tools.py sanitize TOOL PLANTED COMMAND...   compute-sanitizer: nothing in `PLANTED none`, the bug of `PLANTED TOOL`, and nothing in the command
-       tools.py profile MODE LIMIT COMMAND...      ncu with kernel or application replay: it ends within so many seconds and has seen section_kernel
+       tools.py profile MODE LIMIT COMMAND...      ncu with kernel or application replay: it ends within so many seconds, and has seen one kernel, a section's, in each
+                                                   step of `check.py --profile`. With LAMINA_SECTION=compile that is the one that NVRTC made, called after its steps
 """
+import csv
 import os
 import subprocess
 import sys
 
 FOUND = 9  # the exit status that compute-sanitizer is told to give
+# How each tool reports the bug that is planted for it.
+REPORTS = {"memcheck": "Invalid __global__ write", "racecheck": "Race reported", "initcheck": "Uninitialized __global__ memory read", "synccheck": "Barrier error detected"}
 STAGED = {**os.environ, "LAMINA_RESIDENT": "staged"}  # no launch waits for the host: a tool may run it again
+PROFILED = "steps profiled: "  # what check.py --profile prints, with their number
 
 
 def sanitize(tool, planted, *command):
-    def status(*what):
-        return subprocess.run(["compute-sanitizer", "--tool", tool, "--error-exitcode", str(FOUND), *what], env=STAGED).returncode
-
-    for what, wanted in (([planted, "none"], 0), ([planted, tool], FOUND), (command, 0)):
-        got = status(*what)
+    for what, is_planted in (([planted, "none"], False), ([planted, tool], True), (command, False)):
+        # A driver may be asked for functions that it lacks: what CUDA's calls return is checked by who called them.
+        quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
+        done = subprocess.run(["compute-sanitizer", "--tool", tool, *quiet, "--error-exitcode", str(FOUND), *what], env=STAGED, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        print(done.stdout[-6000:], flush=True)
         # After a bug that ends the context the program's own status may come instead.
-        if (got == 0) != (wanted == 0):
-            return f"compute-sanitizer's {tool} on {' '.join(what)}: exit status {got}, wanted {wanted}"
+        if is_planted and (done.returncode == 0 or REPORTS[tool] not in done.stdout):
+            return f"compute-sanitizer's {tool} has not found what is planted in {' '.join(what)}: exit status {done.returncode}"
+        if not is_planted and done.returncode != 0:
+            return f"compute-sanitizer's {tool} on {' '.join(what)}: exit status {done.returncode}, wanted 0"
     return ""
 
 
+def kernels(report):
+    """The names of the launches in a report of ncu, which is CSV behind what the program has printed; below the head of the table stand units."""
+    lines = report.splitlines()
+    head = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
+    return [row["Kernel Name"] for row in csv.DictReader(lines[head:]) if row["ID"].isdigit()]
+
+
 def profile(mode, limit, *command):
-    tool = ["ncu", "--clock-control", "none", "--replay-mode", mode, "--csv", "--page", "raw", "--section", "SpeedOfLight"]
+    tool = ["ncu", "--clock-control", "none", "--profile-from-start", "off", "--replay-mode", mode, "--csv", "--page", "raw", "--section", "SpeedOfLight"]
     try:
         done = subprocess.run([*tool, *command], env=STAGED, capture_output=True, text=True, timeout=float(limit))
     except subprocess.TimeoutExpired:
         return f"ncu with {mode} replay has not ended in {limit} seconds"
+    print(done.stdout, done.stderr, flush=True)
     if done.returncode != 0:
-        return f"ncu with {mode} replay: exit status {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
-    return "" if "section_kernel" in done.stdout else f"ncu with {mode} replay has seen no section_kernel\n{done.stdout[-2000:]}"
+        return f"ncu with {mode} replay: exit status {done.returncode}"
+    steps = next((int(line[len(PROFILED):]) for line in done.stdout.splitlines() if line.startswith(PROFILED)), -1)
+    seen, is_compiled = kernels(done.stdout), os.environ.get("LAMINA_SECTION") == "compile"
+    wanted = "section_dense" if is_compiled else "section_kernel"
+    if len(seen) == steps and all(wanted in name for name in seen):
+        return ""
+    return f"ncu with {mode} replay has seen {len(seen)} kernels in {steps} steps, {', '.join(sorted(set(seen))) or 'none'}: wanted one {wanted} in each"
 
 
 if __name__ == "__main__":

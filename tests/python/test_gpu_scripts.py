@@ -1,16 +1,23 @@
 """What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
-import json, os, shutil, subprocess, sys, tarfile, time
+import json, os, shutil, subprocess, sys, time
 
 import pytest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "perf", "gpu"))
-import nets, times  # noqa: E402
+import nets, times, tools  # noqa: E402
 
 
 def run(*command):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300)
     return done.returncode, done.stdout + done.stderr
+
+
+def stub(path, text):
+    """A program in the place of another."""
+    path.write_text(f"#!/bin/bash\n{text}\n")
+    path.chmod(0o755)
+    return path
 
 
 def run_changed(folder, script, options, change):
@@ -155,41 +162,89 @@ def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
 
 
 def test_tools_must_find_what_is_planted_and_nothing_else(tmp_path):
-    for name, text in {"compute-sanitizer": 'case "$*" in *" none") exit 0 ;; *planted*) exit $FINDS ;; *) exit $OURS ;; esac', "ncu": 'echo "$KERNEL"'}.items():
-        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n")
-        (tmp_path / name).chmod(0o755)
+    stub(tmp_path / "compute-sanitizer", 'case "$*" in *" none") exit 0 ;; *planted*) echo "$SAYS"; exit $FINDS ;; *) exit $OURS ;; esac')
 
-    def tools(*words, **settings):
+    def tool(*words, **settings):
         return run("env", f"PATH={tmp_path}:{os.environ['PATH']}", *(f"{k}={v}" for k, v in settings.items()), sys.executable, "perf/gpu/tools.py", *words)
 
-    for finds, ours, wanted in ((9, 0, 0), (0, 0, 1), (9, 9, 1)):
-        status, said = tools("sanitize", "racecheck", "planted", "true", FINDS=finds, OURS=ours)
+    for finds, ours, says, wanted in ((9, 0, "Race reported", 0), (0, 0, "Race reported", 1), (9, 9, "Race reported", 1), (9, 0, "Internal error", 1)):
+        status, said = tool("sanitize", "racecheck", "planted", "true", FINDS=finds, OURS=ours, SAYS=says)
         assert status == wanted, said
-    assert tools("profile", "kernel", "20", "true", KERNEL="section_kernel")[0] == 0
-    status, said = tools("profile", "application", "20", "true", KERNEL="another")
-    assert status == 1 and "no section_kernel" in said
+    stub(tmp_path / "ncu", 'echo "steps profiled: 2"; echo "==PROF== Disconnected"; echo \'"ID","Kernel Name","Block Size"\'; echo \'"","","block"\'\nfor i in $SEEN; do echo "\\"0\\",\\"$i(Table, int)\\",\\"(1, 1, 1)\\""; done')
+    for seen, kind, wanted in (("section_kernel section_kernel", "interpret", 0), ("section_dense_softmax section_dense_softmax", "compile", 0), ("section_kernel section_kernel", "compile", 1),
+                               ("section_kernel", "interpret", 1), ("section_kernel section_kernel fill", "interpret", 1), ("section_kernel kernel_7", "interpret", 1), ("", "interpret", 1)):
+        status, said = tool("profile", "kernel", "20", "true", SEEN=seen, LAMINA_SECTION=kind)
+        assert status == wanted, said
+    stub(tmp_path / "ncu", "exec sleep 30")
+    status, said = tool("profile", "application", "1", "true")
+    assert status == 1 and "has not ended in 1 seconds" in said
+
+
+def test_what_a_profiler_sees_are_steps_of_training():
+    status, said = run(sys.executable, "perf/gpu/check.py", "--device", "cpu:0", "--layers", "3", "--batches", "3", "--profile", "2")
+    assert status == 0 and said == f"{tools.PROFILED}2\n", said
 
 
 def test_every_stage_can_be_tried_without_a_gpu():
-    status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred")
-    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 8, "products.py": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2, "times.py hundred": 1}
+    status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
+    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 10, "products.py": 1, "OnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 4,
+             "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
-    status, said = run("perf/gpu/run.sh", "polish")
-    assert status == 1 and "there is no stage polish" in said
-    status, said = run("perf/gpu/run.sh", "time")
-    assert status == 1 and "time needs a word more" in said
+    assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
+    for words, why in ((["polish"], "there is no stage polish"), (["time"], "time needs a word more"), (["--limit", "soon"], "--limit needs seconds"), ([], "no stage is named")):
+        status, said = run("perf/gpu/run.sh", *words)
+        assert status == 1 and why in said
+
+
+def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_path):
+    build = tmp_path / "build"
+    build.mkdir()
+    (tmp_path / "results").mkdir()
+    log = tmp_path / "log"
+    stub(tmp_path / "nvidia-smi", "echo A Card 80GB")
+    stub(tmp_path / "python", f'echo "$1" | sed "s|.*/||" >>{log}; case "$*" in *$BAD*) exit 1 ;; *$SLOW*) exec sleep 60 ;; *$LEFT*) exit 3 ;; esac')
+    stub(build / "latencies", f"echo latencies >>{log}; echo '{{}}'")
+    stub(build / "lamina_tests", f"echo kernels >>{log}")
+
+    def check(*words, bad="nothing", slow="nothing", left="nothing"):
+        log.write_text("")
+        status, said = run("env", f"PATH={tmp_path}:{os.environ['PATH']}", f"LAMINA_GPU_BUILD={build}", f"LAMINA_GPU_RESULTS={tmp_path / 'results'}", f"PYTHON={tmp_path / 'python'}",
+                           f"BAD={bad}", f"SLOW={slow}", f"LEFT={left}", "perf/gpu/run.sh", *words, "check")
+        return status, said, log.read_text().split()[1:]
+
+    status, said, ran = check(bad="products")
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "check.py", "check.py", "products.py", "kernels", "graphs.py"], said
+    assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
+    status, said, ran = check("--limit", "8", slow="products")
+    assert status == 3 and ran == ["products.py"] and "start it again" in said, said
+    status, said, ran = check()
+    assert status == 0 and ran == ["products.py"], said
+    status, said, ran = check()
+    assert status == 0 and ran == [], said
+    (build / "done" / "graphs").unlink()
+    status, said, ran = check(left="graphs")
+    assert status == 3 and ran == ["graphs.py"], said
+    stub(build / "latencies", "echo '{}'; exit 5")
+    (build / "done" / "latencies").unlink()
+    status, said, ran = check()
+    assert status == 1 and "failed: latencies" in said, said
 
 
 def test_what_the_cards_machine_lacks_is_packed(tmp_path):
     if not os.path.exists("/usr/include/gtest"):
         pytest.skip("there is no /usr/include/gtest to pack")
-    status, said = run("perf/gpu/run.sh", "pack", str(tmp_path / "packed.tar.gz"))
-    assert status == 0 and (tmp_path / "packed.tar.gz").stat().st_size < 16 << 20, said
-    with tarfile.open(tmp_path / "packed.tar.gz") as packed:
-        names = packed.getnames()
-    for wanted in ("packed/include/nlohmann/json.hpp", "packed/include/zlib.h", "packed/include/gtest/gtest.h"):
-        assert wanted in names
+    status, said = run("env", f"LAMINA_GPU_BUILD={tmp_path}", "perf/gpu/run.sh", "pack")
+    assert status == 0, said
+    files = [f for f in (tmp_path / "packed").rglob("*") if f.is_file()]
+    assert sum(f.stat().st_size for f in files) < 24 << 20
+    names = {str(f.relative_to(tmp_path / "packed")) for f in files}
+    assert {"include/nlohmann/json.hpp", "include/zlib.h", "include/gtest/gtest.h"} < names
     assert any(name.endswith("libgtest.a") for name in names) and any(name.endswith("GTestConfig.cmake") for name in names)
+    # The library that is built with it is a shared one.
+    (tmp_path / "z.cpp").write_text("#include <zlib.h>\nconst char* version(z_stream* s) { inflateInit(s); return zlibVersion(); }\n")
+    packed = tmp_path / "packed"
+    status, said = run("c++", "-shared", "-fPIC", "-Wl,--no-undefined", f"-I{packed}/include", "-o", str(tmp_path / "z.so"), str(tmp_path / "z.cpp"), *map(str, packed.rglob("libz.*")))
+    assert status == 0, said
 
 
 @pytest.mark.skipif(not shutil.which("nvcc") and not os.path.exists("/usr/local/cuda/bin/nvcc"), reason="there is no nvcc")
