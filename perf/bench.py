@@ -3,12 +3,11 @@
 Each program is a process of its own that prepares itself and then measures when its turn comes, round after round, so that a change of the
 machine's speed meets all of them alike. Times are microseconds per call: the smallest block of calls, and the median block. The arithmetic
 floor is measured in Lamina's C++ process: the operations of the step or forward pass at the rate of one core that does nothing but multiply and add.
-Writes perf/results/NAME.json. --check measures every row of promises.json, prints what was reached beside what is promised, draws the README's
+Writes perf/results/NAME.json, and draws what perf/gpu has measured on cards. --check measures every row of promises.json, prints what was reached beside what is promised, draws the README's
 plots beside the results, and fails when a row is missed; --kernels runs Google Benchmark's list instead.
 """
 import argparse
 import datetime
-import glob
 import json
 import os
 import platform
@@ -22,7 +21,8 @@ ROOT = os.path.dirname(HERE)
 PEERS = os.path.join(HERE, "peers")
 BENCH = os.path.join(ROOT, "build", "lamina_bench")
 RESULTS = os.path.join(HERE, "results")
-sys.path.insert(0, PEERS)
+sys.path[:0] = [HERE, PEERS]
+import plots  # noqa: E402
 from environment import peers_python  # noqa: E402
 from worker import CALLS, LOOPS, MATMULS, NETWORKS, TRACES  # noqa: E402
 
@@ -280,10 +280,9 @@ def main():
         for name, value in values.items():
             print(f"{run:14} {name:36} {value}")
     if options.check:
-        import plots
         print("plots:", *plots.draw(os.path.join(RESULTS, f"{options.name}.json")))
-        for path in sorted(glob.glob(os.path.join(RESULTS, "gpu-*.json"))):  # of cards, by perf/gpu/times.py
-            print("plots:", *plots.draw_card(path))
+    print("plots of cards:", *(plots.draw_cards(RESULTS) or ["there are no results of one (perf/gpu/run.sh)"]))
+    if options.check:
         print()
         if check(promises, found):
             sys.exit(1)

@@ -1,4 +1,5 @@
 """Draws what ./dev bench --check measured: how many times faster Lamina is than each peer, per network and batch. usage: plots.py RESULTS.json"""
+import glob
 import json
 import os
 import sys
@@ -42,33 +43,45 @@ def draw(path):
     return written
 
 
+STYLES = {"call": "-", "jit": "-", "eager": "-", "func": "-", "loop": "--", "scan": "--", "graph": "--", "func_graph": "--", "cudnn": "-."}  # others: dotted
+PRECISIONS = ["float32", "tf32", "bf16", "3xtf32"]
+
+
 def draw_card(path):
-    """Of what perf/gpu/times.py wrote: microseconds a step over the batch, a plot for each network and precision, a line for each program and form; returns their paths."""
+    """Of what perf/gpu/times.py wrote: microseconds over the batch, a plot for each network, a column for each precision, a line for each program and form; returns their paths."""
     import matplotlib
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "lamina"
     from matplotlib import pyplot
     with open(path) as f:
         results = json.load(f)
-    rows, written = [row for row in results["rows"] if "step" in row], []
-    for net, precision in sorted({(row["net"], row["precision"]) for row in rows}):
-        figure, axes = pyplot.subplots(figsize=(6, 4))
-        here = [row for row in rows if (row["net"], row["precision"]) == (net, precision)]
-        for program, form in sorted({(row["program"], row["form"]) for row in here}):
-            points = sorted((row["batch"], row["step"]["microseconds"]) for row in here if (row["program"], row["form"]) == (program, form))
-            color = next((c for peer, c in PEERS.items() if program.startswith(peer)), "black")
-            axes.plot(*zip(*points), marker="o", markersize=3, color=color, linestyle="-" if form in ("call", "jit", "eager", "func") else "--", label=f"{program} {form}")
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-        axes.set_xlabel("batch", fontsize=8)
-        axes.set_ylabel("microseconds a step", fontsize=8)
-        axes.set_title(f"{net}, {precision}: {results['card']}, {results['date']}", fontsize=8)
-        axes.legend(fontsize=7, frameon=False)
+    written = []
+    for net in sorted({row["net"] for row in results["rows"] if "step" in row}):
+        mine = [row for row in results["rows"] if row["net"] == net and "step" in row]
+        precisions = [p for p in PRECISIONS if any(row["precision"] == p for row in mine)]
+        figure, all_axes = pyplot.subplots(2, len(precisions), figsize=(4 * len(precisions), 7), sharex=True, squeeze=False)
+        for axes, (what, precision) in zip(all_axes.flat, ((w, p) for w in ("step", "forward") for p in precisions)):
+            here = [row for row in mine if row["precision"] == precision and what in row]
+            for program, form in sorted({(row["program"], row["form"]) for row in here}):
+                points = sorted((row["batch"], row[what]["microseconds"]) for row in here if (row["program"], row["form"]) == (program, form))
+                color = next((c for peer, c in PEERS.items() if program.startswith(peer)), "black")
+                axes.plot(*zip(*points), marker="o", markersize=3, color=color, linestyle=STYLES.get(form, ":"), label=f"{program} {form}")
+            axes.set(xscale="log", yscale="log")
+            axes.set_title(f"{precision}: microseconds a {'step' if what == 'step' else 'forward pass'} over the batch", fontsize=8)
+            if here:
+                axes.legend(fontsize=6, frameon=False)
+        days = sorted({row.get("measured", results["date"])[:10] for row in mine})
+        figure.suptitle(f"{net}: {results['card']}, {' to '.join(days[::max(1, len(days) - 1)])}", fontsize=9)
         figure.tight_layout()
-        written.append(f"{os.path.splitext(path)[0]}-{net}-{precision}.svg")
+        written.append(f"{os.path.splitext(path)[0]}-{net}.svg")
         figure.savefig(written[-1], metadata={"Date": None})
         pyplot.close(figure)
     return written
+
+
+def draw_cards(folder):
+    """Of every card that has a file in the folder."""
+    return [svg for path in sorted(glob.glob(os.path.join(folder, "gpu-*.json"))) for svg in draw_card(path)]
 
 
 if __name__ == "__main__":

@@ -256,10 +256,19 @@ def test_programs_for_the_card_compile(architecture, tmp_path):
         assert status == 0 and "warning" not in said, said
 
 
-def test_results_of_a_card_are_plotted(tmp_path):
+def test_results_of_a_card_are_plotted_by_bench(tmp_path):
     pytest.importorskip("matplotlib")
-    row = {"net": "policy", "precision": "float32", "step": {"microseconds": 5.0}}
-    rows = [{**row, "program": program, "form": form, "batch": batch} for program, form in (("Lamina 1", "call"), ("JAX 1", "scan")) for batch in (20, 128)]
-    (tmp_path / "gpu-card.json").write_text(json.dumps({"card": "a card", "date": "2000-01-01", "rows": [*rows, {"net": "conv", "precision": "tf32", "not_run": "no memory"}]}))
-    status, said = run(sys.executable, "perf/plots.py", str(tmp_path / "gpu-card.json"))
-    assert status == 0 and (tmp_path / "gpu-card-policy-float32.svg").exists(), said
+    row = {"net": "policy", "step": {"microseconds": 5.0}}
+    rows = [{**row, "program": program, "form": form, "precision": precision, "batch": batch}
+            for program, form in (("Lamina 1", "call"), ("JAX 1", "scan")) for precision in ("float32", "tf32") for batch in (20, 128)]
+    rows[0]["forward"] = {"microseconds": 2.0}
+    (tmp_path / "gpu-card.json").write_text(json.dumps({"card": "a card", "date": "2000-01-01", "rows": [*rows, {"net": "conv", "program": "lamina", "precision": "tf32", "not_run": "no memory"}]}))
+    program = tmp_path / "bench.py"  # ./dev bench, but for the measuring
+    program.write_text(f"import sys\nsys.path.insert(0, 'perf')\nimport bench\nbench.RESULTS = {str(tmp_path)!r}\nbench.measure_network = lambda *a: []\n"
+                       "bench.figures = lambda run: {}\nbench.table = lambda run: ''\nsys.argv = ['bench.py']\nbench.main()\n")
+    status, said = run(sys.executable, str(program))
+    assert status == 0 and f"plots of cards: {tmp_path}/gpu-card-policy.svg\n" in said, said
+    drawn = (tmp_path / "gpu-card-policy.svg").read_text()
+    for text in ("policy: a card, 2000-01-01", "Lamina 1 call", "JAX 1 scan", "float32: microseconds a step over the batch", "tf32: microseconds a step"):
+        assert f"<!-- {text}" in drawn
+    assert not (tmp_path / "gpu-card-conv.svg").exists()
