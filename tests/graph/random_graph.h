@@ -57,7 +57,11 @@ std::string disagreement(const std::vector<Tensor>& expected, const std::vector<
 // All that running a graph does: its outputs, then its resources. `run` is evaluate() or something that must agree with it.
 using Run = std::function<std::vector<Tensor>(const ir::Graph&, const std::vector<Tensor>&, Resources*)>;
 std::vector<Tensor> run_all(const RandomGraph& g, const Run& run = {});
-// run_all() with inputs and resources moved by a few units in the last place: what rounding alone may do.
-std::vector<Tensor> run_perturbed(const RandomGraph& g);
+// run_all() with inputs and resources moved by a few units in the last place, in another way each turn: what rounding alone may do.
+std::vector<Tensor> run_perturbed(const RandomGraph& g, uint64_t turn = 0);
+// run_all() with f64 for f32; results have the graph's types again.
+std::vector<Tensor> run_in_double(const RandomGraph& g);
+// Of several runs, for each result the one that is farthest from what is expected.
+std::vector<Tensor> farthest(const std::vector<Tensor>& expected, const std::vector<std::vector<Tensor>>& runs);
 
 }  // namespace lamina::tests

@@ -225,12 +225,35 @@ std::vector<Tensor> run_all(const RandomGraph& g, const Run& run) {
   return results;
 }
 
-std::vector<Tensor> run_perturbed(const RandomGraph& g) {
-  std::mt19937_64 random(g.seed);
+std::vector<Tensor> run_perturbed(const RandomGraph& g, uint64_t turn) {
+  std::mt19937_64 random(g.seed + turn * 0x9e3779b97f4a7c15ull);
   RandomGraph moved = g;
   for (Tensor& t : moved.inputs) t = perturbed(t, random);
   for (auto& [number, t] : moved.resources) t = perturbed(t, random);
   return run_all(moved);
+}
+
+std::vector<Tensor> run_in_double(const RandomGraph& g) {
+  RandomGraph wide = g;
+  wide.graph = in_f64(g.graph);
+  for (Tensor& t : wide.inputs) t = in_f64(t);
+  for (auto& [number, t] : wide.resources) t = in_f64(t);
+  std::vector<Tensor> results = run_all(wide);
+  const auto as = [](Tensor& t, TensorType type) {
+    if (!(t.type == type)) t = Tensor::from(std::move(type), t.values());
+  };
+  for (size_t i = 0; i < g.graph.outputs.size(); ++i) as(results[i], g.graph.type(g.graph.outputs[i]));
+  size_t next = g.graph.outputs.size();
+  for (const auto& [number, t] : g.resources) as(results[next++], t.type);
+  return results;
+}
+
+std::vector<Tensor> farthest(const std::vector<Tensor>& expected, const std::vector<std::vector<Tensor>>& runs) {
+  std::vector<Tensor> out = runs.at(0);
+  for (const std::vector<Tensor>& run : runs)
+    for (size_t i = 0; i < out.size(); ++i)
+      if (difference(expected[i], run[i]).most > difference(expected[i], out[i]).most) out[i] = run[i];
+  return out;
 }
 
 }  // namespace lamina::tests

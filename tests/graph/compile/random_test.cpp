@@ -3,6 +3,7 @@
 // one stream and on four.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <random>
 
@@ -29,6 +30,7 @@ struct Way {
   int streams = 1;           // of the device, also for what is small
   std::vector<std::string> without = {};
   Device device = {};        // where all of it is
+  bool in_double = false;    // compared with double precision
 };
 
 // The graph with every second node or so on another device.
@@ -75,8 +77,18 @@ std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
   return run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) { return run_program(graph, inputs, resources, options); });
 }
 
+// What is not as near to double precision as float32 is on the CPU, also when inputs move by rounding errors.
+std::string wrong_in_double(const RandomGraph& random, const Way& way) {
+  const std::vector<Tensor> expected = run_in_double(random);
+  std::vector<std::vector<Tensor>> plain{run_all(random)};
+  for (uint64_t turn = 0; turn < 4; ++turn) plain.push_back(run_perturbed(random, turn));
+  const std::vector<Tensor> loose = farthest(expected, plain);
+  return disagreement(expected, run(random, way), kTolerance, &loose);
+}
+
 std::string wrong(const RandomGraph& random, const Way& way) {
   try {
+    if (way.in_double) return wrong_in_double(random, way);
     const RandomGraph g = way.models ? stack_models(without_fused(random), random.seed).together : random;
     const std::vector<Tensor> loose = run_perturbed(g);
     if (std::string text = disagreement(run_all(g), run(g, way), kTolerance, &loose); !text.empty()) return text;
@@ -134,16 +146,33 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   std::printf("%d random graphs, seeds from %s; %s\n", count, std::to_string(first).c_str(), coverage_text(coverage).c_str());
 }
 
-// On a card, against the plain reading of the graph on the CPU. perf/gpu/run.sh runs twenty thousand.
-TEST(Programs, AgreeOnAGpuOnRandomGraphs) {
-  if (cuda_backend().device_count() == 0) GTEST_SKIP() << cuda_backend().unavailable_reason();
-  const int count = random_graph_count(20);
-  const uint64_t first = random_graph_seed(9000);
-  const Way sections{.name = "sections on a GPU", .device = parse_device("gpu:0")}, alone{.name = "no sections, on a GPU", .sections = false, .device = parse_device("gpu:0")};
-  for (int i = 0; i < count && !HasFailure(); ++i) {
+void check_in_double(Device device, int count, uint64_t first) {
+  const Way sections{.name = "sections, in double", .device = device, .in_double = true}, alone{.name = "no sections, in double", .sections = false, .device = device, .in_double = true};
+  for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
     const RandomGraph random = random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
     check(random, i % 2 ? sections : alone);
   }
+}
+
+TEST(Programs, AgreeWithDoublePrecisionOnRandomGraphs) { check_in_double({}, random_graph_count(100), random_graph_seed(9000)); }
+
+TEST(Programs, OtherResultsThanInDoublePrecisionAreFound) {
+  const RandomGraph random = random_graph(9001);
+  const std::vector<Tensor> expected = run_in_double(random);
+  std::vector<Tensor> other = run_all(random);
+  const std::vector<Tensor> loose = farthest(expected, {run_perturbed(random), other});
+  EXPECT_EQ(disagreement(expected, other, kTolerance, &loose), "");
+  const auto floating = std::find_if(other.begin(), other.end(), [](const Tensor& t) { return is_floating(t.type.dtype) && t.size() > 0 && t.at(0) != 0; });
+  ASSERT_NE(floating, other.end());
+  *floating = floating->clone();
+  floating->set(0, 1.01 * floating->at(0));
+  EXPECT_NE(disagreement(expected, other, kTolerance, &loose), "");
+}
+
+// perf/gpu/run.sh runs twenty thousand.
+TEST(Programs, AgreeOnAGpuOnRandomGraphs) {
+  if (cuda_backend().device_count() == 0) GTEST_SKIP() << cuda_backend().unavailable_reason();
+  check_in_double(parse_device("gpu:0"), random_graph_count(20), random_graph_seed(9000));
 }
 
 }  // namespace
