@@ -138,18 +138,7 @@ void check_kernel(const ir::OpDef& op, const OpCase& c) {
     } else {
       got = run_node(one.node(), views(x));
     }
-    std::vector<std::vector<double>> want;
-    if (c.reference) {
-      want = c.reference(x);
-    } else {
-      ASSERT_TRUE(op.decompose) << "a case needs a reference when the op has no decomposition";
-      ir::Graph parts;
-      for (const CaseInput& i : in) parts.add_input(i.type);
-      parts.outputs = op.decompose(parts, *one.node().attrs, parts.inputs, one.node().regions);
-      std::vector<Tensor> wide;
-      for (const Tensor& t : x) wide.push_back(in_f64(t));
-      for (const Tensor& t : evaluate(in_f64(parts), wide)) want.push_back(t.values());
-    }
+    const std::vector<std::vector<double>> want = expected_results(c, one.node(), x);
     ASSERT_EQ(got.size(), want.size());
     for (size_t r = 0; r < got.size(); ++r) expect_close(got[r], want[r], c.ulps, c.of_largest, cat("result ", r));
   }
@@ -489,6 +478,18 @@ std::vector<CaseInput> inputs_as(const OpCase& c, DType dtype) {
   for (CaseInput& i : in)
     if (i.type.dtype == DType::f32) i.type.dtype = dtype;
   return in;
+}
+
+std::vector<std::vector<double>> expected_results(const OpCase& c, const ir::Node& node, const std::vector<Tensor>& inputs) {
+  if (c.reference) return c.reference(inputs);
+  if (!node.op->decompose) internal_error("a case needs a reference when the op has no decomposition");
+  ir::Graph parts;
+  std::vector<Tensor> wide;
+  for (const Tensor& t : inputs) parts.add_input(t.type), wide.push_back(in_f64(t));
+  parts.outputs = node.op->decompose(parts, *node.attrs, parts.inputs, node.regions);
+  std::vector<std::vector<double>> out;
+  for (const Tensor& t : evaluate(in_f64(parts), wide)) out.push_back(t.values());
+  return out;
 }
 
 double epsilon(DType dtype) {

@@ -67,6 +67,9 @@ const CasesOfOps& cases_of_ops();
 // The case's inputs with this dtype in the place of f32.
 std::vector<CaseInput> inputs_as(const OpCase& c, DType dtype);
 
+// What the results of the case's node should be on these inputs, in double precision: by the case's reference, or the op's decomposition.
+std::vector<std::vector<double>> expected_results(const OpCase& c, const ir::Node& node, const std::vector<Tensor>& inputs);
+
 // For other tests.
 Tensor random_tensor(const CaseInput& in, uint64_t seed);
 // got against want, elementwise, as OpCase says; integers and bools exactly. Adds failures that name `what`.
