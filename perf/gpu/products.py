@@ -1,5 +1,4 @@
-"""Products of every precision on the GPU against double precision: those of a section, which are made of the instructions whose twins the emulation
-has, and large ones by cuBLASLt. Then the training of a small network in each precision against the CPU, which computes in float32.
+"""Products of every precision on the GPU against double precision: those of a section, which tensor cores make, and large ones by cuBLASLt. Then the training of a small network in each precision against the CPU, which computes in float32.
 
 usage: products.py [--device gpu:0]
 A section's products are compared with products of operands that are rounded as runtime/core/precision.h says: what is left is what sums in float32

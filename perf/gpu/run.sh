@@ -68,26 +68,29 @@ build_stage() {
   run 600 cmake -S "$root" -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DLAMINA_CUDA=ON -DLAMINA_CUDA_ARCHITECTURES="$card" -DPython_EXECUTABLE="$python" -DCMAKE_PREFIX_PATH="$build/packed"
   # Microbenchmarks come first, and need nothing of Lamina.
   run 600 nvcc -O3 -std=c++17 -arch="sm_$card" -o "$build/latencies" "$root/perf/gpu/latencies.cu"
+  run 600 nvcc -O2 -std=c++20 -fmad=false --expt-relaxed-constexpr -arch="sm_$card" -I"$root" -o "$build/instructions" "$root/perf/gpu/instructions.cu"
   run 600 nvcc -O1 -g -lineinfo -std=c++17 -arch="sm_$card" -o "$build/planted" "$root/perf/gpu/planted.cu"
   run 600 ninja -C "$build" lamina_package _core
   run 600 ninja -C "$build" lamina_tests
   ((!dry)) || return 0
   # What was found and measured before is another program's, unless nothing has changed.
   before=$(cat "$build/built" 2>/dev/null || true)
-  cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/planted" | sha256sum >"$build/built"
+  cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/instructions" "$build/planted" | sha256sum >"$build/built"
   [[ $before == "$(<"$build/built")" ]] || rm -rf "$build/done" "$build/results"
 }
 
-# First the latencies that decide between designs; then kernels and training against the CPU, and random graphs, so many at once as there are processors.
+# First the latencies that decide between designs; then each instruction that the emulation has a twin of, the kernels of all ops, training, products and random graphs,
+# so many at once as there are processors, against double precision on the CPU.
 check_stage() {
   export PYTHONPATH=$build/python
   needs_gpu
   once latencies 60 bash -o pipefail -c '"$1" | tee "$2"' latencies "$build/latencies" "$build/latencies.json"
   ((dry)) || [[ ! -s $build/latencies.json ]] || cp "$build/latencies.json" "$results/latencies-$(card_file).json"
+  once instructions 120 "$build/instructions"
+  once kernels 240 "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
   once training 120 "$python" "$root/perf/gpu/check.py" --device gpu:0
   once clusters 120 env LAMINA_CUDA_CLUSTER=on "$python" "$root/perf/gpu/check.py" --device gpu:0
   once products 120 "$python" "$root/perf/gpu/products.py"
-  once kernels 240 "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
   once graphs 600 "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/done/seeds" --limit "$(($(left) - 10))"
   ended
 }

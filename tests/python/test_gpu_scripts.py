@@ -161,6 +161,15 @@ def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
     assert status == 1, said  # a test that was skipped has compared nothing
 
 
+def test_the_tests_that_a_card_is_asked_for_are_there():
+    """A filter of GoogleTest that fits nothing is no failure."""
+    with open(os.path.join(ROOT, "perf/gpu/run.sh")) as f:
+        assert "--gtest_filter=OnACard.*" in f.read()
+    for source, test in (("tests/cuda/on_a_card_test.cpp", "TEST(OnACard, "), ("tests/graph/compile/random_test.cpp", "TEST(Programs, AgreeOnAGpuOnRandomGraphs)")):
+        with open(os.path.join(ROOT, source)) as f:
+            assert test in f.read()
+
+
 def test_tools_must_find_what_is_planted_and_nothing_else(tmp_path):
     stub(tmp_path / "compute-sanitizer", 'case "$*" in *" none") exit 0 ;; *planted*) echo "$SAYS"; exit $FINDS ;; *) exit $OURS ;; esac')
 
@@ -187,7 +196,7 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu():
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 10, "products.py": 1, "OnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 4,
+    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 10, "products.py": 1, "/instructions": 3, "OnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 4,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
@@ -204,7 +213,8 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
     stub(tmp_path / "nvidia-smi", "echo A Card 80GB")
     stub(tmp_path / "python", f'echo "$1" | sed "s|.*/||" >>{log}; case "$*" in *$BAD*) exit 1 ;; *$SLOW*) exec sleep 60 ;; *$LEFT*) exit 3 ;; esac')
     stub(build / "latencies", f"echo latencies >>{log}; echo '{{}}'")
-    stub(build / "lamina_tests", f"echo kernels >>{log}")
+    for name in ("instructions", "lamina_tests"):
+        stub(build / name, f"echo {name} >>{log}")
 
     def check(*words, bad="nothing", slow="nothing", left="nothing"):
         log.write_text("")
@@ -213,7 +223,7 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
         return status, said, log.read_text().split()[1:]
 
     status, said, ran = check(bad="products")
-    assert status == 1 and "failed: products" in said and ran == ["latencies", "check.py", "check.py", "products.py", "kernels", "graphs.py"], said
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "check.py", "check.py", "products.py", "graphs.py"], said
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
     status, said, ran = check("--limit", "8", slow="products")
     assert status == 3 and ran == ["products.py"] and "start it again" in said, said
@@ -251,8 +261,8 @@ def test_what_the_cards_machine_lacks_is_packed(tmp_path):
 @pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
 def test_programs_for_the_card_compile(architecture, tmp_path):
     nvcc = shutil.which("nvcc") or "/usr/local/cuda/bin/nvcc"
-    for source in ("latencies", "planted"):
-        status, said = run(nvcc, "-O1", "-std=c++17", f"-arch={architecture}", "-cubin", "-o", str(tmp_path / "out.cubin"), f"perf/gpu/{source}.cu")
+    for source in ("latencies", "planted", "instructions"):
+        status, said = run(nvcc, "-O1", f"-std=c++{20 if source == 'instructions' else 17}", "--expt-relaxed-constexpr", "-I.", f"-arch={architecture}", "-cubin", "-o", str(tmp_path / "out.cubin"), f"perf/gpu/{source}.cu")
         assert status == 0 and "warning" not in said, said
 
 

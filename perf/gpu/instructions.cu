@@ -1,0 +1,51 @@
+// Every instruction that the emulation has a twin of, on a card: the trial of tests/emulated/instructions.h, which the twins pass in the tests.
+//   nvcc -O2 -std=c++20 -fmad=false --expt-relaxed-constexpr -arch=sm_90a -I. -o instructions perf/gpu/instructions.cu
+#include <cuda_runtime.h>
+
+#include <cstdio>
+#include <cstdlib>
+
+#include "tests/emulated/instructions.h"
+
+namespace {
+
+void check(cudaError_t status, const char* what) {
+  if (status == cudaSuccess) return;
+  std::fprintf(stderr, "instructions: %s: %s\n", what, cudaGetErrorString(status));
+  std::exit(2);
+}
+
+class CardMemory {
+ public:
+  lamina::Stream& stream() { return stream_; }
+  template <class T>
+  T* put(const std::vector<T>& values) {
+    void* to = nullptr;
+    check(cudaMalloc(&to, values.size() * sizeof(T)), "cudaMalloc");
+    check(cudaMemcpy(to, values.data(), values.size() * sizeof(T), cudaMemcpyHostToDevice), "cudaMemcpy to the card");
+    return static_cast<T*>(to);
+  }
+  template <class T>
+  std::vector<T> take(const T* from, size_t count) {
+    check(cudaGetLastError(), "a launch");
+    std::vector<T> out(count);
+    check(cudaMemcpy(out.data(), from, count * sizeof(T), cudaMemcpyDeviceToHost), "a kernel, or cudaMemcpy from the card");
+    return out;
+  }
+
+ private:
+  lamina::Stream stream_;
+};
+
+}  // namespace
+
+int main() {
+  cudaDeviceProp card{};
+  check(cudaGetDeviceProperties(&card, 0), "cudaGetDeviceProperties");
+  CardMemory memory;
+  // An instruction of tensor cores cuts off digits where an addition would round, at most two more of them.
+  const std::vector<std::string> wrong = lamina::kernels::cuda::instructions::wrong(memory, {.numbers = 1u << 22, .sums = 0x1p-21, .clusters = card.major >= 9});
+  for (const std::string& name : wrong) std::printf("DIFFERS from the manual, and so from its twin: %s\n", name.c_str());
+  if (wrong.empty()) std::printf("%s: all instructions are what their twins are\n", card.name);
+  return wrong.empty() ? 0 : 1;
+}

@@ -1,0 +1,214 @@
+// Every function of kernels/cuda/device.h that is an instruction on a GPU and a twin of it on the host, in kernels whose results the host knows from the manuals:
+// instructions_test.cpp runs them on the emulation, perf/gpu/instructions.cu on a card. What agrees with the host on both agrees with each other.
+#pragma once
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#include "tests/emulated/instructions_of_numbers.h"
+
+namespace lamina::kernels::cuda::instructions {
+
+// --- lanes ---
+
+constexpr unsigned kKinds = 5, kVotes = 4;  // shuffle, up, down, xor, and xor among half of the lanes; the last vote is theirs too
+template <class T>
+LAMINA_KERNEL(64) lanes(T* out, unsigned* votes) {
+  const unsigned l = lane();
+  out += warp_index() * kKinds * kWarp * kWarp, votes += warp_index() * kVotes * kWarp * kWarp;
+  const T v = T((l + 1) * 0x9e3779b97f4a7c15ull);
+  for (unsigned k = 0; k < kWarp; ++k) {
+    const T values[] = {shuffle(v, k), shuffle_up(v, k), shuffle_down(v, k), shuffle_xor(v, k)};
+    for (unsigned kind = 0; kind < 4; ++kind) out[(kind * kWarp + k) * kWarp + l] = values[kind];
+    const unsigned found[] = {ballot(l >= k), any(l == k) ? 1u : 0u, all(l != k) ? 1u : 0u};
+    for (unsigned kind = 0; kind < 3; ++kind) votes[(kind * kWarp + k) * kWarp + l] = found[kind];
+  }
+  if (l >= 16) return;
+  for (unsigned k = 0; k < kWarp; ++k) {
+    out[(4 * kWarp + k) * kWarp + l] = shuffle_xor(v, k % 16, 0xffffu);
+    votes[(3 * kWarp + k) * kWarp + l] = ballot(l == k, 0xffffu) | (all(l != k, 0xffffu) ? 1u << 31 : 0) | (any(l == k, 0xffffu) ? 1u << 30 : 0);
+  }
+}
+template <class T, class M>
+bool lanes_agree(M& m) {
+  constexpr unsigned warps = 2;
+  T* out = m.put(std::vector<T>(warps * kKinds * kWarp * kWarp));
+  unsigned* votes = m.put(std::vector<unsigned>(warps * kVotes * kWarp * kWarp));
+  launch<lanes<T>>(m.stream(), {.threads = warps * kWarp}, out, votes);
+  const std::vector<T> got = m.take(out, warps * kKinds * kWarp * kWarp);
+  const std::vector<unsigned> said = m.take(votes, warps * kVotes * kWarp * kWarp);
+  bool agree = true;
+  for (unsigned w = 0; w < warps; ++w)
+    for (unsigned k = 0; k < kWarp; ++k)
+      for (unsigned l = 0; l < kWarp; ++l) {
+        const unsigned from[kKinds] = {k, l < k ? l : l - k, l + k < kWarp ? l + k : l, l ^ k, l ^ k % 16};
+        const unsigned want[kVotes] = {kAllLanes << k, 1, 0, k < 16 ? 1u << k | 1u << 30 : 1u << 31};
+        for (unsigned kind = 0; kind < kKinds; ++kind)
+          if (kind < 4 || l < 16) agree &= got[((w * kKinds + kind) * kWarp + k) * kWarp + l] == T((from[kind] + 1) * 0x9e3779b97f4a7c15ull);
+        for (unsigned kind = 0; kind < kVotes; ++kind)
+          if (kind < 3 || l < 16) agree &= said[((w * kVotes + kind) * kWarp + k) * kWarp + l] == want[kind];
+      }
+  return agree;
+}
+
+// --- atomics ---
+
+struct Words {
+  int add = 0, least = 1 << 30, most = -(1 << 30);
+  unsigned sum = 0, low = ~0u, high = 0, bits = 0, ticket = 0, last = 7, raised = 0;
+  unsigned long long wide = 0, wide_raised = 0;
+  long long wide_least = 1ll << 60, wide_most = -(1ll << 60);
+  double real = 0;
+  float single = 0;
+};
+LAMINA_KERNEL(128) atomics(Words* words, unsigned* tickets, unsigned* exchanged) {
+  const unsigned g = block_index() * block_size() + thread_index();
+  const int i = int(g) - 100;
+  atomic_add(&words->add, i), atomic_min(&words->least, i), atomic_max(&words->most, i);
+  atomic_add(&words->sum, g), atomic_min(&words->low, g + 3), atomic_max(&words->high, g), atomic_or(&words->bits, 1u << g % 31);
+  atomic_add(&words->wide, static_cast<unsigned long long>(g) << 32);
+  atomic_min(&words->wide_least, (long long)(i) * (1ll << 33)), atomic_max(&words->wide_most, (long long)(i) * (1ll << 33));
+  atomic_add(&words->real, 0.5 * g), atomic_add(&words->single, 0.5f * float(g));
+  tickets[g] = atomic_add(&words->ticket, 1u);
+  exchanged[g] = atomic_exchange(&words->last, g + 100);
+  for (unsigned old = 0, seen = 0; (seen = atomic_cas(&words->raised, old, old + 1)) != old; old = seen) {
+  }
+  for (unsigned long long old = 0, seen = 0; (seen = atomic_cas(&words->wide_raised, old, old + (1ull << 32))) != old; old = seen) {
+  }
+}
+template <class M>
+bool atomics_agree(M& m) {
+  constexpr unsigned blocks = 8, n = blocks * 128;
+  Words* words = m.put(std::vector<Words>(1));
+  unsigned *tickets = m.put(std::vector<unsigned>(n)), *exchanged = m.put(std::vector<unsigned>(n));
+  launch<atomics>(m.stream(), {.grid = {blocks}, .threads = 128}, words, tickets, exchanged);
+  const Words w = m.take(words, 1)[0];
+  std::vector<unsigned> order = m.take(tickets, n), chain = m.take(exchanged, n);
+  chain.push_back(w.last);  // each number was put there once, and once taken or left
+  std::sort(order.begin(), order.end()), std::sort(chain.begin(), chain.end());
+  bool agree = chain[0] == 7;
+  for (unsigned g = 0; g < n; ++g) agree &= order[g] == g && chain[g + 1] == g + 100;
+  const unsigned sum = n * (n - 1) / 2;
+  agree &= w.add == int(sum) - 100 * int(n) && w.least == -100 && w.most == int(n) - 101 && w.sum == sum && w.low == 3 && w.high == n - 1 && w.bits == 0x7fffffffu;
+  agree &= w.wide == static_cast<unsigned long long>(sum) << 32 && w.wide_least == -100 * (1ll << 33) && w.wide_most == (int(n) - 101) * (1ll << 33);
+  return agree && w.real == 0.5 * sum && w.single == 0.5f * float(sum) && w.ticket == n && w.raised == n && w.wide_raised == static_cast<unsigned long long>(n) << 32;
+}
+
+// --- copies and barriers of a block ---
+
+LAMINA_KERNEL(64) copies(const unsigned* from, unsigned* out) {
+  const unsigned t = thread_index(), n = block_size();
+  unsigned* to = dynamic_shared<unsigned>();  // n pieces of 4 words, of 2, of 1
+  LAMINA_SHARED(unsigned, fixed, 64);
+  copy_async<16>(to + 4 * t, from + 4 * t);
+  commit_copies();
+  copy_async<8>(to + 4 * n + 2 * t, from + 4 * n + 2 * t);
+  copy_async<4>(to + 6 * n + t, from + 6 * n + t);
+  commit_copies();
+  wait_copies<1>();
+  fixed[t] = to[4 * t] + to[4 * t + 3];  // a thread's own
+  wait_copies<0>();
+  sync_block();
+  for (unsigned i = t; i < 7 * n; i += n) out[i] = to[7 * n - 1 - i];  // of others
+  out[7 * n + t] = fixed[n - 1 - t];
+  unsigned seen = 0;
+  for (unsigned k = 0; k < n; ++k) seen += sync_block_or(t == k) ? 1 : 0;
+  out[8 * n + t] = seen + (sync_block_or(false) ? 1000 : 0);
+}
+template <class M>
+bool copies_agree(M& m) {
+  constexpr unsigned n = 64;
+  std::vector<unsigned> from(7 * n);
+  for (unsigned i = 0; i < from.size(); ++i) from[i] = i * i + 1;
+  unsigned* out = m.put(std::vector<unsigned>(9 * n));
+  launch<copies>(m.stream(), {.threads = n, .shared_bytes = 7 * n * 4}, m.put(from), out);
+  const std::vector<unsigned> got = m.take(out, 9 * n);
+  bool agree = true;
+  for (unsigned i = 0; i < 7 * n; ++i) agree &= got[i] == from[7 * n - 1 - i];
+  for (unsigned t = 0; t < n; ++t) agree &= got[7 * n + t] == from[4 * (n - 1 - t)] + from[4 * (n - 1 - t) + 3] && got[8 * n + t] == n;
+  return agree;
+}
+
+// --- blocks that wait for each other ---
+
+constexpr unsigned kRounds = 16;
+// In each round a block writes, says so, waits for the next one, and reads what that has written.
+LAMINA_KERNEL(64) hand_on(unsigned* data, unsigned* raised, unsigned* stored, unsigned* wrong) {
+  const unsigned t = thread_index(), n = block_size(), b = block_index(), next = (b + 1) % block_count();
+  for (unsigned r = 0; r < kRounds; ++r) {
+    unsigned* of_round = data + r * block_count() * n;
+    of_round[b * n + t] = r * 10000 + b * 100 + t;
+    sync_block();
+    if (t == 0) {
+      fence_device();
+      if (r % 2 == 0) {
+        add_release(&raised[b], 2);
+        while (load_acquire(&raised[next]) < r + 2) pause();
+      } else {
+        store_release(&stored[b], r);
+        while (load_acquire(&stored[next]) < r) pause();
+      }
+    }
+    sync_block();
+    if (load_shared_between_blocks(&of_round[next * n + (t + 1) % n]) != r * 10000 + next * 100 + (t + 1) % n) atomic_add(wrong, 1u);
+  }
+}
+template <class M>
+bool waits_agree(M& m) {
+  constexpr unsigned blocks = 8, n = 64;
+  unsigned *data = m.put(std::vector<unsigned>(kRounds * blocks * n)), *raised = m.put(std::vector<unsigned>(blocks)), *stored = m.put(std::vector<unsigned>(blocks));
+  unsigned* wrong = m.put(std::vector<unsigned>(1));
+  launch<hand_on>(m.stream(), {.grid = {blocks}, .threads = n, .cooperative = true}, data, raised, stored, wrong);
+  return m.take(wrong, 1)[0] == 0 && m.take(raised, blocks) == std::vector<unsigned>(blocks, kRounds) && m.take(stored, blocks) == std::vector<unsigned>(blocks, kRounds - 1);
+}
+LAMINA_KERNEL(32) hand_on_in_cluster(unsigned* wrong, unsigned* ended) {
+  unsigned* mine = dynamic_shared<unsigned>();  // an inbox of a word a lane for each round, and a counter
+  unsigned* count = mine + kRounds * kWarp;
+  const unsigned l = lane(), next = (block_index() + 1) % block_count(), before = (block_index() + block_count() - 1) % block_count();
+  if (l == 0) *count = 0;
+  sync_cluster();
+  for (unsigned r = 0; r < kRounds; ++r) {
+    *of_block(mine + r * kWarp + l, next) = r * 10000 + block_index() * 100 + l;
+    sync_warp();
+    if (l == 0) {
+      add_release_in_cluster(of_block(count, next), 1);
+      while (load_acquire_in_cluster(count) < r + 1) pause();
+    }
+    sync_warp();
+    if (mine[r * kWarp + (l + 1) % kWarp] != r * 10000 + before * 100 + (l + 1) % kWarp) atomic_add(wrong, 1u);
+  }
+  sync_cluster();
+  if (l == 0) ended[block_index()] = *count;
+}
+template <class M>
+bool clusters_agree(M& m) {
+  constexpr unsigned blocks = 8;
+  unsigned *wrong = m.put(std::vector<unsigned>(1)), *ended = m.put(std::vector<unsigned>(blocks));
+  launch<hand_on_in_cluster>(m.stream(), {.grid = {blocks}, .threads = 32, .shared_bytes = (kRounds * kWarp + 1) * 4, .cluster = true}, wrong, ended);
+  return m.take(wrong, 1)[0] == 0 && m.take(ended, blocks) == std::vector<unsigned>(blocks, kRounds);
+}
+
+// The names of those that give something else than the manuals say. M has memory: put(vector) gives its address there, take(address, count) waits and gives what is there.
+template <class M>
+std::vector<std::string> wrong(M& m, const Trial& trial) {
+  std::vector<std::string> out;
+  const auto add = [&](bool agrees, const char* name) {
+    if (!agrees) out.push_back(name);
+  };
+  add(conversions_agree(m, trial), "tf32_bits, bf16_pair");
+  add(multiply_adds_agree<float>(m, trial), "fma, float; or a product and a sum are one instruction");
+  add(multiply_adds_agree<double>(m, trial), "fma, double; or a product and a sum are one instruction");
+  add(lanes_agree<unsigned>(m), "shuffles of 4 bytes, votes");
+  add(lanes_agree<unsigned long long>(m), "shuffles of 8 bytes, votes");
+  add(atomics_agree(m), "atomics");
+  add(copies_agree(m), "copy_async, sync_block_or");
+  add(waits_agree(m), "release and acquire between blocks");
+  if (trial.clusters) add(clusters_agree(m), "clusters");
+  add(products_agree<false>(m, trial, true), "mma_tf32 of whole numbers");
+  add(products_agree<true>(m, trial, true), "mma_bf16 of whole numbers");
+  add(products_agree<false>(m, trial, false), "mma_tf32");
+  add(products_agree<true>(m, trial, false), "mma_bf16");
+  return out;
+}
+
+}  // namespace lamina::kernels::cuda::instructions
