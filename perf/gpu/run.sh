@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # What a machine with a GPU is asked: perf/gpu/run.sh [--dry-run] [--limit SECONDS] build | check | sanitize | time NET | pack ...
-# Each stage ends within 10 minutes, or --limit, and goes on where it was when it is started again. Exit status: 0 all is done and well, 1 something failed (the rest of
-# its stage was run all the same), 3 something is left. What it wrote is in build-gpu/, figures in perf/results/ too. Nothing is installed or downloaded: `pack`, on a
+# Each stage ends within 10 minutes, or --limit, and goes on where it was when it is started again. Exit status: 0 all is done and well, 1 something failed (the rest was
+# run all the same, but for a build), 3 something is left. What it wrote is in build-gpu/, figures in perf/results/ too. Nothing is installed or downloaded: `pack`, on a
 # machine that has it, gathers in build-gpu/packed the headers and libraries that the build needs and the card's machine may lack; they are found there.
 set -euo pipefail
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
@@ -51,10 +51,6 @@ once() {
     *) failed+=("$name"); say "perf/gpu/run.sh: $name failed with status $status" ;;
   esac
 }
-ended() {
-  ((!${#failed[@]})) || fail "failed: ${failed[*]}" "see build-gpu/logs; what is well is not run again"
-  ((!unfinished)) || exit 3
-}
 needs_gpu() {
   ((dry)) || timeout 60 "$python" -c 'import lamina as lm, sys; sys.exit(0 if lm.cuda.is_available() else lm.cuda.why_unavailable())'
 }
@@ -92,7 +88,6 @@ check_stage() {
   once clusters 120 env LAMINA_CUDA_CLUSTER=on "$python" "$root/perf/gpu/check.py" --device gpu:0
   once products 120 "$python" "$root/perf/gpu/products.py"
   once graphs 600 "$python" "$root/perf/gpu/graphs.py" "$build/lamina_tests" "$build/done/seeds" --limit "$(($(left) - 10))"
-  ended
 }
 
 # Each tool must find the bug that is planted for it, nothing in the program without one, and nothing in ours.
@@ -105,20 +100,25 @@ sanitize_stage() {
     once "sanitize.$tool" 150 "$python" "$root/perf/gpu/tools.py" sanitize "$tool" "$build/planted" "$python" "$root/perf/gpu/check.py" --device gpu:0 --layers 3 --steps 2 --batches 3
   done
   # Nsight Compute runs the kernel again, or the program: the benchmark's step by both kernels that a section has.
-  command -v ncu >/dev/null || ((dry)) || { failed+=("ncu"); say "there is no ncu: kernel and application replay are not tried"; ended; }
+  command -v ncu >/dev/null || ((dry)) || { failed+=("ncu"); say "there is no ncu: kernel and application replay are not tried"; return; }
   for mode in kernel application; do
     for kernel in interpret compile; do
       once "profile.$mode.$kernel" 150 env LAMINA_SECTION=$kernel "$python" "$root/perf/gpu/tools.py" profile "$mode" 120 "$python" "$root/perf/gpu/check.py" --device gpu:0 --profile 2 --batches 20
     done
   done
-  ended
 }
 
 time_stage() {
   export PYTHONPATH=$build/python
   needs_gpu
   # Rows are kept in the build folder until all of a network's are there, so that a figure stands beside others of the same run only.
-  run 600 "$python" "$root/perf/gpu/times.py" "$1" --device gpu:0 --limit "$(($(left) - 15))" --kept "$build/results"
+  local status=0
+  run 600 "$python" "$root/perf/gpu/times.py" "$1" --device gpu:0 --limit "$(($(left) - 15))" --kept "$build/results" || status=$?
+  case $status in
+    0) ;;
+    3) unfinished=1 ;;
+    *) failed+=("time $1") ;;
+  esac
 }
 
 pack_stage() {
@@ -157,3 +157,5 @@ while (($#)); do
   esac
   shift
 done
+((!${#failed[@]})) || fail "failed: ${failed[*]}" "see build-gpu/logs; what is well is not run again"
+((!unfinished)) || exit 3

@@ -3,12 +3,13 @@
 usage: times.py NET [--device gpu:0] [--batches 20,128] [--precisions float32,tf32] [--programs lamina,torch,jax] [--limit SECONDS] [--out FILE] [--kept FOLDER] [--retry]
 
 Rows are added to the file as they are measured; one that is there is not measured again, so a run that was cut off at its limit goes on where it was. All programs are
-timed in one precision before the next, so that what is there can be compared. A row that cannot be run says why; --retry tries those again. A peer that
+timed in one precision before the next, so that what is there can be compared; torch.compile, which takes most of the time, is timed last. A row that cannot be run says why; --retry tries those again. A peer that
 cannot be imported is left out, with a line that says so. Every network starts from the same weights in every program and repeats one batch.
 With --kept the rows of this run are in that folder, and take the place of the network's older ones in the file: none stands beside those of another run.
 """
 import argparse
 import datetime
+import itertools
 import json
 import os
 import re
@@ -65,16 +66,15 @@ def key(row):
 
 
 def missing_rows(o, have):
-    """What is to be measured, in this order: [program, form, [[precision, batch], ...]]."""
+    """What is to be measured, in this order: [program, form, [[precision, batch], ...]]. What torch.compile makes comes last, since it takes most of the time."""
     out = []
     batches = [int(b) for b in o.batches.split(",")]
-    for precision in o.precisions.split(","):
-        for program in o.programs.split(","):
-            forms = {size: nets.forms(program, o.net, precision, size, o.device.startswith("gpu")) for size in batches}
-            for form in dict.fromkeys(f for of_size in forms.values() for f in of_size):
-                wanted = [[precision, size] for size in batches if form in forms[size] and (o.net, program, form, precision, size) not in have]
-                if wanted:
-                    out.append((program, form, wanted))
+    for is_slow, precision, program in itertools.product((False, True), o.precisions.split(","), o.programs.split(",")):
+        forms = {size: nets.forms(program, o.net, precision, size, o.device.startswith("gpu")) for size in batches}
+        for form in dict.fromkeys(f for of_size in forms.values() for f in of_size if f.endswith("compile") == is_slow):
+            wanted = [[precision, size] for size in batches if form in forms[size] and (o.net, program, form, precision, size) not in have]
+            if wanted:
+                out.append((program, form, wanted))
     return out
 
 

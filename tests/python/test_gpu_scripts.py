@@ -1,5 +1,5 @@
 """What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
-import json, os, shutil, subprocess, sys, time
+import argparse, json, os, shutil, subprocess, sys, time
 
 import pytest
 
@@ -79,6 +79,12 @@ def test_every_program_form_precision_and_batch_is_asked_for():
                 assert all((program, form, precision, size) in asked for form in forms)
     assert {program for program, _, precision, _ in asked if precision == "3xtf32"} == {"lamina"}
     assert {n for _, form, _, n in asked if form == "layers"} == {20, 128}
+    options = argparse.Namespace(net="hundred", device="gpu:0", batches="20,1024", precisions="float32,tf32", programs="lamina,torch")
+    rows = times.missing_rows(options, {("hundred", "torch", "graph", "float32", 20), ("hundred", "torch", "eager", "tf32", 20), ("hundred", "torch", "eager", "tf32", 1024)})
+    assert [(program, form, sizes) for program, form, sizes in rows if program == "torch" or form == "layers"] == [
+        ("lamina", "layers", [["float32", 20]]), ("torch", "eager", [["float32", 20], ["float32", 1024]]), ("torch", "graph", [["float32", 1024]]),
+        ("lamina", "layers", [["tf32", 20]]), ("torch", "graph", [["tf32", 20], ["tf32", 1024]]),
+        ("torch", "compile", [["float32", 20], ["float32", 1024]]), ("torch", "compile", [["tf32", 20], ["tf32", 1024]])]
 
 
 WORKER = """
@@ -216,10 +222,10 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
     for name in ("instructions", "lamina_tests"):
         stub(build / name, f"echo {name} >>{log}")
 
-    def check(*words, bad="nothing", slow="nothing", left="nothing"):
+    def check(*words, bad="nothing", slow="nothing", left="nothing", then=()):
         log.write_text("")
         status, said = run("env", f"PATH={tmp_path}:{os.environ['PATH']}", f"LAMINA_GPU_BUILD={build}", f"LAMINA_GPU_RESULTS={tmp_path / 'results'}", f"PYTHON={tmp_path / 'python'}",
-                           f"BAD={bad}", f"SLOW={slow}", f"LEFT={left}", "perf/gpu/run.sh", *words, "check")
+                           f"BAD={bad}", f"SLOW={slow}", f"LEFT={left}", "perf/gpu/run.sh", *words, "check", *then)
         return status, said, log.read_text().split()[1:]
 
     status, said, ran = check(bad="products")
@@ -234,6 +240,8 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
     (build / "done" / "graphs").unlink()
     status, said, ran = check(left="graphs")
     assert status == 3 and ran == ["graphs.py"], said
+    status, said, ran = check(left="times", then=("time", "hundred", "time", "policy"))
+    assert status == 3 and ran == ["graphs.py", "-c", "times.py", "-c", "times.py"], said
     stub(build / "latencies", "echo '{}'; exit 5")
     (build / "done" / "latencies").unlink()
     status, said, ran = check()
