@@ -52,6 +52,7 @@ once() {
   esac
 }
 needs_gpu() {
+  [[ -d $build/python/lamina ]] || ((dry)) || fail "there is nothing in $build" "fix: perf/gpu/run.sh build"
   ((dry)) || timeout 60 "$python" -c 'import lamina as lm, sys; sys.exit(0 if lm.cuda.is_available() else lm.cuda.why_unavailable())'
 }
 card_file() { nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }

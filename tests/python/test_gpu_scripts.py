@@ -200,20 +200,20 @@ def test_what_a_profiler_sees_are_steps_of_training():
     assert status == 0 and said == f"{tools.PROFILED}2\n", said
 
 
-def test_every_stage_can_be_tried_without_a_gpu():
+def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
     words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 10, "products.py": 1, "/instructions": 3, "OnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 4,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
-    for words, why in ((["polish"], "there is no stage polish"), (["time"], "time needs a word more"), (["--limit", "soon"], "--limit needs seconds"), ([], "no stage is named")):
-        status, said = run("perf/gpu/run.sh", *words)
+    for words, why in ((["polish"], "there is no stage polish"), (["check"], "fix: perf/gpu/run.sh build"), (["time"], "time needs a word more"), (["--limit", "soon"], "--limit needs seconds"), ([], "no stage is named")):
+        status, said = run("env", f"LAMINA_GPU_BUILD={tmp_path}", "perf/gpu/run.sh", *words)
         assert status == 1 and why in said
 
 
 def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_path):
     build = tmp_path / "build"
-    build.mkdir()
+    (build / "python" / "lamina").mkdir(parents=True)
     (tmp_path / "results").mkdir()
     log = tmp_path / "log"
     stub(tmp_path / "nvidia-smi", "echo A Card 80GB")
