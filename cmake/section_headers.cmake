@@ -1,7 +1,7 @@
 # The section kernel's headers as text, for NVRTC, which has no standard headers: those of kernels that are written for it as they are, and of the
 # host's headers the definitions that the kernel shares with the host, so that they are written once.
 set(LAMINA_SECTION_HEADER_FILES
-    kernels/cuda/activate.h kernels/cuda/clock.h kernels/cuda/device.h kernels/cuda/device_gpu.h kernels/cuda/scratch.h kernels/cuda/section_block.h
+    kernels/cuda/activate.h kernels/cuda/clock.h kernels/cuda/device.h kernels/cuda/device_gpu.h kernels/cuda/scratch.h kernels/cuda/section_block.h kernels/cuda/section_clock.h
     kernels/cuda/section_cluster.h kernels/cuda/section_dense.h kernels/cuda/section_elementwise.h kernels/cuda/section_kernel.h kernels/cuda/section_mma.h kernels/cuda/section_reduce.h
     kernels/cuda/section_rows.h kernels/cuda/section_turn.h kernels/cuda/section_update.h kernels/section/block_table.h ${LAMINA_SHARED_HEADER_FILES})
 set(LAMINA_SECTION_HEADERS "")

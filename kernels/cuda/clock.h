@@ -1,4 +1,4 @@
-// Of a kernel that must not last too long: nanoseconds(), of a clock that all blocks share. It goes on in steps, on some GPUs of a microsecond or more.
+// nanoseconds(), of a clock that all blocks share. It goes on in steps, on some GPUs of a microsecond or more. cycles(), of the block's multiprocessor.
 #pragma once
 #include "kernels/cuda/device.h"
 
@@ -10,12 +10,14 @@ LAMINA_DEVICE unsigned long long nanoseconds() {
   asm volatile("mov.u64 %0, %%globaltimer;" : "=l"(t));
   return t;
 }
+LAMINA_DEVICE unsigned long long cycles() { return (unsigned long long)clock64(); }
 #else
 namespace emulation {
 // The step goes by between two looks. One clock for the program and what it loads.
-[[gnu::visibility("default")]] inline unsigned long long clock_now = 0, clock_step = 0;
+[[gnu::visibility("default")]] inline unsigned long long clock_now = 0, clock_step = 0, cycles_now = 0;
 }
 LAMINA_UNSEEN inline unsigned long long nanoseconds() { return emulation::clock_now += emulation::clock_step; }
+LAMINA_UNSEEN inline unsigned long long cycles() { return ++emulation::cycles_now; }
 #endif
 
 }  // namespace lamina::kernels::cuda

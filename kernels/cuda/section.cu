@@ -80,6 +80,57 @@ void launch_either(Stream& stream, const LaunchShape& shape, const BlockSection&
   else launch<section_kernel>(stream, shape, a);
 }
 
+resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, const BlockSection::OnDevice& d, const Infeed* infeed) {
+  resident::Arguments a;
+  a.program = static_cast<const char*>(d.program);
+  a.places = s.plan.program;
+  a.state = d.state;
+  a.faults = call.stream.backend->fault_site(call.stream, describe);
+  for (size_t i = 0; i < s.plan.base_of.size(); ++i) {
+    const BlockPlan::Base& base = s.plan.base_of[i];
+    if (base.buffer < 0) {
+      a.at[i] = base.constant;
+      continue;
+    }
+    const View& v = size_t(base.buffer) < call.in.size() ? *call.in[size_t(base.buffer)] : *call.out[size_t(base.buffer) - call.in.size()];
+    char* const ring = infeed ? infeed->ring_of(base.buffer) : nullptr;
+    a.at[i] = (ring ? ring : static_cast<char*>(v.data)) - base.offset;
+  }
+  a.clock = nullptr;
+  a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
+  a.goes_on = 0;
+  return a;
+}
+
+// The clock of a call's steps, where somebody wants it.
+class StepClock {
+ public:
+  StepClock(const BlockSection& s, Stream& stream) : section_(s), stream_(stream) {
+    if (!profiler::step_clock_runs()) return;
+    entries_.resize(section::clock_entries(s.plan));
+    memory_ = stream.backend->allocate(stream, bytes());
+    stream.backend->copy(stream, memory_, entries_.data(), bytes(), CopyKind::to_device);
+  }
+  ~StepClock() {
+    if (memory_) stream_.backend->free(stream_, memory_, bytes());
+  }
+  StepClock(const StepClock&) = delete;
+  section::BlockClock* memory() const { return static_cast<section::BlockClock*>(memory_); }
+  // When the call's last launch is on its way.
+  void read() {
+    if (!memory_) return;
+    stream_.backend->copy(stream_, entries_.data(), memory_, bytes(), CopyKind::to_host);
+    profiler::add_device_steps(section::times_of_steps(section_.plan, entries_));
+  }
+
+ private:
+  size_t bytes() const { return entries_.size() * sizeof(section::BlockClock); }
+  const BlockSection& section_;
+  Stream& stream_;
+  std::vector<section::BlockClock> entries_;
+  void* memory_ = nullptr;
+};
+
 void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a, Infeed& infeed) {
   infeed.prepare();
   try {
@@ -114,24 +165,13 @@ void run_section(const KernelCall& call) {
                           .cooperative = !s.plan.program.cluster, .cluster = s.plan.program.cluster != 0};
   std::optional<Infeed> infeed;
   if (s.plan.infeed.chunk > 0) infeed.emplace(s, d, call);
-  resident::Arguments a;
-  a.program = static_cast<const char*>(d.program);
-  a.places = s.plan.program;
-  a.state = d.state;
-  a.faults = call.stream.backend->fault_site(call.stream, describe);
-  for (size_t i = 0; i < s.plan.base_of.size(); ++i) {
-    const BlockPlan::Base& base = s.plan.base_of[i];
-    if (base.buffer < 0) {
-      a.at[i] = base.constant;
-      continue;
-    }
-    const View& v = size_t(base.buffer) < call.in.size() ? *call.in[size_t(base.buffer)] : *call.out[size_t(base.buffer) - call.in.size()];
-    char* const ring = infeed ? infeed->ring_of(base.buffer) : nullptr;
-    a.at[i] = (ring ? ring : static_cast<char*>(v.data)) - base.offset;
+  resident::Arguments a = arguments_of(call, s, d, infeed ? &*infeed : nullptr);
+  StepClock clock(s, call.stream);
+  a.clock = clock.memory();
+  if (!s.plan.may_be_long) {
+    launch_either(call.stream, shape, s, d, a);
+    return clock.read();
   }
-  a.most_nanoseconds = s.plan.may_be_long ? kLaunchNanoseconds : 0;
-  a.goes_on = 0;
-  if (!s.plan.may_be_long) return launch_either(call.stream, shape, s, d, a);
   // Until it has come to its end nobody else may launch the section on this stream: the lock is kept.
   Backend& backend = *call.stream.backend;
   uint32_t* const word = d.state + s.plan.program.counters + resident::kGoOn;
@@ -141,7 +181,7 @@ void run_section(const KernelCall& call) {
     if (infeed) launch_with_infeed(call.stream, shape, s, d, a, *infeed);
     else launch_either(call.stream, shape, s, d, a);
     backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
-    if (go_on == 0) return;
+    if (go_on == 0) return clock.read();
     a.goes_on = 1;
   }
 }

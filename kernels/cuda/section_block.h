@@ -50,6 +50,7 @@ struct Arguments {
   BlockProgram places;
   unsigned* state;  // counters, then the words above
   FaultSite faults;
+  section::BlockClock* clock;  // per block: of each place in its list, then of itself; null: nobody wants to know
   unsigned long long most_nanoseconds;  // after which the launch leaves its loops, to be launched again; 0: never
   int goes_on;                          // from where the launch before has left
   char* at[section::kMostBases];

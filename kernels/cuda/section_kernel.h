@@ -1,5 +1,6 @@
 // A block's way through its list of steps, for the interpreter (section_interpreter.h) and for sources that are generated from one section.
 #pragma once
+#include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_elementwise.h"
 #include "kernels/cuda/section_rows.h"
 #include "kernels/cuda/section_turn.h"
@@ -63,6 +64,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   }
   sync_block();
   Block b(a, shared, list, count);
+  clock_begin_block(b);
   begin_turns(b);
   if constexpr (Steps::in_cluster) begin_cluster(b);
   bool first = a.goes_on != 0;
@@ -84,15 +86,19 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       first = false;
       continue;
     }
+    clock_begin_wait(b);
     if (s.waits > 0 && !wait_for_others<Steps::in_cluster>(b, s, number)) break;
+    clock_begin_step(b);
     b.ask();
     if (!Steps::run(b, s)) break;
     b.sync();
+    clock_end_step(b);
     if (s.signal >= 0 && thread_index() == 0) raise<Steps::in_cluster>(counter<Steps::in_cluster>(b, s.signal), 1);
     if constexpr (Steps::in_cluster) renew(b, s);
     ++b.position;
   }
   wait_copies<0>();
+  clock_end_block(b);
   if constexpr (Steps::in_cluster) sync_cluster();  // nobody needs this block's shared memory any more
   // The last block to end leaves the counters as it found them, for the next launch.
   sync_block();

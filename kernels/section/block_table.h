@@ -112,6 +112,13 @@ struct BlockTail {
   int64_t bytes = 0;    // of a slice
 };
 
+// What the clock of steps keeps of one place in a block's list.
+struct BlockClock {
+  unsigned long long began = 0, ended = 0;  // nanoseconds of a clock that all blocks share, of the last time
+  unsigned long long waited = 0, busy = 0;  // cycles of the block's multiprocessor, of all times. Of the block itself: nanoseconds and cycles of all launches
+  unsigned long long times = 0;
+};
+
 // Places in one piece of memory on the device.
 struct BlockProgram {
   int32_t blocks = 1, steps = 0, counters = 0, bases = 0;

@@ -115,6 +115,7 @@ class Planner {
     }
     write();
     validate(plan_, flat_);
+    plan_.names = flat_.names;
     plan_.why_no_cluster = stages_.why_not;
     return std::move(plan_);
   }

@@ -19,6 +19,7 @@
 
 #include "kernels/section/block_table.h"
 #include "kernels/section/nested.h"
+#include "runtime/device/recording.h"
 #include "runtime/core/view.h"
 #include "runtime/device/kernel.h"
 
@@ -43,6 +44,7 @@ struct BlockPlan {
   std::vector<BlockWait> waits;
   std::vector<BlockTurn> turns;
   std::vector<BlockResident> residents;
+  std::vector<std::string> names;  // per step, for profilers
   struct Base {
     int buffer = -1;      // one that lies in it: an operand of the instruction
     int64_t offset = 0;   // and that one's offset
@@ -71,6 +73,9 @@ LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseC
 // space keep their distances from launch to launch.
 LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, const BlockLimits& limits);
 LAMINA_API std::string print(const BlockPlan& plan);
+// What the clock of a launch says (BlockClock), for each step that has run, in the table's order; began and ended are microseconds since the first block began.
+LAMINA_API size_t clock_entries(const BlockPlan& plan);
+LAMINA_API std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const std::vector<BlockClock>& clock);
 
 // Arguments of the section kernel: the plan, and what each device keeps of it.
 struct LAMINA_API BlockSection {

@@ -39,8 +39,9 @@ class Flattener {
   int step_count() const { return int(out_.table.steps.size()); }
   bool last_is(Turn turn) const { return !out_.table.steps.empty() && out_.table.steps.back().kind == StepKind::loop && out_.turns.back().turn == turn; }
 
-  void add_step(Step step, int64_t copied = 0) {
+  void add_step(Step step, int64_t copied = 0, std::string name = "") {
     out_.table.steps.push_back(step);
+    out_.names.push_back(std::move(name));
     out_.run_of.push_back(int(out_.turns.size()));
     out_.copied.push_back(copied);
   }
@@ -61,7 +62,7 @@ class Flattener {
   }
   void drop_turn() {
     out_.turns.pop_back();
-    out_.table.steps.pop_back(), out_.run_of.pop_back(), out_.copied.pop_back();
+    out_.table.steps.pop_back(), out_.names.pop_back(), out_.run_of.pop_back(), out_.copied.pop_back();
   }
   BlockTurn& turn(int number) { return out_.turns[size_t(number)]; }
 
@@ -69,7 +70,8 @@ class Flattener {
   void add_table(const TableWithLoops& table, const std::vector<int>& buffers) {
     const int codes = int(out_.table.codes.size());
     out_.table.codes.insert(out_.table.codes.end(), table.codes.begin(), table.codes.end());
-    for (Step step : table.steps) {
+    for (size_t number = 0; number < table.steps.size(); ++number) {
+      Step step = table.steps[number];
       std::vector<int> own;  // the step's operands: inputs, then outputs
       for (int i = 0; i < step.ins + step.outs; ++i) own.push_back(buffers.at(size_t(table.operands[size_t(i < step.ins ? step.first_in + i : step.first_out + i - step.ins)].buffer)));
       if (step.kind == StepKind::loop || step.kind == StepKind::branch) {
@@ -85,7 +87,7 @@ class Flattener {
       step.first_in = first, step.first_out = first + step.ins;
       if (step.code >= 0) step.code += codes;
       if (step.code2 >= 0) step.code2 += codes;
-      add_step(step);
+      add_step(step, 0, number < table.names.size() ? table.names[number].text() : "");
     }
   }
 

@@ -6,6 +6,7 @@
 //
 // An arrow is the turn's target. Buffers of a body lie in operands of the loop's, and move with its iterations where they are slices.
 #pragma once
+#include <string>
 #include <vector>
 
 #include "kernels/section/blocks.h"
@@ -25,6 +26,7 @@ struct Flat {
   Table table;                      // without lines; ranges of operands are those of `buffers`
   std::vector<FlatBuffer> buffers;  // first those of the instruction
   std::vector<int> run_of;          // per step
+  std::vector<std::string> names;   // per step, for profilers: "dense_1/dense train.py:9"; "" where it has none
   std::vector<int64_t> copied;      // per step: bytes, of copies of carried values; else 0
   std::vector<BlockTurn> turns;
   std::vector<BlockMover> movers;   // the first moves nothing

@@ -12,7 +12,7 @@ import typing
 from . import _core
 from ._core.profiler import attached_by, listening, status
 
-__all__ = ["attached", "attached_by", "capture", "listening", "range", "record", "status", "TimedRange"]
+__all__ = ["attached", "attached_by", "capture", "DeviceStep", "listening", "range", "record", "status", "TimedRange"]
 
 
 class range:
@@ -75,25 +75,45 @@ class TimedRange(typing.NamedTuple):
     end: float
 
 
+class DeviceStep(typing.NamedTuple):
+    """A step inside of one launch of a section on a GPU, by the kernel's own clock. Times are microseconds."""
+
+    text: str  # its layer, op and line
+    range: int | None  # where in the recording's ranges its launch is
+    times: int  # that it has run in the launch: in a loop, the iterations
+    blocks: int  # that have taken part
+    began: float  # its last time, since the launch began: the first block
+    ended: float  # ... and the last one
+    busy: float  # of the block with the most of it, all times together
+    waited: float  # for other blocks, of the block with the most of it
+
+
 class record:
     """with lm.profiler.record() as r: step(x, y): the ranges with their times, kept in this process; no tool is needed.
 
     r.ranges has them in the order in which they began, print(r) adds up those of equal text, which on the CPU shows the time of every step
     of a section, and so of every layer. On a GPU these are the times of launching. Recording a range takes a fraction of a microsecond itself.
+
+    device_steps=True looks into the sections of GPUs as well: r.device_steps has each step of each launch, which print(r) adds up behind the ranges. The kernel reads
+    clocks before and behind each step then, the host waits for each launch, and launches are not joined to graphs.
     Raises StateError when a recording runs already.
     """
 
     ranges: list[TimedRange]
+    device_steps: list[DeviceStep]
 
-    def __init__(self):
-        self.ranges = []
+    def __init__(self, device_steps: bool = False):
+        self.ranges, self.device_steps = [], []
+        self._with_steps = bool(device_steps)
 
     def __enter__(self):
-        _core.profiler._start_recording()
+        _core.profiler._start_recording(self._with_steps)
         return self
 
     def __exit__(self, *error):
-        self.ranges = [TimedRange(*one) for one in _core.profiler._stop_recording()]
+        ranges, steps = _core.profiler._stop_recording()
+        self.ranges = [TimedRange(*one) for one in ranges]
+        self.device_steps = [DeviceStep(*one) for one in steps]
 
     def __str__(self) -> str:
         rows = {}  # in the order of their first beginning
@@ -103,6 +123,13 @@ class record:
         for (kind, text), times in rows.items():
             short = text if len(text) <= 120 else text[:117] + "..."
             lines.append(f"{len(times):>6} {sum(times):>11.1f} {min(times):>10.1f}  {'  ' * _DEPTHS.get(kind, 0)}{short}")
+        steps = {}
+        for one in self.device_steps:
+            steps.setdefault(one.text, []).append(one)
+        if steps:
+            lines += ["inside of launches on the GPU", f"{'times':>6} {'busy us':>11} {'waited us':>10}  step"]
+        for text, all_of in steps.items():
+            lines.append(f"{sum(s.times for s in all_of):>6} {sum(s.busy for s in all_of):>11.2f} {sum(s.waited for s in all_of):>10.2f}    {text}")
         return "\n".join(lines)
 
 

@@ -43,15 +43,19 @@ void bind_profiler(nb::module_& root) {
   });
   m.def("_start_capture", [] { profiler::start_capture(); }, nb::call_guard<ReleasedGil>());
   m.def("_stop_capture", [] { profiler::stop_capture(); }, nb::call_guard<ReleasedGil>());
-  m.def("_start_recording", [] { profiler::start_recording(); });
+  m.def("_start_recording", [](bool device_steps) { profiler::start_recording(device_steps); });
   m.def("_stop_recording", [] {
-    nb::list out;
-    for (const profiler::TimedRange& r : profiler::stop_recording()) {
+    const profiler::Recording recording = profiler::stop_recording();
+    const auto index = [](int i) { return i < 0 ? nb::object(nb::none()) : nb::object(nb::int_(i)); };
+    nb::list ranges, device_steps;
+    for (const profiler::TimedRange& r : recording.ranges) {
       constexpr const char* kinds[] = {"", "function", "instruction", "step", "layer", "user"};
-      out.append(nb::make_tuple(r.text, kinds[size_t(r.kind)], r.payload < 0 ? nb::object(nb::none()) : nb::int_(r.payload), r.thread,
-                                r.parent < 0 ? nb::object(nb::none()) : nb::int_(r.parent), r.begin, r.end));
+      ranges.append(nb::make_tuple(r.text, kinds[size_t(r.kind)], r.payload < 0 ? nb::object(nb::none()) : nb::int_(r.payload), r.thread,
+                                   index(r.parent), r.begin, r.end));
     }
-    return out;
+    for (const profiler::DeviceStep& s : recording.device_steps)
+      device_steps.append(nb::make_tuple(s.text, index(s.range), s.times, s.blocks, s.began, s.ended, s.busy, s.waited));
+    return nb::make_tuple(ranges, device_steps);
   });
   m.def("listening", [] { return profiler::listening(); },
         "Whether ranges are taken: by the library that NVTX_INJECTION64_PATH named when the first was due (nsys and ncu set it), or by lm.profiler.record().");

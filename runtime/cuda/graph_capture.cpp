@@ -6,6 +6,7 @@
 
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/cuda_backend.h"
+#include "runtime/device/recording.h"
 
 namespace lamina::cuda {
 namespace {
@@ -162,7 +163,7 @@ void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addres
 bool RecordedGraph::launch_recorded(std::span<Stream> streams, std::span<void* const> addresses,
                                     const std::function<void(std::span<Stream>)>& launches) {
   // What runs once is not worth a graph; and the first run loads kernels, which a recording should not have to.
-  if (!std::exchange(ran_, true) || !why_not_.empty()) return false;
+  if (!std::exchange(ran_, true) || !why_not_.empty() || profiler::step_clock_runs()) return false;
   const CudaApi& api = backend_.api();
   try {
     if (!scratch_) scratch_ = std::make_unique<GraphScratch>(backend_, streams[0]);

@@ -16,10 +16,30 @@ struct TimedRange {
   double begin = 0, end = 0;    // microseconds since the recording began
 };
 
-// One at a time. Throws state when one runs already.
-LAMINA_API void start_recording();
-// The ranges in the order in which they began; those that have not ended yet end now. Throws state when none runs.
-LAMINA_API std::vector<TimedRange> stop_recording();
+// A step inside of one launch of a section on a GPU, by the kernel's own clock.
+struct DeviceStep {
+  std::string text;             // its layer, op and line, as a range of it has on the CPU
+  int range = -1;               // the range in which it was launched: its instruction's; -1: none
+  int64_t times = 0;            // in the launch: of a loop's body, the iterations
+  int blocks = 0;               // that have taken part
+  double began = 0, ended = 0;  // its last time, from the first block to the last one; microseconds since the launch began
+  double busy = 0, waited = 0;  // microseconds of the block for which it was most, of all times together: at work, and before it for other blocks
+};
+
+struct Recording {
+  std::vector<TimedRange> ranges;  // in the order in which they began
+  std::vector<DeviceStep> device_steps;  // launch by launch
+};
+
+// One at a time. With device_steps launches of sections on GPUs take the time of their steps, and the host waits for each. Throws state when one runs already.
+LAMINA_API void start_recording(bool device_steps = false);
+// Ranges that have not ended yet end now. Throws state when none runs.
+LAMINA_API Recording stop_recording();
+
+// Whether launches of sections are to take the time of their steps: for a recording, or for the tool that listens where LAMINA_SECTION_CLOCK=1.
+LAMINA_API bool step_clock_runs();
+// Those of a launch that has just ended on this thread. A tool gets a range without a length for each.
+LAMINA_API void add_device_steps(std::vector<DeviceStep> steps);
 
 namespace detail {
 extern std::atomic<bool> recording;

@@ -482,3 +482,21 @@ def test_a_recording_ends_with_its_block_also_by_an_error_and_there_is_one_at_a_
     with record:
         pass
     assert record.ranges == []
+
+
+def test_steps_of_devices_are_recorded_and_added_up():
+    @lm.function
+    def step(x):
+        return lm.sum(lm.tanh(x))
+
+    x = lm.ones(8)
+    with lm.profiler.record(device_steps=True) as record:
+        step(x)
+    if not lm.cuda.is_available():
+        assert record.device_steps == [], "the CPU has ranges of its steps"
+    assert record.ranges and "inside of launches" not in str(lm.profiler.record())
+    one = lm.profiler.DeviceStep("dense_1", 0, 1, 7, 0.5, 1.5, 0.75, 0.25)
+    record.device_steps = [one, one._replace(text="dense_2", times=4, busy=9.0), one._replace(busy=1.0)]
+    lines = str(record).split("\n")
+    behind = lines[lines.index("inside of launches on the GPU") + 2:]
+    assert [line.split() for line in behind] == [["2", "1.75", "0.50", "dense_1"], ["4", "9.00", "0.25", "dense_2"]]
