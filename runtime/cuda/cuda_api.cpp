@@ -23,6 +23,7 @@ const CudaApi& cudart_api() {
       .stream_create = cudaStreamCreateWithFlags,
       .stream_destroy = cudaStreamDestroy,
       .stream_synchronize = cudaStreamSynchronize,
+      .stream_query = cudaStreamQuery,
       .stream_wait = cudaStreamWaitEvent,
       .event_create = cudaEventCreateWithFlags,
       .event_destroy = cudaEventDestroy,

@@ -23,6 +23,7 @@ struct CudaApi {
   cudaError_t (*stream_create)(cudaStream_t* stream, unsigned flags);
   cudaError_t (*stream_destroy)(cudaStream_t stream);
   cudaError_t (*stream_synchronize)(cudaStream_t stream);
+  cudaError_t (*stream_query)(cudaStream_t stream);  // cudaErrorNotReady while something is left to do
   cudaError_t (*stream_wait)(cudaStream_t stream, cudaEvent_t event, unsigned flags);
   cudaError_t (*event_create)(cudaEvent_t* event, unsigned flags);
   cudaError_t (*event_destroy)(cudaEvent_t event);

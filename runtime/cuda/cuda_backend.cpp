@@ -58,6 +58,12 @@ struct Launching {
 };
 thread_local Launching launching;
 
+struct LaunchingFor {
+  const Launching before = launching;  // a host's loop launches its body's instructions
+  explicit LaunchingFor(const Launching& now) { launching = now; }
+  ~LaunchingFor() { launching = before; }
+};
+
 }  // namespace
 
 const char* launching_instruction() { return launching.name; }
@@ -292,7 +298,7 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
                                     .fix = "run it on 'cpu'"});
   }
   CurrentDevice current(api_, stream.device);
-  launching = {name, call.line};
+  const LaunchingFor now({name, call.line});
   api_.take_last_error();  // of a call that nobody waited for: this launch is not to blame
   kernel.run(call);
   const cudaError_t status = api_.take_last_error();

@@ -8,6 +8,7 @@
 #include <filesystem>
 
 #include "runtime/core/error.h"
+#include "runtime/cuda/nccl.h"
 
 namespace lamina::cuda {
 namespace {
@@ -90,7 +91,7 @@ std::string nccl_version(const Loader& loader, void* library) {
   int v = 0;
   auto* ask = symbol<int(int*)>(loader, library, "ncclGetVersion");
   if (!ask || ask(&v) != 0) return "";
-  return dotted(size_t(v), v < 10000 ? 1000 : 10000, 100);  // 2804 was 2.8.4
+  return nccl::version_text(v);
 }
 
 constexpr const char* kDriverFix = "install NVIDIA's driver; in a container, pass the GPUs on: docker run --gpus all";
@@ -109,12 +110,16 @@ const LibraryName& nvrtc_name() {
   static const LibraryName name{"NVRTC", "libnvrtc.so." LAMINA_CUDA_MAJOR, "nvidia-cuda-nvrtc", "", false, "nvrtcVersion", nvrtc_version};
   return name;
 }
+const LibraryName& nccl_name() {
+  static const LibraryName name{"NCCL", "libnccl.so.2", "nvidia-nccl-cu" LAMINA_CUDA_MAJOR, "", false, "ncclGetVersion", nccl_version};
+  return name;
+}
 const std::vector<LibraryName>& library_names() {
   static const std::vector<LibraryName> names{{"NVIDIA driver", "libcuda.so.1", "", kDriverFix, true, "cuDriverGetVersion", driver_version},
                                               nvrtc_name(),
                                               cublaslt_name(),
                                               cudnn_name(),
-                                              {"NCCL", "libnccl.so.2", "nvidia-nccl-cu" LAMINA_CUDA_MAJOR, "", false, "ncclGetVersion", nccl_version}};
+                                              nccl_name()};
   return names;
 }
 

@@ -29,7 +29,8 @@ struct LibraryName {
 const LibraryName& cublaslt_name();
 const LibraryName& cudnn_name();
 const LibraryName& nvrtc_name();
-const std::vector<LibraryName>& library_names();  // those, the driver and NCCL
+const LibraryName& nccl_name();
+const std::vector<LibraryName>& library_names();  // those and the driver
 
 struct OpenLibrary {
   void* handle = nullptr;

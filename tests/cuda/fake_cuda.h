@@ -48,6 +48,14 @@ inline const CudaApi& fake_api() {
             if (status == cudaSuccess) fake->work.finish(s);
             return status;
           },
+      .stream_query =
+          [](cudaStream_t s) {
+            const auto fake = FakeCuda::lock();
+            cudaError_t status = fake->call("stream_query", handle_text(s));
+            if (status == cudaSuccess) status = fake->live(s);
+            if (status != cudaSuccess) return status;
+            return fake->work.advance(s) ? cudaSuccess : FakeCuda::last = cudaErrorNotReady;
+          },
       .stream_wait =
           [](cudaStream_t s, cudaEvent_t e, unsigned) {
             const auto fake = FakeCuda::lock();

@@ -107,6 +107,12 @@ class FakeWork {
   }
 
   void finish(void* stream) { finish(streams_[stream].last); }
+  // Time passes: some more operations are done. Whether the stream had nothing left to do.
+  bool advance(void* stream) {
+    if (are_done(streams_[stream].last)) return true;
+    for (size_t some = 1 + random() % 8; some > 0 && !are_done(streams_[stream].last); --some) run_one();
+    return false;
+  }
   cudaError_t finish_event(void* event) {
     if (events_[event].graph) return cudaErrorCapturedEvent;
     finish(events_[event].last);
@@ -133,19 +139,23 @@ class FakeWork {
     }
     return seen;
   }
-  // Runs operations whose turn it may be, any of them, until these are done.
+  bool are_done(const std::vector<size_t>& operations) {
+    return std::all_of(operations.begin(), operations.end(), [&](size_t i) { return pending_[i].done; });
+  }
+  // Runs an operation whose turn it may be, any of them.
+  void run_one() {
+    std::vector<size_t> able;
+    for (size_t i = 0; i < pending_.size(); ++i)
+      if (!pending_[i].done && are_done(pending_[i].after)) able.push_back(i);
+    Operation& o = pending_[able[random() % able.size()]];
+    if (o.kernel) o.kernel(o.arguments);
+    if (o.other) o.other();
+    o.done = true;
+    o.other = nullptr;
+  }
+  // Runs operations until these are done.
   void finish(const std::vector<size_t>& wanted) {
-    const auto is_done = [&](size_t i) { return pending_[i].done; };
-    while (!std::all_of(wanted.begin(), wanted.end(), is_done)) {
-      std::vector<size_t> able;
-      for (size_t i = 0; i < pending_.size(); ++i)
-        if (!pending_[i].done && std::all_of(pending_[i].after.begin(), pending_[i].after.end(), is_done)) able.push_back(i);
-      Operation& o = pending_[able[random() % able.size()]];
-      if (o.kernel) o.kernel(o.arguments);
-      if (o.other) o.other();
-      o.done = true;
-      o.other = nullptr;
-    }
+    while (!are_done(wanted)) run_one();
     if (std::all_of(pending_.begin(), pending_.end(), [](const Operation& o) { return o.done; })) {
       pending_.clear();
       for (auto& [stream, place] : streams_)

@@ -18,6 +18,7 @@
 #include "tests/cuda/fake_cudnn.h"
 #include "tests/cuda/library_fixture.h"
 #include "tests/cuda/numbers.h"
+#include "tests/cuda/ranks_fixture.h"
 
 namespace lamina::cuda {
 namespace {
@@ -27,6 +28,7 @@ constexpr int kCudnnStatuses[] = {1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008
                                   2009, 2010, 2011, 2012, 3000, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010, 3011, 3012,
                                   3013, 3014, 4000, 4001, 4002, 4003, 4004, 4005, 4006, 5000, 5001, 5002, 5003, 5004};
 constexpr int kNvrtcResults[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
+constexpr int kNcclResults[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 // A program of one instruction, "dense_relu" of train.py's line 7.
 std::shared_ptr<const exec::Program> one_instruction(const std::function<void(Stream&)>& work) {
@@ -134,6 +136,110 @@ TEST_F(CudnnFaults, AreErrorsOfTheInstructionAtEveryCall) {
     const bool of_one_kind = call.find("Algorithm") != std::string::npos || call.starts_with("cudnnConvolution");
     EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (of_one_kind ? 1 : 3)) << call;
   }
+}
+
+class NcclFaults : public CudaRanks {
+ protected:
+  static constexpr int kRanks = 3;
+  void SetUp() override {
+    CudaRanks::SetUp();
+    replace_backend(DeviceKind::gpu, backend_.get());
+  }
+  void TearDown() override {
+    replace_backend(DeviceKind::gpu, nullptr);
+    CudaRanks::TearDown();
+  }
+  // A communicator from its id to its end, with each collective; the collectives are one instruction.
+  void run(std::unique_ptr<Communicator>& made) {
+    made = communicator(kRanks, std::chrono::milliseconds(500));
+    Brought<float> all(*backend_, 0, kRanks, 4, 4), moved(*backend_, 0, kRanks, 4, 4), scattered(*backend_, 0, kRanks, 6, 2), gathered(*backend_, 0, kRanks, 2, 6);
+    exec::Executor executor(one_instruction([&](Stream&) {
+      made->all_reduce(all.operands, ReduceOp::sum);
+      made->broadcast(moved.operands, 2);
+      made->reduce_scatter(scattered.operands, ReduceOp::max);
+      made->all_gather(gathered.operands);
+      made->synchronize(streams(kRanks));
+    }));
+    executor.run({}, {});
+    for (int r = 0; r < kRanks; ++r) {
+      EXPECT_EQ(all.out[size_t(r)]->data()[3], float(brought(0, 3) + brought(1, 3) + brought(2, 3)));
+      EXPECT_EQ(moved.out[size_t(r)]->data()[3], float(brought(2, 3)));
+      EXPECT_EQ(gathered.out[size_t(r)]->data()[5], float(brought(2, 1)));
+    }
+    made->finalize();
+  }
+  void expect_nothing_is_left(std::unique_ptr<Communicator>& made) {
+    EXPECT_EQ(fake().alive(), 0u) << "a rank is neither destroyed nor aborted";
+    EXPECT_EQ(fake().created, fake().destroyed + fake().aborted) << "or twice";
+    EXPECT_EQ(FakeNccl::depth, 0) << "a group has not ended";
+    EXPECT_EQ(fake().complaints, std::vector<std::string>{});
+    const size_t calls = fake().calls.size();
+    if (made) {
+      try {
+        made->finalize();
+        ADD_FAILURE() << "it may still be used";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, ErrorKind::state) << e.what();
+      }
+    }
+    made.reset();
+    EXPECT_EQ(fake().calls.size(), calls) << "it is still used";
+  }
+};
+
+TEST_F(NcclFaults, AreErrorsAtEveryCallAndTheRanksAreAbortedOnce) {
+  std::unique_ptr<Communicator> made;
+  run(made);
+  const std::map<std::string, int> counts = fake().counts;
+  const std::set<std::string> never_in_progress{"ncclGetUniqueId", "ncclCommGetAsyncError", "ncclGroupStart"};
+  EXPECT_EQ(counts.size(), 12u) << "eleven functions and the communicators' state";
+  for (const auto& [call, times] : counts)
+    for (int nth = 1; nth <= times; ++nth)
+      for (const int status : kNcclResults) {
+        SCOPED_TRACE(cat(call, " gives ", status, " the ", nth, ". time"));
+        fake().reset();
+        fake().faults = {{call, nth, status}};
+        const bool goes_on = status == nccl::kInProgress && !never_in_progress.count(call);
+        try {
+          run(made);
+          EXPECT_TRUE(goes_on) << "the error went unnoticed";
+        } catch (const Error& e) {
+          EXPECT_FALSE(goes_on) << e.what();
+          EXPECT_EQ(e.kind, ErrorKind::device) << e.what();
+          EXPECT_TRUE(call == "state" ? e.parts.what.find(" failed") != std::string::npos : e.parts.what.starts_with(cat("cuda: ", call, " failed"))) << e.what();
+          EXPECT_EQ(e.parts.what.ends_with(" in dense_relu"), e.parts.where.find("train.py:7") != std::string::npos) << e.what();
+          EXPECT_TRUE(call == "ncclGetUniqueId" || e.parts.where.find(" of 3 (gpu:") != std::string::npos) << e.parts.where;
+          EXPECT_NE(e.parts.why.find(cat("(", status, ")")), std::string::npos) << e.parts.why;
+          EXPECT_FALSE(e.parts.fix.empty());
+        }
+        expect_nothing_is_left(made);
+        fake().faults.clear();
+        EXPECT_NO_THROW(run(made)) << "no new one can be made";
+        if (HasFailure()) return;
+      }
+}
+
+// Whatever it answers when it is to end: the first error is the one that is told.
+TEST_F(NcclFaults, OfAnAbortChangeNothing) {
+  std::unique_ptr<Communicator> made;
+  for (const std::string call : {"ncclCommAbort", "ncclGroupStart", "ncclGroupEnd"})
+    for (int nth = 1; nth <= 3; ++nth)
+      for (const int status : kNcclResults) {
+        SCOPED_TRACE(cat(call, " gives ", status, " the ", nth, ". time"));
+        fake().reset();
+        const int before = call == "ncclCommAbort" ? 0 : 2;  // groups of the ranks and of the first collective
+        fake().faults = {{"ncclAllReduce", 2, nccl::kRemoteError}, {call, before + nth, status}};
+        try {
+          run(made);
+          ADD_FAILURE() << "the error went unnoticed";
+        } catch (const Error& e) {
+          EXPECT_EQ(e.parts.what, "cuda: ncclAllReduce failed in dense_relu");
+          EXPECT_TRUE(e.parts.where.starts_with("rank 1 of 3 (gpu:1), f32[4] sum")) << e.parts.where;
+        }
+        EXPECT_EQ(fake().count("ncclCommAbort"), 3);
+        expect_nothing_is_left(made);
+        if (HasFailure()) return;
+      }
 }
 
 TEST(NvrtcFaults, OfEveryKindAtEveryCallAreErrorsAndLeakNothing) {

@@ -7,6 +7,7 @@
 #include "runtime/core/error.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/nccl.h"
 #include "runtime/cuda/nvrtc.h"
 
 namespace lamina::cuda {
@@ -50,7 +51,7 @@ TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {
 // Each function of each library in turn, as in one that is too old.
 TEST(CudaLibraries, SayWhichFunctionIsMissing) {
   const std::pair<const LibraryName&, std::function<void(const Loader&)>> libraries[] = {
-      {nvrtc_name(), [](const Loader& l) { load_nvrtc(l); }}, {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }}, {cudnn_name(), [](const Loader& l) { load_cudnn(l); }}};
+      {nvrtc_name(), [](const Loader& l) { load_nvrtc(l); }}, {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }}, {cudnn_name(), [](const Loader& l) { load_cudnn(l); }}, {nccl_name(), [](const Loader& l) { load_nccl(l); }}};
   for (const auto& [name, load] : libraries) {
     std::vector<std::string> functions;
     FakeLoader all{.there = name.file};

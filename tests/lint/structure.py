@@ -32,7 +32,7 @@ ONLY = {
     r"^runtime/cuda/": ["runtime/cuda", "runtime/dist", "kernels/cuda", "tests/cuda", "perf"],
     r"^(cuda|cublas|cudnn|nvrtc|curand|cub/|thrust/)": ["runtime/cuda", "kernels/cuda", "tests/cuda", "perf"],
     r"^nvtx3/": ["tests/cuda"],
-    r"^nccl": ["runtime/cuda", "runtime/dist"],
+    r"^nccl": ["runtime/cuda", "runtime/dist", "tests/cuda"],
     r"^mpi\.h": ["runtime/dist/mpi"],
     r"^(nanobind|pybind11|Python\.h)": ["python_bindings/src"],
 }
