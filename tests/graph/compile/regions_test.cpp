@@ -59,6 +59,28 @@ TEST(Regions, AHundredStepsAreOneLaunchOnEachGpu) {
   }
 }
 
+// Both scans' movers move in what the first one stacks: in one iteration blocks write rows of their own, and over all iterations their bytes lie among each other's.
+TEST(Regions, AScanOfWhatAnotherOneStackedIsInItsSection) {
+  for (const bool reverse : {false, true}) {
+    Graph g;
+    const TensorType rows{DType::f32, {6, 3}};
+    const Value start = g.add_input(rows), xs = g.add_input({DType::f32, {2, 6, 3}});
+    const auto body_of = [&](auto op) {  // of a sum and slices: what it carries on, and that times the slice
+      auto body = std::make_shared<Graph>();
+      const Value sum = body->add_input(rows), slice = body->add_input(rows), next = op(*body, ops::add(*body, sum, slice));
+      body->outputs = {next, ops::mul(*body, next, slice)};
+      return body;
+    };
+    const Value first = ops::scan(g, {start}, {xs}, {}, body_of(ops::tanh), 2);
+    const Value second = ops::scan(g, {first}, {{first.node, 1}}, {}, body_of(ops::sin), 2, reverse);
+    g.outputs = {second, {second.node, 1}};
+    auto program = compile::compile(g, on("null:h100"));  // which validates the plan
+    ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+    EXPECT_NE(program->instructions[0].detail.find("2 blocks: 2 take rows"), std::string::npos) << "one block is no test: " << program->instructions[0].detail;
+    EXPECT_NE(program->instructions[0].detail.find("2 loops"), std::string::npos) << program->instructions[0].detail;
+  }
+}
+
 // `loops` scans inside of each other.
 Graph nest(int loops) {
   Graph g;
