@@ -39,7 +39,8 @@ void describe(const exec::Program& program, Explanation& e) {
       ++e.copies;
       continue;
     }
-    Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = i.why_in_no_section, .details = {}};
+    Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .stream = exec::stream_number(program, i.stream), .wait_for = i.wait_for, .signal = i.signal,
+                               .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = i.why_in_no_section, .details = {}};
     launch.predicted_us = cost::predicted_microseconds(program, i).value_or(-1);
     std::istringstream lines(i.detail);
     std::getline(lines, launch.label);

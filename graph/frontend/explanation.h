@@ -15,6 +15,9 @@ struct Explanation {
   struct Launch {
     std::string name;         // "dense_relu", "section of 612 steps"
     Device device;
+    int stream = 0;           // of the device, from 0
+    std::vector<int> wait_for;  // events, before it starts; a copy may be what they are recorded after
+    int signal = -1;          // the event recorded after it, or -1
     std::string label;        // the layers and ops that it runs
     SourceLine line;          // of the user, where it is one op's
     int section_steps = 0;    // of a section

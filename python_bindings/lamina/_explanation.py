@@ -6,6 +6,7 @@ class Explanation(str):
     """A plan as text, which it prints as, with the same as data beside it.
 
     function: its name. launches: what one call starts, in order: dicts of name, device, label (layers and ops), line (the user's, or ""),
+    stream (of the device, from 0), wait (events that come before it; of copies between devices too), signal (the event that it ends with, or None),
     section_steps (0: no section), why_alone (why it is in no section, or ""), details (a section's steps), predicted_us (microseconds by a model of
     the GPU: a formula over published latencies and rates, which no card has confirmed; None where the model has no figure, as on a CPU), measured_us
     (of the run measured last, where the launch is the call's only one; else None). copies: from one device to another. predicted_us: of all launches
@@ -47,13 +48,16 @@ class Explanation(str):
         def time(microseconds):
             return "" if microseconds is None else f"{microseconds:.1f} us"
 
-        rows = [(i, unfolding(launch), html.escape(launch["device"]), time(launch["predicted_us"]), time(launch["measured_us"]), html.escape(launch["label"]),
+        def order(launch):
+            return launch["stream"], ", ".join(map(str, launch["wait"])), "" if launch["signal"] is None else launch["signal"]
+
+        rows = [(i, unfolding(launch), html.escape(launch["device"]), *order(launch), time(launch["predicted_us"]), time(launch["measured_us"]), html.escape(launch["label"]),
                  html.escape(launch["line"]), html.escape(launch["why_alone"])) for i, launch in enumerate(self.launches)]
         title = html.escape(self.function)
         return (f"<!doctype html><meta charset=utf-8><title>{title}</title><style>body{{font-family:sans-serif}}table{{border-collapse:collapse}}"
                 "td,th{border:1px solid #ccc;padding:2px 8px;text-align:left;vertical-align:top}</style>"
                 f"<h1>{title}</h1><table>{''.join(cells('td', (what, html.escape(str(value)))) for what, value in facts)}</table>"
-                f"<h2>Launches</h2><table>{cells('th', ('', 'launch', 'device', 'by a model, not measured', 'measured', 'layers and ops', 'line', 'why in no section'))}{''.join(cells('td', row) for row in rows)}</table>"
+                f"<h2>Launches</h2><table>{cells('th', ('', 'launch', 'device', 'stream', 'waits for events', 'signals', 'by a model, not measured', 'measured', 'layers and ops', 'line', 'why in no section'))}{''.join(cells('td', row) for row in rows)}</table>"
                 f"<h2>Everything</h2><pre>{html.escape(self)}</pre>")
 
     def _repr_html_(self) -> str:

@@ -53,6 +53,7 @@ nb::object to_python(const Explanation& e) {
   for (const Explanation::Launch& l : e.launches) {
     nb::dict one;
     one["name"] = l.name, one["device"] = text(l.device), one["label"] = l.label, one["line"] = l.line.known() ? text(l.line) : std::string();
+    one["stream"] = l.stream, one["wait"] = l.wait_for, one["signal"] = l.signal < 0 ? nb::object(nb::none()) : nb::cast(l.signal);
     one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details;
     one["predicted_us"] = l.predicted_us < 0 ? nb::object(nb::none()) : nb::cast(l.predicted_us);
     one["measured_us"] = l.measured_us < 0 ? nb::object(nb::none()) : nb::cast(l.measured_us);

@@ -1,5 +1,6 @@
 """fn.explain(): text and data of a plan, for a device that is there or not; times by a model."""
 import json
+import re
 
 import pytest
 
@@ -36,6 +37,29 @@ def test_explain_plans_for_a_device_that_is_not_there(card):
     assert plan.planned_only and plan.runs == 0 and len(plan.launches) == 1 and plan.launches[0]["device"] == f"null:{card}"
     assert f"program for null:{card}, planned and not run" in plan and f.get_concrete_function(x).plan_count == 0
     assert f.get_concrete_function(x).explain(device=f"null:{card}").launches == plan.launches
+
+
+def test_explain_gives_the_order_of_launches_as_data():
+    def branches(x, a, b):
+        return lm.tanh(x @ a) @ a + lm.tanh(x @ b) @ b
+
+    big = lm.ones([512, 512])
+    plan = lm.function(branches).explain(big, big * 2, big * 3, device="null:h100")
+    lines = [line for line in plan.splitlines() if re.search(r" on null:h100( stream \d+)?\(", line)]
+    assert len(lines) == len(plan.launches) and {launch["stream"] for launch in plan.launches} == {0, 1}
+    for line, launch in zip(lines, plan.launches):  # as the text has it
+        assert line.startswith(f"{launch['name']} on null:h100 stream {launch['stream']}(")
+        assert [int(event) for event in re.findall(r" wait (\d+)", line)] == launch["wait"]
+        assert [int(event) for event in re.findall(r" signal (\d+)", line)] == [launch["signal"]] * (launch["signal"] is not None)
+    waits, signals = [event for launch in plan.launches for event in launch["wait"]], [launch["signal"] for launch in plan.launches if launch["signal"] is not None]
+    assert signals and sorted(set(waits)) == sorted(signals) and json.loads(plan.json())["launches"] == plan.launches
+    row = next(launch for launch in plan.launches if launch["wait"])
+    cells = f"<td>null:h100</td><td>{row['stream']}</td><td>{', '.join(map(str, row['wait']))}</td>"
+    assert cells in plan.html() and "<th>stream</th><th>waits for events</th><th>signals</th>" in plan.html()
+
+    one = lm.function(lambda x: lm.tanh(x))
+    one(lm.ones([2]))
+    assert [(launch["stream"], launch["wait"], launch["signal"]) for launch in one.explain(lm.ones([2])).launches] == [(0, [], None)]
 
 
 @pytest.mark.parametrize("card, known", [("h100", True), ("a100", True), ("l40s", True), ("rtx5090", True), ("rtx3090", False)])
