@@ -9,6 +9,7 @@
 
 #include "kernels/section/block_access.h"
 #include "kernels/section/blocks.h"
+#include "kernels/section/stages.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cost {
@@ -53,10 +54,18 @@ const Card* card_of(Device device) {
   return nullptr;
 }
 
-// A section: each block's steps one after the other, waits and meetings in between.
+// A section: each block's steps one after the other, waits and meetings in between. Of one whose blocks are a cluster, products and what lies between blocks
+// take what the model says that chose the cluster (kernels/section/stages.h).
 class SectionModel {
  public:
-  SectionModel(const BlockPlan& plan, const Card& card) : plan_(plan), card_(card), times_(size_t(plan.program.blocks)), raised_(size_t(plan.program.counters)) {
+  SectionModel(const BlockPlan& plan, const Card& card)
+      : plan_(plan),
+        card_(card),
+        in_cluster_(plan.program.cluster != 0),
+        word_(in_cluster_ ? section::kHandCycles / cycles_per_microsecond() : kWordMicroseconds),
+        meeting_(in_cluster_ ? 2 * word_ : kMeetMicroseconds),
+        times_(size_t(plan.program.blocks)),
+        raised_(size_t(plan.program.counters)) {
     const char* bytes = plan.bytes.data();
     places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at), reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
                reinterpret_cast<const int32_t*>(bytes + plan.program.codes_at)};
@@ -101,27 +110,32 @@ class SectionModel {
   }
 
   void meet() {
-    const double all = *std::max_element(times_.begin(), times_.end()) + (times_.size() > 1 ? kMeetMicroseconds : 0);
+    const double all = *std::max_element(times_.begin(), times_.end()) + (times_.size() > 1 ? meeting_ : 0);
     std::fill(times_.begin(), times_.end(), all);
   }
 
   void take(const BlockStep& s) {
     double from = 0;
-    for (int w = 0; w < s.waits; ++w) from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + kWordMicroseconds);
+    for (int w = 0; w < s.waits; ++w) from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + word_);
     for (int b = s.first_block; b < s.first_block + s.blocks; ++b) {
       accesses_of(places_, s, b, accesses_);
       double& time = times_[size_t(b)];
       time = std::max(time, from);
       if (accesses_.empty()) continue;
-      double bytes = 0;
-      for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
-      const double cycles = kStepCycles + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
-      time += cycles / (card_.gigahertz * 1e3);
+      time += cycles(s) / cycles_per_microsecond();
       if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
     }
   }
 
-  // Of a block's part.
+  double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
+  // Of a block's part, whose accesses are accesses_.
+  double cycles(const BlockStep& s) const {
+    if (in_cluster_ && section::is_product(s.kind)) return section::product_cycles(s.precision, s.rows, s.k, s.n, s.resident >= 0);
+    double bytes = 0;
+    for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
+    const double per_cycle = in_cluster_ && s.kind == StepKind::dense_update ? section::multiply_adds_per_cycle(s.precision) : card_.lanes;
+    return kStepCycles + std::max(flops(s) / (2 * per_cycle), bytes / kCacheBytesPerCycle);
+  }
   double flops(const BlockStep& s) const {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1, share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
     switch (s.kind) {
@@ -135,6 +149,8 @@ class SectionModel {
 
   const BlockPlan& plan_;
   const Card& card_;
+  const bool in_cluster_;
+  const double word_, meeting_;  // microseconds until another block has seen a word, and until all have met: there and back in a cluster
   std::vector<double> times_;   // per block
   std::vector<double> raised_;  // per counter: when the last arrival was
   section::BlockPlaces places_;
@@ -161,7 +177,7 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
   const double memory = bytes / (card->gigabytes_per_second * 1e3);
   if (instruction.section_steps > 0) {
     const auto& planned = *static_cast<const section::BlockSection*>(instruction.kernel.args.get());
-    if (planned.plan.tensor_cores) return {};
+    if (planned.plan.tensor_cores && !planned.plan.program.cluster) return {};
     const std::optional<double> steps = SectionModel(planned.plan, *card).microseconds();
     if (!steps) return {};
     return kLaunchMicroseconds + std::max(*steps, memory);

@@ -13,23 +13,8 @@ int64_t floats_of(const Step& s) { return int64_t(s.k) * padded_width(s.n); }
 
 // --- a model of the GPU: cycles of the way that a batch takes through the products ---
 constexpr double kStepCycles = 100;       // reading shared memory, the barrier: whatever the sizes
-constexpr double kHandCycles = 350;       // from one block to the next one
 constexpr double kBytesPerCycle = 50;     // weights from the L2 cache to one multiprocessor
 constexpr double kFusedMultiplyAdds = 128, kTensorRowGranule = 8;
-double multiplied(Precision p) {  // per cycle
-  switch (p) {
-    case Precision::float32: return kFusedMultiplyAdds;
-    case Precision::tf32: return 8 * kFusedMultiplyAdds;
-    case Precision::tf32x3: return 8 * kFusedMultiplyAdds / 3;
-    case Precision::bf16: return 16 * kFusedMultiplyAdds;
-  }
-  return kFusedMultiplyAdds;
-}
-double arithmetic(const Step& s, double rows) {
-  if (s.precision != Precision::float32) rows = std::max(1.0, (rows + kTensorRowGranule - 1) / kTensorRowGranule) * kTensorRowGranule;
-  return rows * s.k * s.n / multiplied(s.precision);
-}
-double streamed(const Step& s) { return 4.0 * s.k * s.n / kBytesPerCycle; }
 
 struct Layer {
   int buffer = 0;     // one that is its weights
@@ -126,8 +111,7 @@ class Finder {
       if (layer_of_[i] < 0) continue;
       const Step& s = flat_.table.steps[i];
       const Layer& layer = layers_[size_t(layer_of_[i])];
-      const double work = arithmetic(s, s.rows);
-      cycles += kStepCycles + (layer.resident >= 0 ? work : std::max(work, streamed(s))) + (layer.stage != stage ? kHandCycles : 0);
+      cycles += product_cycles(s.precision, s.rows, s.k, s.n, layer.resident >= 0) + (layer.stage != stage ? kHandCycles : 0);
       stage = layer.stage;
     }
     return cycles;
@@ -138,7 +122,7 @@ class Finder {
       if (layer_of_[i] < 0) continue;
       const Step& s = flat_.table.steps[i];
       const double blocks = std::clamp<double>((s.rows + kRowsPerSpine - 1) / kRowsPerSpine, 1, std::max(1, limits_.blocks / 2));
-      cycles += kStepCycles + std::max(arithmetic(s, (s.rows + blocks - 1) / blocks), streamed(s));
+      cycles += product_cycles(s.precision, (s.rows + blocks - 1) / blocks, s.k, s.n, false);
     }
     return cycles;
   }
@@ -174,6 +158,22 @@ class Finder {
 };
 
 }  // namespace
+
+double multiply_adds_per_cycle(Precision precision) {
+  switch (precision) {
+    case Precision::float32: return kFusedMultiplyAdds;
+    case Precision::tf32: return 8 * kFusedMultiplyAdds;
+    case Precision::tf32x3: return 8 * kFusedMultiplyAdds / 3;
+    case Precision::bf16: return 16 * kFusedMultiplyAdds;
+  }
+  return kFusedMultiplyAdds;
+}
+
+double product_cycles(Precision precision, double rows, int64_t k, int64_t n, bool resident) {
+  if (precision != Precision::float32) rows = std::max(1.0, (rows + kTensorRowGranule - 1) / kTensorRowGranule) * kTensorRowGranule;
+  const double weights = double(k) * double(n), arithmetic = rows * weights / multiply_adds_per_cycle(precision);
+  return kStepCycles + (resident ? arithmetic : std::max(arithmetic, 4 * weights / kBytesPerCycle));
+}
 
 Stages find_stages(const Flat& flat, const BlockLimits& limits) { return Finder(flat, limits).run(); }
 

@@ -26,6 +26,12 @@ struct Stages {
 };
 Stages find_stages(const Flat& flat, const BlockLimits& limits);
 
+// The model of the GPU by which a cluster is chosen, in cycles: a product of `rows` rows with [k, n] weights, resident or read from memory, on one block;
+// its multiply-adds per cycle; from what one block does until another one sees it.
+double product_cycles(Precision precision, double rows, int64_t k, int64_t n, bool resident);
+double multiply_adds_per_cycle(Precision precision);
+inline constexpr double kHandCycles = 350;
+
 // The steps in an order that keeps what each of them reads and writes, with updates as late as that allows. Runs stay apart. accesses: per step.
 std::vector<int> with_late_updates(const Flat& flat, const std::vector<std::vector<Access>>& accesses);
 
