@@ -1,6 +1,7 @@
 #include "kernels/section/stages.h"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <queue>
 
@@ -170,7 +171,7 @@ double multiply_adds_per_cycle(Precision precision) {
 }
 
 double product_cycles(Precision precision, double rows, int64_t k, int64_t n, bool resident) {
-  if (precision != Precision::float32) rows = std::max(1.0, (rows + kTensorRowGranule - 1) / kTensorRowGranule) * kTensorRowGranule;
+  if (precision != Precision::float32) rows = std::ceil(rows / kTensorRowGranule) * kTensorRowGranule;
   const double weights = double(k) * double(n), arithmetic = rows * weights / multiply_adds_per_cycle(precision);
   return kStepCycles + (resident ? arithmetic : std::max(arithmetic, 4 * weights / kBytesPerCycle));
 }
