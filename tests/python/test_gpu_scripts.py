@@ -33,6 +33,15 @@ def test_training_is_compared_step_by_step():
     assert status == 0 and said.endswith("agree\n") and said.count("losses differ by 0.0e+00, weights by 0.0e+00") == 6, said
 
 
+def test_epochs_are_compared_bit_by_bit(tmp_path):
+    few = ["--layers", "2", "--batches", "3", "--times", "2"]
+    status, said = run(sys.executable, "perf/gpu/epochs.py", "--device", "cpu:0", *few, "--json", str(tmp_path / "epochs.json"))
+    assert status == 0 and "the bits are the same" in said, said
+    assert json.loads((tmp_path / "epochs.json").read_text())["batches"] == 3
+    status, said = run_changed(tmp_path, "epochs.py", few, "import lamina as lm\nseeds, seed = iter(range(9)), lm.random.set_seed\nlm.random.set_seed = lambda _: seed(next(seeds))")
+    assert status == 1 and "DIFFERENT" in said, said
+
+
 def test_products_of_every_precision_are_compared_with_double():
     status, said = run(sys.executable, "perf/gpu/products.py", "--device", "cpu:0")
     assert status == 0 and said.endswith("agree\n") and said.count("losses of training differ by 0.0e+00") == 4, said
@@ -202,7 +211,7 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 10, "products.py": 1, "/instructions": 3, "OnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 4,
+    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 10, "products.py": 1, "epochs.py": 1, "/instructions": 3, "OnACard": 1, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 4,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
@@ -229,7 +238,7 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
         return status, said, log.read_text().split()[1:]
 
     status, said, ran = check(bad="products")
-    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "check.py", "check.py", "products.py", "graphs.py"], said
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "check.py", "check.py", "epochs.py", "products.py", "graphs.py"], said
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
     status, said, ran = check("--limit", "8", slow="products")
     assert status == 3 and ran == ["products.py"] and "start it again" in said, said
