@@ -5,9 +5,12 @@
 #include <optional>
 
 #include "graph/frontend/device.h"
+#include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
+#include "graph/frontend/tape_record.h"
 #include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
+#include "graph/ops/ops.h"
 
 namespace lamina {
 
@@ -60,10 +63,17 @@ void Tensor::copy_to_host(void* to, size_t bytes) const {
 }
 
 Tensor Tensor::to(Device device) const {
-  const TensorData& d = concrete("to()");
+  const TensorData& d = checked();
   if (d.device == device) return *this;
   require_device(device);
-  return Tensor(copy_to(device, d.buffer, size_t(byte_size(*d.type))), d.type);
+  if (is_symbolic()) {
+    if (!Trace::current()) concrete("to()");
+    const DeviceScope scope(device);
+    return apply_one(ops::def::to_device, nullptr, std::span(this, 1), CallSite());
+  }
+  Tensor moved(copy_to(device, d.buffer, size_t(byte_size(*d.type))), d.type);
+  if (recording()) record_op(ops::def::to_device, nullptr, std::span(this, 1), std::span(&moved, 1), {}, CallSite());
+  return moved;
 }
 
 template <>

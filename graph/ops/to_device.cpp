@@ -1,0 +1,40 @@
+// to_device(x): x on the device of the node. What moves it is that its user stands there (graph/compile/lower.h).
+#include "kernels/copy.h"
+
+#include <utility>
+
+#include "graph/ops/kernel_call.h"
+#include "graph/ops/ops.h"
+
+namespace lamina::ops {
+namespace {
+
+std::vector<TensorType> infer(const ir::InferCall& call) { return {call.in[0]}; }
+
+// Back to where x is.
+std::vector<Value> vjp(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  const auto here = std::exchange(g.place.device, g[call.inputs[0]].device);
+  const Value dx = g.add(def::to_device, {call.cotangents[0]});
+  g.place.device = here;
+  return {dx};
+}
+
+std::vector<ir::Batched> batch(const ir::BatchCall& call) { return {{call.graph.add(def::to_device, {call.inputs[0].value}), true}}; }
+
+bool alias(const ir::AttrsBase&, const View& in, const TensorType&, View& view, int64_t& element_offset) {
+  view = in;
+  element_offset = 0;
+  return true;
+}
+
+}  // namespace
+
+constinit const ir::OpDef def::to_device{
+    .name = "to_device", .inputs = 1, .infer = infer, .vjp = vjp, .batch = batch,
+    .cpu = [](const ir::KernelRequest&) { return bind<copy<On::cpu>>(); },
+    .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); }, .alias = alias, .strided = true,
+    .doc = "x, on the device on which it stands",
+};
+
+}  // namespace lamina::ops

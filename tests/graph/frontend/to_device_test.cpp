@@ -1,0 +1,81 @@
+// Tensor::to: eagerly, in traced functions, and through gradients. The program that runs this has two CPU devices.
+#include <gtest/gtest.h>
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/factories.h"
+#include "graph/frontend/op_functions.h"
+#include "graph/frontend/tape.h"
+#include "graph/frontend/typed_function.h"
+#include "graph/frontend/vmap.h"
+#include "runtime/core/error.h"
+
+namespace lamina {
+namespace {
+
+const Device kFirst = parse_device("cpu:0"), kSecond = parse_device("cpu:1");
+using Floats = std::vector<float>;
+
+TEST(ToDevice, MovesWhatATracedFunctionGives) {
+  auto f = function([](Tensor x) {
+    const Tensor there = (x * 2.0f).to(kSecond);
+    EXPECT_EQ(there.device(), kSecond);
+    EXPECT_EQ(there.to(kSecond).device(), kSecond);
+    return std::tuple(there, there.to(kFirst) + 1.0f, x.to(kFirst));
+  });
+  for (int i = 0; i < 2; ++i) {
+    auto [there, back, same] = f(tensor({1.0f, 2.0f}, {2}));
+    EXPECT_EQ(there.device(), kSecond);
+    EXPECT_EQ(back.device(), kFirst);
+    EXPECT_EQ(same.device(), kFirst);
+    EXPECT_EQ(there.to_vector<float>(), (Floats{2, 4}));
+    EXPECT_EQ(back.to_vector<float>(), (Floats{3, 5}));
+    EXPECT_EQ(same.to_vector<float>(), (Floats{1, 2}));
+  }
+}
+
+TEST(ToDevice, MovesViewsAndWhatHasModels) {
+  auto f = function([](Tensor x) { return transpose(x, {1, 0}).to(kSecond); });
+  const Tensor moved = f(tensor({1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f}, {2, 3}));
+  EXPECT_EQ(moved.device(), kSecond);
+  EXPECT_EQ(moved.to_vector<float>(), (Floats{1, 4, 2, 5, 3, 6}));
+  auto stacked = function([](Tensor x) { return vmap([](Tensor row) { return row.to(kSecond) * 3.0f; })(x); });
+  EXPECT_EQ(stacked(tensor({1.0f, 2.0f, 3.0f, 4.0f}, {2, 2})).to_vector<float>(), (Floats{3, 6, 9, 12}));
+}
+
+TEST(ToDevice, LetsGradientsBack) {
+  const Tensor x = tensor({1.0f, -2.0f}, {2});
+  const auto gradient = [](const Tensor& at) {
+    GradientTape tape;
+    tape.watch(at);
+    const Tensor there = at.to(kSecond);
+    return tape.gradient(sum(there * there * there), at)[0];
+  };
+  const Tensor eager = gradient(x);
+  EXPECT_EQ(eager.to_vector<float>(), (Floats{3, 12}));
+  auto traced = function(gradient);
+  const Tensor found = traced(x);
+  EXPECT_EQ(found.to_vector<float>(), (Floats{3, 12}));
+  EXPECT_EQ(found.device(), kFirst) << "where x is";
+}
+
+TEST(ToDevice, RefusesADeviceThatIsNotThere) {
+  auto f = function([](Tensor x) { return x.to(parse_device("cpu:7")); });
+  try {
+    f(tensor({1.0f}, {1}));
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_EQ(int(e.kind), int(ErrorKind::device)) << e.what();
+  }
+  Tensor kept;
+  auto leaks = function([&](Tensor x) { return kept = x * 2.0f; });
+  leaks(tensor({1.0f}, {1}));
+  try {
+    kept.to(kSecond);
+    FAIL() << "no error";
+  } catch (const Error& e) {
+    EXPECT_NE(std::string(e.what()).find("finished trace"), std::string::npos) << e.what();
+  }
+}
+
+}  // namespace
+}  // namespace lamina
