@@ -32,4 +32,11 @@ template <class T>
 LAMINA_GPU_KERNEL void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
 template <class T>
 LAMINA_GPU_KERNEL void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
+
+// Without places, so that a library may serve (cuDNN); there are only these on a GPU. The library's y is the same but for the sign of a zero; of
+// equal elements it may give the gradient to another than the first. T: a floating type.
+template <class T>
+LAMINA_GPU_KERNEL void max_pool2d_values(Stream&, const View& x, const View& y, PoolSizes sizes);
+template <class T>
+LAMINA_GPU_KERNEL void max_pool2d_values_grad(Stream&, const View& x, const View& y, const View& dy, const View& dx, PoolSizes sizes);
 }  // namespace lamina::kernels::cuda

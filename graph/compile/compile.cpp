@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/compile/libraries.h"
 #include "graph/compile/lower.h"
 #include "graph/compile/recompute.h"
 #include "runtime/core/config.h"
@@ -54,9 +55,11 @@ std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& opt
 
 std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options) {
   require_device(options.device);
-  std::shared_ptr<const exec::Program> program = plan(g, options);
+  const std::optional<ir::Graph> for_libraries = use_libraries(g, options);
+  const ir::Graph& chosen = for_libraries ? *for_libraries : g;
+  std::shared_ptr<const exec::Program> program = plan(chosen, options);
   if (options.memory_budget <= 0 || arena_bytes(*program) <= options.memory_budget) return program;
-  return plan_within(g, options, std::move(program));
+  return plan_within(chosen, options, std::move(program));
 }
 
 }  // namespace lamina::compile

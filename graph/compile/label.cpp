@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/compile/libraries.h"
 #include "graph/ops/ops.h"
 #include "runtime/exec/range_names.h"
 
@@ -31,6 +32,7 @@ constexpr size_t kMostFused = 12;  // named one by one
 
 std::string label(const ir::Node& node) {
   std::string out = node.scope + node.op->name;
+  if (is_for_library(node)) return out + " for cuDNN";
   const std::vector<std::string> fused = fused_ops(node);
   for (size_t i = 0; i < fused.size() && i < kMostFused; ++i) out += (i ? ", " : "(") + fused[i];
   if (fused.size() > kMostFused) out += cat(", ", fused.size() - kMostFused, " more");

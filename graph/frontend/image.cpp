@@ -4,7 +4,9 @@
 
 #include "graph/frontend/eager.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
+#include "runtime/device/backend.h"
 
 namespace lamina {
 namespace {
@@ -28,6 +30,17 @@ Tensor need_rank(const char* op, const Operand& x, int rank, const char* form) {
                                             .where = text(x.at().line()),
                                             .why = cat("it takes ", form),
                                             .fix = "reshape it"});
+}
+
+// Whether an eager max_pool2d is to be a library's, which leaves no places. In a trace the planner decides.
+bool library_pools(const Tensor& x, const ops::MaxPool2dAttrs& attrs) {
+  if (Trace::current() || x.device().kind == DeviceKind::cpu) return false;
+  try {
+    const std::optional<double> operations = ops::library_operations(x.type(), attrs);
+    return operations && backend_of(x.device()).image_library_serves(*operations);
+  } catch (const Error&) {
+    return false;  // the op says it, with the user's line
+  }
 }
 
 Shape with_axis(Shape shape, int at) {
@@ -78,8 +91,10 @@ Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTr
 
 Tensor max_pool2d(const Operand& x, Pair window, Pair strides, const ImagePadding& padding) {
   if (strides == Pair{0, 0}) strides = window;
-  ops::MaxPool2dAttrs attrs{list(window), list(strides), op_padding(padding), list(padding)};
-  return apply(ops::def::max_pool2d, ir::make_attrs(std::move(attrs)), std::array{x.resolve()}, x.at())[0];
+  const ops::MaxPool2dAttrs attrs{list(window), list(strides), op_padding(padding), list(padding), {}};
+  const Tensor image = x.resolve();
+  const ir::OpDef& op = library_pools(image, attrs) ? ops::def::max_pool2d_values : ops::def::max_pool2d;
+  return apply(op, ir::make_attrs(attrs), std::array{image}, x.at())[0];
 }
 
 // A filter of ones per channel, divided by how many elements of the image it covered.

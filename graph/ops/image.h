@@ -1,5 +1,7 @@
 // Ops on images [n, height, width, channels]: builders and attributes. Reached through ops.h.
 #pragma once
+#include <optional>
+
 #include "graph/ir/graph.h"
 
 namespace lamina::ops {
@@ -8,7 +10,7 @@ using ir::Graph;
 using ir::Value;
 
 namespace def {
-extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad;
+extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad, max_pool2d_values, max_pool2d_values_grad;
 }  // namespace def
 
 // What surrounds an image when a window walks over it.
@@ -65,6 +67,18 @@ inline Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxP
   attrs.shape = std::move(shape);
   return g.add(def::max_pool2d_grad, ir::make_attrs(std::move(attrs)), {dy, places});
 }
+// max_pool2d's result 0 alone, and the gradient by x from x, y and y's gradient: what a GPU's library makes (compile/libraries.h).
+inline Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs) {
+  attrs.shape.clear();
+  return g.add(def::max_pool2d_values, ir::make_attrs(std::move(attrs)), {x});
+}
+inline Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPool2dAttrs attrs) {
+  attrs.shape.clear();
+  return g.add(def::max_pool2d_values_grad, ir::make_attrs(std::move(attrs)), {x, y, dy});
+}
+// How many elements of x the windows see, where a library can make such a pooling of an x of known lengths: it is floating, and padded alike on
+// both sides; otherwise nothing. Throws what max_pool2d's shape rule does.
+LAMINA_API std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& attrs);
 
 // How a window walks along one axis.
 struct WindowAxis {

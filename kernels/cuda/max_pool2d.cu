@@ -2,12 +2,16 @@
 #include "kernels/max_pool2d.h"
 
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/library_pooling.h"
+#include "kernels/cuda/scratch.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
+// y and index: null where nobody asks for them.
 template <class T>
-LAMINA_KERNEL(256) max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes s, int64_t size) {
+LAMINA_KERNEL(256)
+max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes s, int64_t size) {
   using C = compute_t<T>;
   for (int64_t at = first_element(); at < size; at += all_threads()) {
     const int64_t c = at % s.channels, j = at / s.channels % s.out_width, i = at / s.channels / s.out_width % s.out_height;
@@ -24,14 +28,15 @@ LAMINA_KERNEL(256) max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes
         const C v = widen(from[here]);
         if (first || v > best || (v != v && best == best)) best = v, place = here;
       }
-    y[at] = from[place];
-    index[at] = place;
+    if (y) y[at] = from[place];
+    if (index) index[at] = place;
   }
 }
 
 // A thread takes an element of dx and looks at the windows over it, in order.
 template <class T>
-LAMINA_KERNEL(256) max_pool_gradients(const T* dy, const int64_t* index, T* dx, PoolSizes s, int64_t size) {
+LAMINA_KERNEL(256)
+max_pool_gradients(const T* dy, const int64_t* index, T* dx, PoolSizes s, int64_t size) {
   const int64_t line = s.width * s.channels;
   for (int64_t at = first_element(); at < size; at += all_threads()) {
     const int64_t c = at % s.channels, column = at / s.channels % s.width, row = at / line % s.height, image = at / line / s.height;
@@ -64,6 +69,23 @@ void max_pool2d_grad(Stream& stream, const View& dy, const View& index, const Vi
   launch<max_pool_gradients<T>>(stream, over(size), dy.as<const T>(), index.as<const int64_t>(), dx.as<T>(), s, size);
 }
 
+template <class T>
+void max_pool2d_values(Stream& stream, const View& x, const View& y, PoolSizes s) {
+  const int64_t size = y.size();
+  if (size == 0 || library_pooling(stream, s, x, y)) return;
+  launch<max_pool_elements<T>>(stream, over(size), x.as<const T>(), y.as<T>(), static_cast<int64_t*>(nullptr), s, size);
+}
+
+template <class T>
+void max_pool2d_values_grad(Stream& stream, const View& x, const View& y, const View& dy, const View& dx, PoolSizes s) {
+  const int64_t size = dx.size(), windows = dy.size();
+  if (size == 0 || library_pooling_gradient(stream, s, x, y, dy, dx)) return;
+  const Scratch<int64_t> places(stream, windows);
+  if (windows > 0)
+    launch<max_pool_elements<T>>(stream, over(windows), x.as<const T>(), static_cast<T*>(nullptr), places.data(), s, windows);
+  launch<max_pool_gradients<T>>(stream, over(size), dy.as<const T>(), static_cast<const int64_t*>(places.data()), dx.as<T>(), s, size);
+}
+
 #define LAMINA_POOL(T) template void max_pool2d<T>(Stream&, const View&, const View&, const View&, PoolSizes);
 LAMINA_POOL(uint8_t)
 LAMINA_POOL(int8_t)
@@ -75,7 +97,10 @@ LAMINA_POOL(bf16)
 LAMINA_POOL(float)
 LAMINA_POOL(double)
 #undef LAMINA_POOL
-#define LAMINA_POOL_GRAD(T) template void max_pool2d_grad<T>(Stream&, const View&, const View&, const View&, PoolSizes);
+#define LAMINA_POOL_GRAD(T)                                                                    \
+  template void max_pool2d_grad<T>(Stream&, const View&, const View&, const View&, PoolSizes); \
+  template void max_pool2d_values<T>(Stream&, const View&, const View&, PoolSizes);            \
+  template void max_pool2d_values_grad<T>(Stream&, const View&, const View&, const View&, const View&, PoolSizes);
 LAMINA_POOL_GRAD(f16)
 LAMINA_POOL_GRAD(bf16)
 LAMINA_POOL_GRAD(float)

@@ -2,12 +2,9 @@
 
 #include <algorithm>
 #include <compare>
-#include <limits>
-#include <optional>
 #include <utility>
 
-#include "runtime/core/error.h"
-#include "runtime/cuda/cuda_backend.h"
+#include "runtime/cuda/cudnn_calls.h"
 #include "runtime/device/launch_memory.h"
 
 namespace lamina::cuda {
@@ -19,34 +16,10 @@ constexpr const char* kChoose[] = {"cudnnGetConvolutionForwardAlgorithm_v7", "cu
                                    "cudnnGetConvolutionBackwardFilterAlgorithm_v7"};
 constexpr const char* kRun[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
 
-int type_of(DType dtype) {
-  switch (dtype) {
-    case DType::f16: return cudnn::kHalf;
-    case DType::bf16: return cudnn::kBfloat16;
-    case DType::f64: return cudnn::kDouble;
-    default: return cudnn::kFloat;
-  }
-}
-
-// Whether a window with as much padding after as before stands in just these places.
-bool is_even(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places) {
-  const int64_t room = length + 2 * before - ((window - 1) * dilation + 1);
-  return room >= 0 && room / stride + 1 == places;
-}
-
 std::string text_of(const ConvolutionSizes& s, DType dtype) {
   return cat(dtype, " images [", s.images, ", ", s.height, ", ", s.width, ", ", s.channels, "], filters [", s.window_height, ", ",
              s.window_width, ", ", s.channels / s.groups, ", ", s.filters, "], result [", s.images, ", ", s.out_height, ", ", s.out_width,
              ", ", s.filters, "]");
-}
-
-[[noreturn]] void fail(const CudnnApi& api, int status, const char* call, const std::string& text) {
-  const char* instruction = launching_instruction();
-  throw Error(cudnn::no_memory(status) ? ErrorKind::out_of_memory : ErrorKind::device,
-              {.what = cat("cuda: ", call, " failed", *instruction ? " in " : "", instruction),
-               .where = text,
-               .why = cat("cuDNN says ", api.status_text(status), " (", status, ")"),
-               .fix = "LAMINA_CUDNN=never has Lamina's own kernels make all convolutions"});
 }
 
 // [a, b, c, d] of these lengths, in which a step along each axis is so many elements.
@@ -81,36 +54,25 @@ Convolutions::~Convolutions() = default;
 size_t Convolutions::plan_count() { return gpus_.plan_count(); }
 
 void Convolutions::make(const CudnnApi& api, Gpu& gpu, const Key& key, const std::string& text, Plan& plan) {
-  const auto check = [&](int status, const char* name) {
-    if (status != 0) fail(api, status, name, text);
-  };
-  const auto make = [&](auto create, auto destroy, const char* name) {
-    void* made = nullptr;
-    check(create(&made), name);
-    return Owned(made, destroy);
-  };
-  if (!gpu.handle.get()) gpu.handle = make(api.create, api.destroy, "cudnnCreate");
+  const CudnnCalls calls(api, text);
+  if (!gpu.handle.get()) gpu.handle = calls.handle();
   const ConvolutionSizes& s = key.sizes;
-  const int type = type_of(key.dtype);
+  const int type = cudnn_type(key.dtype);
   const auto i = [](int64_t v) { return int(v); };
-  plan.images = make(api.tensor_create, api.tensor_destroy, "cudnnCreateTensorDescriptor");
-  check(api.tensor_set(plan.images.get(), cudnn::kChannelsLast, type, i(s.images), i(s.channels), i(s.height), i(s.width)),
-        "cudnnSetTensor4dDescriptor");
-  plan.result = make(api.tensor_create, api.tensor_destroy, "cudnnCreateTensorDescriptor");
-  check(api.tensor_set(plan.result.get(), cudnn::kChannelsLast, type, i(s.images), i(s.filters), i(s.out_height), i(s.out_width)),
-        "cudnnSetTensor4dDescriptor");
-  plan.filters = make(api.filter_create, api.filter_destroy, "cudnnCreateFilterDescriptor");
-  check(api.filter_set(plan.filters.get(), type, cudnn::kChannelsLast, i(s.filters), i(s.channels / s.groups), i(s.window_height),
-                       i(s.window_width)),
-        "cudnnSetFilter4dDescriptor");
-  plan.convolution = make(api.convolution_create, api.convolution_destroy, "cudnnCreateConvolutionDescriptor");
-  check(api.convolution_set(plan.convolution.get(), i(s.before_height), i(s.before_width), i(s.stride_height), i(s.stride_width),
-                            i(s.dilation_height), i(s.dilation_width), cudnn::kCrossCorrelation,
-                            key.dtype == DType::f64 ? cudnn::kDouble : cudnn::kFloat),
-        "cudnnSetConvolution2dDescriptor");
+  plan.images = calls.images(key.dtype, s.images, s.height, s.width, s.channels);
+  plan.result = calls.images(key.dtype, s.images, s.out_height, s.out_width, s.filters);
+  plan.filters = calls.make(api.filter_create, api.filter_destroy, "cudnnCreateFilterDescriptor");
+  calls.check(api.filter_set(plan.filters.get(), type, cudnn::kChannelsLast, i(s.filters), i(s.channels / s.groups), i(s.window_height),
+                             i(s.window_width)),
+              "cudnnSetFilter4dDescriptor");
+  plan.convolution = calls.make(api.convolution_create, api.convolution_destroy, "cudnnCreateConvolutionDescriptor");
+  calls.check(api.convolution_set(plan.convolution.get(), i(s.before_height), i(s.before_width), i(s.stride_height), i(s.stride_width),
+                                  i(s.dilation_height), i(s.dilation_width), cudnn::kCrossCorrelation,
+                                  key.dtype == DType::f64 ? cudnn::kDouble : cudnn::kFloat),
+              "cudnnSetConvolution2dDescriptor");
   const int math = size_of(key.dtype) == 2 ? cudnn::kTensorMath : key.dtype == DType::f32 ? cudnn::kFmaMath : cudnn::kDefaultMath;
-  check(api.convolution_math(plan.convolution.get(), math), "cudnnSetConvolutionMathType");
-  if (s.groups > 1) check(api.convolution_groups(plan.convolution.get(), i(s.groups)), "cudnnSetConvolutionGroupCount");
+  calls.check(api.convolution_math(plan.convolution.get(), math), "cudnnSetConvolutionMathType");
+  if (s.groups > 1) calls.check(api.convolution_groups(plan.convolution.get(), i(s.groups)), "cudnnSetConvolutionGroupCount");
 
   cudnn::Choice choices[kMostChoices] = {};
   int count = 0;
@@ -119,7 +81,7 @@ void Convolutions::make(const CudnnApi& api, Gpu& gpu, const Key& key, const std
   void* const operands[3][3] = {{x, w, y}, {w, y, x}, {x, y, w}};
   const int answer = api.choices[kind](gpu.handle.get(), operands[kind][0], operands[kind][1], plan.convolution.get(), operands[kind][2],
                                        kMostChoices, &count, choices);
-  if (!cudnn::not_supported(answer)) check(answer, kChoose[kind]);
+  if (!cudnn::not_supported(answer)) calls.check(answer, kChoose[kind]);
   for (int c = 0; answer == 0 && c < count && !plan.serves; ++c) {
     if (choices[c].status != 0 || choices[c].determinism != cudnn::kDeterministic || choices[c].memory > kMostWorkspace) continue;
     if (key.dtype == DType::f32 && choices[c].math != cudnn::kFmaMath && choices[c].math != cudnn::kDefaultMath) continue;
@@ -133,12 +95,10 @@ bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSi
   const double work = double(s.images) * double(s.out_height) * double(s.out_width) * double(s.filters) * double(s.window_height) *
                       double(s.window_width) * double(s.channels / s.groups);
   if (work < std::max(1.0, least_)) return false;
-  if (!is_even(s.height, s.window_height, s.dilation_height, s.before_height, s.stride_height, s.out_height) ||
-      !is_even(s.width, s.window_width, s.dilation_width, s.before_width, s.stride_width, s.out_width))
+  if (!pads_alike(s.height, s.window_height, s.dilation_height, s.before_height, s.stride_height, s.out_height) ||
+      !pads_alike(s.width, s.window_width, s.dilation_width, s.before_width, s.stride_width, s.out_width))
     return false;
-  constexpr uintptr_t kAligned = 16;  // what its kernels read at once
-  for (const View* v : {&first, &second, &result})
-    if (v->size() > std::numeric_limits<int32_t>::max() || uintptr_t(v->data) % kAligned) return false;
+  if (!fits_cudnn(first) || !fits_cudnn(second) || !fits_cudnn(result)) return false;
   const CudnnApi* api = api_.get();
   if (!api) return false;
 
@@ -148,7 +108,8 @@ bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSi
   const Key key{kind, result.dtype, s};
   Plan& plan = gpu.plan(key, [&](Plan& made) { make(*api, gpu, key, text, made); });
   if (!plan.serves) return false;
-  if (const int status = api->set_stream(gpu.handle.get(), stream.native)) fail(*api, status, "cudnnSetStream", text);
+  const CudnnCalls calls(*api, text);
+  calls.check(api->set_stream(gpu.handle.get(), stream.native), "cudnnSetStream");
 
   // The filters in the library's order, one after the other.
   const int64_t f = s.filters, a = s.window_height, b = s.window_width, c = s.channels / s.groups;
@@ -170,7 +131,7 @@ bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSi
     case ConvolutionKind::grad_filter: status = call(x, first.data, y, second.data, w, filters.data()); break;
   }
   if (cudnn::not_supported(status)) return plan.serves = false;  // its heuristic knew no better: from now on our own kernel
-  if (status != 0) fail(*api, status, kRun[int(kind)], text);
+  calls.check(status, kRun[int(kind)]);
   if (kind == ConvolutionKind::grad_filter)
     copy(stream, seen(filters.data(), result.dtype, {a, b, c, f}, {b * c, c, 1, a * b * c}), result);
   return true;

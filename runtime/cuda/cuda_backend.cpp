@@ -335,6 +335,15 @@ Convolutions& CudaBackend::convolutions() {
   return *convolutions_;
 }
 
+Pooling& CudaBackend::pooling() {
+  std::call_once(pooling_once_, [this] {
+    pooling_ = std::make_unique<Pooling>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+  });
+  return *pooling_;
+}
+
+bool CudaBackend::image_library_serves(double operations) { return pooling().serves(operations); }
+
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {
   CurrentDevice current(api_, stream.device);
   return capture_graph(api_, stream, launches);

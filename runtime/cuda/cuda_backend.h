@@ -12,6 +12,7 @@
 #include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/graph_capture.h"
+#include "runtime/cuda/pooling.h"
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/device/backend.h"
@@ -28,6 +29,7 @@ class CudaBackend final : public Backend {
   std::string unavailable_reason() override { return found().reason; }
   DeviceProperties properties(Device device) override;
   std::vector<LibraryReport> libraries() override;
+  bool image_library_serves(double operations) override;
 
   Stream default_stream(Device device) override;
   Stream create_stream(Device device) override;
@@ -51,6 +53,7 @@ class CudaBackend final : public Backend {
   CompiledKernels& compiled();
   Products& products();          // large matrix products, by cuBLASLt
   Convolutions& convolutions();  // large convolutions, by cuDNN
+  Pooling& pooling();            // large max pooling
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
@@ -89,6 +92,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Products> products_;
   std::once_flag convolutions_once_;
   std::unique_ptr<Convolutions> convolutions_;
+  std::once_flag pooling_once_;
+  std::unique_ptr<Pooling> pooling_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };

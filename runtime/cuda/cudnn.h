@@ -1,5 +1,5 @@
 // cuDNN: the functions and the numbers of its interface that Lamina uses, declared here as those of cublaslt.h are. It is the interface by
-// function (cudnnConvolutionForward), which every cuDNN 9 has: a dozen calls whose numbers have been the same for years, and its heuristics
+// function (cudnnConvolutionForward), which every cuDNN 9 has: two dozen calls whose numbers have been the same for years, and its heuristics
 // say which algorithms are deterministic. The interface by graphs would fuse more, and is a hundred attributes that no card was there to
 // try.
 #pragma once
@@ -29,6 +29,8 @@ inline constexpr int kChannelsLast = 1;                                         
 inline constexpr int kDefaultMath = 0, kTensorMath = 1, kConvertingMath = 2, kFmaMath = 3;   // cudnnMathType_t; 0 allows tf32
 inline constexpr int kCrossCorrelation = 1;                                                  // cudnnConvolutionMode_t
 inline constexpr int kDeterministic = 1;                                                     // cudnnDeterminism_t
+inline constexpr int kMaxDeterministic = 3;                                                  // cudnnPoolingMode_t
+inline constexpr int kPropagateNan = 1;                                                      // cudnnNanPropagation_t
 
 }  // namespace cudnn
 
@@ -54,6 +56,13 @@ struct CudnnApi {
   int (*run[3])(void* handle, const void* alpha, void* first, const void* first_data, void* second, const void* second_data,
                 void* convolution, int algorithm, void* workspace, size_t workspace_bytes, const void* beta, void* result,
                 void* result_data);
+  int (*pooling_create)(void** pooling);
+  int (*pooling_destroy)(void* pooling);
+  int (*pooling_set)(void* pooling, int mode, int nan, int window_height, int window_width, int pad_height, int pad_width, int stride_height,
+                     int stride_width);
+  int (*pool)(void* handle, void* pooling, const void* alpha, void* x, const void* x_data, const void* beta, void* y, void* y_data);
+  int (*pool_gradient)(void* handle, void* pooling, const void* alpha, void* y, const void* y_data, void* dy, const void* dy_data, void* x,
+                       const void* x_data, const void* beta, void* dx, void* dx_data);
   const char* (*status_text)(int status);
 };
 // Throws device, with every path that was tried, when the library is missing.

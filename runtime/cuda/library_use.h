@@ -12,14 +12,9 @@
 #include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
 #include "runtime/device/device.h"
+#include "runtime/device/library_work.h"
 
 namespace lamina::cuda {
-
-// Work of fewer multiply-adds is left to our own kernels, whose launch needs no plan. Not measured: there was no card to measure on.
-inline constexpr double kLeastMultiplyAdds = 4 << 20;
-// What `variable` of the environment says instead: a number, "always" or "never"; "" for the above. Throws invalid_argument for what is
-// none of these.
-double least_multiply_adds(const char* variable, const std::string& setting);
 
 // A library's table, loaded when it is first asked for, and only once.
 template <class Api>

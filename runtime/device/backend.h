@@ -69,6 +69,9 @@ class LAMINA_API Backend {
   virtual std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches);
   // Null where launches gain nothing by it. Destroyed before the streams that it ran on.
   virtual std::unique_ptr<LaunchGraph> launch_graph(Device device);
+
+  // Whether a library of the maker's (cuDNN) is there and is to do so much work on images: asked where an op takes another form for it.
+  virtual bool image_library_serves(double /*operations*/) { return false; }
 };
 
 LAMINA_API Backend& cpu_backend();

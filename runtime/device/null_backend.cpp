@@ -1,10 +1,13 @@
+#include <algorithm>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/library_work.h"
 
 namespace lamina {
 namespace {
@@ -19,6 +22,7 @@ class NullBackend final : public Backend {
   int device_count() override { return kDevicesPerModel; }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override { return null_models().at(device.model); }
+  bool image_library_serves(double operations) override { return operations >= std::max(1.0, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN"))); }
 
   Stream default_stream(Device device) override { return {this, device, nullptr}; }
   Stream create_stream(Device device) override {

@@ -13,6 +13,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/nvrtc.h"
+#include "runtime/cuda/pooling.h"
 #include "runtime/exec/executor.h"
 #include "tests/cuda/fake_cublaslt.h"
 #include "tests/cuda/fake_cudnn.h"
@@ -240,6 +241,24 @@ TEST_F(NcclFaults, OfAnAbortChangeNothing) {
         expect_nothing_is_left(made);
         if (HasFailure()) return;
       }
+}
+
+TEST_F(CudnnFaults, OfPoolingAreErrorsOfTheInstructionAtEveryCall) {
+  const PoolingSizes s{.images = 2, .height = 6, .width = 8, .channels = 4, .out_height = 3, .out_width = 4, .window_height = 2, .window_width = 2, .stride_height = 2, .stride_width = 2};
+  const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 3, 4, 4}, 2), dy({2, 3, 4, 4}, 3), dx({2, 6, 8, 4}, 4);
+  const char* calls[] = {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor",
+                         "cudnnPoolingForward", "cudnnPoolingBackward"};
+  const auto make = [] { return std::make_unique<Pooling>([] { return fake_cudnn(); }, 1); };
+  make()->forward(stream_, s, x.view(), y.view());  // for the gradient y is x's pooling
+  for (const std::string call : calls)
+    for (const int status : kCudnnStatuses)
+      for (const bool gradient : {false, true}) {
+        check<Pooling>(call, status, cudnn::not_supported(status) && call.starts_with("cudnnPooling"), cudnn::no_memory(status), "cuDNN", make, [&](Pooling& pooling, Stream& stream) {
+          return gradient ? pooling.gradient(stream, s, x.view(), y.view(), dy.view(), dx.view()) : pooling.forward(stream, s, x.view(), y.view());
+        });
+        ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
+      }
+  for (const std::string call : calls) EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnPooling") ? 1 : 2)) << call;
 }
 
 TEST(NvrtcFaults, OfEveryKindAtEveryCallAreErrorsAndLeakNothing) {

@@ -319,6 +319,15 @@ TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {
     Buffer<int64_t> index(static_cast<size_t>(ny));
     kernels::cpu::max_pool2d<float>(cpu, view(x, {nx}), view(y, {ny}), view(index, {ny}), s);
     compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) { BOTH(on_gpu, max_pool2d_grad<float>)(STREAM(on_gpu), view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s); });
+    // Without places: what the two above make.
+    compare<float>(ny, 0, [&](bool on_gpu, Buffer<float>& out) {
+      if (on_gpu) kernels::cuda::max_pool2d_values<float>(STREAM(true), view(x, {nx}), view(out, {ny}), s);
+      else kernels::cpu::max_pool2d<float>(cpu, view(x, {nx}), view(out, {ny}), view(index, {ny}), s);
+    });
+    compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) {
+      if (on_gpu) kernels::cuda::max_pool2d_values_grad<float>(STREAM(true), view(x, {nx}), view(y, {ny}), view(dy, {ny}), view(dx, {nx}), s);
+      else kernels::cpu::max_pool2d_grad<float>(cpu, view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s);
+    });
   }
   Buffer<int32_t> labels{0, 4, -1, 2, 7};
   compare<float>(25, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, one_hot<float>)(STREAM(on_gpu), view(labels, {5}), view(y, {5, 5})); });

@@ -103,6 +103,39 @@ const OpCases gradients{"max_pool2d_grad", [] {
   return out;
 }};
 
+const OpCases values{"max_pool2d_values", [] {
+  std::vector<OpCase> out;
+  for (const Pool& p : pools(kFloating)) {
+    OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
+    c.reference = [all = largest(p.y(), p.attrs)](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{all(in)[0]}; };
+    c.dtypes = p.dtypes;
+    if (p.large()) c.no_differences = "the smaller cases show it";
+    out.push_back(std::move(c));
+  }
+  return out;
+}};
+
+const OpCases values_gradients{"max_pool2d_values_grad", [] {
+  std::vector<OpCase> out;
+  for (const Pool& p : pools(kFloating)) {
+    const std::vector<double> y = largest(p.y(), p.attrs)({random_tensor(p.images(), 1)})[0];
+    OpCase c{.name = p.name, .in = {p.images(), {f32(p.y()), 0, 0, y}, {f32(p.y())}}, .attrs = ir::make_attrs(p.attrs)};
+    c.reference = [of_y = largest(p.y(), p.attrs), y = p.y()](const std::vector<Tensor>& in) {
+      const Shape& x = in[0].type.shape;
+      const std::vector<double> places = of_y(in)[1];
+      const int64_t images = std::max<int64_t>(1, x[0].number()), of_image = size_of(x).number() / images, in_image = size_of(y).number() / images;
+      std::vector<double> dx(size_t(size_of(x).number()));
+      for (size_t k = 0; k < places.size(); ++k) dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[2].at(int64_t(k));
+      return std::vector<std::vector<double>>{dx};
+    };
+    c.dtypes = p.dtypes;
+    c.of_largest = 1;
+    if (p.large()) c.no_differences = "the smaller cases show it";
+    out.push_back(std::move(c));
+  }
+  return out;
+}};
+
 TEST(MaxPool2d, SpreadsNaNAndTakesTheFirstOfEqualOnes) {
   ir::Graph g;
   const ir::Value y = ops::max_pool2d(g, g.add_input(f32({1, 2, 4, 1})), {});
@@ -130,6 +163,20 @@ TEST(MaxPool2d, RefusesWindowsThatSeeNothing) {
   EXPECT_TRUE(refused({1, 4, 4, 1}, {.window = {5, 1}}));
   EXPECT_TRUE(refused({1, 4, 4, 1}, {.strides = {1, 0}}));
   EXPECT_TRUE(refused({4, 4}, {}));
+}
+
+TEST(MaxPool2d, IsALibrarysWhereItIsFloatingAndPaddedAlikeOnBothSides) {
+  const auto operations = [](Shape x, MaxPool2dAttrs a, DType dtype = DType::f32) { return ops::library_operations({dtype, x}, a).value_or(-1); };
+  EXPECT_EQ(operations({2, 6, 8, 4}, {}), 2 * 3 * 4 * 4 * 4);
+  EXPECT_EQ(operations({2, 7, 9, 4}, {}), 2 * 3 * 4 * 4 * 4);  // what no window sees does not count
+  EXPECT_EQ(operations({1, 5, 5, 2}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::same}), 25 * 2 * 9);
+  EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::same}), -1);
+  EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::given, .pads = {1, 1, 1, 1}}), 9 * 2 * 9);
+  EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::given, .pads = {1, 0, 1, 1}}), -1);
+  EXPECT_EQ(operations({2, 6, 8, 4}, {}, DType::i32), -1);
+  EXPECT_EQ(operations({Dim::symbol("n"), 6, 8, 4}, {}), -1);
+  EXPECT_EQ(operations({0, 6, 8, 4}, {}, DType::f16), 0);
+  EXPECT_THROW(operations({6, 8, 4}, {}), Error);
 }
 
 }  // namespace

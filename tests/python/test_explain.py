@@ -62,6 +62,24 @@ def test_explain_gives_the_order_of_launches_as_data():
     assert [(launch["stream"], launch["wait"], launch["signal"]) for launch in one.explain(lm.ones([2])).launches] == [(0, [], None)]
 
 
+def test_explain_says_what_is_left_to_cudnn(monkeypatch):
+    net = lm.nn.Sequential([lm.nn.Conv2D(8, 3, padding="same"), lm.nn.MaxPool2D(), lm.nn.Flatten(), lm.nn.Dense(3)])
+
+    @lm.function
+    def step(x):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(net(x))
+        return tape.gradient(cost, net.trainable_variables)
+
+    names = lambda images: [launch["name"] for launch in step.explain(lm.ones([images, 64, 64, 3]), device="null:h100").launches if "pool" in launch["name"]]
+    assert names(128) == ["max_pool2d_values", "max_pool2d_values_grad"]  # 4 Mi elements under windows
+    assert names(127) == ["max_pool2d", "max_pool2d_grad"]
+    text = step.explain(lm.ones([128, 64, 64, 3]), device="null:h100")
+    assert "max_pool2d_values for cuDNN" in text and "max_pool2d_values_grad for cuDNN" in text
+    monkeypatch.setenv("LAMINA_CUDNN", "never")
+    assert names(128) == ["max_pool2d", "max_pool2d_grad"]
+
+
 @pytest.mark.parametrize("card, known", [("h100", True), ("a100", True), ("l40s", True), ("rtx5090", True), ("rtx3090", False)])
 def test_explain_predicts_by_a_model_of_the_card(card, known):
     plan = lambda f, *args: lm.function(f).explain(*args, device=f"null:{card}")

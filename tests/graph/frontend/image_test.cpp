@@ -3,10 +3,13 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "graph/frontend/normalize.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "runtime/device/backend.h"
 #include "tests/graph/nn/near.h"
 
 namespace lamina {
@@ -46,6 +49,33 @@ TEST(Conv2dTranspose, IsTheAdjointOfConv2d) {
   }
   EXPECT_EQ(conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 5, 2}), {.strides = {2, 2}, .padding = {1, 1, 1, 1}, .output_padding = {1, 0}}).shape(), (Shape{1, 8, 7, 5}));
   EXPECT_THROW(conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 5, 2}), {.output_padding = {5, 0}}), Error);
+}
+
+// An eager op makes all of its results, so the places of a large pooling on a GPU are left out from the start. The null device pretends to be one.
+TEST(MaxPool2d, IsTheLibrarysOnAGpuWhenItIsLargeAndItsGradientToo) {
+  const auto launches = [](int64_t side, const char* device) {
+    GradientTape tape;
+    const Tensor x = zeros({1, side, side, 4}).to(parse_device(device));
+    tape.watch(x);
+    take_null_record();
+    const Tensor y = max_pool2d(x, {2, 2});
+    tape.gradient(std::array{y}, std::array{Source(x)}, std::array{ones(y.shape()).to(x.device())});
+    std::string out;
+    for (const std::string& line : take_null_record())
+      if (line.starts_with("launch max_pool2d")) out += line.substr(7, line.find(' ', 7) - 6);
+    return out;
+  };
+  EXPECT_EQ(launches(1024, "null:h100"), "max_pool2d_values max_pool2d_values_grad ");
+  EXPECT_EQ(launches(1022, "null:h100"), "max_pool2d max_pool2d_grad ");
+  EXPECT_EQ(launches(1024, "cpu"), "");
+  const Tensor image = zeros({1024, 1024, 4}).to(parse_device("null:h100"));
+  try {
+    max_pool2d(image, {2, 2});
+    FAIL() << "it is no batch of images";
+  } catch (const Error& e) {
+    EXPECT_TRUE(e.parts.what.starts_with("max_pool2d: f32[1024,1024,4] is not a batch of images")) << e.what();
+  }
+  EXPECT_THROW(max_pool2d(zeros({1, 4, 4, 1}).to(parse_device("null:h100")), {2, 2}, {0, 1}), Error);
 }
 
 TEST(AvgPool2d, LeavesPaddingOutOfTheMean) {

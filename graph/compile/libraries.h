@@ -1,0 +1,16 @@
+// Ops that a GPU's library makes in a form of its own.
+#pragma once
+#include <optional>
+
+#include "graph/compile/compile.h"
+
+namespace lamina::compile {
+
+// g, of concrete shapes, with max_pool2d_values in the place of max_pool2d where its device's library is to make it and none but its
+// gradients asks for the places, which the library does not have. Nothing where there is no such op.
+std::optional<ir::Graph> use_libraries(const ir::Graph& g, const Options& options);
+
+// Whether a node is there only so that a library makes it.
+bool is_for_library(const ir::Node& node);
+
+}  // namespace lamina::compile

@@ -1,0 +1,32 @@
+// What the callers of cuDNN have in common: descriptors, what it can take, and errors.
+#pragma once
+#include <string>
+
+#include "runtime/core/view.h"
+#include "runtime/cuda/cudnn.h"
+#include "runtime/cuda/library_use.h"
+
+namespace lamina::cuda {
+
+int cudnn_type(DType dtype);  // of a floating one
+
+// Its sizes are ints, and its kernels read 16 bytes at once.
+bool fits_cudnn(const View& v);
+
+// Calls for one operation, which `text` describes. One that fails is an Error device (out_of_memory) that names the call, the instruction
+// and the operation.
+class CudnnCalls {
+ public:
+  CudnnCalls(const CudnnApi& api, const std::string& text) : api_(api), text_(text) {}
+
+  void check(int status, const char* call) const;
+  Owned make(int (*create)(void**), int (*destroy)(void*), const char* call) const;
+  Owned handle() const;
+  Owned images(DType dtype, int64_t images, int64_t height, int64_t width, int64_t channels) const;  // a tensor's descriptor, channels last
+
+ private:
+  const CudnnApi& api_;
+  const std::string& text_;
+};
+
+}  // namespace lamina::cuda

@@ -1,0 +1,17 @@
+// Which work a library of the device's maker is to do (runtime/cuda calls them), as far as its size and form say.
+#pragma once
+#include <cstdint>
+#include <string>
+
+namespace lamina {
+
+// Work of fewer multiply-adds is left to our own kernels, whose launch needs no plan. Not measured: there was no card to measure on.
+inline constexpr double kLeastMultiplyAdds = 4 << 20;
+// What `variable` of the environment says instead: a number, "always" or "never"; "" for the above. Throws invalid_argument for what is
+// none of these.
+double least_multiply_adds(const char* variable, const std::string& setting);
+
+// Whether a window with as much padding after as before stands in just these places: cuDNN has one padding for both sides.
+bool pads_alike(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places);
+
+}  // namespace lamina

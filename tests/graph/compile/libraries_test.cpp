@@ -1,0 +1,140 @@
+// What a GPU's library makes in a form of its own: when, and that the numbers stay. null:h100 has every library.
+#include "graph/compile/libraries.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <set>
+
+#include "graph/ops/ops.h"
+#include "tests/graph/compile/run.h"
+#include "tests/ops/op_case.h"
+
+namespace lamina::tests {
+namespace {
+
+using ir::Graph;
+using ir::Value;
+using ops::MaxPool2dAttrs;
+
+compile::Options on(const char* device) { return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}}; }
+bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
+
+// The sum of max_pool2d's elements weighed by `dy`, and its gradient. 4 windows' elements for each of the result's, 6.4 M at the usual size.
+struct Pools {
+  Graph g;
+  Value x, dy, y, dx;
+  explicit Pools(Shape shape = {10, 80, 80, 100}, MaxPool2dAttrs attrs = {}, DType dtype = DType::f32) {
+    x = g.add_input({dtype, shape});
+    y = ops::max_pool2d(g, x, attrs);
+    dy = g.add_input(g.type(y));
+    dx = ops::max_pool2d_grad(g, dy, places(), shape, attrs);
+    g.outputs = {y, dx};
+  }
+  Value places() const { return {y.node, 1}; }
+};
+
+class Libraries : public testing::Test {
+ protected:
+  void TearDown() override { unsetenv("LAMINA_CUDNN"); }
+  // Both the pooling and its gradient, or neither.
+  static bool chosen(const Graph& g, const char* device = "null:h100") {
+    std::set<std::string> names;
+    const auto program = compile::compile(g, on(device));
+    for (const exec::Instruction& i : program->instructions) names.insert(i.name);
+    EXPECT_NE(names.count("max_pool2d_values"), names.count("max_pool2d"));
+    EXPECT_NE(names.count("max_pool2d_values_grad"), names.count("max_pool2d_grad"));
+    EXPECT_EQ(names.count("max_pool2d_values"), names.count("max_pool2d_values_grad"));
+    return names.count("max_pool2d_values") > 0;
+  }
+};
+
+TEST_F(Libraries, PoolWhereThereIsMuchToPool) {
+  const Pools usual;
+  EXPECT_TRUE(chosen(usual.g));
+  EXPECT_FALSE(chosen(usual.g, "cpu"));
+  EXPECT_FALSE(chosen(Pools({1, 80, 80, 100}).g));
+  EXPECT_TRUE(chosen(Pools({10, 80, 80, 100}, {}, DType::bf16).g));
+  // 4 Mi elements under windows, to the element.
+  EXPECT_TRUE(chosen(Pools({1, 1024, 1024, 4}).g));
+  EXPECT_FALSE(chosen(Pools({1, 1024, 1023, 4}).g));
+  setenv("LAMINA_CUDNN", "never", 1);
+  EXPECT_FALSE(chosen(usual.g));
+  setenv("LAMINA_CUDNN", "always", 1);
+  EXPECT_TRUE(chosen(Pools({1, 2, 2, 1}).g));
+  EXPECT_FALSE(chosen(Pools({0, 2, 2, 1}).g));
+  setenv("LAMINA_CUDNN", "96", 1);
+  EXPECT_TRUE(chosen(Pools({1, 4, 8, 3}).g));
+  EXPECT_FALSE(chosen(Pools({1, 4, 8, 2}).g));
+}
+
+TEST_F(Libraries, LeaveOneSidedPaddingToUs) {
+  EXPECT_FALSE(chosen(Pools({10, 80, 80, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::same}).g));
+  EXPECT_TRUE(chosen(Pools({10, 80, 80, 100}, {.window = {3, 3}, .strides = {1, 1}, .padding = ops::Padding::same}).g));
+  EXPECT_TRUE(chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {1, 1, 1, 1}}).g));
+  EXPECT_FALSE(chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {0, 2, 1, 1}}).g));
+}
+
+TEST_F(Libraries, DoNotPoolWhereSomebodyReadsThePlaces) {
+  Pools read;
+  read.g.outputs.push_back(read.places());
+  EXPECT_FALSE(chosen(read.g));
+  Pools used;
+  used.g.outputs.push_back(ops::add(used.g, used.places(), used.places()));
+  EXPECT_FALSE(chosen(used.g));
+  Pools other;  // windows that are not those of the pooling
+  other.g.outputs.push_back(ops::max_pool2d_grad(other.g, other.dy, other.places(), {10, 80, 80, 100}, {.window = {2, 2}, .strides = {1, 1}}));
+  EXPECT_FALSE(chosen(other.g));
+  Pools larger;
+  larger.g.outputs.push_back(ops::max_pool2d_grad(larger.g, larger.dy, larger.places(), {10, 82, 80, 100}, {}));
+  EXPECT_FALSE(chosen(larger.g));
+  Graph forward;
+  forward.outputs = {ops::max_pool2d(forward, forward.add_input(f32({10, 80, 80, 100})), {})};
+  EXPECT_TRUE(has(program_text(forward, on("null:h100")), "max_pool2d_values(")) << "nobody asks for a gradient";
+}
+
+TEST_F(Libraries, PoolOnTheDeviceOfTheNodeAlone) {
+  Graph g;
+  const Value x = g.add_input(f32({10, 80, 80, 100}));
+  g.place.device = parse_device("cpu");
+  const Value y = ops::max_pool2d(g, x, {});
+  g.outputs = {y};
+  EXPECT_FALSE(compile::use_libraries(g, on("null:h100")));
+  g.place.device = {};
+  g.outputs.push_back(ops::max_pool2d_grad(g, y, {y.node, 1}, {10, 80, 80, 100}, {}));  // its places come from the CPU
+  EXPECT_FALSE(compile::use_libraries(g, on("null:h100")));
+}
+
+TEST_F(Libraries, PoolInsideOfLoops) {
+  auto body = std::make_shared<Graph>();
+  const Value s = body->add_input(f32({10, 40, 40, 100})), image = body->add_input(f32({10, 80, 80, 100}));
+  body->outputs = {ops::add(*body, s, ops::max_pool2d(*body, image, {}))};
+  Graph g;
+  g.outputs = {ops::scan(g, {g.add_input(f32({10, 40, 40, 100}))}, {g.add_input(f32({3, 10, 80, 80, 100}))}, {}, body, 3)};
+  const auto program = compile::compile(g, on("null:h100"));
+  EXPECT_TRUE(has(exec::print(*program), "max_pool2d_values")) << exec::print(*program);
+}
+
+TEST_F(Libraries, PoolToTheSameNumbers) {
+  setenv("LAMINA_CUDNN", "always", 1);
+  for (const MaxPool2dAttrs& attrs : {MaxPool2dAttrs{}, MaxPool2dAttrs{.window = {3, 3}, .strides = {1, 2}, .padding = ops::Padding::given, .pads = {1, 1, 0, 0}}}) {
+    const Pools p({2, 6, 7, 3}, attrs);
+    const auto theirs = compile::use_libraries(p.g, on("null:h100"));
+    ASSERT_TRUE(theirs);
+    EXPECT_NO_THROW(ir::verify(*theirs));
+    const std::vector<Tensor> in{random_tensor({p.g.type(p.x)}, 1), random_tensor({p.g.type(p.dy)}, 2)};
+    const std::vector<Tensor> want = run_program(p.g, in, nullptr, on("cpu")), got = run_program(*theirs, in, nullptr, on("cpu"));
+    for (size_t i : {0, 1}) EXPECT_TRUE(got[i].same_bits(want[i])) << i;
+  }
+}
+
+TEST_F(Libraries, AreNamedByExplain) {
+  const auto program = compile::compile(Pools().g, on("null:h100"));
+  ASSERT_EQ(program->instructions.size(), 2u) << exec::print(*program);
+  EXPECT_EQ(program->instructions[0].detail, "max_pool2d_values for cuDNN\n");
+  EXPECT_EQ(program->instructions[1].detail, "max_pool2d_values_grad for cuDNN\n");
+  EXPECT_TRUE(has(exec::print(*program), "  # max_pool2d_values for cuDNN\n")) << exec::print(*program);
+}
+
+}  // namespace
+}  // namespace lamina::tests
