@@ -66,6 +66,10 @@ struct MatmulAttrs {
   Precision precision = Precision::float32;  // of f32
   static constexpr auto fields = std::tuple{field("transpose_a", &MatmulAttrs::transpose_a), field("transpose_b", &MatmulAttrs::transpose_b), field("precision", &MatmulAttrs::precision)};
 };
+struct PrecisionAttrs {
+  Precision precision = Precision::float32;  // of f32
+  static constexpr auto fields = std::tuple{field("precision", &PrecisionAttrs::precision)};
+};
 struct OneHotAttrs {
   int64_t classes = 0;
   DType dtype = DType::f32;

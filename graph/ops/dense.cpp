@@ -1,5 +1,6 @@
 // dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y), where y is what act gave, or was given. dense_update(x, dz, extras...): the weights' and the bias's
 // gradients, given to two regions without being written to memory. Passes make them after differentiation; in sections each is one step.
+// dense_grad_weights(x, dz): those two gradients, where a GPU's library makes both at once.
 #include <algorithm>
 
 #include "graph/ops/batching.h"
@@ -10,6 +11,7 @@
 #include "graph/ops/section_step.h"
 #include "kernels/dense.h"
 #include "runtime/core/config.h"
+#include "runtime/device/library_work.h"
 
 namespace lamina::section {
 namespace {
@@ -214,16 +216,17 @@ Value plain_grad_input(Graph& g, std::span<const Value> in, const ActivationAttr
   return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
 }
 std::vector<Value> plain_update(Graph& g, std::span<const Value> in, const DenseUpdateAttrs& attrs, const ir::Graph& weight_region,
-                                const ir::Graph& bias_region) {
+                                const ir::Graph& bias_region, bool at_once = false) {
   const int64_t weight_extras = attrs.weight_extras;
   std::vector<Value> weight_in, bias_in, out;
+  const Value both = at_once ? g.add(def::dense_grad_weights, ir::make_attrs(PrecisionAttrs{attrs.precision}), {in[0], in[1]}) : Value{};
   if (!weight_region.outputs.empty()) {
-    weight_in.push_back(matmul(g, in[0], in[1], true, false, attrs.precision));
+    weight_in.push_back(at_once ? both : matmul(g, in[0], in[1], true, false, attrs.precision));
     weight_in.insert(weight_in.end(), in.begin() + 2, in.begin() + 2 + weight_extras);
     out = inline_region(g, weight_region, weight_in);
   }
   if (!bias_region.outputs.empty()) {
-    bias_in.push_back(sum(g, in[1], {-2}));
+    bias_in.push_back(at_once ? Value{both.node, 1} : sum(g, in[1], {-2}));
     bias_in.insert(bias_in.end(), in.begin() + 2 + weight_extras, in.end());
     std::vector<Value> bias = inline_region(g, bias_region, bias_in);
     out.insert(out.end(), bias.begin(), bias.end());
@@ -248,7 +251,25 @@ std::vector<Value> decompose_grad_input(Graph& g, const ir::AttrsBase& attrs, st
 }
 std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in,
                                     std::span<const ir::GraphRef> regions) {
-  return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1]);
+  const TensorType &x = g.type(in[0]), &dz = g.type(in[1]);
+  const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) && known(dz.shape);
+  // Where the library does not serve they are two launches, and the sum may not join a section.
+  const bool is_large = has_both && double(rows_of(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >= least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT"));
+  return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large);
+}
+
+std::vector<TensorType> infer_grad_weights(const ir::InferCall& call) {
+  constexpr const char* op = "dense_grad_weights";
+  const TensorType &x = call.in[0], &dz = call.in[1];
+  for (const TensorType* t : {&x, &dz})
+    if (t->rank() != 2) throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", *t, " is no matrix"), .where = "", .why = "x is [rows, k], dz is [rows, n]", .fix = ""});
+  require_floating(op, x);
+  require_same_dtype(op, x, dz);
+  if (rows_of(x) != rows_of(dz)) throw does_not_fit(op, x, dz, cat("x has ", rows_of(x), " rows and dz ", rows_of(dz)), "");
+  return {{x.dtype, {columns_of(x), columns_of(dz)}}, {x.dtype, {columns_of(dz)}}};
+}
+std::vector<Value> decompose_grad_weights(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  return {matmul(g, in[0], in[1], true, false, ir::attrs_of<PrecisionAttrs>(attrs).precision), sum(g, in[1], {-2})};
 }
 
 // One weight for all models: their rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
@@ -406,6 +427,10 @@ Kernel gpu_grad_input(const ir::KernelRequest& request) {
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha, a.precision); });
 }
 
+Kernel gpu_grad_weights(const ir::KernelRequest& request) {
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_weights<T>>(ir::attrs_of<PrecisionAttrs>(request.attrs).precision); });
+}
+
 constexpr const char* kAfterGradients = "passes make it after differentiation";
 constexpr const char* kNoCuda = "outside of a section, a GPU runs the ops that it decomposes into";
 
@@ -439,6 +464,19 @@ constinit const ir::OpDef def::dense_grad_input{
     .partition = section::Partition::rows,
     .no_vjp = kAfterGradients,
     .doc = "a layer's gradient by its input, through the activation that gave the input: (dz w^T) * act'(y)",
+};
+
+constinit const ir::OpDef def::dense_grad_weights{
+    .name = "dense_grad_weights",
+    .inputs = 2,
+    .parse_attrs = ir::Attrs<PrecisionAttrs>::parse,
+    .infer = infer_grad_weights,
+    .cuda = gpu_grad_weights,
+    .decompose = decompose_grad_weights,
+    .no_vjp = kAfterGradients,
+    .no_batch = "dense_update is mapped over models, and decomposed afterwards",
+    .no_cpu = "the CPU runs the ops that it decomposes into",
+    .doc = "a layer's weight and bias gradients: x^T dz, and the sums of dz over its rows",
 };
 
 constinit const ir::OpDef def::dense_update{

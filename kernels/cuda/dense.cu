@@ -2,6 +2,8 @@
 // adds the bias and takes the relu; other activations then follow as an elementwise program.
 #include "kernels/dense.h"
 
+#include "kernels/batched_matmul.h"
+#include "kernels/reduce.h"
 #include "kernels/cuda/activate.h"
 #include "kernels/cuda/library_product.h"
 #include "kernels/cuda/product.h"
@@ -84,9 +86,18 @@ void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span
                         store, dx.size() / (rows * columns), rows, columns, depth);
 }
 
+template <class T>
+void dense_grad_weights(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Precision precision) {
+  const View &x = *in[0], &dz = *in[1], &dw = *out[0], &db = *out[1];
+  if (dw.size() > 0 && library_product(stream, x, dz, dw, true, false, &db, lamina::cuda::Epilogue::bias_gradient, precision)) return;
+  batched_matmul<T>(stream, x, dz, dw, true, false, precision);
+  reduce(stream, dz, db, section::Reduction::sum, 1u << 0);
+}
+
 #define LAMINA_DENSE(T)                                                                                                              \
   template void dense<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);                    \
-  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);
+  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);         \
+  template void dense_grad_weights<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Precision);
 LAMINA_DENSE(f16)
 LAMINA_DENSE(bf16)
 LAMINA_DENSE(float)

@@ -138,6 +138,7 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   Lying left, right;
   if (!lie(a_rows, a_columns, a.strides[a.rank - 2], a.strides[a.rank - 1], left)) return false;
   if (!lie(b_rows, b_columns, b.strides[b.rank - 2], b.strides[b.rank - 1], right)) return false;
+  if (epilogue == Epilogue::bias_gradient && (!bias || a.rank != 2 || b.rank != 2)) return false;
   if (bias && bias->shape[bias->rank - 1] != 1 && bias->strides[bias->rank - 1] != 1) return false;
   key.dtype = c.dtype, key.compute = compute_type(c.dtype, precision), key.epilogue = epilogue, key.has_bias = bias != nullptr;
   key.transpose_a = transpose_a != left.turned, key.transpose_b = transpose_b != right.turned;
@@ -189,7 +190,7 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   key.align_a = alignment_of(at[0]), key.align_b = alignment_of(at[1]), key.align_c = alignment_of(at[2]);
   if (bias) key.align_bias = alignment_of(at[3]);
   problem.text = cat(c.dtype, " ", shape_text(a), transpose_a ? " transposed" : "", " x ", shape_text(b), transpose_b ? " transposed" : "",
-                     bias ? " + " + shape_text(*bias) : "");
+                     !bias ? "" : (epilogue == Epilogue::bias_gradient ? " and sums " : " + ") + shape_text(*bias));
 
   Gpu& gpu = gpus_.of(stream.device);
   std::lock_guard lock(gpu.mutex);
@@ -219,7 +220,7 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
   };
   set_operation(cublaslt::kTransposeA, key.transpose_b ? cublaslt::kTransposed : cublaslt::kPlain);  // our b comes first
   set_operation(cublaslt::kTransposeB, key.transpose_a ? cublaslt::kTransposed : cublaslt::kPlain);
-  const uint32_t after = (key.epilogue == Epilogue::relu ? cublaslt::kRelu : 0) | (key.has_bias ? cublaslt::kBias : 0);
+  const uint32_t after = key.epilogue == Epilogue::bias_gradient ? cublaslt::kBiasGradientOfFirst : (key.epilogue == Epilogue::relu ? cublaslt::kRelu : 0) | (key.has_bias ? cublaslt::kBias : 0);
   set_operation(cublaslt::kEpilogue, after ? after : cublaslt::kNoEpilogue);
   if (key.has_bias) {
     set_operation(cublaslt::kBiasPointer,

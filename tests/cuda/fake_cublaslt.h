@@ -149,7 +149,7 @@ struct FakeCublasLt : FakeLibrary {
     expect(a.type == d.type && b.type == d.type && c.type == d.type, "types differ");
     expect(o.compute == 70 ? d.type == 1 : d.type == 0 || d.type == 2 || d.type == 14, "the element type does not go with the compute type");
     expect(c == d, "c and d are one matrix in memory and differ in their layouts");
-    expect(o.epilogue == 1 || o.epilogue == 2 || o.epilogue == 4 || o.epilogue == 6, cat("epilogue ", o.epilogue));
+    expect(o.epilogue == 1 || o.epilogue == 2 || o.epilogue == 4 || o.epilogue == 6 || (o.epilogue == 256 && d.batches == 1), cat("epilogue ", o.epilogue));
     expect(o.transpose[0] == 0 || o.transpose[0] == 1, "transposition of the first operand");
     expect(o.transpose[1] == 0 || o.transpose[1] == 1, "transposition of the second operand");
     for (const Layout* l : {&a, &b, &c, &d}) {
@@ -161,7 +161,7 @@ struct FakeCublasLt : FakeLibrary {
     expect((ta ? a.columns : a.rows) == d.rows, "rows of the first operand");
     expect((tb ? b.rows : b.columns) == d.columns, "columns of the second operand");
     expect((ta ? a.rows : a.columns) == (tb ? b.columns : b.rows), "inner dimensions differ");
-    if (o.epilogue & 4) expect(o.bias != nullptr, "no bias");
+    if (o.epilogue & (4 | 256)) expect(o.bias != nullptr, "no bias");
   }
   static uintptr_t alignment(const void* p) { return std::min<uintptr_t>(256, uintptr_t(p) & (~uintptr_t(p) + 1)); }
 
@@ -232,7 +232,7 @@ struct FakeCublasLt : FakeLibrary {
     f.expect(uintptr_t(a) % chosen.preference.alignment[0] == 0, "the first operand is less aligned than was promised");
     f.expect(uintptr_t(b) % chosen.preference.alignment[1] == 0, "the second operand is less aligned than was promised");
     f.expect(uintptr_t(c) % chosen.preference.alignment[2] == 0 && uintptr_t(d) % chosen.preference.alignment[3] == 0, "the result is less aligned than was promised");
-    if (o.epilogue & 4) f.expect(uintptr_t(o.bias) % chosen.bias_alignment == 0 && uintptr_t(o.bias) >= 0x1000, "the bias is not there, or less aligned than was promised");
+    if (o.epilogue & (4 | 256)) f.expect(uintptr_t(o.bias) % chosen.bias_alignment == 0 && uintptr_t(o.bias) >= 0x1000, "the bias is not there, or less aligned than was promised");
     f.expect(workspace_bytes >= chosen.workspace && (workspace || !workspace_bytes), "too little workspace");
     const bool wide = o.scale == 1;
     f.expect((wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha)) == 1, "alpha is not 1");
@@ -244,12 +244,14 @@ struct FakeCublasLt : FakeLibrary {
     for (int64_t batch = 0; batch < ld.batches; ++batch)
       for (uint64_t j = 0; j < n; ++j)
         for (uint64_t i = 0; i < m; ++i) {
-          double sum = 0;
+          double sum = 0, of_first = 0;
           for (uint64_t l = 0; l < k; ++l) {
             const int64_t at = batch * la.stride + int64_t(o.transpose[0] ? l + i * uint64_t(la.leading) : i + l * uint64_t(la.leading));
             const int64_t bt = batch * lb.stride + int64_t(o.transpose[1] ? j + l * uint64_t(lb.leading) : l + j * uint64_t(lb.leading));
             sum += operand(o.compute, read(la.type, a, at)) * operand(o.compute, read(lb.type, b, bt));
+            of_first += read(la.type, a, at);
           }
+          if (o.epilogue == 256 && j == 0) write(ld.type, const_cast<char*>(o.bias), int64_t(i), of_first);
           if (o.epilogue & 4) sum += read(ld.type, o.bias, batch * o.bias_stride + int64_t(i));
           if (o.epilogue & 2) sum = std::max(sum, 0.0);
           write(ld.type, d, batch * ld.stride + int64_t(i + j * uint64_t(ld.leading)), sum);

@@ -152,6 +152,29 @@ TEST_F(CudaProducts, AddTheBiasAndTakeTheRelu) {
       }
 }
 
+// dw = x^T dz with the bias's gradient, of x and dz as they lie and turned.
+TEST_F(CudaProducts, SumTheBiasGradientBesideTheWeights) {
+  const Numbers<float> x({6, 4}, 1), dz({6, 5}, 2), turned({5, 6}, 2), dw({4, 5}, 3), db({5}, 4), want({4, 5}, 5);
+  for (int i = 0; i < 30; ++i) turned.data()[i % 5 * 6 + i / 5] = dz.data()[i];
+  View dz_by_columns = turned.view();
+  std::swap(dz_by_columns.shape[0], dz_by_columns.shape[1]), std::swap(dz_by_columns.strides[0], dz_by_columns.strides[1]);
+  Stream cpu;
+  kernels::cpu::batched_matmul<float>(cpu, x.view(), dz.view(), want.view(), true, false);
+  const View sums = db.view();
+  for (const View& second : {dz.view(), dz_by_columns}) {
+    std::fill_n(db.data(), 5, NAN), std::fill_n(dw.data(), 20, NAN);
+    ASSERT_TRUE(products_->multiply(stream_, x.view(), second, dw.view(), true, false, &sums, Epilogue::bias_gradient));
+    expect_close(dw, want);
+    for (int j = 0; j < 5; ++j) {
+      float sum = 0;
+      for (int i = 0; i < 6; ++i) sum += dz.data()[i * 5 + j];
+      EXPECT_NEAR(db.data()[j], sum, 1e-5);
+    }
+  }
+  const Numbers<float> stacked({2, 6, 4}, 1), more({2, 6, 5}, 2), both({2, 4, 5}, 3);
+  EXPECT_FALSE(products_->multiply(stream_, stacked.view(), more.view(), both.view(), true, false, &sums, Epilogue::bias_gradient));
+}
+
 TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheyAreSmallOrOfIntegers) {
   restart(5 * 7 * 3 + 1);
   const Numbers<float> a({5, 3}, 1), b({3, 7}, 2), c({5, 7}, 3);
@@ -358,7 +381,8 @@ TEST(CudaProductsNumbers, AreThoseOfTheLibrarysHeader) {
                 cublaslt::kRealBf16 == CUDA_R_16BF);
   static_assert(cublaslt::kPlain == CUBLAS_OP_N && cublaslt::kTransposed == CUBLAS_OP_T &&
                 cublaslt::kNoEpilogue == CUBLASLT_EPILOGUE_DEFAULT && cublaslt::kRelu == CUBLASLT_EPILOGUE_RELU &&
-                cublaslt::kBias == CUBLASLT_EPILOGUE_BIAS && (cublaslt::kRelu | cublaslt::kBias) == CUBLASLT_EPILOGUE_RELU_BIAS);
+                cublaslt::kBias == CUBLASLT_EPILOGUE_BIAS && (cublaslt::kRelu | cublaslt::kBias) == CUBLASLT_EPILOGUE_RELU_BIAS &&
+                cublaslt::kBiasGradientOfFirst == CUBLASLT_EPILOGUE_BGRADA);
   static_assert(cublaslt::kTransposeA == CUBLASLT_MATMUL_DESC_TRANSA && cublaslt::kTransposeB == CUBLASLT_MATMUL_DESC_TRANSB &&
                 cublaslt::kEpilogue == CUBLASLT_MATMUL_DESC_EPILOGUE && cublaslt::kBiasPointer == CUBLASLT_MATMUL_DESC_BIAS_POINTER &&
                 cublaslt::kBiasBatchStride == CUBLASLT_MATMUL_DESC_BIAS_BATCH_STRIDE);

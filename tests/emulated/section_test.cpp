@@ -27,6 +27,7 @@ using section::BlockSection;
 using tests::difference;
 using tests::expect_same;
 using tests::Layers;
+using tests::patterned;
 using tests::program_of;
 using tests::small_net;
 using tests::Trial;
@@ -236,6 +237,29 @@ TEST(Section, IsAPartOfProgramsOnAGpu) {
   const auto program = compile::compile(g, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   EXPECT_NE(exec::print(*program).find("update weights"), std::string::npos) << exec::print(*program);
+}
+
+// A layer that no section has, large enough for a library: both of its gradients are one launch.
+TEST(Section, LeavesWideLayersToOtherKernels) {
+  const tests::EmulatedGpu gpu;
+  const DeviceScope scope(parse_device("gpu:0"));
+  const auto names = [](int64_t rows) {
+    const Variable w(patterned({300, 280}, 0.01f), "kernel"), b(patterned({280}, 0.01f), "bias");
+    auto step = function([&](Tensor x) {
+      GradientTape tape;
+      const Tensor cost = mean(square(matmul(x, w) + b));
+      const std::vector<Tensor> gradients = tape.gradient(cost, std::vector<Variable>{w, b});
+      w.assign_sub(gradients[0] * 0.1f), b.assign_sub(gradients[1] * 0.1f);
+      return cost;
+    });
+    std::string out;
+    for (const exec::Instruction& i : compile::compile(passes::optimize(step.concrete(patterned({rows, 300}, 0.02f)).graph()).graph,
+                                                       {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1})->instructions)
+      out += i.name + "; ";
+    return out;
+  };
+  EXPECT_NE(names(50).find("dense_grad_weights"), std::string::npos) << names(50);
+  EXPECT_EQ(names(20).find("dense_grad_weights"), std::string::npos) << names(20);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// dense, dense_grad_input and dense_update: against the plain ops that they stand for, evaluated in double precision.
+// dense, dense_grad_input, dense_grad_weights and dense_update: against the plain ops that they stand for, evaluated in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -176,6 +176,16 @@ const OpCases update_cases{"dense_update", [] {
                              }
                              return out;
                            }};
+
+const OpCases grad_weights_cases{"dense_grad_weights", [] {
+                                   std::vector<OpCase> out;
+                                   for (const Size& s : kSizes) {
+                                     OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n), .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
+                                     allow_sums(c, s);
+                                     out.push_back(std::move(c));
+                                   }
+                                   return out;
+                                 }};
 
 // f64 has no section step: the decomposition runs.
 TEST(DenseUpdate, OfDoublesIsItsDecomposition) {
