@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/ops/batch_norm.h"
 #include "graph/ops/ops.h"
 #include "runtime/device/backend.h"
 
@@ -45,6 +46,39 @@ std::vector<char> chosen(const Graph& g, const Options& options) {
   return out;
 }
 
+bool is_norm(const Node& node) { return node.op == &ops::def::batch_norm_train || node.op == &ops::def::batch_norm_train_grad; }
+
+Graph marked(const Graph& g, Device around, bool& any) {
+  Graph to;
+  to.resources = g.resources;
+  std::vector<int> now;  // per node
+  const auto moved = [&](Value v) { return Value{now[size_t(v.node)], v.result}; };
+  for (const Node& node : g.nodes()) {
+    const Device device = node.device.value_or(around);
+    std::vector<Value> in;
+    for (Value v : node.inputs) in.push_back(moved(v));
+    std::vector<ir::GraphRef> regions;
+    bool changed = false;
+    for (const ir::GraphRef& region : node.regions) regions.push_back(asks_for_libraries(*region) ? std::make_shared<const Graph>(marked(*region, device, changed)) : region);
+    ir::AttrsRef attrs = node.attrs;
+    if (is_norm(node) && device.kind != DeviceKind::cpu) {
+      const std::optional<double> operations = ops::batch_norm_operations(g.type(node.inputs[0]));
+      if (operations && backend_of(device).image_library_serves(*operations)) {
+        ops::BatchNormAttrs kept = ir::attrs_of<ops::BatchNormAttrs>(*attrs);
+        kept.library = changed = true;
+        attrs = ir::make_attrs(kept);
+      }
+    }
+    any = any || changed;
+    to.place = {node.line, node.scope, node.device};
+    now.push_back((changed ? to.add(*node.op, std::move(attrs), std::move(in), std::move(regions)) : to.copy(node, std::move(in))).node);
+  }
+  to.place = g.place;
+  for (Value v : g.inputs) to.inputs.push_back(moved(v));
+  for (Value v : g.outputs) to.outputs.push_back(moved(v));
+  return to;
+}
+
 }  // namespace
 
 std::optional<Graph> use_libraries(const Graph& g, const Options& options) {
@@ -75,6 +109,20 @@ std::optional<Graph> use_libraries(const Graph& g, const Options& options) {
   return to;
 }
 
-bool is_for_library(const Node& node) { return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad; }
+bool asks_for_libraries(const Graph& g) {
+  return std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& node) {
+    return is_norm(node) || std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) { return asks_for_libraries(*region); });
+  });
+}
+
+std::optional<Graph> mark_for_libraries(const Graph& g, const Options& options) {
+  bool any = false;
+  Graph to = marked(g, options.device, any);
+  return any ? std::optional(std::move(to)) : std::nullopt;
+}
+
+bool is_for_library(const Node& node) {
+  return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad || (is_norm(node) && ir::attrs_of<ops::BatchNormAttrs>(*node.attrs).library);
+}
 
 }  // namespace lamina::compile

@@ -182,7 +182,7 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
     if (!steps) return {};
     return kLaunchMicroseconds + std::max(*steps, memory);
   }
-  if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "sort", "argsort", "top_k", "unique", "cumsum", "cond", "while_loop", "scan"})) return {};
+  if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "batch_norm_train", "sort", "argsort", "top_k", "unique", "cumsum", "cond", "while_loop", "scan"})) return {};
   double flops = 0;
   if (begins_with_any(instruction.name, {"matmul", "dense"}) && instruction.inputs.size() >= 2 && !instruction.outputs.empty()) {
     // [m,k] times [k,n]: the three sizes together are (m k n)^2.

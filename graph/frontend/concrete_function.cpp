@@ -6,6 +6,7 @@
 
 #include "graph/compile/compile.h"
 #include "graph/compile/infeed.h"
+#include "graph/compile/libraries.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/plan.h"
 #include "graph/frontend/replay.h"
@@ -182,31 +183,46 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(const Call& c
   return plan;
 }
 
-const passes::Optimized& ConcreteFunction::optimized() {
-  if (!optimized_) {
-    const auto start = std::chrono::steady_clock::now();
-    optimized_ = std::make_unique<passes::Optimized>(passes::optimize(graph_));
-    optimize_microseconds_ = microseconds_since(start);
-  }
-  return *optimized_;
+const std::shared_ptr<const ConcreteFunction::Passed>& ConcreteFunction::passed() {
+  if (!passed_) passed_ = pass(graph_);
+  return passed_;
+}
+
+std::shared_ptr<const ConcreteFunction::Passed> ConcreteFunction::pass(const ir::Graph& g) {
+  const auto start = std::chrono::steady_clock::now();
+  auto out = std::make_shared<Passed>(Passed{passes::optimize(g)});
+  out->microseconds = microseconds_since(start);
+  return out;
+}
+
+// By the passes' graph; where a library is to make ops that the passes would take apart, by one in which they have left these whole.
+ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, const std::optional<DimBindings>& lengths, std::span<const Tensor> arguments) {
+  std::optional<ir::Graph> marked;
+  if (compile::asks_for_libraries(graph_)) marked = compile::mark_for_libraries(lengths ? ir::specialize(graph_, *lengths) : graph_, options);
+  Planned out{.program = {}, .passed = marked ? pass(*marked) : passed()};
+  const auto start = std::chrono::steady_clock::now();
+  const bool is_open = lengths && !marked;
+  const ir::Graph specialized = is_open ? ir::specialize(out.passed->optimized.graph, *lengths) : ir::Graph();
+  const ir::Graph& g = is_open ? specialized : out.passed->optimized.graph;
+  if (options.device.kind == DeviceKind::gpu && !arguments.empty())
+    for (size_t i : compile::inputs_for_infeed(g))
+      if (i < arguments.size() && arguments[i].device().kind == DeviceKind::cpu) options.input_devices[i] = arguments[i].device();
+  out.program = compile::compile(g, options);
+  out.microseconds = microseconds_since(start);
+  return out;
 }
 
 std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& call) {
   const profiler::Range range(profiler::listening() ? "compile " + name_ : std::string(), profiler::Kind::function);
-  const ir::Graph& g = optimized().graph;
-  const auto start = std::chrono::steady_clock::now();
-  const bool known = open_dims_.empty() && lengths_.empty();
-  const ir::Graph specialized = known ? ir::Graph() : ir::specialize(g, bindings(call));
-  const ir::Graph& concrete = known ? g : specialized;
-  compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
-  if (device_.kind == DeviceKind::gpu)
-    for (size_t i : compile::inputs_for_infeed(concrete))
-      if (i < arguments_ && call.arguments[i].device().kind == DeviceKind::cpu) options.input_devices[i] = call.arguments[i].device();
-  const std::shared_ptr<const exec::Program> program = compile::compile(concrete, options);
+  const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
+  const bool open = !(open_dims_.empty() && lengths_.empty());
+  const Planned made = planned(options, open ? std::optional(bindings(call)) : std::nullopt, call.arguments);
+  const std::shared_ptr<const exec::Program>& program = made.program;
   auto plan = std::make_shared<Plan>(program, name_);
+  plan->passed = made.passed;
   for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
   for (const Variable& v : variables_) plan->states.push_back(&v.state());
-  plan->compile_microseconds = microseconds_since(start);
+  plan->compile_microseconds = made.microseconds;
   return plan;
 }
 

@@ -17,6 +17,9 @@
 #include "runtime/exec/executor.h"
 
 namespace lamina {
+namespace compile {
+struct Options;
+}
 
 // What an argument must be: a dtype and a shape whose dimensions may be unknown.
 struct TensorSpec {
@@ -78,10 +81,24 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::shared_ptr<Plan> plan_for(const Call& call);
   std::shared_ptr<Plan> make_plan(const Call& call);                   // under mutex_
   DimBindings bindings(const Call& call) const;
-  std::shared_ptr<const exec::Program> planned_for(Device device, std::span<const TensorType> lengths);  // under mutex_
+  // A graph after the passes, and how long they took.
+  struct Passed {
+    passes::Optimized optimized;
+    double microseconds = 0;
+  };
+  struct Planned {
+    std::shared_ptr<const exec::Program> program;
+    std::shared_ptr<const Passed> passed;  // from what the program is
+    double microseconds = 0;               // that compiling took
+  };
+  // With arguments: those that a loop may take from the host while it runs stay there. Under mutex_.
+  Planned planned(compile::Options options, const std::optional<DimBindings>& lengths, std::span<const Tensor> arguments = {});
+  Planned planned_for(Device device, std::span<const TensorType> lengths);                      // under mutex_
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
-  const passes::Optimized& optimized();                                // under mutex_
+  const std::shared_ptr<const Passed>& passed();                       // of the graph itself; under mutex_
+  static std::shared_ptr<const Passed> pass(const ir::Graph& g);
+  const passes::Optimized& optimized() { return passed()->optimized; }
   std::vector<Tensor> run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables);
   std::vector<Tensor> run_planned(const Call& call);
   std::vector<Variable> bound(std::span<const Variable> arguments) const;  // one per resource, in this call
@@ -108,8 +125,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   int64_t memory_budget_ = 0;            // FunctionOptions::memory_budget
 
   std::mutex mutex_;                    // making plans
-  std::unique_ptr<passes::Optimized> optimized_;
-  double optimize_microseconds_ = 0;
+  std::shared_ptr<const Passed> passed_;
   std::atomic<Plan*> only_plan_{nullptr};  // when no dimension is open; it then lives as long as this
   std::list<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> plans_;  // the one used last is first
 };

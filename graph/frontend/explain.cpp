@@ -1,6 +1,5 @@
 // What a ConcreteFunction says about itself.
 #include <algorithm>
-#include <chrono>
 #include <iomanip>
 #include <map>
 
@@ -120,14 +119,13 @@ std::vector<std::string> ConcreteFunction::instructions() {
   return out;
 }
 
-std::shared_ptr<const exec::Program> ConcreteFunction::planned_for(Device device, std::span<const TensorType> lengths) {
-  const ir::Graph& g = optimized().graph;
+ConcreteFunction::Planned ConcreteFunction::planned_for(Device device, std::span<const TensorType> lengths) {
   compile::Options options;
   options.device = device;
   options.input_devices.assign(input_devices_.size(), device);
   options.variable_devices.assign(variable_devices_.size(), device);
   options.memory_budget = memory_budget_;
-  if (open_dims_.empty() && lengths_.empty()) return compile::compile(g, options);
+  if (open_dims_.empty() && lengths_.empty()) return planned(options, {});
   std::vector<TensorType> types(lengths.begin(), lengths.end());
   bool known = lengths_.empty() && types.size() == arguments_;
   for (const TensorType& type : types) known = known && lamina::known(type.shape);
@@ -136,20 +134,22 @@ std::shared_ptr<const exec::Program> ConcreteFunction::planned_for(Device device
                                    .why = lengths_.empty() ? "" : "a list grows in it: how long it becomes is found when it runs",
                                    .fix = lengths_.empty() ? "pass tensors as its arguments" : "explain it without a device, after a call"});
   for (const Tensor& t : captures_) types.push_back(t.type());
-  return compile::compile(ir::specialize(g, ir::bind_dims(graph_, types)), options);
+  return planned(options, ir::bind_dims(graph_, types));
 }
 
 Explanation ConcreteFunction::explanation(std::optional<Device> device, std::span<const TensorType> lengths) {
   std::lock_guard lock(mutex_);
-  const passes::Optimized& o = optimized();
+  const Planned wanted = device ? planned_for(*device, lengths) : Planned{};
+  const std::shared_ptr<const Passed> from = device ? wanted.passed : plans_.empty() ? passed() : plans_.front().second->passed;
+  const passes::Optimized& o = from->optimized;
   Explanation e;
   e.function = name_, e.planned_only = device.has_value();
-  e.trace_ms = trace_microseconds_ / 1000, e.passes_ms = optimize_microseconds_ / 1000;
+  e.trace_ms = trace_microseconds_ / 1000, e.passes_ms = from->microseconds / 1000;
   e.traced_kernels = traced_kernels(graph_);
   std::ostringstream out;
   out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
   out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n" << ir::print(graph_);
-  out << "\npasses, " << milliseconds(optimize_microseconds_) << "\n";
+  out << "\npasses, " << milliseconds(from->microseconds) << "\n";
   for (const passes::PassReport& pass : o.report)
     out << "  " << std::left << std::setw(32) << pass.name << std::right << std::setw(6) << pass.nodes_before << " -> " << std::setw(6) << pass.nodes_after << " nodes  " << milliseconds(pass.microseconds)
         << (pass.changed ? "" : "  no change") << "\n";
@@ -161,12 +161,10 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   if (fused.empty()) out << "  none\n";
   for (auto& [name, count] : fused) out << "  " << name << ": " << count << "\n";
   if (device) {
-    const auto start = std::chrono::steady_clock::now();
-    const std::shared_ptr<const exec::Program> program = planned_for(*device, lengths);
-    e.compile_ms = std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - start).count();
-    describe(*program, e);
+    e.compile_ms = wanted.microseconds / 1000;
+    describe(*wanted.program, e);
     out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000) << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
-        << exec::print(*program) << times_text(e);
+        << exec::print(*wanted.program) << times_text(e);
   } else if (plans_.empty()) {
     out << "\nno plan yet: one is made at the first call" << (open_dims_.empty() ? "" : " with each new length") << "\n";
   } else {

@@ -14,6 +14,13 @@ LAMINA_API Moments moments(const Operand& x, const std::vector<int64_t>& axes = 
 
 // (x - mean) / sqrt(variance + epsilon) * scale + offset; all broadcast to x. scale and offset may be undefined Tensors. Ioffe and Szegedy 2015.
 LAMINA_API Tensor batch_norm(const Operand& x, const Operand& mean, const Operand& variance, const Tensor& offset = {}, const Tensor& scale = {}, double epsilon = 1e-3);
+struct BatchNormalized {
+  Tensor y;
+  Moments moments;
+};
+// batch_norm of x [..., channels] with its own moments over all axes but the last, and these: what a layer does in training. The same numbers; where
+// a GPU's library can make it, it is one op (graph/ops/batch_norm.h).
+LAMINA_API BatchNormalized batch_norm_train(const Operand& x, const Tensor& offset = {}, const Tensor& scale = {}, double epsilon = 1e-3);
 // Each sample brought to mean 0 and variance 1 over these axes, then times scale plus offset, which have those axes' shape and may be undefined.
 // Ba, Kiros and Hinton 2016.
 LAMINA_API Tensor layer_norm(const Operand& x, const Tensor& scale = {}, const Tensor& offset = {}, const std::vector<int64_t>& axes = {-1}, double epsilon = 1e-5);

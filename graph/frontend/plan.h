@@ -14,6 +14,7 @@ struct ConcreteFunction::Plan {
   profiler::Name name;                       // of a call's range
   std::vector<TypeRef> outputs;
   std::vector<exec::VariableState*> states;  // of the graph's Variables, which the ConcreteFunction keeps alive
+  std::shared_ptr<const Passed> passed;      // from what the Program is
   double compile_microseconds = 0;
   std::atomic<int64_t> runs{0};
   std::atomic<double> microseconds{0};       // of the run measured last: the first, and then every 16th

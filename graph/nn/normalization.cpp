@@ -45,17 +45,15 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
   if (x.rank() < 2 || x.shape().back() != moving_mean_->shape()[0])
     refuse(name(), x.type(), at, ErrorKind::invalid_argument, cat("it has ", moving_mean_->shape()[0], " channels"), "pass [..., channels]");
   if (!training) return batch_norm(o(x), o(moving_mean_->read(at)), o(moving_variance_->read(at)), value_of(beta_, at), value_of(gamma_, at), options_.epsilon);
-  std::vector<int64_t> axes;
-  for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
-  const Moments batch = moments(o(x), axes);
+  const BatchNormalized batch = batch_norm_train(o(x), value_of(beta_, at), value_of(gamma_, at), options_.epsilon);
   const auto move = [&](const Variable& moving, const Tensor& now) {
     const Tensor was = moving.read(at);
     const Tensor step = mul(o(sub(o(stop_gradient(o(now))), o(was))), Operand(1 - options_.momentum, at));
     moving.assign(o(lamina::add(o(was), o(step))));
   };
-  move(*moving_mean_, batch.mean);
-  move(*moving_variance_, batch.variance);
-  return batch_norm(o(x), o(batch.mean), o(batch.variance), value_of(beta_, at), value_of(gamma_, at), options_.epsilon);
+  move(*moving_mean_, batch.moments.mean);
+  move(*moving_variance_, batch.moments.variance);
+  return batch.y;
 }
 
 LayerNorm::LayerNorm(LayerNormOptions options) : Layer(options.name), options_(std::move(options)) {

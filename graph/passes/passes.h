@@ -8,6 +8,8 @@ using ir::Graph;
 
 // A checkpoint becomes its nodes. What its gradient computes again stays apart from them: it begins with `after` nodes.
 LAMINA_API Graph inline_checkpoints(const Graph& g);
+// batch_norm_train and its gradient become the nodes that they stand for, where no library is to make them.
+LAMINA_API Graph decompose_batch_norm(const Graph& g);
 // A read after an assign is the assigned value, a second read is the first; an assign that a later one replaces unseen is dropped.
 LAMINA_API Graph forward_assigned_values(const Graph& g);
 // Drops pure nodes that neither an output nor an effect needs. Effects and inputs stay.

@@ -8,6 +8,7 @@ const std::vector<Pass>& pipeline() {
   using enum Numbers;
   static const std::vector<Pass> list = {
       {"inline_checkpoints", inline_checkpoints, same, true, "first: they were for the gradient, which is there"},
+      {"decompose_batch_norm", decompose_batch_norm, same, true, "then every pass sees plain nodes"},
       {"forward_assigned_values", forward_assigned_values, same, true,
        "reads of Variables become the values that the graph assigned or read before"},
       {"remove_dead_nodes", remove_dead_nodes, same, true, "early, since gradients leave much that nobody asks for"},

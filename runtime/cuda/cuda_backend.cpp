@@ -342,6 +342,13 @@ Pooling& CudaBackend::pooling() {
   return *pooling_;
 }
 
+BatchNorm& CudaBackend::batch_norm() {
+  std::call_once(batch_norm_once_, [this] {
+    batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+  });
+  return *batch_norm_;
+}
+
 bool CudaBackend::image_library_serves(double operations) { return pooling().serves(operations); }
 
 std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/compiled_kernels.h"
 #include "runtime/cuda/convolutions.h"
@@ -54,6 +55,7 @@ class CudaBackend final : public Backend {
   Products& products();          // large matrix products, by cuBLASLt
   Convolutions& convolutions();  // large convolutions, by cuDNN
   Pooling& pooling();            // large max pooling
+  BatchNorm& batch_norm();       // large batch normalisation in training
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
@@ -94,6 +96,8 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Convolutions> convolutions_;
   std::once_flag pooling_once_;
   std::unique_ptr<Pooling> pooling_;
+  std::once_flag batch_norm_once_;
+  std::unique_ptr<BatchNorm> batch_norm_;
   std::mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };

@@ -31,6 +31,9 @@ CudnnApi load_cudnn(const Loader& loader) {
   require_symbol(name, loader, library, "cudnnSetPooling2dDescriptor", api.pooling_set);
   require_symbol(name, loader, library, "cudnnPoolingForward", api.pool);
   require_symbol(name, loader, library, "cudnnPoolingBackward", api.pool_gradient);
+  require_symbol(name, loader, library, "cudnnDeriveBNTensorDescriptor", api.norm_derive);
+  require_symbol(name, loader, library, "cudnnBatchNormalizationForwardTraining", api.normalize);
+  require_symbol(name, loader, library, "cudnnBatchNormalizationBackward", api.normalize_gradient);
   require_symbol(name, loader, library, "cudnnGetErrorString", api.status_text);
   return api;
 }

@@ -31,6 +31,7 @@ inline constexpr int kCrossCorrelation = 1;                                     
 inline constexpr int kDeterministic = 1;                                                     // cudnnDeterminism_t
 inline constexpr int kMaxDeterministic = 3;                                                  // cudnnPoolingMode_t
 inline constexpr int kPropagateNan = 1;                                                      // cudnnNanPropagation_t
+inline constexpr int kSpatial = 1;                                                           // cudnnBatchNormMode_t
 
 }  // namespace cudnn
 
@@ -63,6 +64,14 @@ struct CudnnApi {
   int (*pool)(void* handle, void* pooling, const void* alpha, void* x, const void* x_data, const void* beta, void* y, void* y_data);
   int (*pool_gradient)(void* handle, void* pooling, const void* alpha, void* y, const void* y_data, void* dy, const void* dy_data, void* x,
                        const void* x_data, const void* beta, void* dx, void* dx_data);
+  int (*norm_derive)(void* of_channels, void* x, int mode);
+  int (*normalize)(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data, void* of_channels,
+                   const void* scale, const void* bias, double average_factor, void* running_mean, void* running_variance, double epsilon,
+                   void* saved_mean, void* saved_inverse_deviation);
+  int (*normalize_gradient)(void* handle, int mode, const void* alpha_data, const void* beta_data, const void* alpha_parameters,
+                            const void* beta_parameters, void* x, const void* x_data, void* dy, const void* dy_data, void* dx, void* dx_data,
+                            void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon, const void* saved_mean,
+                            const void* saved_inverse_deviation);
   const char* (*status_text)(int status);
 };
 // Throws device, with every path that was tried, when the library is missing.

@@ -128,6 +128,9 @@ inline CudnnApi fake_cudnn() {
           },
       .pool = fake_layers::pool,
       .pool_gradient = fake_layers::pool_gradient,
+      .norm_derive = fake_layers::norm_derive,
+      .normalize = fake_layers::normalize,
+      .normalize_gradient = fake_layers::normalize_gradient,
       .status_text = [](int status) { return status == 5000 ? "CUDNN_STATUS_EXECUTION_FAILED" : "CUDNN_STATUS_OTHER"; },
   };
 }

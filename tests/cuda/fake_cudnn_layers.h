@@ -82,4 +82,93 @@ inline int pool_gradient(void* handle, void* pooling, const void* alpha, void* y
   return 0;
 }
 
+inline int norm_derive(void* of_channels, void* x, int mode) {
+  F& f = F::now();
+  std::lock_guard lock(f.mutex);
+  if (const int status = f.call("cudnnDeriveBNTensorDescriptor")) return status;
+  if (!f.tensors.count(of_channels) || !f.tensors.count(x)) return f.expect(false, "a descriptor that is not there"), 2000;
+  f.expect(mode == cudnn::kSpatial, "the mode is not the spatial one");
+  const F::Tensor& t = f.tensors[x];
+  f.tensors[of_channels] = {t.type == cudnn::kDouble ? cudnn::kDouble : cudnn::kFloat, 1, t.c, 1, 1};
+  return 0;
+}
+
+// The tensors of a normalisation, and what belongs to its channels. Under the lock.
+struct Norm {
+  F::Tensor x, channels;
+  int64_t rows() const { return int64_t(x.n) * x.h * x.w; }
+  double read(const void* vector, int64_t c) const { return F::read(channels.type, vector, c); }
+  void write(void* vector, int64_t c, double v) const { F::write(channels.type, vector, c, v); }
+};
+inline bool look(F& f, void* handle, int mode, std::initializer_list<void*> tensors, void* of_channels, std::initializer_list<const void*> vectors, double epsilon, Norm& out) {
+  f.expect(f.live.count(handle) == 1, "no handle");
+  f.expect(mode == cudnn::kSpatial, "the mode is not the spatial one");
+  f.expect(epsilon >= 0, "epsilon is negative");
+  for (void* t : tensors)
+    if (!f.tensors.count(t)) return f.expect(false, "a descriptor that is not there, or another one's"), false;
+  if (!f.tensors.count(of_channels)) return f.expect(false, "no descriptor of the channels"), false;
+  out = {f.tensors[*tensors.begin()], f.tensors[of_channels]};
+  for (void* t : tensors) {
+    const F::Tensor& other = f.tensors[t];
+    f.expect(other.type == out.x.type && other.n == out.x.n && other.c == out.x.c && other.h == out.x.h && other.w == out.x.w, "tensors differ");
+  }
+  f.expect(out.channels.c == out.x.c && out.channels.n == 1 && out.channels.type == (out.x.type == cudnn::kDouble ? cudnn::kDouble : cudnn::kFloat), "the descriptor of the channels is not derived from x's");
+  for (const void* v : vectors) f.expect(v && uintptr_t(v) % 16 == 0, "a vector that is missing or not aligned");
+  return f.complaints.empty();
+}
+
+inline int normalize(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data, void* of_channels, const void* scale, const void* bias,
+                     double average_factor, void* running_mean, void* running_variance, double epsilon, void* saved_mean, void* saved_inverse_deviation) {
+  F& f = F::now();
+  std::lock_guard lock(f.mutex);
+  if (const int status = f.call("cudnnBatchNormalizationForwardTraining")) return status;
+  Norm t;
+  if (!look(f, handle, mode, {x, y}, of_channels, {scale, bias, running_mean, running_variance, saved_mean, saved_inverse_deviation}, epsilon, t)) return 2000;
+  f.look_at(t.x.type, alpha, beta, {x_data, y_data});
+  f.expect(average_factor == 1, "old averages are mixed in");
+  if (!f.complaints.empty()) return 2000;
+  for (int64_t c = 0; c < t.x.c; ++c) {
+    double sum = 0, squares = 0;
+    for (int64_t r = 0; r < t.rows(); ++r) sum += F::read(t.x.type, x_data, r * t.x.c + c);
+    const double mean = sum / double(t.rows());
+    for (int64_t r = 0; r < t.rows(); ++r) squares += std::pow(F::read(t.x.type, x_data, r * t.x.c + c) - mean, 2);
+    const double inverse = 1 / std::sqrt(squares / double(t.rows()) + epsilon);
+    for (int64_t r = 0; r < t.rows(); ++r)
+      F::write(t.x.type, y_data, r * t.x.c + c, (F::read(t.x.type, x_data, r * t.x.c + c) - mean) * inverse * t.read(scale, c) + t.read(bias, c));
+    // 0 times NaN is NaN: what was there must be a number.
+    t.write(running_mean, c, mean + t.read(running_mean, c) * (1 - average_factor));
+    t.write(running_variance, c, squares / double(t.rows() - 1) + t.read(running_variance, c) * (1 - average_factor));
+    t.write(saved_mean, c, mean), t.write(saved_inverse_deviation, c, inverse);
+  }
+  f.made(handle);
+  return 0;
+}
+
+inline int normalize_gradient(void* handle, int mode, const void* alpha_data, const void* beta_data, const void* alpha_parameters, const void* beta_parameters, void* x, const void* x_data, void* dy,
+                              const void* dy_data, void* dx, void* dx_data, void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon, const void* saved_mean,
+                              const void* saved_inverse_deviation) {
+  F& f = F::now();
+  std::lock_guard lock(f.mutex);
+  if (const int status = f.call("cudnnBatchNormalizationBackward")) return status;
+  Norm t;
+  if (!look(f, handle, mode, {x, dy, dx}, of_channels, {scale, dscale, dbias, saved_mean, saved_inverse_deviation}, epsilon, t)) return 2000;
+  f.look_at(t.x.type, alpha_data, beta_data, {x_data, dy_data, dx_data});
+  f.look_at(t.x.type, alpha_parameters, beta_parameters, {});
+  if (!f.complaints.empty()) return 2000;
+  for (int64_t c = 0; c < t.x.c; ++c) {
+    const double mean = t.read(saved_mean, c), inverse = t.read(saved_inverse_deviation, c), rows = double(t.rows());
+    const auto hat = [&](int64_t r) { return (F::read(t.x.type, x_data, r * t.x.c + c) - mean) * inverse; };
+    double sum = 0, along = 0;
+    for (int64_t r = 0; r < t.rows(); ++r) {
+      const double g = F::read(t.x.type, dy_data, r * t.x.c + c);
+      sum += g, along += g * hat(r);
+    }
+    for (int64_t r = 0; r < t.rows(); ++r)
+      F::write(t.x.type, dx_data, r * t.x.c + c, t.read(scale, c) * inverse * (F::read(t.x.type, dy_data, r * t.x.c + c) - sum / rows - hat(r) * along / rows));
+    t.write(dscale, c, along), t.write(dbias, c, sum);
+  }
+  f.made(handle);
+  return 0;
+}
+
 }  // namespace lamina::cuda::fake_layers

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "kernels/copy.h"
+#include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/nvrtc.h"
@@ -259,6 +260,25 @@ TEST_F(CudnnFaults, OfPoolingAreErrorsOfTheInstructionAtEveryCall) {
         ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
       }
   for (const std::string call : calls) EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnPooling") ? 1 : 2)) << call;
+}
+
+TEST_F(CudnnFaults, OfNormalisationAreErrorsOfTheInstructionAtEveryCall) {
+  const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 6, 8, 4}, 2), dy({2, 6, 8, 4}, 3), dx({2, 6, 8, 4}, 4);
+  const Numbers<float> a({4}, 5), b({4}, 6), c({4}, 7), d({4}, 8), e({4}, 9), h({4}, 10);
+  const char* calls[] = {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnDeriveBNTensorDescriptor", "cudnnBatchNormalizationForwardTraining",
+                         "cudnnBatchNormalizationBackward"};
+  for (const std::string call : calls)
+    for (const int status : kCudnnStatuses)
+      for (const bool gradient : {false, true}) {
+        check<BatchNorm>(call, status, cudnn::not_supported(status) && call.starts_with("cudnnBatchNorm"), cudnn::no_memory(status), "cuDNN",
+                         [] { return std::make_unique<BatchNorm>([] { return fake_cudnn(); }, 1); },
+                         [&](BatchNorm& norm, Stream& stream) {
+                           return gradient ? norm.gradient(stream, x.view(), dy.view(), dx.view(), 0.1, [&] { return BatchNorm::Gradient{a.data(), b.data(), c.data(), d.data(), e.data()}; })
+                                           : norm.forward(stream, x.view(), y.view(), 0.1, [&] { return BatchNorm::Forward{a.data(), b.data(), c.data(), d.data(), e.data(), h.data()}; });
+                         });
+        ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
+      }
+  for (const std::string call : calls) EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnBatchNorm") ? 1 : 2)) << call;
 }
 
 TEST(NvrtcFaults, OfEveryKindAtEveryCallAreErrorsAndLeakNothing) {

@@ -446,6 +446,8 @@ class Generator : ImageMakers {
                                               &G::max_pool2d,
                                               &G::max_pool2d,
                                               &G::max_pool2d,
+                                              &G::batch_norm,
+                                              &G::batch_norm,
                                               &G::max_pool2d,
                                               &G::one_hot,
                                               &G::along_axis<ops::softmax>,

@@ -80,6 +80,54 @@ def test_explain_says_what_is_left_to_cudnn(monkeypatch):
     assert names(128) == ["max_pool2d", "max_pool2d_grad"]
 
 
+def test_explain_shows_batch_normalisation_as_cudnn_has_it(monkeypatch):
+    net = lm.nn.Sequential([lm.nn.Conv2D(16, 3, padding="same"), lm.nn.BatchNorm(), lm.nn.Activation("relu"), lm.nn.Flatten(), lm.nn.Dense(3)])
+
+    def gradients(x):
+        with lm.GradientTape() as tape:
+            cost = lm.mean(net(x, training=True))
+        return tape.gradient(cost, net.trainable_variables)
+
+    step = lm.function(gradients)
+    plan = lambda images, device="null:h100": step.explain(lm.ones([images, 32, 32, 3]), device=device)
+    names = lambda images, device="null:h100": [launch["name"] for launch in plan(images, device).launches if "norm" in launch["name"]]
+    assert names(64) == ["batch_norm_train", "batch_norm_train_grad"]  # 1 Mi elements, four operations each
+    text = plan(64)
+    assert "batch_norm_train for cuDNN" in text and "batch_norm_train_grad for cuDNN" in text
+    assert all(launch["predicted_us"] is None for launch in text.launches if "norm" in launch["name"])
+    program = text[text.index("graph after the passes"):]
+    assert "library=true" in program and "rsqrt" not in program
+    assert names(63) == [] and names(64, "cpu:0") == []
+    assert "rsqrt" in plan(63) and "rsqrt" in plan(64, "cpu:0")
+    monkeypatch.setenv("LAMINA_CUDNN", "never")
+    assert names(64) == []
+    monkeypatch.delenv("LAMINA_CUDNN")
+    step = lm.function(gradients, input_signature=[lm.TensorSpec([None, 32, 32, 3])])  # decided for each length
+    assert names(64) == ["batch_norm_train", "batch_norm_train_grad"] and names(63) == []
+
+
+def test_a_small_normalisation_is_planned_as_if_it_were_written_out():
+    norm = lm.nn.BatchNorm()
+    norm.build([None, 16])
+
+    def written_out(x, training):
+        mean, variance = lm.moments(x, 0)
+        for moving, now in ((norm.moving_mean, mean), (norm.moving_variance, variance)):
+            moving.assign(moving + (lm.stop_gradient(now) - moving) * (1 - norm.momentum))
+        return lm.batch_norm(x, mean, variance, norm.beta, norm.gamma, norm.epsilon)
+
+    def plan(layer):
+        @lm.function
+        def step(x):
+            with lm.GradientTape() as tape:
+                cost = lm.sum(lm.square(layer(x, training=True)))
+            return tape.gradient(cost, [norm.gamma, norm.beta])
+        return step.explain(lm.ones([20, 16]), device="null:h100").launches
+
+    (layer,), (formula,) = plan(norm), plan(written_out)  # a section each
+    assert layer["section_steps"] == formula["section_steps"] > 5
+
+
 @pytest.mark.parametrize("card, known", [("h100", True), ("a100", True), ("l40s", True), ("rtx5090", True), ("rtx3090", False)])
 def test_explain_predicts_by_a_model_of_the_card(card, known):
     plan = lambda f, *args: lm.function(f).explain(*args, device=f"null:{card}")

@@ -6,7 +6,10 @@
 #include <cstdlib>
 #include <set>
 
+#include "graph/autodiff/gradient.h"
+#include "graph/ops/batch_norm.h"
 #include "graph/ops/ops.h"
+#include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
 #include "tests/ops/op_case.h"
 
@@ -134,6 +137,84 @@ TEST_F(Libraries, AreNamedByExplain) {
   EXPECT_EQ(program->instructions[0].detail, "max_pool2d_values for cuDNN\n");
   EXPECT_EQ(program->instructions[1].detail, "max_pool2d_values_grad for cuDNN\n");
   EXPECT_TRUE(has(exec::print(*program), "  # max_pool2d_values for cuDNN\n")) << exec::print(*program);
+}
+
+// A training step of one normalisation: y, and the gradients of sum(y dy).
+struct Norms {
+  Graph g;
+  explicit Norms(Shape shape = {16, 32, 32, 64}, DType dtype = DType::f32) {
+    const TensorType of_channels{dtype, {shape.back()}};
+    const std::vector<Value> in{g.add_input({dtype, shape}), g.add_input(of_channels), g.add_input(of_channels)};
+    const Value dy = g.add_input({dtype, shape}), y = g.add(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{}), in);
+    const std::vector<Value> targets{y}, cotangents{dy};
+    g.outputs = autodiff::gradient(g, {.targets = targets, .cotangents = cotangents, .sources = in, .first_node = 0, .blocks = {}});
+    g.outputs.insert(g.outputs.end(), {y, {y.node, 1}, {y.node, 2}});
+  }
+};
+// As a function's graph is planned.
+std::set<std::string> instructions_of(const Graph& g, const char* device = "null:h100") {
+  const auto marked = compile::mark_for_libraries(g, on(device));
+  const auto program = compile::compile(passes::optimize(marked ? *marked : g).graph, on(device));
+  std::set<std::string> names;
+  for (const exec::Instruction& i : program->instructions) names.insert(i.name);
+  return names;
+}
+
+TEST_F(Libraries, NormaliseWhereThereIsMuchToNormalise) {
+  const std::set<std::string> whole{"batch_norm_train", "batch_norm_train_grad"};
+  EXPECT_EQ(instructions_of(Norms().g), whole);
+  EXPECT_EQ(instructions_of(Norms({16, 32, 32, 64}, DType::f16).g), whole);
+  EXPECT_EQ(instructions_of(Norms({1 << 14, 64}).g), whole) << "rows of channels";
+  for (const std::string& name : whole) {
+    EXPECT_FALSE(instructions_of(Norms().g, "cpu").count(name));
+    EXPECT_FALSE(instructions_of(Norms({16, 32, 31, 64}).g).count(name)) << "fewer than 1 Mi elements";
+    EXPECT_FALSE(instructions_of(Norms({1, 1 << 20}).g).count(name)) << "one row has no variance to speak of";
+  }
+  setenv("LAMINA_CUDNN", "never", 1);
+  EXPECT_FALSE(instructions_of(Norms().g).count("batch_norm_train"));
+  setenv("LAMINA_CUDNN", "always", 1);
+  EXPECT_EQ(instructions_of(Norms({2, 1}).g), whole);
+}
+
+TEST_F(Libraries, LeaveASmallStepToOneSection) {
+  const Graph g = Norms({8, 4, 4, 16}).g;
+  EXPECT_FALSE(compile::mark_for_libraries(g, on("null:h100")));
+  EXPECT_TRUE(compile::asks_for_libraries(g));
+  EXPECT_FALSE(compile::asks_for_libraries(Pools().g));
+  const auto program = compile::compile(passes::optimize(Norms({128, 16}).g).graph, on("null:h100"));
+  EXPECT_EQ(program->instructions.size(), 1u) << exec::print(*program);
+}
+
+TEST_F(Libraries, NormaliseInsideOfLoopsAndOnTheirDevice) {
+  auto body = std::make_shared<Graph>();
+  const Value s = body->add_input(f32({1 << 14, 64})), gamma = body->add_input(f32({64})), beta = body->add_input(f32({64}));
+  body->outputs = {body->add(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{}), {s, gamma, beta})};
+  Graph g;
+  const Value x = g.add_input(f32({1 << 14, 64})), w = g.add_input(f32({64}));
+  g.outputs = {ops::scan(g, {x}, {}, {w, w}, body, 3)};
+  const auto marked = compile::mark_for_libraries(g, on("null:h100"));
+  ASSERT_TRUE(marked);
+  EXPECT_NO_THROW(ir::verify(*marked));
+  const Graph passed = passes::optimize(*marked).graph;
+  EXPECT_TRUE(has(ir::print(passed), "batch_norm_train")) << ir::print(passed);
+  EXPECT_FALSE(has(ir::print(passes::optimize(g).graph), "batch_norm_train"));
+  Graph on_cpu;
+  on_cpu.place.device = parse_device("cpu");
+  const Value y = on_cpu.add_input(f32({1 << 14, 64})), v = on_cpu.add_input(f32({64}));
+  on_cpu.outputs = {on_cpu.add(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{}), {y, v, v})};
+  EXPECT_FALSE(compile::mark_for_libraries(on_cpu, on("null:h100")));
+}
+
+TEST_F(Libraries, NormaliseToTheSameNumbers) {
+  setenv("LAMINA_CUDNN", "always", 1);
+  const Graph g = Norms({3, 4, 5, 6}).g;
+  const auto marked = compile::mark_for_libraries(g, on("null:h100"));
+  ASSERT_TRUE(marked);
+  std::vector<Tensor> in;
+  for (size_t i = 0; i < g.inputs.size(); ++i) in.push_back(random_tensor({g.type(g.inputs[i])}, i));
+  const std::vector<Tensor> want = run_program(passes::optimize(g).graph, in, nullptr, on("cpu")), got = run_program(passes::optimize(*marked).graph, in, nullptr, on("cpu"));
+  ASSERT_EQ(got.size(), want.size());
+  for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same_bits(want[i])) << i;
 }
 
 }  // namespace

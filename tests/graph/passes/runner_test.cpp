@@ -105,8 +105,8 @@ TEST(PassRunner, DumpsTheGraphAfterEveryPass) {
     return text.str();
   };
   EXPECT_EQ(read("00_traced.txt"), ir::print(layer()));
-  EXPECT_EQ(read("14_fuse_dense.txt"), ir::print(out.inspected));
-  EXPECT_EQ(read("16_fuse_elementwise.txt"), ir::print(out.graph));
+  EXPECT_EQ(read("15_fuse_dense.txt"), ir::print(out.inspected));
+  EXPECT_EQ(read("17_fuse_elementwise.txt"), ir::print(out.graph));
   std::filesystem::remove_all(folder);
 }
 

@@ -1,0 +1,258 @@
+// Batch normalisation by cuDNN, with a library that is made of fakes, and with as much of the real one as works without a driver.
+#include "runtime/cuda/batch_norm.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+#include <memory>
+#include <optional>
+
+#include "runtime/core/error.h"
+#include "tests/cuda/fake_cudnn.h"
+#include "tests/cuda/library_fixture.h"
+#include "tests/cuda/numbers.h"
+
+#if __has_include(<cudnn.h>)
+#define LAMINA_HAS_CUDNN_HEADER 1
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#include <cudnn.h>
+#endif
+
+namespace lamina::cuda {
+namespace {
+
+constexpr double kEpsilon = 0.05;
+
+class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
+ protected:
+  void SetUp() override {
+    LibraryFixture::SetUp();
+    restart();
+  }
+  void TearDown() override {
+    norm_.reset();
+    LibraryFixture::TearDown();
+  }
+  void restart(double least = 1) { norm_ = std::make_unique<BatchNorm>([this] { return ++loads_, fake_cudnn(); }, least); }
+
+  // P: what belongs to channels.
+  template <class T, class P = std::conditional_t<sizeof(T) == 8, double, float>>
+  struct Operands {
+    Numbers<T> x, y, dy, dx;
+    Numbers<P> scale, bias, running_mean, running_variance, mean, inverse, dscale, dbias;
+    int64_t channels, rows;
+    explicit Operands(std::vector<int64_t> shape, size_t shift = 0)
+        : x(shape, 1, shift), y(shape, 2), dy(shape, 3), dx(shape, 4), scale({shape.back()}, 5), bias({shape.back()}, 6), running_mean({shape.back()}, 7), running_variance({shape.back()}, 8),
+          mean({shape.back()}, 9), inverse({shape.back()}, 10), dscale({shape.back()}, 11), dbias({shape.back()}, 12), channels(shape.back()), rows(x.size() / std::max<int64_t>(1, channels)) {}
+  };
+  template <class T>
+  bool forward(const Operands<T>& o) {
+    return norm_->forward(stream_, o.x.view(), o.y.view(), kEpsilon, [&] {
+      ++asked_;
+      return BatchNorm::Forward{o.scale.data(), o.bias.data(), o.running_mean.data(), o.running_variance.data(), o.mean.data(), o.inverse.data()};
+    });
+  }
+  template <class T>
+  bool gradient(const Operands<T>& o) {
+    return norm_->gradient(stream_, o.x.view(), o.dy.view(), o.dx.view(), kEpsilon, [&] {
+      ++asked_;
+      return BatchNorm::Gradient{o.scale.data(), o.mean.data(), o.inverse.data(), o.dscale.data(), o.dbias.data()};
+    });
+  }
+  // y, the moments and the gradients, by the formulas; the gradient of x by differences of the loss sum(y dy).
+  template <class T>
+  void compare(const std::vector<int64_t>& shape) {
+    SCOPED_TRACE(cat(dtype_of<T>(), " ", shape.size(), " dimensions, ", shape.back(), " channels"));
+    const Operands<T> o(shape);
+    ASSERT_TRUE(forward(o));
+    ASSERT_TRUE(gradient(o));
+    ASSERT_EQ(fake().complaints, std::vector<std::string>{});
+    const double near = sizeof(T) == 2 ? 0.05 : 1e-4;
+    for (int64_t c = 0; c < o.channels; ++c) {
+      const auto at = [&](const Numbers<T>& v, int64_t r) { return double(float(v.data()[r * o.channels + c])); };
+      const auto normalized = [&](int64_t row, double step, double* variance) {
+        double mean = 0, squares = 0;
+        for (int64_t r = 0; r < o.rows; ++r) mean += (at(o.x, r) + (r == row ? step : 0)) / double(o.rows);
+        for (int64_t r = 0; r < o.rows; ++r) squares += std::pow(at(o.x, r) + (r == row ? step : 0) - mean, 2);
+        if (variance) *variance = squares / double(o.rows - 1);
+        std::vector<double> y;
+        for (int64_t r = 0; r < o.rows; ++r)
+          y.push_back((at(o.x, r) + (r == row ? step : 0) - mean) / std::sqrt(squares / double(o.rows) + kEpsilon) * double(o.scale.data()[c]) + double(o.bias.data()[c]));
+        return y;
+      };
+      double unbiased = 0, dbias = 0;
+      const std::vector<double> y = normalized(-1, 0, &unbiased);
+      EXPECT_NEAR(double(o.running_variance.data()[c]), unbiased, 1e-5);
+      for (int64_t r = 0; r < o.rows; ++r) {
+        EXPECT_NEAR(at(o.y, r), y[size_t(r)], near);
+        dbias += at(o.dy, r);
+        const double step = 1e-4;
+        const std::vector<double> up = normalized(r, step, nullptr), down = normalized(r, -step, nullptr);
+        double slope = 0;
+        for (int64_t i = 0; i < o.rows; ++i) slope += (up[size_t(i)] - down[size_t(i)]) / (2 * step) * at(o.dy, i);
+        EXPECT_NEAR(at(o.dx, r), slope, near);
+      }
+      EXPECT_NEAR(double(o.dbias.data()[c]), dbias, 1e-4);
+    }
+  }
+
+  std::unique_ptr<BatchNorm> norm_;
+  int loads_ = 0, asked_ = 0;
+};
+
+TEST_F(CudaBatchNorm, NormalisesEachChannelAndHasItsGradient) {
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3, 4, 5}, {6, 3}, {7, 1}, {2, 5, 3}, {2, 2, 2, 2, 3}}) {
+    compare<float>(shape);
+    compare<double>(shape);
+    compare<f16>(shape);
+    compare<bf16>(shape);
+  }
+}
+
+TEST_F(CudaBatchNorm, SpreadsNaNWithinItsChannel) {
+  const Operands<float> o({4, 3, 2});
+  o.x.data()[2] = NAN;  // of channel 0
+  std::fill_n(o.running_variance.data(), 2, 0.0f);
+  ASSERT_TRUE(forward(o));
+  EXPECT_TRUE(std::isnan(o.y.data()[0]) && std::isnan(o.mean.data()[0]) && std::isnan(o.running_variance.data()[0]));
+  EXPECT_TRUE(std::isfinite(o.y.data()[1]) && std::isfinite(o.mean.data()[1]) && std::isfinite(o.running_variance.data()[1]));
+}
+
+TEST_F(CudaBatchNorm, IsLeftToOurOwnKernelsWhereItIsSmallOneRowOrNotAligned) {
+  restart(481);  // four operations an element
+  EXPECT_FALSE(forward(Operands<float>({2, 3, 4, 5})));
+  EXPECT_EQ(loads_, 0);
+  restart(480);
+  EXPECT_TRUE(forward(Operands<float>({2, 3, 4, 5})));
+  restart();
+  fake().calls.clear(), asked_ = 0;
+  EXPECT_FALSE(forward(Operands<float>({1, 5})));
+  EXPECT_FALSE(forward(Operands<float>({5})));
+  EXPECT_FALSE(forward(Operands<float>({0, 5})));
+  EXPECT_FALSE(forward(Operands<float>({4, 0})));
+  EXPECT_FALSE(forward(Operands<float>({2, 3, 4, 5}, 1)));
+  EXPECT_FALSE(gradient(Operands<float>({2, 3, 4, 5}, 1)));
+  EXPECT_FALSE(gradient(Operands<float>({1, 5})));
+  EXPECT_EQ(fake().calls, std::vector<std::string>{});
+  EXPECT_EQ(asked_, 0) << "vectors are made that nobody needs";
+}
+
+TEST_F(CudaBatchNorm, IsLeftToOurOwnKernelsWhereTheLibraryIsMissingOrRefuses) {
+  const Operands<float> o({2, 3, 4, 5});
+  fake().fail = {{"cudnnBatchNormalizationForwardTraining", 3000}, {"cudnnBatchNormalizationBackward", 3007}};
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(forward(o) || gradient(o));
+  EXPECT_EQ(fake().count("cudnnBatchNormalizationForwardTraining"), 1) << "it is asked again for what it cannot do";
+  EXPECT_EQ(fake().count("cudnnBatchNormalizationBackward"), 1);
+  EXPECT_EQ(asked_, 2);
+  fake().fail.clear();
+  loads_ = 0;
+  norm_ = std::make_unique<BatchNorm>(
+      [this]() -> CudnnApi {
+        ++loads_;
+        throw Error(ErrorKind::device, {.what = "cuda: cuDNN is missing", .where = "", .why = "tried a, b", .fix = "pip install it"});
+      },
+      1);
+  for (int i = 0; i < 3; ++i) EXPECT_FALSE(forward(o) || gradient(o));
+  EXPECT_EQ(loads_, 1);
+}
+
+TEST_F(CudaBatchNorm, IsPlannedOnceAndRunsOnTheStream) {
+  const Operands<float> o({2, 3, 4, 5});
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(forward(o) && gradient(o));
+  EXPECT_EQ(fake().count("cudnnCreate"), 1);
+  EXPECT_EQ(fake().count("cudnnDeriveBNTensorDescriptor"), 2);
+  EXPECT_EQ(norm_->plan_count(), 2u);
+  EXPECT_EQ(fake().streams, std::vector<void*>(6, stream_.native));
+  for (int64_t rows = 2; rows < int64_t(kMostPlans) + 20; ++rows) ASSERT_TRUE(forward(Operands<float>({rows, 1})));
+  EXPECT_EQ(norm_->plan_count(), kMostPlans);
+  EXPECT_EQ(fake().tensors.size(), 2 * kMostPlans);
+}
+
+TEST_F(CudaBatchNorm, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) {
+  const Operands<float> o({2, 3, 4, 5});
+  for (const bool backward : {false, true}) {
+    const auto run = [&] { return backward ? gradient(o) : forward(o); };
+    for (const char* name : {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnDeriveBNTensorDescriptor",
+                             backward ? "cudnnBatchNormalizationBackward" : "cudnnBatchNormalizationForwardTraining"}) {
+      SCOPED_TRACE(name);
+      restart();
+      fake().fail[name] = 5000;
+      try {
+        run();
+        ADD_FAILURE() << "the error went unnoticed";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, ErrorKind::device);
+        EXPECT_EQ(e.parts.what.find(cat("cuda: ", name, " failed")), 0u) << e.parts.what;
+        EXPECT_EQ(e.parts.where, "f32 batch normalisation of [2, 3, 4, 5]");
+        EXPECT_EQ(e.parts.why, "cuDNN says CUDNN_STATUS_EXECUTION_FAILED (5000)");
+      }
+      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 2 * norm_->plan_count()) << "what a failed plan had made is still there";
+      fake().fail.clear();
+      EXPECT_TRUE(run());
+    }
+  }
+}
+
+#if LAMINA_HAS_CUDNN_HEADER
+TEST(CudaBatchNormNumbers, AreThoseOfTheLibrarysHeader) {
+  static_assert(cudnn::kSpatial == CUDNN_BATCHNORM_SPATIAL && CUDNN_BN_MIN_EPSILON == 0.0);
+  // As many arguments, of the same sizes and kinds: enums are ints here, descriptors pointers.
+  const auto alike = []<class... A, class... B>(cudnnStatus_t (*)(A...), int (*)(B...)) {
+    if constexpr (sizeof...(A) != sizeof...(B)) return false;
+    else return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>) && ...);
+  };
+  const CudnnApi api{};
+  EXPECT_TRUE(alike(cudnnDeriveBNTensorDescriptor, api.norm_derive));
+  EXPECT_TRUE(alike(cudnnBatchNormalizationForwardTraining, api.normalize));
+  EXPECT_TRUE(alike(cudnnBatchNormalizationBackward, api.normalize_gradient));
+}
+#pragma GCC diagnostic pop
+#endif
+
+// The real library's descriptors need no driver: it takes the ones that we make.
+TEST_F(CudaBatchNorm, MakesDescriptorsThatTheRealLibraryTakes) {
+  CudnnApi real{};
+  try {
+    real = load_cudnn(system_loader());
+  } catch (const Error& e) {
+    GTEST_SKIP() << e.what();
+  }
+  static int made;
+  made = 0;
+  CudnnApi api = real;
+  api.create = [](void** handle) { return *handle = &made, 0; };
+  api.destroy = [](void*) { return 0; };
+  api.set_stream = [](void*, void*) { return 0; };
+  api.normalize = [](void*, int, const void*, const void*, void*, const void*, void*, void*, void*, const void*, const void*, double, void*, void*, double, void*, void*) { return ++made, 0; };
+  api.normalize_gradient = [](void*, int, const void*, const void*, const void*, const void*, void*, const void*, void*, const void*, void*, void*, void*, const void*, void*, void*, double, const void*,
+                              const void*) { return ++made, 0; };
+  norm_ = std::make_unique<BatchNorm>([&] { return api; }, 1);
+  for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3, 4, 5}, {6, 3}, {2, 2, 2, 2, 3}}) {
+    EXPECT_TRUE(forward(Operands<float>(shape)) && gradient(Operands<float>(shape)));
+    EXPECT_TRUE(forward(Operands<double>(shape)) && gradient(Operands<double>(shape)));
+    EXPECT_TRUE(forward(Operands<f16>(shape)) && gradient(Operands<bf16>(shape)));
+  }
+  EXPECT_EQ(made, 18);
+
+  void *x = nullptr, *channels = nullptr;
+  ASSERT_EQ(real.tensor_create(&x), 0);
+  ASSERT_EQ(real.tensor_create(&channels), 0);
+  ASSERT_EQ(real.tensor_set(x, cudnn::kChannelsLast, cudnn::kHalf, 2, 5, 3, 4), 0);
+  EXPECT_NE(real.norm_derive(channels, x, 77), 0) << "it takes anything";
+  EXPECT_EQ(real.norm_derive(channels, x, cudnn::kSpatial), 0);
+#if LAMINA_HAS_CUDNN_HEADER
+  cudnnDataType_t type;
+  int n, c, h, w, steps[4];
+  const auto get = reinterpret_cast<decltype(&cudnnGetTensor4dDescriptor)>(system_loader().symbol(open_library(cudnn_name(), system_loader()).handle, "cudnnGetTensor4dDescriptor"));
+  ASSERT_NE(get, nullptr);
+  ASSERT_EQ(get(static_cast<cudnnTensorDescriptor_t>(channels), &type, &n, &c, &h, &w, &steps[0], &steps[1], &steps[2], &steps[3]), CUDNN_STATUS_SUCCESS);
+  EXPECT_EQ(type, CUDNN_DATA_FLOAT) << "half types have floats for their channels";
+  EXPECT_EQ((std::vector<int>{n, c, h, w, steps[1]}), (std::vector<int>{1, 5, 1, 1, 1}));
+#endif
+  real.tensor_destroy(x), real.tensor_destroy(channels);
+}
+
+}  // namespace
+}  // namespace lamina::cuda
