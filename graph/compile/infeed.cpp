@@ -35,6 +35,7 @@ section::Infeed plan_infeed(std::span<const StackOnHost> stacks, int64_t length)
     if (s.slice_bytes > 0) slices_bytes += s.slice_bytes, out.inputs.push_back(s.input);
   const Wanted setting = wanted();
   if (slices_bytes == 0 || length <= 0 || length > std::numeric_limits<int32_t>::max() || setting == Wanted::never || profiler::profiler_attached()) return {};
+  if (const std::string blocking = config::environment("CUDA_LAUNCH_BLOCKING"); !blocking.empty() && blocking != "0") return {};  // each launch would be waited for
   const int64_t chunk = std::max<int64_t>(kChunkBytes / slices_bytes, 1);
   if (setting == Wanted::always) out.chunk = int32_t(std::clamp<int64_t>(length / kLeastChunks, 1, chunk));
   else if (length / kLeastChunks >= chunk) out.chunk = int32_t(chunk);

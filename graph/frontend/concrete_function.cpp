@@ -170,6 +170,8 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
 std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(const Call& call) {
   std::vector<int64_t> lengths = call.lengths;
   for (auto [argument, axis] : open_dims_) lengths.push_back(call.arguments[size_t(argument)].shape()[size_t(axis)].number());
+  if (device_.kind == DeviceKind::gpu)  // Plan::by_place
+    for (const Tensor& t : call.arguments) lengths.push_back(t.device().kind == DeviceKind::cpu);
   std::lock_guard lock(mutex_);
   for (auto at = plans_.begin(); at != plans_.end(); ++at)
     if (at->first == lengths) {
@@ -179,7 +181,7 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(const Call& c
   std::shared_ptr<Plan> plan = make_plan(call);
   plans_.emplace_front(std::move(lengths), plan);
   if (plans_.size() > kMostPlans) plans_.pop_back();
-  if (open_dims_.empty() && lengths_.empty()) only_plan_.store(plan.get(), std::memory_order_release);
+  if (open_dims_.empty() && lengths_.empty() && !plan->by_place) only_plan_.store(plan.get(), std::memory_order_release);
   return plan;
 }
 
@@ -205,9 +207,21 @@ ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, co
   const ir::Graph specialized = is_open ? ir::specialize(out.passed->optimized.graph, *lengths) : ir::Graph();
   const ir::Graph& g = is_open ? specialized : out.passed->optimized.graph;
   if (options.device.kind == DeviceKind::gpu && !arguments.empty())
-    for (size_t i : compile::inputs_for_infeed(g))
-      if (i < arguments.size() && arguments[i].device().kind == DeviceKind::cpu) options.input_devices[i] = arguments[i].device();
+    for (size_t i : compile::inputs_for_infeed(g)) {
+      if (i >= arguments.size()) continue;
+      out.by_place = true;
+      if (arguments[i].device().kind == DeviceKind::cpu) options.input_devices[i] = arguments[i].device();
+    }
   out.program = compile::compile(g, options);
+  // What the program copies whole is copied before the call, as without an infeed: it would lie in the temporary memory.
+  bool copied = false;
+  for (const exec::Instruction& i : out.program->instructions) {
+    if (i.source_stream < 0) continue;
+    const exec::Storage& from = out.program->storages[size_t(out.program->slots[size_t(i.inputs[0])].storage)];
+    if (from.kind != exec::StorageKind::input || size_t(from.index) >= arguments.size()) continue;
+    if (options.input_devices[size_t(from.index)] != input_devices_[size_t(from.index)]) options.input_devices[size_t(from.index)] = input_devices_[size_t(from.index)], copied = true;
+  }
+  if (copied) out.program = compile::compile(g, options);
   out.microseconds = microseconds_since(start);
   return out;
 }
@@ -219,7 +233,7 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& 
   const Planned made = planned(options, open ? std::optional(bindings(call)) : std::nullopt, call.arguments);
   const std::shared_ptr<const exec::Program>& program = made.program;
   auto plan = std::make_shared<Plan>(program, name_);
-  plan->passed = made.passed;
+  plan->passed = made.passed, plan->by_place = made.by_place;
   for (const TensorType& type : program->outputs) plan->outputs.push_back(std::make_shared<const TensorType>(type));
   for (const Variable& v : variables_) plan->states.push_back(&v.state());
   plan->compile_microseconds = made.microseconds;

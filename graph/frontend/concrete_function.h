@@ -90,10 +90,11 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
     std::shared_ptr<const exec::Program> program;
     std::shared_ptr<const Passed> passed;  // from what the program is
     double microseconds = 0;               // that compiling took
+    bool by_place = false;                 // it would be another one if the arguments were on other devices
   };
-  // With arguments: those that a loop may take from the host while it runs stay there. Under mutex_.
+  // With arguments: those that a loop may take from the host while it runs stay there. Both under mutex_.
   Planned planned(compile::Options options, const std::optional<DimBindings>& lengths, std::span<const Tensor> arguments = {});
-  Planned planned_for(Device device, std::span<const TensorType> lengths);                      // under mutex_
+  Planned planned_for(Device device, std::span<const TensorType> lengths);
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
   const std::shared_ptr<const Passed>& passed();                       // of the graph itself; under mutex_
@@ -127,7 +128,8 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::mutex mutex_;                    // making plans
   std::shared_ptr<const Passed> passed_;
   std::atomic<Plan*> only_plan_{nullptr};  // when no dimension is open; it then lives as long as this
-  std::list<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> plans_;  // the one used last is first
+  // By lengths, and on a GPU for each argument whether it is on the host. The one used last is first.
+  std::list<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> plans_;
 };
 
 }  // namespace lamina

@@ -175,10 +175,9 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
     if (e.run_ms >= 0 && e.launches.size() == 1 && e.copies == 0) e.launches[0].measured_us = e.run_ms * 1000;
     for (auto& [lengths_of_plan, plan] : plans_) {
       out << "\nprogram";
-      if (!lengths_of_plan.empty()) {
-        out << " for lengths";
-        for (int64_t n : lengths_of_plan) out << " " << n;
-      }
+      const size_t lengths_alone = lengths_of_plan.size() - (device_.kind == DeviceKind::gpu ? arguments_ : 0);
+      if (lengths_alone > 0) out << " for lengths";
+      for (size_t i = 0; i < lengths_alone; ++i) out << " " << lengths_of_plan[i];
       out << ", compiled in " << milliseconds(plan->compile_microseconds);
       if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
       out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs() << kernels_used(plan->executor.program());

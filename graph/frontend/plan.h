@@ -16,6 +16,7 @@ struct ConcreteFunction::Plan {
   std::vector<exec::VariableState*> states;  // of the graph's Variables, which the ConcreteFunction keeps alive
   std::shared_ptr<const Passed> passed;      // from what the Program is
   double compile_microseconds = 0;
+  bool by_place = false;                     // it is for arguments on these devices alone
   std::atomic<int64_t> runs{0};
   std::atomic<double> microseconds{0};       // of the run measured last: the first, and then every 16th
 };

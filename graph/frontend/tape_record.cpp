@@ -1,8 +1,10 @@
 #include "graph/frontend/tape_record.h"
 
 #include <algorithm>
+#include <optional>
 
 #include "graph/autodiff/gradient.h"
+#include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/ops/ops.h"
 
@@ -59,6 +61,7 @@ ir::Value TapeRecord::own_value(const Tensor& t) {
   auto [at, inserted] = value_of_.try_emplace(t.handle().get());
   if (inserted) try {
       values_.emplace_back(1, t);
+      own_.place = {{}, "", t.device()};
       at->second = own_.add_input(t.type());
     } catch (...) {
       value_of_.erase(at);
@@ -78,7 +81,7 @@ void TapeRecord::add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::spa
   if (std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return tracks(t); })) return;
   std::vector<ir::Value> in;
   for (const Tensor& t : inputs) in.push_back(own_value(t));
-  own_.place = {at.line(), "", {}};
+  own_.place = {at.line(), "", outputs.empty() ? std::nullopt : std::optional(outputs[0].device())};
   const int node = own_.size();
   try {
     own_.add(op, attrs, std::move(in), {regions.begin(), regions.end()});
@@ -200,6 +203,9 @@ void TapeRecord::replay(int first, std::span<const ir::Value> wanted) {
     }
     in.clear();
     for (ir::Value v : node.inputs) in.push_back(values_[size_t(v.node)][size_t(v.result)]);
+    // Where the op was of which this is the gradient; what is made without inputs, as ones, may be elsewhere.
+    std::optional<DeviceScope> there;
+    if (node.device && std::any_of(in.begin(), in.end(), [&](const Tensor& t) { return t.device() != *node.device; })) there.emplace(*node.device);
     values_[size_t(n)] = apply(*node.op, node.attrs, in, node.line, node.regions);
   }
 }

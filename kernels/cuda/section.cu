@@ -106,20 +106,20 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
 class StepClock {
  public:
   StepClock(const BlockSection& s, Stream& stream) : section_(s), stream_(stream) {
+#if defined(__CUDACC__)
+    if (lamina::cuda::GraphScratch::now()) return;  // the host reads nothing of a launch that is recorded
+#endif
     if (!profiler::step_clock_runs()) return;
     entries_.resize(section::clock_entries(s.plan));
-    memory_ = stream.backend->allocate(stream, bytes());
-    stream.backend->copy(stream, memory_, entries_.data(), bytes(), CopyKind::to_device);
-  }
-  ~StepClock() {
-    if (memory_) stream_.backend->free(stream_, memory_, bytes());
+    memory_.emplace(stream, int64_t(entries_.size()));
+    stream.backend->copy(stream, memory_->data(), entries_.data(), bytes(), CopyKind::to_device);
   }
   StepClock(const StepClock&) = delete;
-  section::BlockClock* memory() const { return static_cast<section::BlockClock*>(memory_); }
+  section::BlockClock* memory() const { return memory_ ? memory_->data() : nullptr; }
   // When the call's last launch is on its way.
   void read() {
     if (!memory_) return;
-    stream_.backend->copy(stream_, entries_.data(), memory_, bytes(), CopyKind::to_host);
+    stream_.backend->copy(stream_, entries_.data(), memory_->data(), bytes(), CopyKind::to_host);
     profiler::add_device_steps(section::times_of_steps(section_.plan, entries_));
   }
 
@@ -128,24 +128,33 @@ class StepClock {
   const BlockSection& section_;
   Stream& stream_;
   std::vector<section::BlockClock> entries_;
-  void* memory_ = nullptr;
+  std::optional<Scratch<section::BlockClock>> memory_;
 };
+
+// What went wrong stays cudart's last error, which the backend takes and names when this launch returns to it.
+bool was_launched() {
+#if defined(__CUDACC__)
+  return cudaPeekAtLastError() == cudaSuccess;
+#else
+  return true;
+#endif
+}
 
 void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a, Infeed& infeed) {
   infeed.prepare();
-  try {
 #if !defined(__CUDACC__)
-    const HostTurns turns(infeed);
+  const HostTurns turns(infeed);
 #endif
-    launch_either(stream, shape, s, d, a);
-    infeed.follow();
-  } catch (...) {
-    // The launch waits for slices that do not come and leaves. Until then it reads the rings.
+  launch_either(stream, shape, s, d, a);
+  if (was_launched()) infeed.follow();
+}
+// After an error: a launch that waits for slices leaves when none come, and until then reads the rings.
+void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
+  for (Stream* one : {&stream, &d.infeed_stream}) {
     try {
-      stream.backend->synchronize(stream);
+      one->backend->synchronize(*one);
     } catch (...) {  // the first error is thrown
     }
-    throw;
   }
 }
 
@@ -170,19 +179,26 @@ void run_section(const KernelCall& call) {
   a.clock = clock.memory();
   if (!s.plan.may_be_long) {
     launch_either(call.stream, shape, s, d, a);
-    return clock.read();
+    if (was_launched()) clock.read();
+    return;
   }
   // Until it has come to its end nobody else may launch the section on this stream: the lock is kept.
   Backend& backend = *call.stream.backend;
   uint32_t* const word = d.state + s.plan.program.counters + resident::kGoOn;
   uint32_t go_on = 0;
   backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // a run that was interrupted has left its own
-  for (InterruptPoll interrupted;; interrupted()) {
-    if (infeed) launch_with_infeed(call.stream, shape, s, d, a, *infeed);
-    else launch_either(call.stream, shape, s, d, a);
-    backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
-    if (go_on == 0) return clock.read();
-    a.goes_on = 1;
+  try {
+    for (InterruptPoll interrupted;; interrupted()) {
+      if (infeed) launch_with_infeed(call.stream, shape, s, d, a, *infeed);
+      else launch_either(call.stream, shape, s, d, a);
+      if (!was_launched()) return;
+      backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
+      if (go_on == 0) return clock.read();
+      a.goes_on = 1;
+    }
+  } catch (...) {
+    if (infeed) wait_for_the_end(call.stream, d);
+    throw;
   }
 }
 

@@ -1,5 +1,5 @@
 // The clock of a section's steps: for each place in each block's list, how long the block waited there and how long it was busy. One thread of a block
-// writes, to a place in memory that is its own, and keeps nothing in registers: a difference of two times is written as a subtraction and an addition.
+// writes, to a place in memory that is its own, and keeps nothing in registers.
 #pragma once
 #include "kernels/cuda/clock.h"
 #include "kernels/cuda/section_block.h"
@@ -14,31 +14,37 @@ LAMINA_DEVICE BlockClock& clock_at(const Block& b, int place) {
   const int* starts = reinterpret_cast<const int*>(b.arguments.program + b.arguments.places.starts_at) + block_index();
   return b.arguments.clock[starts[0] + int(block_index()) + place];
 }
+// An addition whose result nobody wants waits for nothing; a difference of two times is a subtraction and an addition.
+LAMINA_DEVICE void add_to(unsigned long long& sum, unsigned long long v) { atomic_add(&sum, v); }
+
 LAMINA_DEVICE void clock_begin_block(const Block& b) {
   if (!clock_runs(b)) return;
   BlockClock& c = clock_at(b, b.count);
-  c.began = nanoseconds();
-  c.waited -= c.began, c.busy -= cycles();
+  const unsigned long long now = nanoseconds();
+  if (c.times == 0) c.began = now;  // of the call's first launch
+  add_to(c.waited, 0 - now), add_to(c.busy, 0 - cycles());
 }
 LAMINA_DEVICE void clock_end_block(const Block& b) {
   if (!clock_runs(b)) return;
   BlockClock& c = clock_at(b, b.count);
   c.ended = nanoseconds();
-  c.waited += c.ended, c.busy += cycles(), ++c.times;
+  add_to(c.waited, c.ended), add_to(c.busy, cycles()), add_to(c.times, 1);
 }
-LAMINA_DEVICE void clock_begin_wait(const Block& b) {
-  if (clock_runs(b)) clock_at(b, b.position).waited -= cycles();
+LAMINA_DEVICE void clock_begin_wait(const Block& b, int place) {
+  if (clock_runs(b)) add_to(clock_at(b, place).waited, 0 - cycles());
 }
-LAMINA_DEVICE void clock_begin_step(const Block& b) {
+LAMINA_DEVICE void clock_begin_step(const Block& b, int place) {
   if (!clock_runs(b)) return;
-  BlockClock& c = clock_at(b, b.position);
+  BlockClock& c = clock_at(b, place);
   const unsigned long long now = cycles();
-  c.waited += now, c.busy -= now, c.began = nanoseconds();
+  add_to(c.waited, now), add_to(c.busy, 0 - now);
+  c.began = nanoseconds();
 }
-LAMINA_DEVICE void clock_end_step(const Block& b) {
+LAMINA_DEVICE void clock_end_step(const Block& b, int place) {
   if (!clock_runs(b)) return;
-  BlockClock& c = clock_at(b, b.position);
-  c.busy += cycles(), c.ended = nanoseconds(), ++c.times;
+  BlockClock& c = clock_at(b, place);
+  add_to(c.busy, cycles()), add_to(c.times, 1);
+  c.ended = nanoseconds();
 }
 
 }  // namespace lamina::kernels::cuda::resident

@@ -4,6 +4,7 @@
 // stream of its own.
 #pragma once
 #include <algorithm>
+#include <chrono>
 #include <cstdint>
 #include <thread>
 #include <vector>
@@ -18,15 +19,12 @@ class Infeed {
  public:
   // Of one call of the section. Before its first launch, which is not on the way yet: nothing has come.
   Infeed(const section::BlockSection& s, section::BlockSection::OnDevice& d, const KernelCall& call) : plan_(s.plan.infeed), d_(d), backend_(*call.stream.backend) {
-    if (!d.infeed.backend) d.infeed = backend_.create_stream(call.stream.device);
-    if (!d.rings) {
-      d.rings = backend_.allocate(d.stream, size_t(plan_.bytes));
-      backend_.synchronize(d.stream);
-    }
+    if (!d.infeed_stream.backend) d.infeed_stream = backend_.create_stream(call.stream.device);
+    if (!d.rings) d.rings = backend_.allocate(d.infeed_stream, size_t(plan_.bytes));
     words_ = d.state + s.plan.program.counters;
     for (const section::BlockPlan::Stack& stack : plan_.stacks) stacks_.push_back(static_cast<const char*>(call.in[size_t(stack.buffer)]->data));
     const uint32_t nothing[] = {0, 0, 0};
-    backend_.copy(d_.infeed, words_ + resident::kCome, nothing, sizeof nothing, CopyKind::to_device);
+    backend_.copy(d_.infeed_stream, words_ + resident::kCome, nothing, sizeof nothing, CopyKind::to_device);
   }
 
   // Where the kernel finds the slices of an operand of the section, or null: they are not the host's.
@@ -40,15 +38,17 @@ class Infeed {
   void prepare() {
     look();
     left_ = 0;
-    backend_.copy(d_.infeed, words_ + resident::kLeft, &left_, sizeof left_, CopyKind::to_device);
+    backend_.copy(d_.infeed_stream, words_ + resident::kLeft, &left_, sizeof left_, CopyKind::to_device);
     while (feed()) {
     }
-    backend_.synchronize(d_.infeed);
+    look();
   }
-  // While the launch runs, until all slices have come or it has ended.
+  // While the launch runs, until all slices have come or it has ended; then no copy is on its way.
   void follow() {
+    constexpr std::chrono::microseconds pause(20);  // less than a chunk's copy takes. Others want to copy as well
     while (come_ < plan_.slices && left_ == 0)
-      if (!feed()) std::this_thread::yield();
+      if (!feed()) std::this_thread::sleep_for(pause);
+    look();
   }
   // Copies the next chunk if there is room for it.
   bool feed() {
@@ -60,12 +60,12 @@ class Infeed {
     const int64_t slices = std::min<int64_t>(plan_.chunk, plan_.slices - come_);
     for (size_t i = 0; i < stacks_.size(); ++i) {
       const section::BlockPlan::Stack& stack = plan_.stacks[i];
-      backend_.copy(d_.infeed, static_cast<char*>(d_.rings) + stack.at + number % 2 * plan_.chunk * stack.slice, stacks_[i] + come_ * stack.slice, size_t(slices * stack.slice), CopyKind::to_device);
+      backend_.copy(d_.infeed_stream, static_cast<char*>(d_.rings) + stack.at + number % 2 * plan_.chunk * stack.slice, stacks_[i] + come_ * stack.slice, size_t(slices * stack.slice), CopyKind::to_device);
     }
-    backend_.synchronize(d_.infeed);  // the slices are there before that is said
+    look();  // waits for the copies: the slices are there before that is said. synchronize() would take the reports of kernels that still run
     come_ += slices;
     const auto come = uint32_t(come_);
-    backend_.copy(d_.infeed, words_ + resident::kCome, &come, sizeof come, CopyKind::to_device);
+    backend_.copy(d_.infeed_stream, words_ + resident::kCome, &come, sizeof come, CopyKind::to_device);
     return true;
   }
 
@@ -73,7 +73,7 @@ class Infeed {
   void look() {
     uint32_t words[2] = {};
     static_assert(resident::kLeft == resident::kTaken + 1);
-    backend_.copy(d_.infeed, words, words_ + resident::kTaken, sizeof words, CopyKind::to_host);
+    backend_.copy(d_.infeed_stream, words, words_ + resident::kTaken, sizeof words, CopyKind::to_host);
     taken_ = words[0], left_ = words[1];
   }
 

@@ -79,22 +79,26 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     const BlockStep& s = b.step(b.position);
     const int number = list[b.position];
     if (s.kind == StepKind::loop) {
-      if (!take_turn<Steps::in_cluster>(b, s, number, first)) {
+      const int place = b.position;
+      clock_begin_wait(b, place);
+      const bool goes_on = take_turn<Steps::in_cluster>(b, s, number, first);
+      clock_begin_step(b, place), clock_end_step(b, place);
+      if (!goes_on) {
         go_on = b.turns().leaves ? unsigned(number) + 1 : 0;
         break;
       }
       first = false;
       continue;
     }
-    clock_begin_wait(b);
+    clock_begin_wait(b, b.position);
     if (s.waits > 0 && !wait_for_others<Steps::in_cluster>(b, s, number)) break;
-    clock_begin_step(b);
+    clock_begin_step(b, b.position);
     b.ask();
     if (!Steps::run(b, s)) break;
     b.sync();
-    clock_end_step(b);
     if (s.signal >= 0 && thread_index() == 0) raise<Steps::in_cluster>(counter<Steps::in_cluster>(b, s.signal), 1);
     if constexpr (Steps::in_cluster) renew(b, s);
+    clock_end_step(b, b.position);
     ++b.position;
   }
   wait_copies<0>();

@@ -81,14 +81,14 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 
   return !sync_block_or(stopped);
 }
 
-// `first`: the launch goes on from here, where the one before has met. False when the launch is to end; Turns::leaves: for now.
 // The slice of the next iteration where a chunk begins with it that comes from the host, or 0.
 LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const BlockTurn& turn) {
   if (!turn.infeed) return 0;
   const long long next = t.iteration[turn.loop] + 1;
-  return next < t.count[turn.loop] && next % a.places.chunk == 0 ? next : 0;
+  return next < t.count[turn.loop] && unsigned(next) % unsigned(a.places.chunk) == 0 ? next : 0;
 }
 
+// `first`: the launch goes on from here, where the one before has met. False when the launch is to end; Turns::leaves: for now.
 template <bool in_cluster>
 LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
   const Arguments& a = b.arguments;
@@ -120,7 +120,7 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
         break;
       case Turn::again:
         jumps = ++t.iteration[l] < t.count[l] || turn.always;
-        if (turn.infeed && block_index() == 0 && t.iteration[l] % a.places.chunk == 0) store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
+        if (turn.infeed && block_index() == 0 && unsigned(t.iteration[l]) % unsigned(a.places.chunk) == 0) store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
         break;
       case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0; break;
       case Turn::leave: jumps = true; break;

@@ -555,8 +555,8 @@ BlockSection::~BlockSection() {
     try {
       d.stream.backend->free(d.stream, d.program, plan.bytes.size());
       d.stream.backend->free(d.stream, d.state, d.state_bytes);
-      d.stream.backend->free(d.stream, d.rings, size_t(plan.infeed.bytes));
-      if (d.infeed.backend) d.infeed.backend->destroy_stream(d.infeed);
+      if (d.rings) d.infeed_stream.backend->free(d.infeed_stream, d.rings, size_t(plan.infeed.bytes));
+      if (d.infeed_stream.backend) d.infeed_stream.backend->destroy_stream(d.infeed_stream);
     } catch (...) {  // the backend has gone before us
     }
   }

@@ -88,7 +88,7 @@ struct LAMINA_API BlockSection {
     uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word, and where the next launch goes on
     size_t state_bytes = 0;
     void* rings = nullptr;      // of the plan's infeed, and the stream on which they are filled
-    Stream infeed;
+    Stream infeed_stream;
     const void* compiled = nullptr;  // the kernel of compiled_source(plan), where there is one
     bool interpreted = false;        // and there will be none
   };

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "kernels/section/blocks.h"
+#include "runtime/core/error.h"
 
 namespace lamina::section {
 namespace {
@@ -28,12 +29,13 @@ std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const st
     if (all.waited >= nanoseconds) nanoseconds = all.waited, cycles = all.busy;
   }
   const double per_cycle = cycles == 0 ? 0 : double(nanoseconds) / double(cycles) / 1000;
+  constexpr unsigned long long longest = never / 2;
   std::vector<profiler::DeviceStep> of_step(plan.steps.size());
   for (int b = 0; b < plan.program.blocks; ++b)
     for (int place = 0; place < starts[b + 1] - starts[b]; ++place) {
       const int number = lists[starts[b] + place];
       const BlockClock& c = clock[size_t(starts[b] + b + place)];
-      if (c.times == 0) continue;
+      if (c.times == 0 || c.busy > longest || c.waited > longest) continue;  // the launch ended in the middle of it
       profiler::DeviceStep& step = of_step[size_t(number)];
       const double began = double(c.began - start) / 1000, ended = double(c.ended - start) / 1000;
       step.began = step.blocks == 0 ? began : std::min(step.began, began);
@@ -46,7 +48,8 @@ std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const st
   std::vector<profiler::DeviceStep> out;
   for (size_t i = 0; i < of_step.size(); ++i) {
     if (of_step[i].blocks == 0) continue;
-    of_step[i].text = i < plan.names.size() && !plan.names[i].empty() ? plan.names[i] : name(plan.steps[i].kind);
+    const bool turn = plan.steps[i].kind == StepKind::loop;
+    of_step[i].text = turn ? cat("a turn of a loop or branch, step ", i) : i < plan.names.size() && !plan.names[i].empty() ? plan.names[i] : name(plan.steps[i].kind);
     out.push_back(std::move(of_step[i]));
   }
   return out;

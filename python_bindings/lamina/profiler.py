@@ -76,13 +76,13 @@ class TimedRange(typing.NamedTuple):
 
 
 class DeviceStep(typing.NamedTuple):
-    """A step inside of one launch of a section on a GPU, by the kernel's own clock. Times are microseconds."""
+    """A step inside of one call of a section on a GPU, which is mostly one launch, by the kernel's own clock. Times are microseconds."""
 
     text: str  # its layer, op and line
     range: int | None  # where in the recording's ranges its launch is
-    times: int  # that it has run in the launch: in a loop, the iterations
+    times: int  # that it has run in the call: in a loop, the iterations
     blocks: int  # that have taken part
-    began: float  # its last time, since the launch began: the first block
+    began: float  # its last time, since the first launch began: the first block
     ended: float  # ... and the last one
     busy: float  # of the block with the most of it, all times together
     waited: float  # for other blocks, of the block with the most of it

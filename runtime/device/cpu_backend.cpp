@@ -133,8 +133,9 @@ class CpuBackend final : public Backend {
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override {
     if (bytes == 0) return;
     CpuStream& s = stream_of(stream);
-    if (kind != CopyKind::within_device) synchronize(stream);  // the host goes on with its memory
-    if (kind != CopyKind::within_device || s.idle()) {
+    const bool with_host = kind != CopyKind::within_device && s.may_finish();  // which goes on with its memory then
+    if (with_host) s.synchronize();
+    if (with_host || s.idle()) {
       std::memmove(to, from, bytes);
       return;
     }

@@ -87,7 +87,7 @@ class Range {
 };
 
 // Why this process is taken to be under a profiler, a sanitizer or a debugger; "" when it is not. Such tools run a kernel several times, or
-// one kernel at a time, so that a kernel that waits for the host while it runs would wait for ever. Asked anew on every call, a few
+// one kernel at a time, so that a kernel that waits for the host while it runs would wait in vain. Asked anew on every call, a few
 // microseconds. What is looked at:
 //   LAMINA_RESIDENT=staged           the user says so
 //   NVTX_INJECTION64_PATH            set by nsys, ncu and for CUPTI

@@ -16,13 +16,13 @@ struct TimedRange {
   double begin = 0, end = 0;    // microseconds since the recording began
 };
 
-// A step inside of one launch of a section on a GPU, by the kernel's own clock.
+// A step inside of one call of a section on a GPU, which is mostly one launch, by the kernel's own clock.
 struct DeviceStep {
   std::string text;             // its layer, op and line, as a range of it has on the CPU
   int range = -1;               // the range in which it was launched: its instruction's; -1: none
-  int64_t times = 0;            // in the launch: of a loop's body, the iterations
+  int64_t times = 0;            // in the call: of a loop's body, the iterations
   int blocks = 0;               // that have taken part
-  double began = 0, ended = 0;  // its last time, from the first block to the last one; microseconds since the launch began
+  double began = 0, ended = 0;  // its last time, from the first block to the last one; microseconds since the first launch began
   double busy = 0, waited = 0;  // microseconds of the block for which it was most, of all times together: at work, and before it for other blocks
 };
 
@@ -38,7 +38,7 @@ LAMINA_API Recording stop_recording();
 
 // Whether launches of sections are to take the time of their steps: for a recording, or for the tool that listens where LAMINA_SECTION_CLOCK=1.
 LAMINA_API bool step_clock_runs();
-// Those of a launch that has just ended on this thread. A tool gets a range without a length for each.
+// Those of a call of a section that has just ended on this thread. A tool gets a range without a length for each.
 LAMINA_API void add_device_steps(std::vector<DeviceStep> steps);
 
 namespace detail {

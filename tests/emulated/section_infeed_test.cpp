@@ -169,6 +169,28 @@ TEST(SectionInfeed, IsUsedByACallWithBatchesOnTheHost) {
   expect_bits(copied.values, fed.values, "fed");
 }
 
+// The devices of the arguments decide, of each call; what no section takes is copied before the call, and does not lie in its temporary memory.
+TEST(SectionInfeed, IsPlannedForTheDevicesOfArguments) {
+  const Setting on("on");
+  const EmulatedGpu gpu;
+  const LoopsAsTheyAre whole;
+  const Tensor xs = on_host({8, 4, 5});
+  const DeviceScope scope(parse_device("gpu:0"));
+  auto sums = function([](Tensor start, Tensor xs) { return scan([](Tensor s, Tensor x) { return std::pair(s + x, s * 2.0f); }, start, xs).first; });
+  const Tensor start = some({4, 5});
+  ConcreteFunction& concrete = sums.concrete(start, xs);
+  const std::vector<float> want = concrete.call(std::vector<Tensor>{start, xs.to(start.device())})[0].to_vector<float>();
+  EXPECT_EQ(concrete.explain().find("from the host"), std::string::npos);
+  EXPECT_EQ(concrete.call(std::vector<Tensor>{start, xs})[0].to_vector<float>(), want);
+  EXPECT_NE(concrete.explain().find("from the host"), std::string::npos);
+  EXPECT_EQ(concrete.plan_count(), 2);
+
+  auto wide = function([](Tensor start, Tensor xs, Tensor w) { return scan([&](Tensor s, Tensor x) { return std::pair(matmul(s + x, w), s); }, start, xs).first; });
+  const Tensor many = on_host({40, 2, 300}), first = some({2, 300}), w = some({300, 300});
+  wide(first, many, w);
+  EXPECT_LT(wide.concrete(first, many, w).temporary_bytes(), 40 * 2 * 300 * 4);
+}
+
 // A label out of range ends the launch; nothing has changed, and the next call has its slices from the first one on.
 TEST(SectionInfeed, EndsWithTheLaunch) {
   const Setting on("on");

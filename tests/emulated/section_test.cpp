@@ -252,10 +252,10 @@ TEST(Section, LeavesWideLayersToOtherKernels) {
       w.assign_sub(gradients[0] * 0.1f), b.assign_sub(gradients[1] * 0.1f);
       return cost;
     });
+    const auto program = compile::compile(passes::optimize(step.concrete(patterned({rows, 300}, 0.02f)).graph()).graph,
+                                          {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
     std::string out;
-    for (const exec::Instruction& i : compile::compile(passes::optimize(step.concrete(patterned({rows, 300}, 0.02f)).graph()).graph,
-                                                       {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1})->instructions)
-      out += i.name + "; ";
+    for (const exec::Instruction& i : program->instructions) out += i.name + "; ";
     return out;
   };
   EXPECT_NE(names(50).find("dense_grad_weights"), std::string::npos) << names(50);

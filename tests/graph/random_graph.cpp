@@ -255,6 +255,7 @@ class Generator : ImageMakers {
     if (options_.only_f64) return reject();
     give(g().add(ops::def::stop_gradient, {any_float()}));
   }
+  void to_device() { give(g().add(ops::def::to_device, {any_float()})); }
   // --- loops and branches ---
   static ir::GraphRef region(const std::vector<TensorType>& in, const std::function<std::vector<Value>(Graph&, const std::vector<Value>&)>& build) {
     auto r = std::make_shared<Graph>();
@@ -457,6 +458,7 @@ class Generator : ImageMakers {
                                               &G::uniform,
                                               &G::normal,
                                               &G::stop_gradient,
+                                              &G::to_device,
                                               &G::sort,
                                               &G::argsort,
                                               &G::top_k,

@@ -75,7 +75,8 @@ TEST(Passes, KeepTheirPromisesOnRandomGraphs) {
   }
   std::printf("%d random graphs, seeds from %s; %s\n", done, std::to_string(first).c_str(), coverage_text(coverage).c_str());
   std::printf("print is in none: it would write on the terminal, and its tests are tests/python/test_effects.py\n");
-  coverage.erase("print");
+  std::printf("dense_grad_weights is in none: a GPU's large layers outside of sections become it when they are compiled\n");
+  coverage.erase("print"), coverage.erase("dense_grad_weights");
   for (const auto& [name, graphs] : coverage) EXPECT_GE(graphs, std::min(20, count / 20)) << name << " is hardly ever in a random graph";
 }
 
