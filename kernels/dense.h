@@ -24,7 +24,7 @@ template <class T>
 LAMINA_GPU_KERNEL void dense_grad_input(Stream&, std::span<const View* const> in, std::span<const View* const> out,
                                         section::Activation activation, float alpha, Precision precision);
 
-// in: x [rows, k], dz [rows, n]; out: dw = x^T dz, and db [n], the sums of dz over its rows, as `reduce` makes them. cuBLASLt makes both at once where the product is large enough.
+// in: x [rows, k], dz [rows, n]; out: dw = x^T dz, and db [n], the sums of dz over its rows, as `reduce` makes them. cuBLASLt makes both at once where the product is large enough; its order of sums is its own then.
 template <class T>
 LAMINA_GPU_KERNEL void dense_grad_weights(Stream&, std::span<const View* const> in, std::span<const View* const> out, Precision precision);
 

@@ -14,7 +14,8 @@ namespace {
 std::vector<std::string> fused_ops(const ir::Node& node) {
   std::vector<std::string> out;
   const bool forward = node.op == &ops::def::dense, backward = node.op == &ops::def::dense_grad_input;
-  if (forward || backward || node.op == &ops::def::dense_update) out.push_back("matmul");
+  if (forward || backward || node.op == &ops::def::dense_update || node.op == &ops::def::dense_grad_weights) out.push_back("matmul");
+  if (node.op == &ops::def::dense_grad_weights) out.push_back("sum");
   if (forward && node.inputs.size() > 2) out.push_back("add");
   if (forward || backward) {
     const section::Activation activation = ir::attrs_of<ops::ActivationAttrs>(*node.attrs).activation;

@@ -154,7 +154,7 @@ class Planner {
     if (op == &ops::def::conv2d_grad_input) return size(w.inputs[0]) * window(w.inputs[1]);
     if (op == &ops::def::conv2d_grad_filter) return size(w.inputs[1]) * window(w.outputs[0]);
     // Of [m,k] and [k,n], whichever is transposed, m k n is the root of the three sizes' product.
-    if (op == &ops::def::matmul) return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
+    if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights) return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
     return 0;
   }
   void find_costs() {

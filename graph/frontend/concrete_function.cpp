@@ -7,6 +7,7 @@
 #include "graph/compile/compile.h"
 #include "graph/compile/infeed.h"
 #include "graph/compile/libraries.h"
+#include "graph/frontend/copied_to.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/plan.h"
 #include "graph/frontend/replay.h"
@@ -143,7 +144,7 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
     const TensorData& t = *arguments[i].handle();
     if (!t.buffer) arguments[i].concrete("the value");  // throws
     const Device wanted = plan.executor.program().input_devices[i];
-    inputs[i] = t.device == wanted ? t.buffer : arguments[i].to(wanted).buffer();
+    inputs[i] = t.device == wanted ? t.buffer : copied_to(arguments[i], wanted).buffer();
   }
   for (size_t i = 0; i < captures_.size(); ++i) inputs[arguments.size() + i] = captures_[i].buffer();
   // The graph's own Variables, with those of this call in the arguments' places.

@@ -7,6 +7,7 @@
 #include <unordered_map>
 
 #include "graph/compile/compile.h"
+#include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/frontend/trace.h"
@@ -159,7 +160,7 @@ std::vector<BufferRef> run(const ir::OpDef& op, const ir::AttrsRef& attrs, std::
   const Device device = device_for(op, inputs, move);
   std::vector<Tensor> moved;
   if (move) {
-    for (const Tensor& t : inputs) moved.push_back(t.to(device));
+    for (const Tensor& t : inputs) moved.push_back(copied_to(t, device));
     inputs = moved;
   }
   found = &lookup({op, attrs, inputs, regions, device});

@@ -35,12 +35,13 @@ Tensor need_rank(const char* op, const Operand& x, int rank, const char* form) {
 // Whether an eager max_pool2d is to be a library's, which leaves no places. In a trace the planner decides.
 bool library_pools(const Tensor& x, const ops::MaxPool2dAttrs& attrs) {
   if (Trace::current() || x.device().kind == DeviceKind::cpu) return false;
+  std::optional<double> operations;
   try {
-    const std::optional<double> operations = ops::library_operations(x.type(), attrs);
-    return operations && backend_of(x.device()).image_library_serves(*operations);
+    operations = ops::library_operations(x.type(), attrs);
   } catch (const Error&) {
     return false;  // the op says it, with the user's line
   }
+  return operations && backend_of(x.device()).image_library_serves(*operations);
 }
 
 Shape with_axis(Shape shape, int at) {

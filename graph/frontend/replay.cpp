@@ -1,5 +1,8 @@
 #include "graph/frontend/replay.h"
 
+#include <optional>
+
+#include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
@@ -23,6 +26,8 @@ std::vector<Tensor> replay(const ir::Graph& g, std::span<const Tensor> inputs, s
     } else {
       in.clear();
       for (ir::Value v : node.inputs) in.push_back(values[size_t(v.node)][size_t(v.result)]);
+      std::optional<DeviceScope> there;
+      if (node.device) there.emplace(*node.device);
       values[size_t(n)] = apply(*node.op, node.attrs, in, node.line, node.regions);
     }
   }

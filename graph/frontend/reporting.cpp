@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "graph/frontend/copied_to.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/trace.h"
@@ -15,7 +16,7 @@ namespace {
 std::vector<View> views_of(const std::vector<Tensor>& values, std::vector<Tensor>& kept) {
   std::vector<View> out;
   for (const Tensor& t : values) {
-    kept.push_back(t.to(Device{}));
+    kept.push_back(copied_to(t, Device{}));
     out.push_back(contiguous_view(const_cast<void*>(kept.back().data()), t.type()));
   }
   return out;

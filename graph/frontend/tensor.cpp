@@ -66,7 +66,7 @@ Tensor Tensor::to(Device device) const {
   const TensorData& d = checked();
   if (d.device == device) return *this;
   require_device(device);
-  if (is_symbolic()) {
+  if (is_symbolic() || (Trace::current() && recording())) {  // a tape sees a node only
     if (!Trace::current()) concrete("to()");
     const DeviceScope scope(device);
     return apply_one(ops::def::to_device, nullptr, std::span(this, 1), CallSite());

@@ -59,7 +59,8 @@ class LAMINA_API Tensor {
   const void* data() const;
   // Copies all elements to `bytes` bytes of host memory; waits for the device.
   void copy_to_host(void* to, size_t bytes) const;
-  // The same values on another device; the tensor itself when it is there already. Gradients go back to this one.
+  // The same values on another device; the tensor itself when it is there already. Gradients go back to this one. In a
+  // traced function ops run on the function's device, or on that of a DeviceScope, wherever their operands are.
   Tensor to(Device device) const;
 
   // lm.Tensor([[1. 2.]], shape=(1, 2), dtype=float32); symbolic: lm.Tensor("add:0", shape=(2, 2), dtype=float32).

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include "graph/frontend/device.h"
@@ -133,6 +134,8 @@ int Trace::resource_of(const Variable& v) {
 
 Tensor Trace::read(const Variable& v, CallSite at) {
   int resource = resource_of(v);
+  std::optional<DeviceScope> there;  // its value lies where the Variable does
+  if (v.device() != device || in_device_scope()) there.emplace(v.device());
   Tensor t = add_node(ops::def::read, ir::make_attrs(ir::ResourceAttrs{resource, v.type()}), {}, at)[0];
   if (recording()) record_read(v, t);
   return t;
@@ -204,6 +207,8 @@ Tensor Trace::evaluate_now(const Tensor& symbolic, CallSite at) {
     } else {
       std::vector<Tensor> in;
       for (ir::Value v : node.inputs) in.push_back(value(v));
+      std::optional<DeviceScope> there;
+      if (node.device) there.emplace(*node.device);
       values[n] = apply(*node.op, node.attrs, in, node.line, node.regions);
     }
   }

@@ -1,5 +1,6 @@
 #include "graph/frontend/variable.h"
 
+#include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/op_functions.h"
@@ -32,7 +33,7 @@ Variable::Variable(const Operand& initial, std::string name, bool trainable) {
     value = trace->evaluate_now(value, initial.at());
   }
   EagerScope outside;
-  if (in_device_scope()) value = value.to(default_device());
+  if (in_device_scope()) value = copied_to(value, default_device());
   data_ = make_data(value.type_ref(), value.device(), std::move(name), trainable && is_floating(value.dtype()));
   data_->state.buffer = value.buffer();
   if (trace) {
@@ -62,7 +63,7 @@ void Variable::stack() const {
 }
 
 void Variable::stack(const Tensor& values) const {
-  const BufferRef there = values.to(device()).buffer();
+  const BufferRef there = copied_to(values, device()).buffer();
   const TensorType& all = values.type();
   TypeRef one = all.rank() == 0 ? nullptr : std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
   TensorType type = all;
@@ -123,7 +124,7 @@ void update(const char* what, const Variable& v, const Operand& value, const ir:
     return;
   }
   exec::VariableState& state = v.state();
-  if (x.device() != v.device()) x = x.to(v.device());
+  if (x.device() != v.device()) x = copied_to(x, v.device());
   for (;;) {
     uint64_t version;
     BufferRef before;
@@ -148,7 +149,7 @@ void update(const char* what, const Variable& v, const Operand& value, const ir:
 void Variable::assign(const Operand& value) const {
   Tensor t = checked_value("assign", *this, value, false);
   if (Trace* trace = Trace::current()) return trace->assign(*this, t, value.at());
-  exec::write(data_->state, t.to(device()).buffer());
+  exec::write(data_->state, copied_to(t, device()).buffer());
 }
 void Variable::assign_add(const Operand& value) const { update("assign_add", *this, value, ops::def::add); }
 void Variable::assign_sub(const Operand& value) const { update("assign_sub", *this, value, ops::def::sub); }

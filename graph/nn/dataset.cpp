@@ -2,6 +2,7 @@
 
 #include <utility>
 
+#include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/random.h"
 
@@ -28,7 +29,7 @@ Dataset Dataset::from_tensor_slices(std::vector<Tensor> components) {
     if (t.shape()[0] != components[0].shape()[0]) {
       bad_component(i, t, cat("component 0 has ", components[0].shape()[0], " slices, this one ", t.shape()[0]), "pass tensors of equal first dimension");
     }
-    sources->push_back(t.to(Device{}));
+    sources->push_back(copied_to(t, Device{}));
   }
   const int64_t count = components[0].shape()[0].number();
   return {std::move(sources), all_rows(count)};
@@ -52,7 +53,7 @@ bool Dataset::Pass::next(Element& out) {
     const int64_t bytes = byte_size(type), row_bytes = now_.rows.empty() ? 0 : bytes / static_cast<int64_t>(now_.rows.size());
     auto host = std::make_shared<Buffer>(Device{}, static_cast<size_t>(bytes));
     gather_rows(host->data(), source.data(), row_bytes, now_.rows);
-    out.push_back(Tensor(std::move(host), type).to(device));
+    out.push_back(copied_to(Tensor(std::move(host), type), device));
   }
   return true;
 }

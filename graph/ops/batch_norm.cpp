@@ -2,11 +2,14 @@
 // axes but the last, and these two. Its gradient is an op too. Both are made of other ops wherever no library makes them.
 #include "graph/ops/batch_norm.h"
 
+#include <limits>
+
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/region_checks.h"
 #include "graph/ops/regions.h"
 #include "kernels/batch_norm.h"
+#include "runtime/device/library_work.h"
 
 namespace lamina::ops {
 namespace {
@@ -125,8 +128,9 @@ std::vector<Value> decompose_grad(Graph& g, const ir::AttrsBase& attrs, std::spa
 // The op's nodes as a region.
 using Decompose = std::vector<Value> (*)(Graph&, const ir::AttrsBase&, std::span<const Value>, std::span<const ir::GraphRef>);
 template <class Inputs>
-ir::GraphRef nodes_of(Decompose f, const ir::AttrsBase& attrs, const Inputs& types) {
+ir::GraphRef nodes_of(Decompose f, const ir::AttrsBase& attrs, const Inputs& types, const Graph::Place& place) {
   auto region = std::make_shared<Graph>();
+  region->place = place;
   for (const TensorType& t : types) region->add_input(t);
   region->outputs = f(*region, attrs, region->inputs, {});
   return region;
@@ -136,7 +140,7 @@ template <Decompose f>
 std::vector<Value> vjp_of_nodes(const char* op, const ir::VjpCall& call) {
   const std::vector<TensorType> types = types_of(call.graph, call.inputs);
   const std::vector<uint8_t> wanted(types.size(), true);
-  const ir::GraphRef gradient = transforms_of(op, call.transforms).gradient(*nodes_of(f, call.attrs, types), wanted);
+  const ir::GraphRef gradient = transforms_of(op, call.transforms).gradient(*nodes_of(f, call.attrs, types, call.graph.place), wanted);
   std::vector<Value> in(call.inputs.begin(), call.inputs.end());
   add_cotangents(call, 0, call.results.size(), in);
   return inline_region(call.graph, *gradient, in);
@@ -164,7 +168,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
     if (b.batched) type.shape.erase(type.shape.begin());
     types.push_back(type), values.push_back(b.value), in.push_back(b.batched);
   }
-  const ir::GraphRef one = nodes_of(f, call.attrs, types);
+  const ir::GraphRef one = nodes_of(f, call.attrs, types, call.graph.place);
   std::vector<uint8_t> out(one->outputs.size());
   const ir::GraphRef all = transforms_of(kName, call.transforms).batch(*one, in, call.size, out);
   const std::vector<Value> results = inline_region(call.graph, *all, values);
@@ -191,6 +195,8 @@ Kernel kernel_grad(const ir::KernelRequest& request) {
 std::optional<double> batch_norm_operations(const TensorType& x) {
   if (!is_floating(x.dtype) || x.rank() < 2 || !known(x.shape)) return {};
   const double size = double(size_of(x.shape).number()), channels = double(x.shape.back().number());
+  // Of more elements cuDNN makes nothing.
+  if (x.shape[0].number() > kMostNormalizedImages || size > double(std::numeric_limits<int32_t>::max())) return {};
   return size >= 2 * channels ? std::optional(4 * size) : std::nullopt;
 }
 

@@ -129,7 +129,7 @@ void bind_tensor(nb::module_& m) {
       }, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
       .def("__dlpack_device__", [](const Tensor& t) { return nb::make_tuple(t.device().kind == DeviceKind::gpu ? 2 : 1, int(t.device().index)); })
       .def("to", [](const Tensor& t, const std::string& device) { return to_python(t.to(parse_device(device))); }, nb::arg("device"),
-           "The same values on another device (\"gpu:0\"), also in a traced function; the tensor itself when it is there. Gradients go back to where it was. Raises DeviceUnavailable.")
+           "The same values on another device (\"gpu:0\"), also in a traced function; the tensor itself when it is there. Gradients go back to where it was. In a traced function ops run on the function's device, or on that of lm.device, wherever their operands are. Raises DeviceUnavailable.")
       .def("astype", [](const Tensor& t, nb::handle dtype) { return to_python(astype(self_operand(t), to_dtype(dtype))); }, nb::arg("dtype"))
       .def("reshape", [](const Tensor& t, nb::args shape) {
         return to_python(reshape(self_operand(t), to_axes(nb::len(shape) == 1 ? nb::object(shape[0]) : nb::object(shape))));

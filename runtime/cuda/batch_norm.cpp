@@ -6,6 +6,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/cuda/cudnn_calls.h"
+#include "runtime/device/library_work.h"
 
 namespace lamina::cuda {
 namespace {
@@ -52,7 +53,7 @@ template <class F>
 bool BatchNorm::run(Stream& stream, const View& x, bool gradient, F&& call) {
   if (!is_floating(x.dtype) || x.rank < 2) return false;
   const int64_t size = x.size(), channels = x.shape[x.rank - 1];
-  if (size < 2 * channels || kOperations * double(size) < std::max(1.0, least_)) return false;
+  if (size < 2 * channels || x.shape[0] > kMostNormalizedImages || kOperations * double(size) < std::max(1.0, least_)) return false;
   const CudnnApi* api = api_.get();
   if (!api) return false;
 
@@ -86,12 +87,14 @@ bool BatchNorm::gradient(Stream& stream, const View& x, const View& dy, const Vi
                          const std::function<Gradient()>& vectors) {
   if (!fits_cudnn(x) || !fits_cudnn(dy) || !fits_cudnn(dx)) return false;
   const Factors factors(x.dtype);
+  // The op's moments are rounded in half types, and the library's formula takes it that deviations sum to 0: there it makes its own again.
+  const bool rounded = size_of(x.dtype) == 2;
   return run(stream, x, true, [&](const CudnnApi& api, void* handle, const Plan& plan) {
     const Gradient v = vectors();
     void* images = plan.x.get();
     return api.normalize_gradient(handle, cudnn::kSpatial, factors.one(), factors.zero(), factors.one(), factors.zero(), images, x.data,
-                                  images, dy.data, images, dx.data, plan.channels.get(), v.scale, v.dscale, v.dbias, epsilon, v.mean,
-                                  v.inverse_deviation);
+                                  images, dy.data, images, dx.data, plan.channels.get(), v.scale, v.dscale, v.dbias, epsilon,
+                                  rounded ? nullptr : v.mean, rounded ? nullptr : v.inverse_deviation);
   });
 }
 

@@ -7,6 +7,8 @@ namespace lamina {
 
 // Work of fewer multiply-adds is left to our own kernels, whose launch needs no plan. Not measured: there was no card to measure on.
 inline constexpr double kLeastMultiplyAdds = 4 << 20;
+// Of more images cuDNN makes no spatial batch normalisation in training: PyTorch looks for the same number.
+inline constexpr int64_t kMostNormalizedImages = 880'801;
 // What `variable` of the environment says instead: a number, "always" or "never"; "" for the above. Throws invalid_argument for what is
 // none of these.
 double least_multiply_adds(const char* variable, const std::string& setting);

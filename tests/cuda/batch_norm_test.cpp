@@ -85,6 +85,14 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
       double unbiased = 0, dbias = 0;
       const std::vector<double> y = normalized(-1, 0, &unbiased);
       EXPECT_NEAR(double(o.running_variance.data()[c]), unbiased, 1e-5);
+      double mean = 0, dscale = 0;
+      for (int64_t r = 0; r < o.rows; ++r) mean += at(o.x, r) / double(o.rows);
+      const double inverse = 1 / std::sqrt(unbiased * double(o.rows - 1) / double(o.rows) + kEpsilon);
+      for (int64_t r = 0; r < o.rows; ++r) dscale += at(o.dy, r) * (at(o.x, r) - mean) * inverse;
+      EXPECT_NEAR(double(o.mean.data()[c]), mean, 1e-5);
+      EXPECT_NEAR(double(o.running_mean.data()[c]), mean, 1e-5);
+      EXPECT_NEAR(double(o.inverse.data()[c]), inverse, 1e-3 * inverse);
+      EXPECT_NEAR(double(o.dscale.data()[c]), dscale, 1e-3);
       for (int64_t r = 0; r < o.rows; ++r) {
         EXPECT_NEAR(at(o.y, r), y[size_t(r)], near);
         dbias += at(o.dy, r);

@@ -151,12 +151,23 @@ inline int normalize_gradient(void* handle, int mode, const void* alpha_data, co
   std::lock_guard lock(f.mutex);
   if (const int status = f.call("cudnnBatchNormalizationBackward")) return status;
   Norm t;
-  if (!look(f, handle, mode, {x, dy, dx}, of_channels, {scale, dscale, dbias, saved_mean, saved_inverse_deviation}, epsilon, t)) return 2000;
+  if (!look(f, handle, mode, {x, dy, dx}, of_channels, {scale, dscale, dbias}, epsilon, t)) return 2000;
+  const bool half = t.x.type == cudnn::kHalf || t.x.type == cudnn::kBfloat16;
+  f.expect(!saved_mean == half && !saved_inverse_deviation == half, "saved vectors that were rounded, or none where there are good ones");
+  f.expect(uintptr_t(saved_mean) % 16 == 0 && uintptr_t(saved_inverse_deviation) % 16 == 0, "a saved vector is not aligned");
   f.look_at(t.x.type, alpha_data, beta_data, {x_data, dy_data, dx_data});
   f.look_at(t.x.type, alpha_parameters, beta_parameters, {});
   if (!f.complaints.empty()) return 2000;
   for (int64_t c = 0; c < t.x.c; ++c) {
-    const double mean = t.read(saved_mean, c), inverse = t.read(saved_inverse_deviation, c), rows = double(t.rows());
+    const double rows = double(t.rows());
+    double mean = 0, inverse = 0;
+    if (saved_mean) {
+      mean = t.read(saved_mean, c), inverse = t.read(saved_inverse_deviation, c);
+    } else {  // then it makes them again
+      for (int64_t r = 0; r < t.rows(); ++r) mean += F::read(t.x.type, x_data, r * t.x.c + c) / rows;
+      for (int64_t r = 0; r < t.rows(); ++r) inverse += std::pow(F::read(t.x.type, x_data, r * t.x.c + c) - mean, 2) / rows;
+      inverse = 1 / std::sqrt(inverse + epsilon);
+    }
     const auto hat = [&](int64_t r) { return (F::read(t.x.type, x_data, r * t.x.c + c) - mean) * inverse; };
     double sum = 0, along = 0;
     for (int64_t r = 0; r < t.rows(); ++r) {

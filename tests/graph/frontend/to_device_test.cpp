@@ -6,6 +6,7 @@
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/frontend/variable.h"
 #include "graph/frontend/vmap.h"
 #include "runtime/core/error.h"
 
@@ -56,6 +57,57 @@ TEST(ToDevice, LetsGradientsBack) {
   const Tensor found = traced(x);
   EXPECT_EQ(found.to_vector<float>(), (Floats{3, 12}));
   EXPECT_EQ(found.device(), kFirst) << "where x is";
+}
+
+// Whoever runs the function's ops one by one: a tape around the call, and vmap outside of functions.
+TEST(ToDevice, MovesWhatIsReplayed) {
+  const Tensor x = tensor({1.0f, 2.0f}, {2}), w = tensor({5.0f, 7.0f}, {2}).to(kSecond);
+  auto f = function([](Tensor x) { return (x * 2.0f).to(kSecond); });
+  {
+    GradientTape tape;
+    tape.watch(x);
+    const Tensor there = f(x);
+    EXPECT_EQ(there.device(), kSecond);
+    EXPECT_EQ(tape.gradient(sum(there * w), x)[0].to_vector<float>(), (Floats{10, 14}));
+  }
+  const Tensor rows = vmap([](Tensor row) { return row.to(kSecond) * 3.0f; })(tensor({1.0f, 2.0f, 3.0f, 4.0f}, {2, 2}));
+  EXPECT_EQ(rows.to_vector<float>(), (Floats{3, 6, 9, 12}));
+}
+
+// A tensor from outside, too, while a tape inside of the function watches it.
+TEST(ToDevice, LetsGradientsBackToWhatAFunctionCaptures) {
+  const Tensor w = tensor({5.0f, 7.0f}, {2});
+  auto f = function([&](Tensor x) {
+    GradientTape tape;
+    tape.watch(w);
+    return tape.gradient(sum(w.to(kSecond) * x.to(kSecond)), w)[0];
+  });
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(f(tensor({1.0f, 2.0f}, {2})).to_vector<float>(), (Floats{1, 2}));
+}
+
+TEST(ToDevice, KnowsWhereAVariableIs) {
+  const Variable there(tensor({1.0f, 2.0f}, {2}).to(kSecond), "v"), here(tensor({3.0f, 4.0f}, {2}), "u");
+  auto f = function([&](Tensor x) {
+    const Tensor fetched = there.read().to(kFirst);
+    const DeviceScope second(kSecond);
+    return std::tuple(fetched, here.read().to(kSecond), x);
+  });
+  auto [fetched, sent, x] = f(tensor({0.0f}, {1}));
+  EXPECT_EQ(fetched.device(), kFirst);
+  EXPECT_EQ(sent.device(), kSecond);
+  EXPECT_EQ(fetched.to_vector<float>(), (Floats{1, 2}));
+  EXPECT_EQ(sent.to_vector<float>(), (Floats{3, 4}));
+}
+
+// What an op moves for itself stays on no tape.
+TEST(ToDevice, IsNotWhatOpsDoForThemselves) {
+  const Tensor x = tensor({1.0f, 2.0f}, {2});
+  GradientTape tape;
+  tape.watch(x);
+  const DeviceScope second(kSecond);
+  const Tensor y = x * 3.0f;
+  EXPECT_EQ(y.device(), kSecond);
+  EXPECT_EQ(tape.gradient(sum(y), x)[0].to_vector<float>(), (Floats{3, 3}));
 }
 
 TEST(ToDevice, RefusesADeviceThatIsNotThere) {
