@@ -8,15 +8,18 @@
 
 namespace lamina::kernels::cpu {
 
-// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping). Whatever the precision's name.
+// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping). Whatever the precision's
+// name.
 template <class T>
-void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, Precision = Precision::float32);
+void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
+                    Precision = Precision::float32);
 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// The sum goes along the inner axis in order, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own,
-// and which alone takes the precision's name into account.
+// The sum goes along the inner axis in order, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its
+// own, and which alone takes the precision's name into account.
 template <class T>
-LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, Precision precision = Precision::float32);
+LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
+                                      Precision precision = Precision::float32);
 }  // namespace lamina::kernels::cuda

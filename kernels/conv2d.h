@@ -12,12 +12,12 @@ namespace lamina::kernels::cpu {
 // y[n, i, j, o] = sum over a, b, c of x[n, i*stride + a*dilation - before, (the same of j and b), c] * w[a, b, c, o]; places outside of x
 // count as 0. Channels and filters are split into `groups`, which do not see each other.
 struct ConvSizes {
-  int64_t images = 0, height = 0, width = 0, channels = 0;    // x [images, height, width, channels]
-  int64_t out_height = 0, out_width = 0, filters = 0;         // y [images, out_height, out_width, filters]
-  int64_t window_height = 0, window_width = 0;                // w [window_height, window_width, channels / groups, filters]
+  int64_t images = 0, height = 0, width = 0, channels = 0;  // x [images, height, width, channels]
+  int64_t out_height = 0, out_width = 0, filters = 0;       // y [images, out_height, out_width, filters]
+  int64_t window_height = 0, window_width = 0;              // w [window_height, window_width, channels / groups, filters]
   int64_t stride_height = 1, stride_width = 1;
   int64_t dilation_height = 1, dilation_width = 1;
-  int64_t before_height = 0, before_width = 0;                // padding above and to the left
+  int64_t before_height = 0, before_width = 0;  // padding above and to the left
   int64_t groups = 1;
 };
 

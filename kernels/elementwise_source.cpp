@@ -12,7 +12,8 @@ bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 
 const char* stored(DType d) { return is_half(d) ? "unsigned short" : computed_type(d); }
 
-constexpr const char* kHalves = R"(__device__ __forceinline__ float from_f16(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
+constexpr const char* kHalves =
+    R"(__device__ __forceinline__ float from_f16(unsigned short h) { float f; asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h)); return f; }
 __device__ __forceinline__ unsigned short to_f16(float f) { unsigned short h; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(h) : "f"(f)); return h; }
 __device__ __forceinline__ float from_bf16(unsigned short h) { return __int_as_float(int(unsigned(h) << 16)); }
 __device__ __forceinline__ unsigned short to_bf16(float f) {
@@ -58,7 +59,9 @@ std::string constant_text(DType type, double value) {
 }
 
 std::string expression_text(const ElementwiseCode::Instruction& in) {
-  if (in.op == ScalarOp::cast) return in.result == DType::boolean ? cat("scalar::to_bool(r", in.a, ")") : cat("scalar::cast<", computed_type(in.result), ">(r", in.a, ")");
+  if (in.op == ScalarOp::cast)
+    return in.result == DType::boolean ? cat("scalar::to_bool(r", in.a, ")")
+                                       : cat("scalar::cast<", computed_type(in.result), ">(r", in.a, ")");
   std::string value = cat("scalar::", name(in.op), "(r", in.a);
   if (operands(in.op) > 1) value += cat(", r", in.b);
   if (operands(in.op) > 2) value += cat(", r", in.c);
@@ -77,7 +80,8 @@ std::string elementwise_source(const ElementwiseCode& code, const ElementwiseLay
   bool halves = false;
   for (DType d : code.inputs) halves = halves || is_half(d);
   for (const auto& in : code.instructions) halves = halves || is_half(in.result);
-  std::string text = cat("// ", print(code), "\n#include \"kernels/shared/scalar_ops.h\"\nnamespace scalar = lamina::kernels::scalar;\n", halves ? kHalves : "");
+  std::string text = cat("// ", print(code), "\n#include \"kernels/shared/scalar_ops.h\"\nnamespace scalar = lamina::kernels::scalar;\n",
+                         halves ? kHalves : "");
   if (layout.rank) text += "struct Space { long long shape[8]; long long strides[24][8]; };\n";
   text += cat("extern \"C\" __global__ void __launch_bounds__(256) ", kernel, "(");
   for (int k = 0; k < inputs; ++k) text += cat("const ", stored(code.inputs[size_t(k)]), "* in", k, ", ");
@@ -87,7 +91,8 @@ std::string elementwise_source(const ElementwiseCode& code, const ElementwiseLay
   if (layout.rank) {
     text += "    long long rest = i;\n";
     for (int a = layout.rank - 1; a >= 0; --a)
-      text += a ? cat("    const long long i", a, " = rest % space.shape[", a, "]; rest /= space.shape[", a, "];\n") : std::string("    const long long i0 = rest;\n");
+      text += a ? cat("    const long long i", a, " = rest % space.shape[", a, "]; rest /= space.shape[", a, "];\n")
+                : std::string("    const long long i0 = rest;\n");
   }
   auto place = [&](Access access, int operand) {
     if (access == Access::linear) return std::string("i");
@@ -96,14 +101,19 @@ std::string elementwise_source(const ElementwiseCode& code, const ElementwiseLay
     for (int a = 0; a < layout.rank; ++a) sum += cat(a ? " + " : "", "i", a, " * space.strides[", operand, "][", a, "]");
     return sum;
   };
-  auto widened = [](DType d, const std::string& from) { return d == DType::f16 ? "from_f16(" + from + ")" : d == DType::bf16 ? "from_bf16(" + from + ")" : from; };
-  auto narrowed = [](DType d, const std::string& from) { return d == DType::f16 ? "to_f16(" + from + ")" : d == DType::bf16 ? "to_bf16(" + from + ")" : from; };
+  auto widened = [](DType d, const std::string& from) {
+    return d == DType::f16 ? "from_f16(" + from + ")" : d == DType::bf16 ? "from_bf16(" + from + ")" : from;
+  };
+  auto narrowed = [](DType d, const std::string& from) {
+    return d == DType::f16 ? "to_f16(" + from + ")" : d == DType::bf16 ? "to_bf16(" + from + ")" : from;
+  };
   for (int k = 0; k < inputs; ++k) {
     const DType d = code.inputs[size_t(k)];
     text += cat("    const ", computed_type(d), " r", k, " = ", widened(d, cat("in", k, "[", place(layout.in[size_t(k)], k), "]")), ";\n");
   }
   for (int c = 0; c < constants; ++c)
-    text += cat("    const ", computed_type(code.constants[size_t(c)].first), " r", inputs + c, " = ", constant_text(code.constants[size_t(c)].first, code.constants[size_t(c)].second), ";\n");
+    text += cat("    const ", computed_type(code.constants[size_t(c)].first), " r", inputs + c, " = ",
+                constant_text(code.constants[size_t(c)].first, code.constants[size_t(c)].second), ";\n");
   for (size_t k = 0; k < code.instructions.size(); ++k) {
     const auto& in = code.instructions[k];
     std::string value = expression_text(in);

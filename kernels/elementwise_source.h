@@ -19,7 +19,8 @@ struct ElementwiseLayout {
   int rank = 0;  // of the axes that strides are given for; 0 where nothing is strided
 };
 
-// What the kernel's last argument is where something is strided; the strides of inputs come first. In the source it has as many as there are.
+// What the kernel's last argument is where something is strided; the strides of inputs come first. In the source it has as many as there
+// are.
 struct ElementwiseSpace {
   long long shape[8] = {};
   long long strides[24][8] = {};
@@ -31,7 +32,8 @@ LAMINA_API std::string elementwise_name(const ElementwiseCode& code);
 // ElementwiseSpace. It is to be launched with blocks of 256 threads. The source includes what shared_headers() has.
 LAMINA_API std::string elementwise_source(const ElementwiseCode& code, const ElementwiseLayout& layout, const std::string& name);
 
-// Parts of such sources: the type that a register of this dtype has, a constant of it, and what an instruction computes, of registers r0, r1, ...
+// Parts of such sources: the type that a register of this dtype has, a constant of it, and what an instruction computes, of registers r0,
+// r1, ...
 LAMINA_API const char* computed_type(DType type);
 LAMINA_API std::string constant_text(DType type, double value);
 LAMINA_API std::string expression_text(const ElementwiseCode::Instruction& in);

@@ -13,7 +13,7 @@ struct PoolSizes {
   int64_t out_height = 0, out_width = 0;                    // y [images, out_height, out_width, channels]
   int64_t window_height = 1, window_width = 1;
   int64_t stride_height = 1, stride_width = 1;
-  int64_t before_height = 0, before_width = 0;              // padding above and to the left: nothing is chosen there
+  int64_t before_height = 0, before_width = 0;  // padding above and to the left: nothing is chosen there
 };
 
 // y, and index i64 of y's shape: the place of the first largest element in its image, (row * width + column) * channels + channel. NaN when
@@ -33,8 +33,8 @@ LAMINA_GPU_KERNEL void max_pool2d(Stream&, const View& x, const View& y, const V
 template <class T>
 LAMINA_GPU_KERNEL void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
 
-// Without places, so that a library may serve (cuDNN); there are only these on a GPU. The library's y is the same but for the sign of a zero; of
-// equal elements it may give the gradient to another than the first. T: a floating type.
+// Without places, so that a library may serve (cuDNN); there are only these on a GPU. The library's y is the same but for the sign of a
+// zero; of equal elements it may give the gradient to another than the first. T: a floating type.
 template <class T>
 LAMINA_GPU_KERNEL void max_pool2d_values(Stream&, const View& x, const View& y, PoolSizes sizes);
 template <class T>

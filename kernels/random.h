@@ -37,5 +37,6 @@ LAMINA_GPU_KERNEL void random_normal(Stream&, const View& state, const View& y, 
 template <class T>
 LAMINA_GPU_KERNEL void random_integers(Stream&, const View& state, const View& y, int64_t low, int64_t high);
 template <class T>
-LAMINA_GPU_KERNEL void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low, double high);
+LAMINA_GPU_KERNEL void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low,
+                                               double high);
 }  // namespace lamina::kernels::cuda

@@ -14,9 +14,9 @@
 namespace lamina::kernels::cpu {
 
 // out = the reduction of x over the axes whose bit is set in `axes`. out is contiguous and holds the kept axes in order (axes of 1 may
-// stand for reduced ones). f16 and bf16 accumulate in float and round once; integers wrap; bool sums and multiplies to i64, otherwise dtypes are equal.
-// NaN wins in max and min. An empty sum is 0, an empty product 1, an empty mean NaN; max and min of nothing are refused by the shape rule, with dtypes for
-// which there is no mean.
+// stand for reduced ones). f16 and bf16 accumulate in float and round once; integers wrap; bool sums and multiplies to i64, otherwise
+// dtypes are equal. NaN wins in max and min. An empty sum is 0, an empty product 1, an empty mean NaN; max and min of nothing are refused
+// by the shape rule, with dtypes for which there is no mean.
 LAMINA_API void reduce(Stream&, const View& x, const View& out, section::Reduction op, uint32_t axes);
 
 // The same bits for a contiguous f32 matrix on the calling thread, for sections. `reduced` is the result's shape: row [n], column [r,1]

@@ -16,7 +16,7 @@ struct PrintText {
   int64_t summarize = 3;  // elements shown at both ends of an axis; -1: all
   int64_t models = 0;
   int64_t stream = 1;
-  TextTargetRef target;   // null: the standard one of that number
+  TextTargetRef target;  // null: the standard one of that number
 };
 struct CheckText {
   std::string message, why;  // both formats; the values for `message` come first

@@ -1,5 +1,5 @@
-// Elements by position: ravel_index, scatter and nonzero. Indices of any integer type; a negative index counts from the end, one out of range
-// throws Error index before anything is written.
+// Elements by position: ravel_index, scatter and nonzero. Indices of any integer type; a negative index counts from the end, one out of
+// range throws Error index before anything is written.
 #pragma once
 #include <span>
 #include <vector>
@@ -29,11 +29,13 @@ void nonzero(Stream&, const View& x, const View& places, const View& count);
 
 namespace cuda {
 // As gather does with indices out of range: place 0 here, and no update there.
-LAMINA_GPU_KERNEL void ravel_index(Stream&, std::span<const View* const> in, std::span<const View* const> out, std::vector<int64_t> lengths);
+LAMINA_GPU_KERNEL void ravel_index(Stream&, std::span<const View* const> in, std::span<const View* const> out,
+                                   std::vector<int64_t> lengths);
 template <class T>
 LAMINA_GPU_KERNEL void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes);
 template <class T>
-LAMINA_GPU_KERNEL void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes, ScatterMode mode);
+LAMINA_GPU_KERNEL void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes,
+                                       ScatterMode mode);
 LAMINA_GPU_KERNEL void nonzero(Stream&, const View& x, const View& places, const View& count);
 }  // namespace cuda
 }  // namespace lamina::kernels

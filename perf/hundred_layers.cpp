@@ -16,7 +16,8 @@ constexpr int64_t kLayers = 100, kWidth = 64, kClasses = 10, kSide = 28;
 
 HundredLayers::HundredLayers() : Layer("hundred_layers") {
   add<nn::Flatten>();
-  for (int64_t i = 0; i < kLayers; ++i) add<nn::Dense>(kWidth, nn::DenseOptions{.activation = "relu", .kernel_initializer = nn::looks_linear(i > 0)});
+  for (int64_t i = 0; i < kLayers; ++i)
+    add<nn::Dense>(kWidth, nn::DenseOptions{.activation = "relu", .kernel_initializer = nn::looks_linear(i > 0)});
   add<nn::Dropout>(0.2);
   add<nn::Dense>(kClasses, nn::DenseOptions{.kernel_initializer = "orthogonal"});
 }

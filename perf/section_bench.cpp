@@ -60,28 +60,37 @@ struct Net {
     for (int l = 0; l < kLayers; ++l) w.push_back(buffer(matrix)), b.push_back(buffer(size_t(width)));
     inputs = int(offsets.size());
     for (int l = 0; l < kLayers; ++l) {
-      a.push_back(train || l < 2 ? buffer(act) : place(offsets[size_t(a[size_t(l - 1)])], act, false));  // two in turn when nobody needs them later
+      a.push_back(train || l < 2 ? buffer(act)
+                                 : place(offsets[size_t(a[size_t(l - 1)])], act, false));  // two in turn when nobody needs them later
       Step& s = add(StepKind::dense, Partition::rows, {{a[size_t(l)]}, {w[size_t(l)]}, {b[size_t(l)], Broadcast::row}}, {{a.back()}});
       s.activation = Activation::relu, s.has_bias = 1;
     }
     if (train) {
-      table.codes.push_back({.inputs = {DType::f32, DType::f32, DType::f32},
-                             .constants = {},
-                             .instructions = {{kernels::ScalarOp::mul, DType::f32, DType::f32, 2, 0}, {kernels::ScalarOp::sub, DType::f32, DType::f32, 1, 3}},
-                             .outputs = {4}});
+      table.codes.push_back(
+          {.inputs = {DType::f32, DType::f32, DType::f32},
+           .constants = {},
+           .instructions = {{kernels::ScalarOp::mul, DType::f32, DType::f32, 2, 0}, {kernels::ScalarOp::sub, DType::f32, DType::f32, 1, 3}},
+           .outputs = {4}});
       // With one thread two buffers take turns; with more, all threads first go down to the input, and one barrier is enough.
       std::vector<int> dz(kLayers, dz_last);
       auto descend = [&](int l) {
         Step& u = add(StepKind::dense_update, Partition::tiles,
-                      {{a[size_t(l)]}, {dz[size_t(l)]}, {w[size_t(l)]}, {rate, Broadcast::scalar}, {b[size_t(l)], Broadcast::row}, {rate, Broadcast::scalar}},
-                      {{place(offsets[size_t(w[size_t(l)])], matrix, false)}, {place(offsets[size_t(b[size_t(l)])], size_t(width), false), Broadcast::row}});
+                      {{a[size_t(l)]},
+                       {dz[size_t(l)]},
+                       {w[size_t(l)]},
+                       {rate, Broadcast::scalar},
+                       {b[size_t(l)], Broadcast::row},
+                       {rate, Broadcast::scalar}},
+                      {{place(offsets[size_t(w[size_t(l)])], matrix, false)},
+                       {place(offsets[size_t(b[size_t(l)])], size_t(width), false), Broadcast::row}});
         u.code = u.code2 = 0;
         u.extras = 2, u.has_bias = 1;
       };
       for (int l = kLayers - 1; l >= 0; --l) {
         if (l > 0) {
           dz[size_t(l - 1)] = threads > 1 || l > kLayers - 3 ? buffer(act) : place(offsets[size_t(dz[size_t(l + 1)])], act, false);
-          Step& g = add(StepKind::dense_grad_input, Partition::rows, {{dz[size_t(l)]}, {w[size_t(l)]}, {a[size_t(l)]}}, {{dz[size_t(l - 1)]}});
+          Step& g =
+              add(StepKind::dense_grad_input, Partition::rows, {{dz[size_t(l)]}, {w[size_t(l)]}, {a[size_t(l)]}}, {{dz[size_t(l - 1)]}});
           g.activation = Activation::relu, g.has_mask = 1;
         }
         if (threads == 1) descend(l);
@@ -111,7 +120,8 @@ struct Net {
   }
   void run() {
     Stream stream = cpu_backend().default_stream({});
-    kernels::cpu::run_section({stream, &table, std::span<const View* const>(operands).first(size_t(inputs)), std::span<const View* const>(operands).subspan(size_t(inputs))});
+    kernels::cpu::run_section({stream, &table, std::span<const View* const>(operands).first(size_t(inputs)),
+                               std::span<const View* const>(operands).subspan(size_t(inputs))});
   }
 };
 

@@ -60,10 +60,14 @@ int serve(int64_t batch) {
     std::vector<double> means;
     const auto start = Clock::now();
     do {
-      if (what == "forward_floor") means.push_back(net.forward_flops() / peak_flops() * 1e6);
-      else if (what == "loop_dense_floor") means.push_back(1000 * 2.0 * 20 * 64 * 64 / peak_flops() * 1e6);
-      else if (what == "step_floor") means.push_back(net.step_flops() / peak_flops() * 1e6);
-      else means.push_back(block(works.at(what)) * 1e6);
+      if (what == "forward_floor")
+        means.push_back(net.forward_flops() / peak_flops() * 1e6);
+      else if (what == "loop_dense_floor")
+        means.push_back(1000 * 2.0 * 20 * 64 * 64 / peak_flops() * 1e6);
+      else if (what == "step_floor")
+        means.push_back(net.step_flops() / peak_flops() * 1e6);
+      else
+        means.push_back(block(works.at(what)) * 1e6);
     } while (seconds_since(start) < request.at("seconds").get<double>());
     std::cout << Json{{"what", what}, {"microseconds", means}}.dump() << std::endl;
   }

@@ -21,9 +21,14 @@ struct Split {
 
 // The files are sorted by digit: every fifth image is a test image.
 Split read_digits(const std::string& folder) {
-  const auto images = lm::data::read_idx(folder + "/digits-images-idx3-ubyte.gz"), labels = lm::data::read_idx(folder + "/digits-labels-idx1-ubyte.gz");
-  if (images.dtype != lm::dtype::u8 || images.shape.size() != 3 || labels.dtype != lm::dtype::u8 || labels.shape.size() != 1 || labels.shape[0] != images.shape[0]) {
-    throw lm::Error(lm::ErrorKind::file, {.what = "these are not digits", .where = folder, .why = "expected u8[n,h,w] images and u8[n] labels", .fix = "pass the folder examples/data"});
+  const auto images = lm::data::read_idx(folder + "/digits-images-idx3-ubyte.gz"),
+             labels = lm::data::read_idx(folder + "/digits-labels-idx1-ubyte.gz");
+  if (images.dtype != lm::dtype::u8 || images.shape.size() != 3 || labels.dtype != lm::dtype::u8 || labels.shape.size() != 1 ||
+      labels.shape[0] != images.shape[0]) {
+    throw lm::Error(lm::ErrorKind::file, {.what = "these are not digits",
+                                          .where = folder,
+                                          .why = "expected u8[n,h,w] images and u8[n] labels",
+                                          .fix = "pass the folder examples/data"});
   }
   const int64_t count = images.shape[0], pixels = images.shape[1] * images.shape[2];
   std::vector<float> x[2];
@@ -42,7 +47,8 @@ Split read_digits(const std::string& folder) {
 struct HundredLayers : lm::nn::Layer {
   HundredLayers() : Layer("hundred_layers") {
     add<lm::nn::Flatten>();
-    for (int i = 0; i < 100; ++i) add<lm::nn::Dense>(64, lm::nn::DenseOptions{.activation = "relu", .kernel_initializer = lm::nn::looks_linear(i > 0)});
+    for (int i = 0; i < 100; ++i)
+      add<lm::nn::Dense>(64, lm::nn::DenseOptions{.activation = "relu", .kernel_initializer = lm::nn::looks_linear(i > 0)});
     add<lm::nn::Dropout>(0.2);
     add<lm::nn::Dense>(10, lm::nn::DenseOptions{.kernel_initializer = "orthogonal"});
   }
@@ -62,7 +68,8 @@ int run(int argc, char** argv) {
 
   lm::random::set_seed(seed);
   const Split digits = read_digits(folder);
-  const auto feed = lm::data::Dataset::from_tensor_slices({digits.train.images, digits.train.labels}).shuffle(digits.train.labels.size()).batch(20);
+  const auto feed =
+      lm::data::Dataset::from_tensor_slices({digits.train.images, digits.train.labels}).shuffle(digits.train.labels.size()).batch(20);
 
   HundredLayers net;
   lm::optim::SGD sgd(first_rate);

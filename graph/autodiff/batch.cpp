@@ -93,7 +93,8 @@ class Batching {
     if (marked(request_.resources, size_t(resource))) return ops::assign(to_, resource, ops::with_model_axis(to_, value, request_.size));
     if (value.batched)
       throw Error(ErrorKind::invalid_argument,
-                  {.what = cat("assign: under vmap each model has a value of its own for the variable '", from_.resources[size_t(resource)].name, "'"),
+                  {.what = cat("assign: under vmap each model has a value of its own for the variable '",
+                               from_.resources[size_t(resource)].name, "'"),
                    .where = text(node.line),
                    .why = "the variable is not stacked: it has one value for all models",
                    .fix = "stack it (lm.nn.stack, lm.per_model), or return the values and assign what you make of them after vmap"});
@@ -111,11 +112,13 @@ class Batching {
   void check_results(int n) const {
     const Node& node = from_[n];
     const std::vector<Batched>& results = values_[size_t(n)];
-    if (results.size() != node.types.size()) internal_error(cat(node.op->name, ": its batching rule gives ", results.size(), " results, not ", node.types.size()));
+    if (results.size() != node.types.size())
+      internal_error(cat(node.op->name, ": its batching rule gives ", results.size(), " results, not ", node.types.size()));
     for (size_t r = 0; r < results.size(); ++r) {
       TensorType want = node.types[r];
       if (results[r].batched) want.shape = ops::with_model_axis(request_.size, want.shape);
-      if (!(to_.type(results[r].value) == want)) internal_error(cat(node.op->name, ": its batching rule gives ", to_.type(results[r].value), " instead of ", want));
+      if (!(to_.type(results[r].value) == want))
+        internal_error(cat(node.op->name, ": its batching rule gives ", to_.type(results[r].value), " instead of ", want));
     }
   }
 

@@ -159,7 +159,9 @@ ir::GraphRef region_gradient(const Graph& region, std::span<const uint8_t> wante
     if (carries_gradient(*g, v)) targets.push_back(v), cotangents.push_back(g->add_input(g->type(v)));
   for (size_t i = 0; i < wanted.size(); ++i)
     if (wanted[i]) sources.push_back(g->inputs[i]);
-  g->outputs = targets.empty() ? std::vector<Value>(sources.size()) : gradient(*g, {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = {}});
+  g->outputs = targets.empty()
+                   ? std::vector<Value>(sources.size())
+                   : gradient(*g, {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = {}});
   for (size_t i = 0; i < sources.size(); ++i)
     if (!g->outputs[i].valid()) g->outputs[i] = ops::full(*g, g->type(sources[i]), 0);
   return g;

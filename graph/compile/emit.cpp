@@ -22,7 +22,8 @@ using exec::StorageKind;
 
 class Emitter {
  public:
-  Emitter(Lowered lowered, const ir::Graph& g, const Options& options, int threads) : in_(std::move(lowered)), g_(g), options_(options), threads_(threads) {}
+  Emitter(Lowered lowered, const ir::Graph& g, const Options& options, int threads)
+      : in_(std::move(lowered)), g_(g), options_(options), threads_(threads) {}
 
   std::shared_ptr<const exec::Program> run() {
     program_->variables = in_.variables;
@@ -38,9 +39,12 @@ class Emitter {
     }
     for (Device device : in_.streams) program_->streams.push_back({device});
     for (const Group& group : in_.groups) {
-      if (group.section) emit_section(group);
-      else emit_single(group);
-      is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(group.begin), in_.work.begin() + int64_t(group.end), [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
+      if (group.section)
+        emit_section(group);
+      else
+        emit_single(group);
+      is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(group.begin), in_.work.begin() + int64_t(group.end),
+                                            [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
     }
     for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
     for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || ir::has_host_effect(n);
@@ -52,7 +56,8 @@ class Emitter {
   int first_stream_on(Device device) const { return int(std::find(in_.streams.begin(), in_.streams.end(), device) - in_.streams.begin()); }
 
   int slot(const Place& place) {
-    auto key = std::tuple(place.storage, place.life, place.offset, place.view.dtype, std::vector<int64_t>(place.view.shape, place.view.shape + place.view.rank),
+    auto key = std::tuple(place.storage, place.life, place.offset, place.view.dtype,
+                          std::vector<int64_t>(place.view.shape, place.view.shape + place.view.rank),
                           std::vector<int64_t>(place.view.strides, place.view.strides + place.view.rank));
     auto [it, is_new] = slots_.try_emplace(std::move(key), int(program_->slots.size()));
     if (is_new) program_->slots.push_back({place.storage, place.offset, place.view});
@@ -69,7 +74,9 @@ class Emitter {
     out.detail = (work.node >= 0 ? label(g_[work.node]) : work.name) + '\n';
     out.stream = group.stream;
     if (work.device.kind != DeviceKind::cpu && options_.sections) {
-      const char* why = work.step ? why_in_no_section(*work.step, work.nested.get(), work.device) : work.why_no_step.empty() ? nullptr : work.why_no_step.c_str();
+      const char* why = work.step                  ? why_in_no_section(*work.step, work.nested.get(), work.device)
+                        : work.why_no_step.empty() ? nullptr
+                                                   : work.why_no_step.c_str();
       if (why) out.why_in_no_section = why;
     }
     out.waits = work.device.kind == DeviceKind::gpu && work.node >= 0 && ops::owns_programs(g_[work.node]);
@@ -158,19 +165,25 @@ class Emitter {
       const std::string number = cat(outer, n);
       const section::Nested& nested = *table.nested[n];
       for (size_t p = 0; p < nested.programs.size(); ++p) {
-        const char* part = nested.kind == section::Nested::Kind::scan ? "" : nested.kind == section::Nested::Kind::branch ? (p ? ", where false" : ", where true") : p ? ", the body" : ", the condition";
+        const char* part = nested.kind == section::Nested::Kind::scan     ? ""
+                           : nested.kind == section::Nested::Kind::branch ? (p ? ", where false" : ", where true")
+                           : p                                            ? ", the body"
+                                                                          : ", the condition";
         out += cat("inside of ", number, ", a ", section::describe(nested), part, ":\n", section::print(*nested.programs[p].table));
         print_nested(*nested.programs[p].table, number + '.', out);
       }
     }
   }
 
-  std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::TableWithLoops> table, const std::vector<section::OperandRange>& ranges, Device device) {
+  std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::TableWithLoops> table,
+                                                                   const std::vector<section::OperandRange>& ranges, Device device) {
     constexpr int for_others = 4;  // multiprocessors left to what runs beside the section, as collectives
     const DeviceProperties card = backend_of(device).properties(device);
     const int all = card.multiprocessors;
     const section::BlockLimits limits{.blocks = all > 2 * for_others ? all - for_others : all,
-                                      .cluster = device.kind == DeviceKind::gpu ? section::block_runner()->largest_cluster(device, card.largest_cluster) : card.largest_cluster,
+                                      .cluster = device.kind == DeviceKind::gpu
+                                                     ? section::block_runner()->largest_cluster(device, card.largest_cluster)
+                                                     : card.largest_cluster,
                                       .shared_bytes = card.shared_memory_per_block,
                                       .wanted = section::parse_cluster(config::environment("LAMINA_CUDA_CLUSTER"))};
     std::vector<View> views;
@@ -191,8 +204,8 @@ class Emitter {
     return section::range_of(slot.view, in_arena ? -1 - storage.index : slot.storage, slot.offset + (in_arena ? storage.offset : 0));
   }
 
-  // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes; not again for
-  // what it, or something that it waits for, comes behind already.
+  // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes; not again
+  // for what it, or something that it waits for, comes behind already.
   void add_events() {
     struct Access {
       section::OperandRange range;
@@ -201,27 +214,32 @@ class Emitter {
     };
     std::vector<Access> accesses;
     const size_t streams = program_->streams.size();
-    std::vector<std::vector<int>> ended(streams, std::vector<int>(streams, -1));  // behind a stream's last instruction: per stream, the last one that has ended
-    std::vector<std::vector<int>> ended_after;                                    // per instruction, the same
+    std::vector<std::vector<int>> ended(
+        streams, std::vector<int>(streams, -1));  // behind a stream's last instruction: per stream, the last one that has ended
+    std::vector<std::vector<int>> ended_after;    // per instruction, the same
     int last_host_effect = -1;
     for (size_t i = 0; i < program_->instructions.size(); ++i) {
       Instruction& instruction = program_->instructions[i];
       const size_t own = size_t(instruction.stream);
       std::map<int, int> last_of;  // per other stream
       const auto after = [&](int other) {
-        if (const int stream = program_->instructions[size_t(other)].stream; stream != instruction.stream) last_of.try_emplace(stream, -1).first->second = std::max(last_of[stream], other);
+        if (const int stream = program_->instructions[size_t(other)].stream; stream != instruction.stream)
+          last_of.try_emplace(stream, -1).first->second = std::max(last_of[stream], other);
       };
       auto touch = [&](int s, bool write) {
         section::OperandRange range = range_of(s);
         for (const Access& a : accesses)
-          if (a.range.space == range.space && a.range.begin < range.end && range.begin < a.range.end && (write || a.write)) after(a.instruction);
+          if (a.range.space == range.space && a.range.begin < range.end && range.begin < a.range.end && (write || a.write))
+            after(a.instruction);
       };
       for (int s : instruction.inputs) touch(s, false);
       for (int s : instruction.outputs) touch(s, true);
       for (int s : instruction.inputs) accesses.push_back({range_of(s), int(i), false});
       for (int s : instruction.outputs) accesses.push_back({range_of(s), int(i), true});
       for (size_t other = 0; other < i; ++other)
-        if ((in_.groups[i].alone || in_.groups[other].alone) && program_->streams[own].device == program_->streams[size_t(program_->instructions[other].stream)].device) after(int(other));
+        if ((in_.groups[i].alone || in_.groups[other].alone) &&
+            program_->streams[own].device == program_->streams[size_t(program_->instructions[other].stream)].device)
+          after(int(other));
       if (is_host_effect_[i])  // in program order, whatever the devices
         if (const int before = std::exchange(last_host_effect, int(i)); before >= 0) after(before);
       for (auto& [stream, other] : last_of) {

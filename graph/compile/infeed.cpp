@@ -13,7 +13,8 @@
 namespace lamina::compile {
 namespace {
 
-// A chunk is about as much as one block of pinned memory holds (runtime/cuda/staging.h). Neither number was measured: there was no card to measure on.
+// A chunk is about as much as one block of pinned memory holds (runtime/cuda/staging.h). Neither number was measured: there was no card to
+// measure on.
 constexpr int64_t kChunkBytes = int64_t{1} << 20, kLeastChunks = 4;
 
 enum class Wanted { never, where_much, always };
@@ -22,8 +23,10 @@ Wanted wanted() {
   if (setting.empty()) return Wanted::where_much;
   if (setting == "on") return Wanted::always;
   if (setting == "off") return Wanted::never;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_INFEED=", setting, " is neither on nor off"), .where = "the environment",
-                                            .why = "it says whether stacked values of a loop come to a GPU while the loop runs", .fix = "unset it, or set it to one of these"});
+  throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_INFEED=", setting, " is neither on nor off"),
+                                            .where = "the environment",
+                                            .why = "it says whether stacked values of a loop come to a GPU while the loop runs",
+                                            .fix = "unset it, or set it to one of these"});
 }
 
 }  // namespace
@@ -34,12 +37,18 @@ section::Infeed plan_infeed(std::span<const StackOnHost> stacks, int64_t length)
   for (const StackOnHost& s : stacks)
     if (s.slice_bytes > 0) slices_bytes += s.slice_bytes, out.inputs.push_back(s.input);
   const Wanted setting = wanted();
-  if (slices_bytes == 0 || length <= 0 || length > std::numeric_limits<int32_t>::max() || setting == Wanted::never || profiler::profiler_attached()) return {};
-  if (const std::string blocking = config::environment("CUDA_LAUNCH_BLOCKING"); !blocking.empty() && blocking != "0") return {};  // each launch would be waited for
+  if (slices_bytes == 0 || length <= 0 || length > std::numeric_limits<int32_t>::max() || setting == Wanted::never ||
+      profiler::profiler_attached())
+    return {};
+  if (const std::string blocking = config::environment("CUDA_LAUNCH_BLOCKING"); !blocking.empty() && blocking != "0")
+    return {};  // each launch would be waited for
   const int64_t chunk = std::max<int64_t>(kChunkBytes / slices_bytes, 1);
-  if (setting == Wanted::always) out.chunk = int32_t(std::clamp<int64_t>(length / kLeastChunks, 1, chunk));
-  else if (length / kLeastChunks >= chunk) out.chunk = int32_t(chunk);
-  else return {};
+  if (setting == Wanted::always)
+    out.chunk = int32_t(std::clamp<int64_t>(length / kLeastChunks, 1, chunk));
+  else if (length / kLeastChunks >= chunk)
+    out.chunk = int32_t(chunk);
+  else
+    return {};
   return out;
 }
 

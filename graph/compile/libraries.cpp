@@ -59,7 +59,8 @@ Graph marked(const Graph& g, Device around, bool& any) {
     for (Value v : node.inputs) in.push_back(moved(v));
     std::vector<ir::GraphRef> regions;
     bool changed = false;
-    for (const ir::GraphRef& region : node.regions) regions.push_back(asks_for_libraries(*region) ? std::make_shared<const Graph>(marked(*region, device, changed)) : region);
+    for (const ir::GraphRef& region : node.regions)
+      regions.push_back(asks_for_libraries(*region) ? std::make_shared<const Graph>(marked(*region, device, changed)) : region);
     ir::AttrsRef attrs = node.attrs;
     if (is_norm(node) && device.kind != DeviceKind::cpu) {
       const std::optional<double> operations = ops::batch_norm_operations(g.type(node.inputs[0]));
@@ -111,7 +112,8 @@ std::optional<Graph> use_libraries(const Graph& g, const Options& options) {
 
 bool asks_for_libraries(const Graph& g) {
   return std::any_of(g.nodes().begin(), g.nodes().end(), [](const Node& node) {
-    return is_norm(node) || std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) { return asks_for_libraries(*region); });
+    return is_norm(node) ||
+           std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) { return asks_for_libraries(*region); });
   });
 }
 
@@ -122,7 +124,8 @@ std::optional<Graph> mark_for_libraries(const Graph& g, const Options& options) 
 }
 
 bool is_for_library(const Node& node) {
-  return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad || (is_norm(node) && ir::attrs_of<ops::BatchNormAttrs>(*node.attrs).library);
+  return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad ||
+         (is_norm(node) && ir::attrs_of<ops::BatchNormAttrs>(*node.attrs).library);
 }
 
 }  // namespace lamina::compile

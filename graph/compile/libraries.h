@@ -10,8 +10,8 @@ namespace lamina::compile {
 // gradients asks for the places, which the library does not have. Nothing where there is no such op.
 std::optional<ir::Graph> use_libraries(const ir::Graph& g, const Options& options);
 
-// g, which no pass has seen, of concrete shapes, with those batch_norm_train and gradients of it marked that their device's library is to make: the
-// passes leave them whole then. Nothing where there are none.
+// g, which no pass has seen, of concrete shapes, with those batch_norm_train and gradients of it marked that their device's library is to
+// make: the passes leave them whole then. Nothing where there are none.
 std::optional<ir::Graph> mark_for_libraries(const ir::Graph& g, const Options& options);
 // Whether g, or a region in it, has an op of which mark_for_libraries decides.
 bool asks_for_libraries(const ir::Graph& g);

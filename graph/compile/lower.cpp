@@ -114,11 +114,17 @@ class Lowering {
   }
   static bool input_in_place(const Node& n, size_t input) { return int(input) >= n.op->first_in_place; }
 
-  Device variable_device(int resource) const { return size_t(resource) < options_.variable_devices.size() ? options_.variable_devices[size_t(resource)] : options_.device; }
+  Device variable_device(int resource) const {
+    return size_t(resource) < options_.variable_devices.size() ? options_.variable_devices[size_t(resource)] : options_.device;
+  }
 
   void set_up_variables() {
     for (size_t r = 0; r < g_.resources.size(); ++r) {
-      out_.variables.push_back({.name = g_.resources[r].name, .type = g_.resources[r].type, .device = variable_device(int(r)), .written = false, .written_first = false});
+      out_.variables.push_back({.name = g_.resources[r].name,
+                                .type = g_.resources[r].type,
+                                .device = variable_device(int(r)),
+                                .written = false,
+                                .written_first = false});
       variable_storage_.push_back(new_storage(StorageKind::variable, int(r), byte_size(g_.resources[r].type), variable_device(int(r))));
     }
     std::vector<bool> seen(g_.resources.size());
@@ -154,11 +160,22 @@ class Lowering {
     }
     if (n.op->alias) return lower_alias(self, selected.device);
     if (runs_nothing(n)) {
-      if (const ir::Literal* value = ir::constant_value(g_, self)) places_[index(self)] = constant(*value, selected.device);
-      else places_[index(self)] = input(self);
+      if (const ir::Literal* value = ir::constant_value(g_, self))
+        places_[index(self)] = constant(*value, selected.device);
+      else
+        places_[index(self)] = input(self);
       return;
     }
-    Work work{.name = n.op->name, .node = node, .device = selected.device, .kernel = selected.kernel, .step = selected.step ? &*selected.step : nullptr, .nested = selected.nested, .why_no_step = selected.why_no_step, .inputs = {}, .outputs = {}, .line = n.line};
+    Work work{.name = n.op->name,
+              .node = node,
+              .device = selected.device,
+              .kernel = selected.kernel,
+              .step = selected.step ? &*selected.step : nullptr,
+              .nested = selected.nested,
+              .why_no_step = selected.why_no_step,
+              .inputs = {},
+              .outputs = {},
+              .line = n.line};
     work.infeed = infeed_of(n, selected);
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Value v = n.inputs[i];
@@ -168,7 +185,8 @@ class Lowering {
     for (size_t r = 0; r < n.types.size(); ++r) {
       Value v{node, int(r)};
       int home = home_[index(v)];
-      Place place = home >= 0 ? Place{variable_storage_[size_t(home)], 0, contiguous_view(nullptr, n.types[r])} : reuse_input(n, v, work.inputs).value_or(new_place(n.types[r], selected.device));
+      Place place = home >= 0 ? Place{variable_storage_[size_t(home)], 0, contiguous_view(nullptr, n.types[r])}
+                              : reuse_input(n, v, work.inputs).value_or(new_place(n.types[r], selected.device));
       places_[index(v)] = place;
       written_as_[place.storage] = n.types[r];
       work.outputs.push_back(place);
@@ -182,12 +200,16 @@ class Lowering {
     constexpr size_t most_operands = 400;  // so that it is a section surely
     const section::Nested* nested = selected.nested.get();
     if (has_infeed_ || !nested || nested->kind != section::Nested::Kind::scan || nested->reverse || nested->count >= 0) return {};
-    if (selected.device.kind == DeviceKind::cpu || !options_.sections || n.inputs.size() + n.types.size() > most_operands || why_in_no_section(*selected.step, nested, selected.device)) return {};
+    if (selected.device.kind == DeviceKind::cpu || !options_.sections || n.inputs.size() + n.types.size() > most_operands ||
+        why_in_no_section(*selected.step, nested, selected.device))
+      return {};
     std::vector<StackOnHost> stacks;
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Place& place = places_[index(n.inputs[i])];
       const exec::Storage& storage = out_.storages[size_t(place.storage)];
-      if (storage.kind != StorageKind::input || out_.storage_devices[size_t(place.storage)].kind != DeviceKind::cpu || g_[n.inputs[i]].op->alias || uses_of(g_, n.inputs[i]) > 1) continue;
+      if (storage.kind != StorageKind::input || out_.storage_devices[size_t(place.storage)].kind != DeviceKind::cpu ||
+          g_[n.inputs[i]].op->alias || uses_of(g_, n.inputs[i]) > 1)
+        continue;
       int64_t slice = 0;
       for (const section::InnerBuffer& b : nested->programs[0].buffers)
         if (b.operand == int32_t(i)) slice = b.slice;
@@ -203,11 +225,13 @@ class Lowering {
     if (!n.op->in_place || n.types.size() != 1) return std::nullopt;
     for (size_t i = 0; i < inputs.size(); ++i) {
       const Place& place = inputs[i];
-      if (!input_in_place(n, i) || !(g_.type(n.inputs[i]) == g_.type(v)) || out_.storages[size_t(place.storage)].kind != StorageKind::arena) continue;
+      if (!input_in_place(n, i) || !(g_.type(n.inputs[i]) == g_.type(v)) || out_.storages[size_t(place.storage)].kind != StorageKind::arena)
+        continue;
       if (place.offset != 0 || out_.storages[size_t(place.storage)].bytes != byte_size(g_.type(v)) || !is_contiguous(place.view)) continue;
       if (!dies_here(place.storage, n)) continue;
       Place reused = place;
-      // Seen as it was seen when it was written, it is the same slot of the program; another view of the old value must not be taken for the new one.
+      // Seen as it was seen when it was written, it is the same slot of the program; another view of the old value must not be taken for
+      // the new one.
       if (!(written_as_[place.storage] == g_.type(v))) reused.life = ++lives_;
       return reused;
     }
@@ -272,7 +296,8 @@ class Lowering {
     View view;
     if (!n.op->alias(*n.attrs, place.view, n.types[0], view, offset)) {
       place = copied(place, g_.type(n.inputs[0]), device);
-      if (!n.op->alias(*n.attrs, place.view, n.types[0], view, offset)) internal_error(cat(n.op->name, " gives no view of a contiguous input"));
+      if (!n.op->alias(*n.attrs, place.view, n.types[0], view, offset))
+        internal_error(cat(n.op->name, " gives no view of a contiguous input"));
     }
     place.offset += offset * int64_t(size_of(view.dtype));
     place.view = view;
@@ -285,19 +310,24 @@ class Lowering {
     int number = int(ir::attrs_of<ir::InputAttrs>(*g_[self].attrs).index);
     auto it = input_storage_.find(number);
     Device device = size_t(number) < options_.input_devices.size() ? options_.input_devices[size_t(number)] : options_.device;
-    if (it == input_storage_.end()) it = input_storage_.emplace(number, new_storage(StorageKind::input, number, byte_size(g_.type(self)), device)).first;
+    if (it == input_storage_.end())
+      it = input_storage_.emplace(number, new_storage(StorageKind::input, number, byte_size(g_.type(self)), device)).first;
     return {it->second, 0, contiguous_view(nullptr, g_.type(self))};
   }
 
   Place constant(const ir::Literal& value, Device device) {
     BufferRef buffer;
     size_t bytes = size_t(byte_size(value.type));
-    if (!value.bytes) buffer = copy_from_host(device, std::vector<std::byte>(bytes).data(), bytes);
+    if (!value.bytes)
+      buffer = copy_from_host(device, std::vector<std::byte>(bytes).data(), bytes);
     else if (device.kind == DeviceKind::cpu && bytes > 0)  // shared with the graph
-      buffer = std::make_shared<Buffer>(device, const_cast<std::byte*>(value.bytes->data()), bytes, std::const_pointer_cast<std::vector<std::byte>>(value.bytes));
-    else buffer = copy_from_host(device, value.bytes->data(), bytes);
+      buffer = std::make_shared<Buffer>(device, const_cast<std::byte*>(value.bytes->data()), bytes,
+                                        std::const_pointer_cast<std::vector<std::byte>>(value.bytes));
+    else
+      buffer = copy_from_host(device, value.bytes->data(), bytes);
     out_.constants.push_back(std::move(buffer));
-    return {new_storage(StorageKind::constant, int(out_.constants.size()) - 1, int64_t(bytes), device), 0, contiguous_view(nullptr, value.type)};
+    return {new_storage(StorageKind::constant, int(out_.constants.size()) - 1, int64_t(bytes), device), 0,
+            contiguous_view(nullptr, value.type)};
   }
 
   // The value's place on a device: copied there when it is elsewhere, made contiguous unless any strides will do.
@@ -329,8 +359,18 @@ class Lowering {
   void emit_copy(const Place& from, const Place& to, const TensorType& type, Device device, SourceLine line) {
     copies_.push_back(std::make_unique<ir::SectionStep>(copy_step(type)));
     bool crosses = out_.storage_devices[size_t(from.storage)] != device;
-    if (crosses && !is_contiguous(from.view)) return emit_copy(copied(from, type, out_.storage_devices[size_t(from.storage)]), to, type, device, line);
-    emit({.name = "copy", .node = -1, .device = device, .kernel = crosses ? Kernel{} : copy_kernel(device, type), .step = crosses ? nullptr : copies_.back().get(), .nested = {}, .why_no_step = {}, .inputs = {from}, .outputs = {to}, .line = line});
+    if (crosses && !is_contiguous(from.view))
+      return emit_copy(copied(from, type, out_.storage_devices[size_t(from.storage)]), to, type, device, line);
+    emit({.name = "copy",
+          .node = -1,
+          .device = device,
+          .kernel = crosses ? Kernel{} : copy_kernel(device, type),
+          .step = crosses ? nullptr : copies_.back().get(),
+          .nested = {},
+          .why_no_step = {},
+          .inputs = {from},
+          .outputs = {to},
+          .line = line});
   }
 
   void note_value(Value v) { values_in_[places_[index(v)].storage].push_back(index(v)); }
@@ -389,7 +429,9 @@ class Lowering {
         std::vector<size_t> which;
         for (size_t s = 0; s < out_.storages.size(); ++s) {
           exec::Storage& storage = out_.storages[s];
-          if (storage.kind != StorageKind::arena || out_.storage_devices[s] != out_.devices[d] || out_.last_use[s] < 0 || owners[s] != owner) continue;
+          if (storage.kind != StorageKind::arena || out_.storage_devices[s] != out_.devices[d] || out_.last_use[s] < 0 ||
+              owners[s] != owner)
+            continue;
           lifetimes.push_back({storage.bytes, out_.first_use[s], out_.last_use[s], -1});
           which.push_back(s);
         }
@@ -397,18 +439,21 @@ class Lowering {
         arena = (arena + kArenaAlignment - 1) / kArenaAlignment * kArenaAlignment;
         int64_t bytes = plan_memory(lifetimes);
         if (out_.devices[d].kind != DeviceKind::cpu && options_.memory_budget <= 0) bytes = plan_apart(lifetimes, bytes);
-        for (size_t i = 0; i < which.size(); ++i) out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = arena + lifetimes[i].offset;
+        for (size_t i = 0; i < which.size(); ++i)
+          out_.storages[which[i]].index = int(d), out_.storages[which[i]].offset = arena + lifetimes[i].offset;
         arena += bytes;
       }
       out_.arena_bytes.push_back(arena);
     }
   }
-  // The arena of a device with several streams. Who takes memory again would wait for its last users: only what has ended by then anyway is taken.
+  // The arena of a device with several streams. Who takes memory again would wait for its last users: only what has ended by then anyway is
+  // taken.
   int64_t plan_beside(size_t d) {
     std::vector<int> group_of(out_.work.size());
     for (size_t g = 0; g < out_.groups.size(); ++g)
       for (size_t w = out_.groups[g].begin; w < out_.groups[g].end; ++w) group_of[w] = int(g);
-    std::vector<std::vector<int>> last_on(out_.storages.size(), std::vector<int>(out_.streams.size(), -1));  // per storage and stream: its last group
+    std::vector<std::vector<int>> last_on(out_.storages.size(),
+                                          std::vector<int>(out_.streams.size(), -1));  // per storage and stream: its last group
     for (size_t w = 0; w < out_.work.size(); ++w)
       for (auto* places : {&out_.work[w].inputs, &out_.work[w].outputs})
         for (const Place& place : *places) last_on[size_t(place.storage)][size_t(out_.groups[size_t(group_of[w])].stream)] = group_of[w];
@@ -468,16 +513,16 @@ class Lowering {
   Lowered out_;
   int position_ = 0;
   std::vector<int> first_value_, position_of_, last_use_;
-  std::vector<Place> places_;            // per value
-  std::vector<int> home_;                // per value: the variable in whose memory it is made, or -1
-  std::vector<int> stays_home_;          // assignments that copy nothing
-  std::vector<int> variable_storage_;    // per resource
+  std::vector<Place> places_;                      // per value
+  std::vector<int> home_;                          // per value: the variable in whose memory it is made, or -1
+  std::vector<int> stays_home_;                    // assignments that copy nothing
+  std::vector<int> variable_storage_;              // per resource
   std::vector<std::vector<int>> write_positions_;  // per resource
   std::unordered_map<int, int> input_storage_;
   std::unordered_map<int, std::vector<size_t>> values_in_;  // per storage
-  std::unordered_map<int, TensorType> written_as_;  // per storage that a node has written: its result
+  std::unordered_map<int, TensorType> written_as_;          // per storage that a node has written: its result
   bool has_infeed_ = false;
-  int lives_ = 0;                        // results that have taken an operand's memory as something of another shape
+  int lives_ = 0;  // results that have taken an operand's memory as something of another shape
   std::map<std::pair<size_t, Device>, Place> arrived_;
   std::unordered_map<size_t, Place> contiguous_;
   std::vector<std::unique_ptr<ir::SectionStep>>& copies_ = out_.copies;

@@ -90,7 +90,8 @@ class Run {
       if (tiny_[i]) {
         int owner = -2;  // none seen yet
         for (const Place& place : work_[i].inputs)
-          if (auto at = written_by.find(place.storage); at != written_by.end()) owner = owner == -2 || owner == at->second ? at->second : -1;
+          if (auto at = written_by.find(place.storage); at != written_by.end())
+            owner = owner == -2 || owner == at->second ? at->second : -1;
         if (owner >= 0) work_[i].owner = owner;
       }
       for (const Place& place : work_[i].outputs) written_by[place.storage] = work_[i].owner;

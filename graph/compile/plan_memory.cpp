@@ -64,7 +64,8 @@ class FreeList {
 
 int64_t rounded(int64_t bytes) {
   int64_t r;
-  if (__builtin_add_overflow(bytes, kArenaAlignment - 1, &r)) throw Error(ErrorKind::out_of_memory, {.what = "a temporary does not fit memory", .where = "", .why = "", .fix = ""});
+  if (__builtin_add_overflow(bytes, kArenaAlignment - 1, &r))
+    throw Error(ErrorKind::out_of_memory, {.what = "a temporary does not fit memory", .where = "", .why = "", .fix = ""});
   return std::max<int64_t>(kArenaAlignment, r / kArenaAlignment * kArenaAlignment);
 }
 

@@ -49,8 +49,12 @@ class Recomputation {
     const Node& node = g_[n];
     return node.op->effect == ir::Effect::none && !node.op->alias && node.op != &ops::def::input && node.op != &ops::def::constant;
   }
-  bool may_run_twice(int n) const { return g_[n].op->effect == ir::Effect::none && node_is_plain(g_[n]) && last_use_[size_t(n)] < g_.size(); }
-  static bool node_is_plain(const Node& node) { return node.op != &ops::def::input && !ops::owns_programs(node) && node.op != &ops::def::checkpoint; }
+  bool may_run_twice(int n) const {
+    return g_[n].op->effect == ir::Effect::none && node_is_plain(g_[n]) && last_use_[size_t(n)] < g_.size();
+  }
+  static bool node_is_plain(const Node& node) {
+    return node.op != &ops::def::input && !ops::owns_programs(node) && node.op != &ops::def::checkpoint;
+  }
   int64_t bytes(int n) const {
     int64_t sum = 0;
     for (const TensorType& t : g_[n].types) sum += byte_size(t);

@@ -13,15 +13,17 @@ using exec::SubProgram;
 using ir::Graph;
 using ir::Value;
 
-// The region with its first inputs as variables, which it reads and, unless it only looks at them, assigns its first outputs to. So a carried
-// value is made in place wherever memory planning would make a Variable's new value in place.
+// The region with its first inputs as variables, which it reads and, unless it only looks at them, assigns its first outputs to. So a
+// carried value is made in place wherever memory planning would make a Variable's new value in place.
 Graph with_variables(const Graph& region, size_t carried, bool assigned) {
   Graph g;
   std::vector<Value> in;
   for (size_t i = 0; i < region.inputs.size(); ++i) {
     const TensorType& type = region.type(region.inputs[i]);
-    if (i >= carried) in.push_back(g.add_input(type));
-    else in.push_back(ops::read(g, g.add_resource({cat("carried ", i), type})));
+    if (i >= carried)
+      in.push_back(g.add_input(type));
+    else
+      in.push_back(ops::read(g, g.add_resource({cat("carried ", i), type})));
   }
   std::vector<Value> out = ops::inline_region(g, region, in);
   for (size_t i = 0; assigned && i < carried; ++i) {
@@ -35,13 +37,25 @@ Graph with_variables(const Graph& region, size_t carried, bool assigned) {
 SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device device, const Options& options) {
   for (const ir::Node& node : region.nodes())
     if (node.op->effect == ir::Effect::host && device.kind == DeviceKind::gpu)
-      throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it is in a loop or branch on ", device), .where = text(node.line), .why = "effects of the host run on the CPU, and all of a loop or branch on one device",
+      throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it is in a loop or branch on ", device),
+                                      .where = text(node.line),
+                                      .why = "effects of the host run on the CPU, and all of a loop or branch on one device",
                                       .fix = "place the whole loop on the CPU, with lm.device(\"cpu:0\"), or move this out of it"});
   for (const ir::Node& node : region.nodes())
     if (node.device && *node.device != device)
-      throw Error(ErrorKind::device, {.what = cat(node.op->name, ": it stands on ", *node.device, ", the loop or branch around it on ", device), .where = text(node.line),
-                                      .why = "all of a loop or branch runs on one device", .fix = "place the whole loop there, or move this out of it"});
-  Options inner{.device = device, .input_devices = {}, .variable_devices = {}, .sections = options.sections, .threads = options.threads, .lone_sections = true, .streams = 1, .own_outputs = true};
+      throw Error(ErrorKind::device,
+                  {.what = cat(node.op->name, ": it stands on ", *node.device, ", the loop or branch around it on ", device),
+                   .where = text(node.line),
+                   .why = "all of a loop or branch runs on one device",
+                   .fix = "place the whole loop there, or move this out of it"});
+  Options inner{.device = device,
+                .input_devices = {},
+                .variable_devices = {},
+                .sections = options.sections,
+                .threads = options.threads,
+                .lone_sections = true,
+                .streams = 1,
+                .own_outputs = true};
   return SubProgram(compile(with_variables(region, carried, assigned), inner));
 }
 
@@ -108,12 +122,15 @@ bool add_program(section::Nested& nested, const SubProgram& sub, std::string& wh
     if (p.instructions.size() > 1 || only.section_steps == 0) {
       for (const exec::Instruction& i : p.instructions)
         if (i.section_steps == 0) {
-          why = cat("inside of it is ", exec::label_of(i), ", ", i.why_in_no_section.empty() ? "which is no step of a section" : i.why_in_no_section);
+          why = cat("inside of it is ", exec::label_of(i), ", ",
+                    i.why_in_no_section.empty() ? "which is no step of a section" : i.why_in_no_section);
         }
       return false;
     }
-    if (p.devices[0].kind == DeviceKind::cpu) inner.table = std::static_pointer_cast<const section::TableWithLoops>(only.kernel.args);
-    else inner.table = static_cast<const section::BlockSection*>(only.kernel.args.get())->table;
+    if (p.devices[0].kind == DeviceKind::cpu)
+      inner.table = std::static_pointer_cast<const section::TableWithLoops>(only.kernel.args);
+    else
+      inner.table = static_cast<const section::BlockSection*>(only.kernel.args.get())->table;
     if (inner.table->threads != 1) return false;
     inner.constants = p.constants;
     for (auto* slots : {&only.inputs, &only.outputs})
@@ -122,8 +139,10 @@ bool add_program(section::Nested& nested, const SubProgram& sub, std::string& wh
         const exec::Storage& storage = p.storages[size_t(slot.storage)];
         section::InnerBuffer buffer;
         buffer.view = slot.view;
-        if (storage.kind == exec::StorageKind::constant) buffer.view.data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
-        else operand(storage, buffer);
+        if (storage.kind == exec::StorageKind::constant)
+          buffer.view.data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
+        else
+          operand(storage, buffer);
         buffer.offset += slot.offset;
         inner.buffers.push_back(buffer);
       }
@@ -137,13 +156,17 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
   using exec::StorageKind;
   auto out = std::make_shared<section::Nested>();
   const int inputs = int(node.inputs.size()), results = int(node.types.size());
-  auto in_scratch = [&](const exec::Storage& storage, section::InnerBuffer& b, int64_t first) { b.operand = inputs + results, b.offset = first + storage.offset; };
+  auto in_scratch = [&](const exec::Storage& storage, section::InnerBuffer& b, int64_t first) {
+    b.operand = inputs + results, b.offset = first + storage.offset;
+  };
   if (kernel.run == exec::run_cond) {
     const auto& args = *static_cast<const exec::CondArgs*>(kernel.args.get());
     for (const SubProgram& program : args.programs) {
       const bool fits = add_program(*out, program, why, [&](const exec::Storage& storage, section::InnerBuffer& b) {
-        if (storage.kind == StorageKind::arena) in_scratch(storage, b, 0);
-        else b.operand = storage.kind == StorageKind::input ? 1 + storage.index : inputs + storage.index;
+        if (storage.kind == StorageKind::arena)
+          in_scratch(storage, b, 0);
+        else
+          b.operand = storage.kind == StorageKind::input ? 1 + storage.index : inputs + storage.index;
       });
       if (!fits) return nullptr;
     }
@@ -154,9 +177,12 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
     for (size_t i = 0; i < args.carried; ++i) out->carried_bytes.push_back(byte_size(node.types[i]));
     for (const SubProgram& program : args.programs) {
       const bool fits = add_program(*out, program, why, [&](const exec::Storage& storage, section::InnerBuffer& b) {
-        if (storage.kind == StorageKind::arena) in_scratch(storage, b, exec::kConditionBytes);
-        else if (storage.kind == StorageKind::output) b.operand = inputs + results;  // the condition
-        else b.operand = storage.kind == StorageKind::input ? int(args.carried) + storage.index : inputs + storage.index;
+        if (storage.kind == StorageKind::arena)
+          in_scratch(storage, b, exec::kConditionBytes);
+        else if (storage.kind == StorageKind::output)
+          b.operand = inputs + results;  // the condition
+        else
+          b.operand = storage.kind == StorageKind::input ? int(args.carried) + storage.index : inputs + storage.index;
       });
       if (!fits) return nullptr;
     }
@@ -173,7 +199,8 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
       if (storage.kind == StorageKind::variable) b.operand = inputs + storage.index;
       if (storage.kind == StorageKind::input) b.operand = int(args.carried) + storage.index;
       if (storage.kind == StorageKind::input && size_t(storage.index) < args.stacked) b.slice = args.slice_bytes[size_t(storage.index)];
-      if (storage.kind == StorageKind::output) b.operand = inputs + int(args.carried) + storage.index, b.slice = out->stacked_bytes[size_t(storage.index)];
+      if (storage.kind == StorageKind::output)
+        b.operand = inputs + int(args.carried) + storage.index, b.slice = out->stacked_bytes[size_t(storage.index)];
     });
     if (!fits) return nullptr;
   } else {
@@ -187,9 +214,12 @@ std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel
 
 ir::SectionStep nested_step(const section::Nested& nested, const ir::Node& node) {
   ir::SectionStep out;
-  const bool scratch = nested.kind == section::Nested::Kind::while_loop || std::any_of(nested.programs.begin(), nested.programs.end(), [&](const section::InnerProgram& program) {
-    return std::any_of(program.buffers.begin(), program.buffers.end(), [&](const section::InnerBuffer& b) { return b.operand == int(node.inputs.size() + node.types.size()); });
-  });
+  const bool scratch = nested.kind == section::Nested::Kind::while_loop ||
+                       std::any_of(nested.programs.begin(), nested.programs.end(), [&](const section::InnerProgram& program) {
+                         return std::any_of(program.buffers.begin(), program.buffers.end(), [&](const section::InnerBuffer& b) {
+                           return b.operand == int(node.inputs.size() + node.types.size());
+                         });
+                       });
   out.step.kind = nested.kind == section::Nested::Kind::branch ? section::StepKind::branch : section::StepKind::loop;
   out.step.code = 0;
   out.step.ins = out.step.first_out = int32_t(node.inputs.size());
@@ -200,10 +230,14 @@ ir::SectionStep nested_step(const section::Nested& nested, const ir::Node& node)
 
 RegionKernel compile_regions(const ir::Node& node, std::span<const TensorType>, Device device, const Options& options) {
   RegionKernel out;
-  if (node.op == &ops::def::cond) out = cond(node, device, options);
-  else if (node.op == &ops::def::while_loop) out = while_loop(node, device, options);
-  else if (node.op == &ops::def::scan) out = scan(node, device, options);
-  else out = with_length(node, device, options);
+  if (node.op == &ops::def::cond)
+    out = cond(node, device, options);
+  else if (node.op == &ops::def::while_loop)
+    out = while_loop(node, device, options);
+  else if (node.op == &ops::def::scan)
+    out = scan(node, device, options);
+  else
+    out = with_length(node, device, options);
   if (options.sections) out.nested = nested(node, out.kernel, out.why_no_step);
   if (device.kind == DeviceKind::null) out.kernel = {};  // planned, and run by nobody
   return out;

@@ -8,9 +8,9 @@ namespace lamina::compile {
 
 struct RegionKernel {
   Kernel kernel;
-  int64_t scratch_bytes = 0;  // what it needs as one more result
+  int64_t scratch_bytes = 0;                      // what it needs as one more result
   std::shared_ptr<const section::Nested> nested;  // when its programs are sections: what a step does
-  std::string why_no_step;    // when they are not
+  std::string why_no_step;                        // when they are not
 };
 ir::SectionStep nested_step(const section::Nested& nested, const ir::Node& node);
 // `in` are concrete. The regions run where the node does.

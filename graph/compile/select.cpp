@@ -12,7 +12,9 @@ using ir::Node;
 using ir::Value;
 
 // What a launch on the null device runs: nothing.
-Kernel null_kernel() { return {.run = [](const KernelCall&) {}, .args = nullptr}; }
+Kernel null_kernel() {
+  return {.run = [](const KernelCall&) {}, .args = nullptr};
+}
 
 // A section of one step, as an instruction; its operands are numbered as the node's: inputs, then results.
 Kernel section_kernel(const ir::SectionStep& step) {
@@ -30,8 +32,11 @@ Kernel section_kernel(const ir::SectionStep& step) {
   std::string types;
   for (const TensorType& t : node.types) types += (types.empty() ? "" : ", ") + text(t);
   const char* reason = device.kind == DeviceKind::cpu ? node.op->no_cpu : node.op->no_cuda;
-  throw Error(ErrorKind::device, {.what = cat(node.op->name, ": there is no kernel for ", types, " on ", device), .where = text(node.line), .why = reason ? reason : "this combination of types is not supported",
-                                  .fix = device.kind == DeviceKind::cpu ? "convert the inputs with astype" : "place it on the CPU: with lm.device(\"cpu:0\")"});
+  throw Error(ErrorKind::device, {.what = cat(node.op->name, ": there is no kernel for ", types, " on ", device),
+                                  .where = text(node.line),
+                                  .why = reason ? reason : "this combination of types is not supported",
+                                  .fix = device.kind == DeviceKind::cpu ? "convert the inputs with astype"
+                                                                        : "place it on the CPU: with lm.device(\"cpu:0\")"});
 }
 
 }  // namespace
@@ -93,11 +98,10 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
         case DeviceKind::gpu:
           if (node.op->cuda) selected.kernel = node.op->cuda(request);
           break;
-        case DeviceKind::null:
-          selected.kernel = null_kernel();
-          break;
+        case DeviceKind::null: selected.kernel = null_kernel(); break;
       }
-      const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step && !why_in_no_section(*selected.step, selected.nested.get(), device);
+      const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step &&
+                              !why_in_no_section(*selected.step, selected.nested.get(), device);
       if (!selected.kernel && !in_section && node.op->decompose && depth < 8) {
         ir::Graph trial;  // the decomposition's nodes, on inputs that stand for ours
         for (size_t i = 0; i < types.size(); ++i) trial.add_input(types[i]);

@@ -10,11 +10,11 @@ namespace lamina::compile {
 
 struct Selected {
   Device device;
-  Kernel kernel;                       // as an instruction of its own; empty for nodes that run nothing, and on a GPU for some that only sections run
+  Kernel kernel;  // as an instruction of its own; empty for nodes that run nothing, and on a GPU for some that only sections run
   std::optional<ir::SectionStep> step;
   std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
-  std::string why_no_step;             // of a loop or branch
-  int64_t scratch_bytes = 0;           // temporary memory that the kernel is given as one more result
+  std::string why_no_step;                        // of a loop or branch
+  int64_t scratch_bytes = 0;                      // temporary memory that the kernel is given as one more result
 };
 struct Selection {
   ir::Graph graph;              // nodes that have no kernel replaced by their decompositions

@@ -29,8 +29,10 @@ int streams_of_a_gpu() {
   int value = 0;
   const auto [end, code] = std::from_chars(setting.data(), setting.data() + setting.size(), value);
   if (code != std::errc() || end != setting.data() + setting.size() || value < 1 || value > kMostStreams)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_STREAMS=", setting, " is no number from 1 to ", kMostStreams), .where = "the environment",
-                                              .why = "independent branches of a function run on so many streams of a GPU", .fix = "unset it, or set it to one of these"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_STREAMS=", setting, " is no number from 1 to ", kMostStreams),
+                                              .where = "the environment",
+                                              .why = "independent branches of a function run on so many streams of a GPU",
+                                              .fix = "unset it, or set it to one of these"});
   return value;
 }
 
@@ -83,7 +85,8 @@ class Planner {
     while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
       if (in_.work[i].device.kind != DeviceKind::cpu) {
         for (const auto* places : {&in_.work[end].inputs, &in_.work[end].outputs})
-          for (const Place& place : *places) pieces.insert(in_.storages[size_t(place.storage)].kind == StorageKind::arena ? -1 : place.storage);
+          for (const Place& place : *places)
+            pieces.insert(in_.storages[size_t(place.storage)].kind == StorageKind::arena ? -1 : place.storage);
         if (in_.work[end].nested) needs += section::needs_of(*in_.work[end].nested);
         if (pieces.size() + size_t(needs.constants) > size_t(section::kMostBases) || section::why_too_much(needs)) break;
       }
@@ -97,7 +100,8 @@ class Planner {
       const bool alone = options_.lone_sections || in_.work[i].nested || !in_.work[i].kernel;
       const bool section = end > i + 1 || (end > i && alone);
       const bool loops = in_.work[i].node >= 0 && ops::owns_programs(g_[in_.work[i].node]);
-      groups().push_back({.begin = i, .end = section ? end : i + 1, .section = section, .alone = section || loops, .stream = 0, .done = {}});
+      groups().push_back(
+          {.begin = i, .end = section ? end : i + 1, .section = section, .alone = section || loops, .stream = 0, .done = {}});
       i = groups().back().end;
     }
   }
@@ -111,7 +115,8 @@ class Planner {
     first_stream_on(options_.device);  // the first stream: it runs on the caller's thread
     for (int i = 0; i < int(groups().size()); ++i) {
       group(i).stream = first_stream_on(device(i));
-      if (const Work& only = work(i)[0]; !only.kernel && !group(i).section) first_stream_on(in_.storage_devices[size_t(only.inputs[0].storage)]);
+      if (const Work& only = work(i)[0]; !only.kernel && !group(i).section)
+        first_stream_on(in_.storage_devices[size_t(only.inputs[0].storage)]);
     }
   }
 
@@ -154,7 +159,8 @@ class Planner {
     if (op == &ops::def::conv2d_grad_input) return size(w.inputs[0]) * window(w.inputs[1]);
     if (op == &ops::def::conv2d_grad_filter) return size(w.inputs[1]) * window(w.outputs[0]);
     // Of [m,k] and [k,n], whichever is transposed, m k n is the root of the three sizes' product.
-    if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights) return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
+    if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights)
+      return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
     return 0;
   }
   void find_costs() {
@@ -219,7 +225,8 @@ class Planner {
     int on = -1;
     for (int p : before_[size_t(i)]) {
       const int stream = group(p).stream;
-      const bool goes_on = device(p) == device(i) && in_.streams[size_t(stream)] == device(i) && tail_[size_t(stream)] == p && (critical_[size_t(p)] == i || !branches);
+      const bool goes_on = device(p) == device(i) && in_.streams[size_t(stream)] == device(i) && tail_[size_t(stream)] == p &&
+                           (critical_[size_t(p)] == i || !branches);
       if (goes_on && (on < 0 || stream < on)) on = stream;
     }
     if (on >= 0) return on;
@@ -256,7 +263,7 @@ class Planner {
   std::vector<std::vector<int>> before_, after_;
   std::vector<double> cost_, height_;  // height: of the most that is behind it, with it
   std::vector<bool> large_, chain_is_large_;
-  std::vector<int> critical_;          // of those that need it, the one with the most behind it
+  std::vector<int> critical_;  // of those that need it, the one with the most behind it
   // Per stream. A tail is the last group that counts: small ones may stand behind it.
   std::vector<int> last_, tail_, last_large_;
   std::vector<double> load_;

@@ -33,8 +33,9 @@ constexpr Card kCards[]{
     {"rtx5090", 2.41, 128, 1792},
 };
 
-// Latencies, in cycles; measured by others on an H800 (arXiv 2402.13499, 2501.12084: shared memory, second-level cache, its rate) and a B300 (notes that their
-// authors have published: a barrier of 8 warps, a word from one block to another, a barrier of all blocks). They are taken for every card here.
+// Latencies, in cycles; measured by others on an H800 (arXiv 2402.13499, 2501.12084: shared memory, second-level cache, its rate) and a
+// B300 (notes that their authors have published: a barrier of 8 warps, a word from one block to another, a barrier of all blocks). They are
+// taken for every card here.
 constexpr double kSharedLoad = 29, kCacheLoad = 263, kBlockBarrier = 38;
 constexpr double kCacheBytesPerCycle = 35;  // of one multiprocessor, from the second-level cache when all read
 constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
@@ -54,8 +55,8 @@ const Card* card_of(Device device) {
   return nullptr;
 }
 
-// A section: each block's steps one after the other, waits and meetings in between. Of one whose blocks are a cluster, products and what lies between blocks
-// take what the model says that chose the cluster (kernels/section/stages.h).
+// A section: each block's steps one after the other, waits and meetings in between. Of one whose blocks are a cluster, products and what
+// lies between blocks take what the model says that chose the cluster (kernels/section/stages.h).
 class SectionModel {
  public:
   SectionModel(const BlockPlan& plan, const Card& card)
@@ -67,7 +68,8 @@ class SectionModel {
         times_(size_t(plan.program.blocks)),
         raised_(size_t(plan.program.counters)) {
     const char* bytes = plan.bytes.data();
-    places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at), reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
+    places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at),
+               reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
                reinterpret_cast<const int32_t*>(bytes + plan.program.codes_at)};
   }
 
@@ -105,7 +107,9 @@ class SectionModel {
   }
   size_t turn_step(Turn turn, int loop, size_t from) const {
     for (size_t i = from; i < plan_.steps.size(); ++i)
-      if (plan_.steps[i].kind == StepKind::loop && plan_.turns[size_t(plan_.steps[i].code)].turn == turn && plan_.turns[size_t(plan_.steps[i].code)].loop == loop) return i;
+      if (plan_.steps[i].kind == StepKind::loop && plan_.turns[size_t(plan_.steps[i].code)].turn == turn &&
+          plan_.turns[size_t(plan_.steps[i].code)].loop == loop)
+        return i;
     return plan_.steps.size();
   }
 
@@ -137,7 +141,8 @@ class SectionModel {
     return kStepCycles + std::max(flops(s) / (2 * per_cycle), bytes / kCacheBytesPerCycle);
   }
   double flops(const BlockStep& s) const {
-    const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1, share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
+    const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
+                 share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
     switch (s.kind) {
       case StepKind::dense:
       case StepKind::dense_grad_input:
@@ -151,8 +156,8 @@ class SectionModel {
   const Card& card_;
   const bool in_cluster_;
   const double word_, meeting_;  // microseconds until another block has seen a word, and until all have met: there and back in a cluster
-  std::vector<double> times_;   // per block
-  std::vector<double> raised_;  // per counter: when the last arrival was
+  std::vector<double> times_;    // per block
+  std::vector<double> raised_;   // per counter: when the last arrival was
   section::BlockPlaces places_;
   std::vector<section::BlockAccess> accesses_;
 };
@@ -182,7 +187,9 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
     if (!steps) return {};
     return kLaunchMicroseconds + std::max(*steps, memory);
   }
-  if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "batch_norm_train", "sort", "argsort", "top_k", "unique", "cumsum", "cond", "while_loop", "scan"})) return {};
+  if (instruction.waits || begins_with_any(instruction.name, {"conv2d", "batch_norm_train", "sort", "argsort", "top_k", "unique", "cumsum",
+                                                              "cond", "while_loop", "scan"}))
+    return {};
   double flops = 0;
   if (begins_with_any(instruction.name, {"matmul", "dense"}) && instruction.inputs.size() >= 2 && !instruction.outputs.empty()) {
     // [m,k] times [k,n]: the three sizes together are (m k n)^2.

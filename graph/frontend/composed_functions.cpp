@@ -120,7 +120,10 @@ Tensor norm(const Operand& operand, double ord, const Axes& axes, bool keepdims)
     if (ord == 0) return astype(o(count_nonzero(x, axes, keepdims)), x.tensor().dtype());
     if (ord == 1) return sum(o(abs(x)), axes, keepdims);
     if (ord != ord)
-      throw Error(ErrorKind::invalid_argument, {.what = "norm: NaN is no order", .where = text(at.line()), .why = "a norm takes the ord-th root", .fix = "pass a number, or infinity"});
+      throw Error(ErrorKind::invalid_argument, {.what = "norm: NaN is no order",
+                                                .where = text(at.line()),
+                                                .why = "a norm takes the ord-th root",
+                                                .fix = "pass a number, or infinity"});
     const Tensor powers = ord == 2 ? square(x) : pow(o(abs(x)), Operand(ord, at));
     const Tensor total = sum(o(powers), axes, keepdims);
     // The root has no slope at 0; a norm's gradient there is taken as 0.

@@ -19,7 +19,9 @@ namespace {
 
 constexpr size_t kMostPlans = 64;
 
-double microseconds_since(std::chrono::steady_clock::time_point start) { return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count(); }
+double microseconds_since(std::chrono::steady_clock::time_point start) {
+  return std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+}
 
 TensorSpec spec_of(const ir::Graph& g, ir::Value v) {
   std::string name;
@@ -49,11 +51,21 @@ class Small {
 
 Dim any_length() { return Dim::symbol("any"); }
 
-std::string TensorSpec::str() const { return cat("TensorSpec(shape=", shape_text(shape), ", dtype=", numpy_name(dtype), name.empty() ? "" : cat(", name='", name, "'"), ")"); }
+std::string TensorSpec::str() const {
+  return cat("TensorSpec(shape=", shape_text(shape), ", dtype=", numpy_name(dtype), name.empty() ? "" : cat(", name='", name, "'"), ")");
+}
 
-ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string name, size_t arguments, std::vector<int> argument_resources, std::shared_ptr<void> structure, double trace_microseconds)
-    : name_(std::move(name)), device_(trace->device), graph_(std::move(trace->graph)), arguments_(arguments), variables_(trace->variables), argument_resources_(std::move(argument_resources)),
-      captures_(trace->captures), structure_(std::move(structure)), trace_microseconds_(trace_microseconds) {
+ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string name, size_t arguments, std::vector<int> argument_resources,
+                                   std::shared_ptr<void> structure, double trace_microseconds)
+    : name_(std::move(name)),
+      device_(trace->device),
+      graph_(std::move(trace->graph)),
+      arguments_(arguments),
+      variables_(trace->variables),
+      argument_resources_(std::move(argument_resources)),
+      captures_(trace->captures),
+      structure_(std::move(structure)),
+      trace_microseconds_(trace_microseconds) {
   graph_.place = {};
   for (ir::Value input : graph_.inputs) input_devices_.push_back(graph_[input].device.value_or(device_));
   for (size_t i = 0; i < captures_.size(); ++i) input_devices_[arguments_ + i] = captures_[i].device();
@@ -80,22 +92,31 @@ std::vector<TensorSpec> ConcreteFunction::outputs() const {
 
 void ConcreteFunction::check(std::span<const Tensor> arguments, std::span<const Variable> variables) const {
   auto refuse = [&](std::string what, std::string wanted, std::string given) {
-    throw Error(ErrorKind::signature, {.what = cat(name_, ": ", what), .where = "", .why = cat("this graph takes ", wanted, ", it was given ", given), .fix = "pass what it was traced for, or call the function, which traces again"});
+    throw Error(ErrorKind::signature, {.what = cat(name_, ": ", what),
+                                       .where = "",
+                                       .why = cat("this graph takes ", wanted, ", it was given ", given),
+                                       .fix = "pass what it was traced for, or call the function, which traces again"});
   };
   if (arguments.size() != arguments_ || variables.size() != argument_resources_.size())
-    refuse("a wrong number of arguments", cat(arguments_, " tensors and ", argument_resources_.size(), " Variables"), cat(arguments.size(), " and ", variables.size()));
+    refuse("a wrong number of arguments", cat(arguments_, " tensors and ", argument_resources_.size(), " Variables"),
+           cat(arguments.size(), " and ", variables.size()));
   DimBindings lengths;
   for (size_t i = 0; i < arguments_; ++i) {
     const TensorSpec want = spec_of(graph_, graph_.inputs[i]);
     const TensorType& given = arguments[i].type();
     bool fits = want.dtype == given.dtype && want.shape.size() == given.rank();
-    for (size_t d = 0; fits && d < want.shape.size(); ++d) fits = want.shape[d] == given.shape[d] || (!want.shape[d].known() && (!given.shape[d].known() || match(want.shape[d], given.shape[d].number(), lengths)));
-    if (!fits) refuse(cat("argument ", i, want.name.empty() ? "" : cat(" ('", want.name, "')"), " does not fit"), want.str(), TensorSpec{given.shape, given.dtype, ""}.str());
+    for (size_t d = 0; fits && d < want.shape.size(); ++d)
+      fits = want.shape[d] == given.shape[d] ||
+             (!want.shape[d].known() && (!given.shape[d].known() || match(want.shape[d], given.shape[d].number(), lengths)));
+    if (!fits)
+      refuse(cat("argument ", i, want.name.empty() ? "" : cat(" ('", want.name, "')"), " does not fit"), want.str(),
+             TensorSpec{given.shape, given.dtype, ""}.str());
   }
   for (size_t i = 0; i < variables.size(); ++i) {
     const int resource = argument_resources_[i];
     if (resource >= 0 && !(variables[i].type() == variables_[size_t(resource)].type()))
-      refuse(cat("Variable argument ", i, " does not fit"), cat("a Variable of ", variables_[size_t(resource)].type()), cat(variables[i].type()));
+      refuse(cat("Variable argument ", i, " does not fit"), cat("a Variable of ", variables_[size_t(resource)].type()),
+             cat(variables[i].type()));
   }
 }
 
@@ -114,8 +135,11 @@ std::vector<Variable> ConcreteFunction::bound(std::span<const Variable> argument
 std::vector<Tensor> ConcreteFunction::call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at) {
   if (Trace* trace = Trace::current()) {
     if (!lengths_.empty())
-      throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": a list grows in it, and it is called while ", trace->function, " is traced"), .where = text(at.line()),
-                                                .why = "how long the list becomes is computed before the whole graph runs, and this one is only a part", .fix = "call it as a plain function, without lm.function of its own"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(name_, ": a list grows in it, and it is called while ", trace->function, " is traced"),
+                   .where = text(at.line()),
+                   .why = "how long the list becomes is computed before the whole graph runs, and this one is only a part",
+                   .fix = "call it as a plain function, without lm.function of its own"});
     std::vector<Tensor> inputs(arguments.begin(), arguments.end());
     inputs.insert(inputs.end(), captures_.begin(), captures_.end());
     std::vector<TensorType> types;
@@ -199,9 +223,11 @@ std::shared_ptr<const ConcreteFunction::Passed> ConcreteFunction::pass(const ir:
 }
 
 // By the passes' graph; where a library is to make ops that the passes would take apart, by one in which they have left these whole.
-ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, const std::optional<DimBindings>& lengths, std::span<const Tensor> arguments) {
+ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, const std::optional<DimBindings>& lengths,
+                                                    std::span<const Tensor> arguments) {
   std::optional<ir::Graph> marked;
-  if (compile::asks_for_libraries(graph_)) marked = compile::mark_for_libraries(lengths ? ir::specialize(graph_, *lengths) : graph_, options);
+  if (compile::asks_for_libraries(graph_))
+    marked = compile::mark_for_libraries(lengths ? ir::specialize(graph_, *lengths) : graph_, options);
   Planned out{.program = {}, .passed = marked ? pass(*marked) : passed()};
   const auto start = std::chrono::steady_clock::now();
   const bool is_open = lengths && !marked;
@@ -220,7 +246,8 @@ ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, co
     if (i.source_stream < 0) continue;
     const exec::Storage& from = out.program->storages[size_t(out.program->slots[size_t(i.inputs[0])].storage)];
     if (from.kind != exec::StorageKind::input || size_t(from.index) >= arguments.size()) continue;
-    if (options.input_devices[size_t(from.index)] != input_devices_[size_t(from.index)]) options.input_devices[size_t(from.index)] = input_devices_[size_t(from.index)], copied = true;
+    if (options.input_devices[size_t(from.index)] != input_devices_[size_t(from.index)])
+      options.input_devices[size_t(from.index)] = input_devices_[size_t(from.index)], copied = true;
   }
   if (copied) out.program = compile::compile(g, options);
   out.microseconds = microseconds_since(start);
@@ -229,7 +256,12 @@ ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, co
 
 std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& call) {
   const profiler::Range range(profiler::listening() ? "compile " + name_ : std::string(), profiler::Kind::function);
-  const compile::Options options{.device = device_, .input_devices = input_devices_, .variable_devices = variable_devices_, .sections = true, .threads = 0, .memory_budget = memory_budget_};
+  const compile::Options options{.device = device_,
+                                 .input_devices = input_devices_,
+                                 .variable_devices = variable_devices_,
+                                 .sections = true,
+                                 .threads = 0,
+                                 .memory_budget = memory_budget_};
   const bool open = !(open_dims_.empty() && lengths_.empty());
   const Planned made = planned(options, open ? std::optional(bindings(call)) : std::nullopt, call.arguments);
   const std::shared_ptr<const exec::Program>& program = made.program;

@@ -41,12 +41,12 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
  public:
   // From a trace whose graph has its outputs. `arguments`: how many of the graph's inputs are arguments (captures follow them);
   // argument_resources[i]: which resource Variable argument i is, or -1 when the graph does not use it.
-  ConcreteFunction(std::shared_ptr<Trace> trace, std::string name, size_t arguments, std::vector<int> argument_resources, std::shared_ptr<void> structure,
-                   double trace_microseconds);
+  ConcreteFunction(std::shared_ptr<Trace> trace, std::string name, size_t arguments, std::vector<int> argument_resources,
+                   std::shared_ptr<void> structure, double trace_microseconds);
   ~ConcreteFunction();
 
-  // Runs the graph, or, while something is traced, adds its nodes there. The arguments must fit: throws signature naming the argument, what is
-  // wanted and what was given. Safe from many threads at once.
+  // Runs the graph, or, while something is traced, adds its nodes there. The arguments must fit: throws signature naming the argument, what
+  // is wanted and what was given. Safe from many threads at once.
   std::vector<Tensor> call(std::span<const Tensor> arguments, std::span<const Variable> variables = {}, CallSite at = {});
   // The same without checks, for callers that have matched the signature.
   std::vector<Tensor> call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at = {});
@@ -54,7 +54,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   const std::string& name() const { return name_; }
   std::vector<TensorSpec> inputs() const;
   std::vector<TensorSpec> outputs() const;
-  const ir::Graph& graph() const { return graph_; }           // as traced
+  const ir::Graph& graph() const { return graph_; }  // as traced
   const ir::Graph& optimized_graph();
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<Tensor>& captures() const { return captures_; }
@@ -62,12 +62,12 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   Inspection inspect();
   // The graph, the passes with their times, fused groups, the program, and the times of tracing, compiling and running.
   std::string explain() { return explanation().text; }
-  // The same with data beside it: of the plan used last, if there is one; or, given a device, of a plan for it that is made for this alone, as
-  // if everything were there. `lengths`: types of the arguments, needed where dimensions are open. Throws state where they are missing.
+  // The same with data beside it: of the plan used last, if there is one; or, given a device, of a plan for it that is made for this alone,
+  // as if everything were there. `lengths`: types of the arguments, needed where dimensions are open. Throws state where they are missing.
   Explanation explanation(std::optional<Device> device = {}, std::span<const TensorType> lengths = {});
   std::string str() const;  // name, inputs, outputs, captures
   int plan_count() const;
-  int64_t temporary_bytes();              // that a call takes, by the plan used last; 0 before the first call
+  int64_t temporary_bytes();                // that a call takes, by the plan used last; 0 before the first call
   std::vector<std::string> instructions();  // of the plan used last, by name; empty before the first call
 
  private:
@@ -79,7 +79,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
     std::vector<int64_t> lengths;  // those that only the data tell
   };
   std::shared_ptr<Plan> plan_for(const Call& call);
-  std::shared_ptr<Plan> make_plan(const Call& call);                   // under mutex_
+  std::shared_ptr<Plan> make_plan(const Call& call);  // under mutex_
   DimBindings bindings(const Call& call) const;
   // A graph after the passes, and how long they took.
   struct Passed {
@@ -97,12 +97,12 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   Planned planned_for(Device device, std::span<const TensorType> lengths);
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
-  const std::shared_ptr<const Passed>& passed();                       // of the graph itself; under mutex_
+  const std::shared_ptr<const Passed>& passed();  // of the graph itself; under mutex_
   static std::shared_ptr<const Passed> pass(const ir::Graph& g);
   const passes::Optimized& optimized() { return passed()->optimized; }
   std::vector<Tensor> run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables);
   std::vector<Tensor> run_planned(const Call& call);
-  std::vector<Variable> bound(std::span<const Variable> arguments) const;  // one per resource, in this call
+  std::vector<Variable> bound(std::span<const Variable> arguments) const;                              // one per resource, in this call
   std::vector<Tensor> replay(std::span<const Tensor> arguments, std::span<const Variable> variables);  // op by op, for tapes
   bool tape_wants(std::span<const Tensor> arguments, std::span<const Variable> variables) const;
   void check(std::span<const Tensor> arguments, std::span<const Variable> variables) const;
@@ -111,7 +111,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   Device device_;
   ir::Graph graph_;
   size_t arguments_;
-  std::vector<Variable> variables_;     // one per resource; of an argument: the one it was traced with, a stand-in
+  std::vector<Variable> variables_;  // one per resource; of an argument: the one it was traced with, a stand-in
   std::vector<int> argument_resources_;
   std::vector<Device> input_devices_, variable_devices_;
   std::vector<Tensor> captures_;
@@ -119,13 +119,13 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::vector<std::pair<int, int>> open_dims_;  // argument and axis of each unknown dimension
   struct Length {
     std::string symbol;
-    std::shared_ptr<ConcreteFunction> count;    // from the same arguments; it may need the lengths before
+    std::shared_ptr<ConcreteFunction> count;  // from the same arguments; it may need the lengths before
   };
   std::vector<Length> lengths_;
   double trace_microseconds_;
-  int64_t memory_budget_ = 0;            // FunctionOptions::memory_budget
+  int64_t memory_budget_ = 0;  // FunctionOptions::memory_budget
 
-  std::mutex mutex_;                    // making plans
+  std::mutex mutex_;  // making plans
   std::shared_ptr<const Passed> passed_;
   std::atomic<Plan*> only_plan_{nullptr};  // when no dimension is open; it then lives as long as this
   // By lengths, and on a GPU for each argument whether it is on the host. The one used last is first.

@@ -37,7 +37,10 @@ struct Region {
       outputs = f();
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (!outputs[i].defined())
-          throw Error(ErrorKind::invalid_argument, {.what = cat("result ", i, " of ", trace->function, " is an empty Tensor"), .where = place(at), .why = "it was never given a value", .fix = "return tensors that have values"});
+          throw Error(ErrorKind::invalid_argument, {.what = cat("result ", i, " of ", trace->function, " is an empty Tensor"),
+                                                    .where = place(at),
+                                                    .why = "it was never given a value",
+                                                    .fix = "return tensors that have values"});
         trace->graph.outputs.push_back(trace->value_of(outputs[i], at));
       }
     }
@@ -56,7 +59,8 @@ struct Connections {
   void add(const Region& region) {
     const Trace& t = *region.trace;
     for (const Tensor& capture : t.captures)
-      if (std::none_of(captures.begin(), captures.end(), [&](const Tensor& known) { return known.same(capture); })) captures.push_back(capture);
+      if (std::none_of(captures.begin(), captures.end(), [&](const Tensor& known) { return known.same(capture); }))
+        captures.push_back(capture);
     std::vector<size_t> numbers;
     for (const Variable& v : t.variables) {
       const auto at = std::find_if(variables.begin(), variables.end(), [&](const Variable& known) { return known.same(v); });
@@ -83,14 +87,18 @@ GraphRef close(const Region& region, const Connections& outside, const std::vect
   std::vector<Value> moved(size_t(g.size())), state(outside.variables.size());
   for (const Slot& slot : slots) {
     switch (slot.kind) {
-      case Slot::Kind::given: moved[size_t(region.given[slot.index].handle()->value.node)] = out->add_input(region.given[slot.index].type()); break;
+      case Slot::Kind::given:
+        moved[size_t(region.given[slot.index].handle()->value.node)] = out->add_input(region.given[slot.index].type());
+        break;
       case Slot::Kind::capture: {
         const Value v = out->add_input(outside.captures[slot.index].type());
         for (size_t i = 0; i < t.captures.size(); ++i)
           if (t.captures[i].same(outside.captures[slot.index])) moved[size_t(t.capture_inputs[i].node)] = v;
         break;
       }
-      case Slot::Kind::variable: state[slot.index] = out->add_input(outside.variables[slot.index].type(), outside.variables[slot.index].name()); break;
+      case Slot::Kind::variable:
+        state[slot.index] = out->add_input(outside.variables[slot.index].type(), outside.variables[slot.index].name());
+        break;
     }
   }
   std::vector<size_t> numbers;
@@ -128,7 +136,8 @@ class Node {
   }
   void add(Tensor t) { inputs_.push_back(std::move(t)); }
   void add(const std::vector<Slot>& slots, std::span<const Tensor> given) {
-    for (const Slot& s : slots) add(s.kind == Slot::Kind::given ? given[s.index] : s.kind == Slot::Kind::capture ? outside_.captures[s.index] : reads_[s.index]);
+    for (const Slot& s : slots)
+      add(s.kind == Slot::Kind::given ? given[s.index] : s.kind == Slot::Kind::capture ? outside_.captures[s.index] : reads_[s.index]);
   }
   std::vector<Tensor> run(const ir::OpDef& op, ir::AttrsRef attrs, std::initializer_list<GraphRef> regions, size_t state_at) {
     std::vector<Tensor> results = apply(op, std::move(attrs), inputs_, at_, std::vector<GraphRef>(regions)), out;
@@ -160,7 +169,10 @@ void check_condition(const char* op, const TensorType& type, CallSite at) {
   if (type.dtype == DType::boolean && type.shape.empty()) return;
   const bool one = type.shape.empty();
   throw Error(one ? ErrorKind::type : ErrorKind::invalid_argument,
-              {.what = cat(op, ": the condition is ", type), .where = place(at), .why = "a condition is one bool", .fix = one ? "compare it: x != 0" : "reduce it to one, or choose element by element: lm.where(condition, a, b)"});
+              {.what = cat(op, ": the condition is ", type),
+               .where = place(at),
+               .why = "a condition is one bool",
+               .fix = one ? "compare it: x != 0" : "reduce it to one, or choose element by element: lm.where(condition, a, b)"});
 }
 
 std::string keep(const TensorType& now, const TensorType& wanted, const char* where) {
@@ -168,27 +180,41 @@ std::string keep(const TensorType& now, const TensorType& wanted, const char* wh
   return cat("reshape, slice or pad it in ", where, " to (", text(wanted.shape), ")");
 }
 
-void check_same_results(const std::vector<TensorType>& a, const std::vector<TensorType>& b, const std::vector<std::string>& names, CallSite at) {
+void check_same_results(const std::vector<TensorType>& a, const std::vector<TensorType>& b, const std::vector<std::string>& names,
+                        CallSite at) {
   if (a.size() != b.size())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("cond: one branch returns ", a.size(), " tensors, the other ", b.size()), .where = place(at), .why = "what follows the branches is one graph for both", .fix = "return the same structure from both"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("cond: one branch returns ", a.size(), " tensors, the other ", b.size()),
+                                              .where = place(at),
+                                              .why = "what follows the branches is one graph for both",
+                                              .fix = "return the same structure from both"});
   for (size_t i = 0; i < a.size(); ++i)
     if (!(a[i] == b[i]))
-      throw Error(a[i].dtype == b[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
-                  {.what = cat("cond: ", named(names, i, a.size(), "result"), " is ", a[i], " in the first branch and ", b[i], " in the second"), .where = place(at),
-                   .why = "what follows the branches is one graph for both", .fix = keep(b[i], a[i], "the second branch")});
+      throw Error(
+          a[i].dtype == b[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
+          {.what = cat("cond: ", named(names, i, a.size(), "result"), " is ", a[i], " in the first branch and ", b[i], " in the second"),
+           .where = place(at),
+           .why = "what follows the branches is one graph for both",
+           .fix = keep(b[i], a[i], "the second branch")});
 }
 
-void check_carried(const char* op, const std::vector<TensorType>& before, const std::vector<TensorType>& after, const std::vector<std::string>& names, CallSite at) {
+void check_carried(const char* op, const std::vector<TensorType>& before, const std::vector<TensorType>& after,
+                   const std::vector<std::string>& names, CallSite at) {
   for (size_t i = 0; i < before.size(); ++i)
     if (!(before[i] == after[i]))
-      throw Error(before[i].dtype == after[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
-                  {.what = cat(op, ": the ", named(names, i, before.size(), "loop variable"), " starts as ", before[i], " and becomes ", after[i]), .where = place(at),
-                   .why = "a loop variable keeps its dtype and shape from iteration to iteration", .fix = cat(keep(after[i], before[i], "the body"), ", or start with ", after[i])});
+      throw Error(
+          before[i].dtype == after[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
+          {.what = cat(op, ": the ", named(names, i, before.size(), "loop variable"), " starts as ", before[i], " and becomes ", after[i]),
+           .where = place(at),
+           .why = "a loop variable keeps its dtype and shape from iteration to iteration",
+           .fix = cat(keep(after[i], before[i], "the body"), ", or start with ", after[i])});
 }
 
 void check_count(const char* op, size_t got, size_t wanted, CallSite at) {
   if (got != wanted)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the body returns ", got, " loop variables"), .where = place(at), .why = cat("it was given ", wanted), .fix = "return as many, in the same structure"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the body returns ", got, " loop variables"),
+                                              .where = place(at),
+                                              .why = cat("it was given ", wanted),
+                                              .fix = "return as many, in the same structure"});
 }
 
 std::vector<TensorType> types_of(std::span<const Tensor> tensors) {
@@ -244,10 +270,14 @@ std::vector<Tensor> checkpoint(const Branch& body, CallSite at) {
   return node.run(ops::def::checkpoint, nullptr, {close(region, outside, slots, results)}, results);
 }
 
-std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init, const LoopOptions& options, CallSite at) {
+std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init, const LoopOptions& options,
+                               CallSite at) {
   constexpr const char* kName = "while_loop";
   if (options.maximum_iterations < -1)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: the maximum of iterations is ", options.maximum_iterations), .where = place(at), .why = "it is 0 or more", .fix = "leave it out for no limit"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: the maximum of iterations is ", options.maximum_iterations),
+                                              .where = place(at),
+                                              .why = "it is 0 or more",
+                                              .fix = "leave it out for no limit"});
   const std::vector<TensorType> types = types_of(init);
   Trace* trace = Trace::current();
   if (!trace) {
@@ -273,8 +303,11 @@ std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std
   outside.add(test);
   for (size_t v = 0; v < outside.variables.size(); ++v)
     if (outside.written[v])
-      throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: the condition assigns the variable '", outside.variables[v].name(), "'"), .where = place(at),
-                                                .why = "a condition only looks", .fix = "assign it (or draw random numbers) in the body and carry what the condition needs"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat("while_loop: the condition assigns the variable '", outside.variables[v].name(), "'"),
+                   .where = place(at),
+                   .why = "a condition only looks",
+                   .fix = "assign it (or draw random numbers) in the body and carry what the condition needs"});
   outside.add(step);
   std::vector<Slot> slots;
   add_slots(slots, Slot::Kind::given, 0, init.size());
@@ -296,16 +329,25 @@ namespace {
 
 Dim scan_length(const std::vector<Tensor>& xs, const ScanOptions& options, CallSite at) {
   if (xs.empty() && options.length < 0)
-    throw Error(ErrorKind::invalid_argument, {.what = "scan: it has no length", .where = place(at), .why = "there is nothing to go through", .fix = "pass xs, or length="});
+    throw Error(
+        ErrorKind::invalid_argument,
+        {.what = "scan: it has no length", .where = place(at), .why = "there is nothing to go through", .fix = "pass xs, or length="});
   Dim length = options.length >= 0 ? Dim(options.length) : Dim();
   for (size_t i = 0; i < xs.size(); ++i) {
     if (xs[i].rank() == 0)
-      throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", xs[i].type(), " has no slices"), .where = place(at), .why = "scan goes along the first axis, and a tensor without axes has none", .fix = "use it in the body as it is"});
+      throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", xs[i].type(), " has no slices"),
+                                                .where = place(at),
+                                                .why = "scan goes along the first axis, and a tensor without axes has none",
+                                                .fix = "use it in the body as it is"});
     const Dim first = xs[i].shape()[0];
     if (i == 0 && options.length < 0) length = first;
     if (first != length)
-      throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", xs[i].type(), " has ", first, " slices, and ", length, " are wanted"), .where = place(at),
-                                                .why = i || options.length < 0 ? "all stacked tensors are equally long along their first axis" : "length says another number", .fix = "cut them to one length"});
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat("scan: ", xs[i].type(), " has ", first, " slices, and ", length, " are wanted"),
+           .where = place(at),
+           .why = i || options.length < 0 ? "all stacked tensors are equally long along their first axis" : "length says another number",
+           .fix = "cut them to one length"});
   }
   return length;
 }
@@ -328,7 +370,8 @@ std::vector<TensorType> result_types(const Body& body, const std::vector<Tensor>
   return types;
 }
 
-std::vector<Tensor> scan_eagerly(const Body& body, std::vector<Tensor> carried, const std::vector<Tensor>& xs, int64_t length, const ScanOptions& options, CallSite at) {
+std::vector<Tensor> scan_eagerly(const Body& body, std::vector<Tensor> carried, const std::vector<Tensor>& xs, int64_t length,
+                                 const ScanOptions& options, CallSite at) {
   const std::vector<TensorType> types = types_of(carried);
   std::vector<std::vector<Tensor>> ys;
   for (int64_t i = 0; i < length; ++i) {
@@ -380,10 +423,12 @@ std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector
   init.insert(init.end(), xs.begin(), xs.end());
   Node node(*trace, outside, at);
   node.add(slots, init);
-  return node.run(ops::def::scan, ir::make_attrs(ops::ScanAttrs{int64_t(carried), int64_t(xs.size()), {length}, options.reverse, false}), {close(step, outside, slots, before)}, before);
+  return node.run(ops::def::scan, ir::make_attrs(ops::ScanAttrs{int64_t(carried), int64_t(xs.size()), {length}, options.reverse, false}),
+                  {close(step, outside, slots, before)}, before);
 }
 
-std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body, const std::vector<Tensor>& inputs, CallSite at) {
+std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body, const std::vector<Tensor>& inputs,
+                                    CallSite at) {
   // Outside of a trace too the body is traced, so that a tape sees one op.
   std::shared_ptr<Trace> own;
   Trace* trace = Trace::current();
@@ -391,26 +436,41 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
   Region region(*trace, "the body");
   for (const Tensor& t : inputs) region.input(t.type());
   size_t results = 0, cotangents = 0;
-  region.run([&] {
-    const WithGradient made = body(region.given);
-    std::vector<Tensor> out = made.results, given;
-    results = out.size();
-    for (const Tensor& t : made.results)
-      if (is_floating(t.dtype())) given.push_back(region.input(t.type())), ++cotangents;
-    const std::vector<Tensor> gradients = made.gradient(given);
-    if (gradients.size() != inputs.size())
-      throw Error(ErrorKind::invalid_argument, {.what = cat("custom_gradient: the gradient function returns ", gradients.size(), " gradients"), .where = place(at), .why = cat("there are ", inputs.size(), " inputs"), .fix = "return one per input, lm.zeros_like(x) where none flows"});
-    for (size_t i = 0; i < gradients.size(); ++i)
-      if (!(gradients[i].type() == inputs[i].type()))
-        throw Error(gradients[i].dtype() == inputs[i].dtype() ? ErrorKind::invalid_argument : ErrorKind::type, {.what = cat("custom_gradient: the gradient of input ", i, " is ", gradients[i].type(), ", the input ", inputs[i].type()), .where = place(at), .why = "a gradient has the dtype and shape of its input", .fix = ""});
-    out.insert(out.end(), gradients.begin(), gradients.end());
-    return out;
-  }, *trace, at);
+  region.run(
+      [&] {
+        const WithGradient made = body(region.given);
+        std::vector<Tensor> out = made.results, given;
+        results = out.size();
+        for (const Tensor& t : made.results)
+          if (is_floating(t.dtype())) given.push_back(region.input(t.type())), ++cotangents;
+        const std::vector<Tensor> gradients = made.gradient(given);
+        if (gradients.size() != inputs.size())
+          throw Error(ErrorKind::invalid_argument,
+                      {.what = cat("custom_gradient: the gradient function returns ", gradients.size(), " gradients"),
+                       .where = place(at),
+                       .why = cat("there are ", inputs.size(), " inputs"),
+                       .fix = "return one per input, lm.zeros_like(x) where none flows"});
+        for (size_t i = 0; i < gradients.size(); ++i)
+          if (!(gradients[i].type() == inputs[i].type()))
+            throw Error(
+                gradients[i].dtype() == inputs[i].dtype() ? ErrorKind::invalid_argument : ErrorKind::type,
+                {.what = cat("custom_gradient: the gradient of input ", i, " is ", gradients[i].type(), ", the input ", inputs[i].type()),
+                 .where = place(at),
+                 .why = "a gradient has the dtype and shape of its input",
+                 .fix = ""});
+        out.insert(out.end(), gradients.begin(), gradients.end());
+        return out;
+      },
+      *trace, at);
   Connections outside;
   outside.add(region);
   for (size_t v = 0; v < outside.variables.size(); ++v)
     if (outside.written[v])
-      throw Error(ErrorKind::invalid_argument, {.what = cat("custom_gradient: the function assigns the variable '", outside.variables[v].name(), "'"), .where = place(at), .why = "it may be computed again for the gradient", .fix = "return the value and assign it outside"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat("custom_gradient: the function assigns the variable '", outside.variables[v].name(), "'"),
+                   .where = place(at),
+                   .why = "it may be computed again for the gradient",
+                   .fix = "return the value and assign it outside"});
   // One graph for both: the gradient may use what the body computed.
   std::vector<Slot> slots;
   add_slots(slots, Slot::Kind::given, 0, inputs.size());
@@ -431,7 +491,8 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
   std::vector<Tensor> values(inputs);
   values.insert(values.end(), outside.captures.begin(), outside.captures.end());
   for (const Variable& v : outside.variables) values.push_back(v.read(at));
-  return apply(ops::def::custom_gradient, ir::make_attrs(ops::CustomGradientAttrs{int64_t(inputs.size())}), values, at, std::vector<GraphRef>{forward, backward});
+  return apply(ops::def::custom_gradient, ir::make_attrs(ops::CustomGradientAttrs{int64_t(inputs.size())}), values, at,
+               std::vector<GraphRef>{forward, backward});
 }
 
 }  // namespace lamina::control

@@ -1,6 +1,7 @@
-// cond, while_loop, scan and fori_loop: branches and loops that depend on data; checkpoint: values that a gradient computes again. Eagerly they run as they stand. While a function is traced, each
-// branch and body is traced once, into a region of one node; tensors from around it are used freely, Variables (and random generators) are
-// read and assigned in it as anywhere else. What a branch or body returns are tensors, or vectors, pairs and tuples of them.
+// cond, while_loop, scan and fori_loop: branches and loops that depend on data; checkpoint: values that a gradient computes again. Eagerly
+// they run as they stand. While a function is traced, each branch and body is traced once, into a region of one node; tensors from around
+// it are used freely, Variables (and random generators) are read and assigned in it as anywhere else. What a branch or body returns are
+// tensors, or vectors, pairs and tuples of them.
 #pragma once
 #include <functional>
 
@@ -24,19 +25,24 @@ namespace control {
 using Branch = std::function<std::vector<Tensor>()>;
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
 using Condition = std::function<Tensor(std::span<const Tensor>)>;
-LAMINA_API std::vector<Tensor> cond(const Operand& pred, const Branch& then, const Branch& otherwise, const std::vector<std::string>& names = {});
-LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init, const LoopOptions& options, CallSite at);
-// body: the carried values, then a slice of each of xs -> the carried values, then the ys. Returns the last carried values, then the stacked ys.
-LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options, CallSite at);
+LAMINA_API std::vector<Tensor> cond(const Operand& pred, const Branch& then, const Branch& otherwise,
+                                    const std::vector<std::string>& names = {});
+LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init,
+                                          const LoopOptions& options, CallSite at);
+// body: the carried values, then a slice of each of xs -> the carried values, then the ys. Returns the last carried values, then the
+// stacked ys.
+LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options,
+                                    CallSite at);
 // body's results, made of a region whose values its gradient computes again. Eagerly: body().
 LAMINA_API std::vector<Tensor> checkpoint(const Branch& body, CallSite at);
-// body(inputs) -> the results, and what makes a gradient per input of one cotangent per floating-point result. Other tensors and Variables that
-// the body uses get no gradient through it, and it may not assign Variables.
+// body(inputs) -> the results, and what makes a gradient per input of one cotangent per floating-point result. Other tensors and Variables
+// that the body uses get no gradient through it, and it may not assign Variables.
 struct WithGradient {
   std::vector<Tensor> results;
   std::function<std::vector<Tensor>(std::span<const Tensor> cotangents)> gradient;
 };
-LAMINA_API std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body, const std::vector<Tensor>& inputs, CallSite at);
+LAMINA_API std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body,
+                                               const std::vector<Tensor>& inputs, CallSite at);
 }  // namespace control
 
 namespace typed {
@@ -56,8 +62,10 @@ T assemble(std::span<const Tensor> in, const std::vector<size_t>& sizes) {
 // f(state), or f(part, part, ...) when it takes the parts of a tuple.
 template <class F, class T>
 decltype(auto) call_with(F& f, const T& state) {
-  if constexpr (std::is_invocable_v<F&, const T&>) return f(state);
-  else return std::apply(f, state);
+  if constexpr (std::is_invocable_v<F&, const T&>)
+    return f(state);
+  else
+    return std::apply(f, state);
 }
 }  // namespace typed
 
@@ -65,38 +73,51 @@ decltype(auto) call_with(F& f, const T& state) {
 template <class Then, class Otherwise>
 auto cond(const Operand& pred, Then then, Otherwise otherwise) {
   using Result = typename typed::Outside<std::invoke_result_t<Then&>>::type;
-  static_assert(std::is_same_v<Result, typename typed::Outside<std::invoke_result_t<Otherwise&>>::type>, "both branches of lm::cond return the same type");
+  static_assert(std::is_same_v<Result, typename typed::Outside<std::invoke_result_t<Otherwise&>>::type>,
+                "both branches of lm::cond return the same type");
   std::vector<size_t> sizes, other;
-  const std::vector<Tensor> out = control::cond(pred, [&] { return typed::leaves(then(), &sizes); }, [&] { return typed::leaves(otherwise(), &other); });
+  const std::vector<Tensor> out =
+      control::cond(pred, [&] { return typed::leaves(then(), &sizes); }, [&] { return typed::leaves(otherwise(), &other); });
   return typed::assemble<Result>(out, sizes.empty() ? other : sizes);
 }
 
 // branches[index](), one of several that return the same; an index outside takes the first or the last. Made of conds, log2(branches) deep.
 template <class Result>
-Result switch_case(const Tensor& index, const std::vector<std::function<Result()>>& branches, CallSite at = std::source_location::current()) {
+Result switch_case(const Tensor& index, const std::vector<std::function<Result()>>& branches,
+                   CallSite at = std::source_location::current()) {
   if (branches.empty())
-    throw Error(ErrorKind::invalid_argument, {.what = "switch_case: there is no branch", .where = text(at.line()), .why = "one of them is run", .fix = "pass a vector of functions"});
+    throw Error(ErrorKind::invalid_argument, {.what = "switch_case: there is no branch",
+                                              .where = text(at.line()),
+                                              .why = "one of them is run",
+                                              .fix = "pass a vector of functions"});
   std::function<Result(size_t, size_t)> choose = [&](size_t first, size_t end) -> Result {
     if (end - first == 1) return branches[first]();
     const size_t middle = (first + end) / 2;
-    return cond(Operand(less(Operand(index, at), Operand(int64_t(middle), at))), [&] { return choose(first, middle); }, [&] { return choose(middle, end); });
+    return cond(
+        Operand(less(Operand(index, at), Operand(int64_t(middle), at))), [&] { return choose(first, middle); },
+        [&] { return choose(middle, end); });
   };
   return choose(0, branches.size());
 }
 
-// state = body(state) as long as condition(state) is true; returns the last state. A state is a Tensor, or a vector, pair or tuple of them; body
-// and condition may take the parts of a tuple one by one. Every tensor keeps its dtype and shape; else an Error at this line.
+// state = body(state) as long as condition(state) is true; returns the last state. A state is a Tensor, or a vector, pair or tuple of them;
+// body and condition may take the parts of a tuple one by one. Every tensor keeps its dtype and shape; else an Error at this line.
 template <class Condition, class Body, class State>
-State while_loop(Condition condition, Body body, const State& init, const LoopOptions& options = {}, CallSite at = std::source_location::current()) {
+State while_loop(Condition condition, Body body, const State& init, const LoopOptions& options = {},
+                 CallSite at = std::source_location::current()) {
   std::vector<size_t> sizes;
   std::vector<Tensor> in = typed::leaves(init, &sizes);
-  const auto test = [&](std::span<const Tensor> state) -> Tensor { return typed::call_with(condition, typed::assemble<State>(state, sizes)); };
-  const auto step = [&](std::span<const Tensor> state) { return typed::leaves(State(typed::call_with(body, typed::assemble<State>(state, sizes)))); };
+  const auto test = [&](std::span<const Tensor> state) -> Tensor {
+    return typed::call_with(condition, typed::assemble<State>(state, sizes));
+  };
+  const auto step = [&](std::span<const Tensor> state) {
+    return typed::leaves(State(typed::call_with(body, typed::assemble<State>(state, sizes))));
+  };
   return typed::assemble<State>(control::while_loop(test, step, std::move(in), options, at), sizes);
 }
 
-// {state, y} = body(state, x) for each slice x of xs along its first axis. Returns {the last state, the ys stacked}. Tensor, vector, pair or tuple
-// each; xs may be an empty vector when options say the length.
+// {state, y} = body(state, x) for each slice x of xs along its first axis. Returns {the last state, the ys stacked}. Tensor, vector, pair
+// or tuple each; xs may be an empty vector when options say the length.
 template <class Body, class State, class Xs>
 auto scan(Body body, const State& init, const Xs& xs, const ScanOptions& options = {}, CallSite at = std::source_location::current()) {
   using Result = std::invoke_result_t<Body&, const State&, const Xs&>;
@@ -133,8 +154,8 @@ State fori_loop(int64_t lower, int64_t upper, Body body, const State& init, Call
   return typed::assemble<State>(std::span<const Tensor>(out).subspan(1), sizes);
 }
 
-// f, with less memory for gradients through it: in a traced function, what f computes is not kept for the gradient but computed a second time
-// when the gradient needs it, with the same bits. f(x...) returns a Tensor, or a vector, pair or tuple of them; eagerly it just runs.
+// f, with less memory for gradients through it: in a traced function, what f computes is not kept for the gradient but computed a second
+// time when the gradient needs it, with the same bits. f(x...) returns a Tensor, or a vector, pair or tuple of them; eagerly it just runs.
 template <class F>
 auto checkpoint(F f, CallSite at = std::source_location::current()) {
   return [f, at](const auto&... x) {

@@ -23,8 +23,10 @@ DeviceScope::DeviceScope(Device device) : before_(scope.value_or(Device{})), had
 }
 DeviceScope::DeviceScope(const std::string& device) : DeviceScope(parse_device(device)) {}
 DeviceScope::~DeviceScope() {
-  if (had_one_) scope = before_;
-  else scope.reset();
+  if (had_one_)
+    scope = before_;
+  else
+    scope.reset();
 }
 
 bool in_device_scope() { return scope.has_value(); }

@@ -23,7 +23,7 @@ class LAMINA_API DeviceScope {
   bool had_one_;
 };
 
-LAMINA_API Device default_device();                 // the innermost DeviceScope's, else the first GPU, else cpu:0
+LAMINA_API Device default_device();  // the innermost DeviceScope's, else the first GPU, else cpu:0
 LAMINA_API bool in_device_scope();
 // The devices of one kind ("cpu", "gpu"), or of both when it is empty: {"gpu:0"}.
 LAMINA_API std::vector<std::string> list_devices(const std::string& kind = "");

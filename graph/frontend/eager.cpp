@@ -96,7 +96,8 @@ EagerOpRef plan(const Key& key) {
     g.outputs.push_back({first.node, i});
     e->outputs.push_back(std::make_shared<const TensorType>(g[first].types[size_t(i)]));
   }
-  e->executor = std::make_unique<exec::Executor>(compile::compile(g, {.device = key.device, .input_devices = {}, .variable_devices = {}, .sections = false, .threads = 0}));
+  e->executor = std::make_unique<exec::Executor>(
+      compile::compile(g, {.device = key.device, .input_devices = {}, .variable_devices = {}, .sections = false, .threads = 0}));
   return e;
 }
 
@@ -148,14 +149,19 @@ Device device_for(const ir::OpDef& op, std::span<const Tensor> inputs, bool& mov
   const Tensor* first = nullptr;  // the first with axes decides
   for (const Tensor& t : inputs) {
     if (t.rank() == 0) continue;
-    if (!first) first = &t;
+    if (!first)
+      first = &t;
     else if (t.device() != first->device())
-      throw Error(ErrorKind::device, {.what = cat(op.name, ": its inputs lie on ", first->device(), " and ", t.device()), .where = "", .why = "tensors are not copied between devices silently", .fix = cat("move one: x.to(\"", first->device(), "\")")});
+      throw Error(ErrorKind::device, {.what = cat(op.name, ": its inputs lie on ", first->device(), " and ", t.device()),
+                                      .where = "",
+                                      .why = "tensors are not copied between devices silently",
+                                      .fix = cat("move one: x.to(\"", first->device(), "\")")});
   }
   return first ? first->device() : device;
 }
 
-std::vector<BufferRef> run(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const ir::GraphRef> regions, EagerOp*& found) {
+std::vector<BufferRef> run(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs,
+                           std::span<const ir::GraphRef> regions, EagerOp*& found) {
   bool move;
   const Device device = device_for(op, inputs, move);
   std::vector<Tensor> moved;
@@ -177,7 +183,8 @@ std::vector<BufferRef> run(const ir::OpDef& op, const ir::AttrsRef& attrs, std::
 
 }  // namespace
 
-std::vector<Tensor> apply(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at, std::span<const ir::GraphRef> regions) {
+std::vector<Tensor> apply(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at,
+                          std::span<const ir::GraphRef> regions) {
   if (Trace* trace = Trace::current()) return trace->add_node(op, std::move(attrs), inputs, at, regions);
   try {
     EagerOp* planned;
@@ -194,7 +201,9 @@ std::vector<Tensor> apply(const ir::OpDef& op, ir::AttrsRef attrs, std::span<con
   }
 }
 
-Tensor apply_one(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at) { return std::move(apply(op, std::move(attrs), inputs, at)[0]); }
+Tensor apply_one(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at) {
+  return std::move(apply(op, std::move(attrs), inputs, at)[0]);
+}
 
 size_t eager_cache_size() {
   std::lock_guard lock(cache().mutex);

@@ -11,7 +11,7 @@
 namespace lamina {
 namespace {
 
-using Label = int;               // a letter, or kEllipsis + the place of an axis of "...", counted from the back
+using Label = int;  // a letter, or kEllipsis + the place of an axis of "...", counted from the back
 using Labels = std::vector<Label>;
 constexpr Label kEllipsis = 256;
 
@@ -31,7 +31,8 @@ class Contraction {
     find_lengths(inputs, operands);
     for (size_t i = 0; i < inputs.size(); ++i) terms_.push_back(prepared(operands[i], inputs[i]));
     for (Label l : output_)
-      if (std::none_of(terms_.begin(), terms_.end(), [&](const Term& t) { return has(t.labels, l); })) refuse("the result has a letter that no operand has", "take the letter from an operand");
+      if (std::none_of(terms_.begin(), terms_.end(), [&](const Term& t) { return has(t.labels, l); }))
+        refuse("the result has a letter that no operand has", "take the letter from an operand");
     for (size_t i = 0; i < terms_.size(); ++i) sum_alone(i);
     while (terms_.size() > 1) {
       const auto [a, b] = next_pair();
@@ -46,7 +47,8 @@ class Contraction {
  private:
   Operand here(const Tensor& t) const { return Operand(t, at_); }
   [[noreturn]] void refuse(const std::string& why, const std::string& fix) const {
-    throw Error(ErrorKind::invalid_argument, {.what = cat("einsum: '", text_, "' does not fit its operands"), .where = text(at_.line()), .why = why, .fix = fix});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("einsum: '", text_, "' does not fit its operands"), .where = text(at_.line()), .why = why, .fix = fix});
   }
   static std::string name(Label l) { return l >= kEllipsis ? "..." : std::string(1, char(l)); }
 
@@ -56,11 +58,15 @@ class Contraction {
         const Dim length = operands[i].shape()[a];
         auto [known, is_new] = lengths_.try_emplace(inputs[i][a], length);
         if (is_new || known->second == length || length == Dim(1)) continue;
-        if (known->second != Dim(1)) refuse(cat("the axes '", name(inputs[i][a]), "' have the lengths ", known->second, " and ", length), "axes of one letter have one length, or 1");
+        if (known->second != Dim(1))
+          refuse(cat("the axes '", name(inputs[i][a]), "' have the lengths ", known->second, " and ", length),
+                 "axes of one letter have one length, or 1");
         known->second = length;
       }
       if (operands[i].dtype() != operands[0].dtype())
-        throw Error(ErrorKind::type, {.what = cat("einsum: ", operands[0].type(), " and ", operands[i].type(), " have different dtypes"), .where = text(at_.line()), .why = "tensors are never converted silently",
+        throw Error(ErrorKind::type, {.what = cat("einsum: ", operands[0].type(), " and ", operands[i].type(), " have different dtypes"),
+                                      .where = text(at_.line()),
+                                      .why = "tensors are never converted silently",
                                       .fix = "convert one of them with astype"});
     }
   }
@@ -72,7 +78,9 @@ class Contraction {
       const auto again = std::find(term.labels.begin() + int64_t(a) + 1, term.labels.end(), term.labels[a]);
       if (again == term.labels.end()) continue;
       const size_t b = size_t(again - term.labels.begin());
-      if (term.t.shape()[a] != term.t.shape()[b]) refuse(cat("the axes '", name(term.labels[a]), "' of one operand have the lengths ", term.t.shape()[a], " and ", term.t.shape()[b]), "a diagonal needs equal lengths");
+      if (term.t.shape()[a] != term.t.shape()[b])
+        refuse(cat("the axes '", name(term.labels[a]), "' of one operand have the lengths ", term.t.shape()[a], " and ", term.t.shape()[b]),
+               "a diagonal needs equal lengths");
       const Label l = term.labels[a];
       term.t = diagonal(here(term.t), 0, int(a), int(b));
       term.labels.erase(term.labels.begin() + int64_t(b));
@@ -105,8 +113,10 @@ class Contraction {
     Axes axes;
     Labels kept;
     for (size_t a = 0; a < terms_[i].labels.size(); ++a)
-      if (has(wanted, terms_[i].labels[a])) kept.push_back(terms_[i].labels[a]);
-      else axes.push_back(int64_t(a));
+      if (has(wanted, terms_[i].labels[a]))
+        kept.push_back(terms_[i].labels[a]);
+      else
+        axes.push_back(int64_t(a));
     if (axes.empty()) return;
     const DType dtype = terms_[i].t.dtype();
     terms_[i] = {astype(here(sum(here(terms_[i].t), axes)), dtype), kept};
@@ -144,7 +154,9 @@ class Contraction {
     std::pair<size_t, size_t> pair{0, 1};
     for (size_t a = 0; a < all.size(); ++a)
       for (size_t b = a + 1; b < all.size(); ++b) {
-        const double cost = all.size() <= kAllOrders ? cost_with(all, a, b) : size(left(united(all[a], all[b]), wanted_without(a, b))) - size(all[a]) - size(all[b]);
+        const double cost = all.size() <= kAllOrders
+                                ? cost_with(all, a, b)
+                                : size(left(united(all[a], all[b]), wanted_without(a, b))) - size(all[a]) - size(all[b]);
         if (cost < best) best = cost, pair = {a, b};
       }
     return pair;
@@ -198,7 +210,8 @@ class Contraction {
       return out;
     };
     Labels of_a = own(a), of_b = own(b);
-    if (last && !of_b.empty() && shared.size() < output_.size() && has(of_b, output_[shared.size()])) std::swap(a, b), std::swap(of_a, of_b);
+    if (last && !of_b.empty() && shared.size() < output_.size() && has(of_b, output_[shared.size()]))
+      std::swap(a, b), std::swap(of_a, of_b);
     // Small integers have no matmul: theirs is done in i32, which wraps alike.
     const DType dtype = a.t.dtype();
     const bool small = !is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64;
@@ -255,7 +268,10 @@ struct Expression {
 
 Expression parse(const std::string& expression, size_t operands, CallSite at) {
   auto refuse = [&](const std::string& why) {
-    return Error(ErrorKind::invalid_argument, {.what = cat("einsum: '", expression, "' is not an expression"), .where = text(at.line()), .why = why, .fix = "write it like 'ij,jk->ik': a letter per axis, commas between operands"});
+    return Error(ErrorKind::invalid_argument, {.what = cat("einsum: '", expression, "' is not an expression"),
+                                               .where = text(at.line()),
+                                               .why = why,
+                                               .fix = "write it like 'ij,jk->ik': a letter per axis, commas between operands"});
   };
   Expression out;
   std::string clean;
@@ -277,7 +293,8 @@ Expression parse(const std::string& expression, size_t operands, CallSite at) {
       if (part.compare(i, 3, "...") != 0 || rests++) throw refuse(cat("'", part, "' has more than letters and one '...'"));
       i += 2;
     }
-  if (out.inputs.size() != operands) throw refuse(cat("it names ", out.inputs.size(), " operands, and ", operands, operands == 1 ? " is given" : " are given"));
+  if (out.inputs.size() != operands)
+    throw refuse(cat("it names ", out.inputs.size(), " operands, and ", operands, operands == 1 ? " is given" : " are given"));
   return out;
 }
 
@@ -300,7 +317,8 @@ Labels labels_of(const std::string& part, int64_t rest) {
 Tensor einsum(const std::string& expression, const std::vector<Tensor>& operands, CallSite at) {
   const Expression e = parse(expression, operands.size(), at);
   auto refuse = [&](const std::string& why, const std::string& fix) {
-    return Error(ErrorKind::invalid_argument, {.what = cat("einsum: '", expression, "' does not fit its operands"), .where = text(at.line()), .why = why, .fix = fix});
+    return Error(ErrorKind::invalid_argument,
+                 {.what = cat("einsum: '", expression, "' does not fit its operands"), .where = text(at.line()), .why = why, .fix = fix});
   };
   std::vector<Labels> inputs;
   int64_t most_rest = 0;
@@ -308,7 +326,10 @@ Tensor einsum(const std::string& expression, const std::vector<Tensor>& operands
   for (size_t i = 0; i < operands.size(); ++i) {
     const bool dots = e.inputs[i].find('.') != std::string::npos;
     const int64_t letters = int64_t(e.inputs[i].size()) - (dots ? 3 : 0), rest = operands[i].rank() - letters;
-    if (rest < 0 || (rest > 0 && !dots)) throw refuse(cat("operand ", i, " is ", operands[i].type(), ", and '", e.inputs[i], "' names ", letters, letters == 1 ? " axis" : " axes"), "name each axis once");
+    if (rest < 0 || (rest > 0 && !dots))
+      throw refuse(
+          cat("operand ", i, " is ", operands[i].type(), ", and '", e.inputs[i], "' names ", letters, letters == 1 ? " axis" : " axes"),
+          "name each axis once");
     most_rest = std::max(most_rest, rest);
     inputs.push_back(labels_of(e.inputs[i], rest));
     for (Label l : inputs.back()) ++count[l];
@@ -321,7 +342,8 @@ Tensor einsum(const std::string& expression, const std::vector<Tensor>& operands
   } else if (most_rest > 0 && e.output.find('.') == std::string::npos) {
     throw refuse("the operands have '...' and the result does not", "write '...' in the result too");
   }
-  if (std::set<Label>(output.begin(), output.end()).size() != output.size()) throw refuse("the result has a letter twice", "name each axis of the result once");
+  if (std::set<Label>(output.begin(), output.end()).size() != output.size())
+    throw refuse("the result has a letter twice", "name each axis of the result once");
   return Contraction(expression, at).run(inputs, operands, output);
 }
 
@@ -329,7 +351,10 @@ Tensor tensordot(const Operand& a, const Operand& b, int axes) {
   const Tensor left = a.resolve(), right = b.resolve();
   Axes of_a, of_b;
   if (axes < 0 || axes > left.rank() || axes > right.rank())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("tensordot: ", axes, " axes of ", left.type(), " and ", right.type()), .where = text(a.at().line()), .why = "both must have so many", .fix = cat("pass 0 to ", std::min(left.rank(), right.rank()))});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("tensordot: ", axes, " axes of ", left.type(), " and ", right.type()),
+                                              .where = text(a.at().line()),
+                                              .why = "both must have so many",
+                                              .fix = cat("pass 0 to ", std::min(left.rank(), right.rank()))});
   for (int i = 0; i < axes; ++i) of_a.push_back(left.rank() - axes + i), of_b.push_back(i);
   return tensordot(Operand(left, a.at()), Operand(right, b.at()), of_a, of_b);
 }
@@ -337,7 +362,10 @@ Tensor tensordot(const Operand& a, const Operand& b, int axes) {
 Tensor tensordot(const Operand& a, const Operand& b, const Axes& axes_a, const Axes& axes_b) {
   const auto [left, right] = resolve_pair("tensordot", a, b);
   auto refuse = [&, &left = left, &right = right](const std::string& why) {
-    return Error(ErrorKind::invalid_argument, {.what = cat("tensordot: ", left.type(), " over ", ir::attr_text(axes_a), " and ", right.type(), " over ", ir::attr_text(axes_b)), .where = text(a.at().line()), .why = why,
+    return Error(ErrorKind::invalid_argument, {.what = cat("tensordot: ", left.type(), " over ", ir::attr_text(axes_a), " and ",
+                                                           right.type(), " over ", ir::attr_text(axes_b)),
+                                               .where = text(a.at().line()),
+                                               .why = why,
                                                .fix = "pass the axes in pairs of equal length"});
   };
   if (axes_a.size() != axes_b.size()) throw refuse("each axis of a has one of b");
@@ -345,9 +373,11 @@ Tensor tensordot(const Operand& a, const Operand& b, const Axes& axes_a, const A
   for (int i = 0; i < left.rank(); ++i) of_a.push_back(i);
   for (int i = 0; i < right.rank(); ++i) of_b.push_back(100 + i);
   for (size_t i = 0; i < axes_a.size(); ++i) {
-    const size_t p = size_t(normalize_axis("tensordot", axes_a[i], of_a.size())), q = size_t(normalize_axis("tensordot", axes_b[i], of_b.size()));
+    const size_t p = size_t(normalize_axis("tensordot", axes_a[i], of_a.size())),
+                 q = size_t(normalize_axis("tensordot", axes_b[i], of_b.size()));
     if (of_b[q] < 100 || has(of_b, of_a[p])) throw refuse("an axis is named twice");
-    if (left.shape()[p] != right.shape()[q]) throw refuse(cat("the axes ", axes_a[i], " and ", axes_b[i], " have the lengths ", left.shape()[p], " and ", right.shape()[q]));
+    if (left.shape()[p] != right.shape()[q])
+      throw refuse(cat("the axes ", axes_a[i], " and ", axes_b[i], " have the lengths ", left.shape()[p], " and ", right.shape()[q]));
     of_b[q] = of_a[p];
   }
   Labels output;

@@ -28,7 +28,8 @@ std::string milliseconds(double microseconds) {
 void list(std::ostream& out, const char* title, const std::vector<TensorSpec>& specs) {
   out << title << "\n";
   if (specs.empty()) out << "    none\n";
-  for (const TensorSpec& s : specs) out << "    " << (s.name.empty() ? "" : s.name + ": ") << TensorSpec{s.shape, s.dtype, ""}.str() << "\n";
+  for (const TensorSpec& s : specs)
+    out << "    " << (s.name.empty() ? "" : s.name + ": ") << TensorSpec{s.shape, s.dtype, ""}.str() << "\n";
 }
 
 void describe(const exec::Program& program, Explanation& e) {
@@ -38,8 +39,16 @@ void describe(const exec::Program& program, Explanation& e) {
       ++e.copies;
       continue;
     }
-    Explanation::Launch launch{.name = i.name, .device = program.streams[size_t(i.stream)].device, .stream = exec::stream_number(program, i.stream), .wait_for = i.wait_for, .signal = i.signal,
-                               .label = {}, .line = i.line, .section_steps = i.section_steps, .why_alone = i.why_in_no_section, .details = {}};
+    Explanation::Launch launch{.name = i.name,
+                               .device = program.streams[size_t(i.stream)].device,
+                               .stream = exec::stream_number(program, i.stream),
+                               .wait_for = i.wait_for,
+                               .signal = i.signal,
+                               .label = {},
+                               .line = i.line,
+                               .section_steps = i.section_steps,
+                               .why_alone = i.why_in_no_section,
+                               .details = {}};
     launch.predicted_us = cost::predicted_microseconds(program, i).value_or(-1);
     std::istringstream lines(i.detail);
     std::getline(lines, launch.label);
@@ -77,7 +86,8 @@ std::string times_text(const Explanation& e) {
   if (known == 0) return "";
   std::ostringstream title;
   title.exceptions(std::ios_base::badbit);
-  title << std::fixed << std::setprecision(1) << "times of launches by a model of the card, not measured: " << sum << " us for " << known << " of " << e.launches.size() << "\n";
+  title << std::fixed << std::setprecision(1) << "times of launches by a model of the card, not measured: " << sum << " us for " << known
+        << " of " << e.launches.size() << "\n";
   return title.str() + out.str();
 }
 
@@ -130,9 +140,11 @@ ConcreteFunction::Planned ConcreteFunction::planned_for(Device device, std::span
   bool known = lengths_.empty() && types.size() == arguments_;
   for (const TensorType& type : types) known = known && lamina::known(type.shape);
   if (!known)
-    throw Error(ErrorKind::state, {.what = cat("explain: ", name_, " has open lengths, and a plan is made for lengths"), .where = "",
-                                   .why = lengths_.empty() ? "" : "a list grows in it: how long it becomes is found when it runs",
-                                   .fix = lengths_.empty() ? "pass tensors as its arguments" : "explain it without a device, after a call"});
+    throw Error(ErrorKind::state,
+                {.what = cat("explain: ", name_, " has open lengths, and a plan is made for lengths"),
+                 .where = "",
+                 .why = lengths_.empty() ? "" : "a list grows in it: how long it becomes is found when it runs",
+                 .fix = lengths_.empty() ? "pass tensors as its arguments" : "explain it without a device, after a call"});
   for (const Tensor& t : captures_) types.push_back(t.type());
   return planned(options, ir::bind_dims(graph_, types));
 }
@@ -148,11 +160,12 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   e.traced_kernels = traced_kernels(graph_);
   std::ostringstream out;
   out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
-  out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n" << ir::print(graph_);
+  out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n"
+      << ir::print(graph_);
   out << "\npasses, " << milliseconds(from->microseconds) << "\n";
   for (const passes::PassReport& pass : o.report)
-    out << "  " << std::left << std::setw(32) << pass.name << std::right << std::setw(6) << pass.nodes_before << " -> " << std::setw(6) << pass.nodes_after << " nodes  " << milliseconds(pass.microseconds)
-        << (pass.changed ? "" : "  no change") << "\n";
+    out << "  " << std::left << std::setw(32) << pass.name << std::right << std::setw(6) << pass.nodes_before << " -> " << std::setw(6)
+        << pass.nodes_after << " nodes  " << milliseconds(pass.microseconds) << (pass.changed ? "" : "  no change") << "\n";
   out << "\ngraph after the passes, " << o.graph.size() << " nodes\n" << ir::print(o.graph);
   std::map<std::string, int> fused;
   for (const ir::Node& node : o.graph.nodes())
@@ -163,7 +176,8 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   if (device) {
     e.compile_ms = wanted.microseconds / 1000;
     describe(*wanted.program, e);
-    out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000) << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
+    out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000)
+        << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
         << exec::print(*wanted.program) << times_text(e);
   } else if (plans_.empty()) {
     out << "\nno plan yet: one is made at the first call" << (open_dims_.empty() ? "" : " with each new length") << "\n";
@@ -179,7 +193,8 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
       if (lengths_alone > 0) out << " for lengths";
       for (size_t i = 0; i < lengths_alone; ++i) out << " " << lengths_of_plan[i];
       out << ", compiled in " << milliseconds(plan->compile_microseconds);
-      if (int64_t runs = plan->runs.load()) out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
+      if (int64_t runs = plan->runs.load())
+        out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
       out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs() << kernels_used(plan->executor.program());
       if (plan.get() == &last) out << times_text(e);
     }

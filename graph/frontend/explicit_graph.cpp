@@ -32,7 +32,8 @@ struct Graph::Data {
     for (int n = 0; n < trace->graph.size(); ++n) {
       const ir::Node& node = trace->graph[n];
       std::string name = node.scope + node.op->name;
-      if (node.op == &ops::def::input && !ir::attrs_of<ir::InputAttrs>(*node.attrs).name.empty()) name = ir::attrs_of<ir::InputAttrs>(*node.attrs).name;
+      if (node.op == &ops::def::input && !ir::attrs_of<ir::InputAttrs>(*node.attrs).name.empty())
+        name = ir::attrs_of<ir::InputAttrs>(*node.attrs).name;
       if (int before = met[name]++) name += cat('_', before);
       out.emplace(std::move(name), n);
     }
@@ -65,8 +66,10 @@ std::vector<char> needed_nodes(const ir::Graph& g, const std::vector<ir::Value>&
   for (int n = 0; n < g.size(); ++n) {
     const int resource = ir::resource_of(g[n]);
     if (resource < 0) continue;
-    if (g[n].op->effect == ir::Effect::write) last[size_t(resource)] = n;
-    else seen_by[size_t(n)] = last[size_t(resource)];
+    if (g[n].op->effect == ir::Effect::write)
+      last[size_t(resource)] = n;
+    else
+      seen_by[size_t(n)] = last[size_t(resource)];
   }
   std::vector<char> needed(size_t(g.size()));
   for (ir::Value v : fetches) needed[size_t(v.node)] = true;
@@ -91,8 +94,11 @@ FetchedGraph Graph::Data::make(const std::vector<ir::Value>& fetches) const {
       const auto capture = std::find(trace->capture_inputs.begin(), trace->capture_inputs.end(), v);
       if (!needed[size_t(v.node)] || captured != (capture != trace->capture_inputs.end())) continue;
       moved[size_t(v.node)] = part->graph.add_input(g.type(v), ir::attrs_of<ir::InputAttrs>(*g[v].attrs).name);
-      if (captured) part->captures.push_back(trace->captures[size_t(capture - trace->capture_inputs.begin())]), part->capture_inputs.push_back(moved[size_t(v.node)]);
-      else out.inputs.push_back(v.node);
+      if (captured)
+        part->captures.push_back(trace->captures[size_t(capture - trace->capture_inputs.begin())]),
+            part->capture_inputs.push_back(moved[size_t(v.node)]);
+      else
+        out.inputs.push_back(v.node);
     }
   for (int n = 0; n < g.size(); ++n) {
     if (!needed[size_t(n)] || moved[size_t(n)].valid()) continue;
@@ -111,13 +117,18 @@ FetchedGraph Graph::Data::make(const std::vector<ir::Value>& fetches) const {
   return out;
 }
 
-Graph::Graph(std::string name) : data_(std::make_shared<Data>()) { data_->trace = std::make_shared<Trace>(std::move(name), default_device()); }
+Graph::Graph(std::string name) : data_(std::make_shared<Data>()) {
+  data_->trace = std::make_shared<Trace>(std::move(name), default_device());
+}
 
 TraceScope Graph::building() const { return TraceScope(data_->trace); }
 
 Tensor Graph::input(const TensorSpec& spec, const std::string& name) {
   if (Trace::current() != data_->trace.get())
-    throw Error(ErrorKind::state, {.what = cat("Graph.input: '", name, "' is made outside of building()"), .where = text(CallSite().line()), .why = "", .fix = "make it inside of the building() scope of this graph"});
+    throw Error(ErrorKind::state, {.what = cat("Graph.input: '", name, "' is made outside of building()"),
+                                   .where = text(CallSite().line()),
+                                   .why = "",
+                                   .fix = "make it inside of the building() scope of this graph"});
   TensorType type{spec.dtype, spec.shape};
   for (Dim& d : type.shape)
     if (!d.known()) d = Dim::fresh("n");
@@ -148,13 +159,18 @@ std::vector<std::string> Graph::operations() const {
 Tensor Graph::tensor(const std::string& name) const {
   const ir::Value v = data_->find(name);
   if (data_->trace->graph[v].types.empty())
-    throw Error(ErrorKind::not_found, {.what = cat("Graph.tensor: '", name, "' has no result"), .where = "", .why = "it is an effect", .fix = "pass its name to run()"});
+    throw Error(
+        ErrorKind::not_found,
+        {.what = cat("Graph.tensor: '", name, "' has no result"), .where = "", .why = "it is an effect", .fix = "pass its name to run()"});
   return data_->trace->symbol(v);
 }
 
 std::string Graph::name_of(const Tensor& t) const {
   if (!t.is_symbolic() || t.handle()->trace.lock() != data_->trace)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("Graph.run: ", t.str(), " is not a value of this graph"), .where = text(CallSite().line()), .why = "", .fix = "use what was computed inside of its building() scope"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("Graph.run: ", t.str(), " is not a value of this graph"),
+                                              .where = text(CallSite().line()),
+                                              .why = "",
+                                              .fix = "use what was computed inside of its building() scope"});
   for (auto& [name, node] : data_->names())
     if (node == t.handle()->value.node) return cat(name, ":", t.handle()->value.result);
   internal_error("a value of an explicit graph has no name");
@@ -177,7 +193,8 @@ std::vector<Tensor> Graph::run(const std::vector<Fetch>& fetches, const std::vec
   {
     std::lock_guard lock(d.mutex);
     auto at = d.fetched.find(key);
-    if (at == d.fetched.end() || at->second.first != d.trace->graph.size()) at = d.fetched.insert_or_assign(key, std::pair(d.trace->graph.size(), d.make(values))).first;
+    if (at == d.fetched.end() || at->second.first != d.trace->graph.size())
+      at = d.fetched.insert_or_assign(key, std::pair(d.trace->graph.size(), d.make(values))).first;
     found = at->second.second;
   }
   std::vector<Tensor> arguments;
@@ -186,12 +203,18 @@ std::vector<Tensor> Graph::run(const std::vector<Fetch>& fetches, const std::vec
     const std::string& name = ir::attrs_of<ir::InputAttrs>(*d.trace->graph[node].attrs).name;
     auto at = std::find_if(inputs.begin(), inputs.end(), [&](auto& one) { return one.first == name || one.first == name + ":0"; });
     if (at == inputs.end())
-      throw Error(ErrorKind::invalid_argument, {.what = cat("Graph.run: the input '", name, "' has no value"), .where = text(CallSite().line()), .why = "a fetch needs it", .fix = cat("pass one for '", name, "'")});
+      throw Error(ErrorKind::invalid_argument, {.what = cat("Graph.run: the input '", name, "' has no value"),
+                                                .where = text(CallSite().line()),
+                                                .why = "a fetch needs it",
+                                                .fix = cat("pass one for '", name, "'")});
     arguments.push_back(at->second);
   }
   for (auto& [name, value] : inputs)
     if (d.trace->graph[d.find(name)].op != &ops::def::input)
-      throw Error(ErrorKind::invalid_argument, {.what = cat("Graph.run: '", name, "' is not an input"), .where = text(CallSite().line()), .why = "only inputs are given values", .fix = "make it with input()"});
+      throw Error(ErrorKind::invalid_argument, {.what = cat("Graph.run: '", name, "' is not an input"),
+                                                .where = text(CallSite().line()),
+                                                .why = "only inputs are given values",
+                                                .fix = "make it with input()"});
   EagerScope outside;
   const std::vector<Tensor> results = found.function->call(arguments);
   std::vector<Tensor> out;

@@ -25,8 +25,10 @@ Tensor filled(const TensorType& type, double value) {
   if (value != 0 || std::signbit(value))
     with_dtype(type.dtype, [&]<class T>() {
       T x{};
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) x = T(float(value));
-      else x = static_cast<T>(value);
+      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+        x = T(float(value));
+      else
+        x = static_cast<T>(value);
       for (size_t i = 0; i < bytes.size(); i += sizeof(T)) std::memcpy(bytes.data() + i, &x, sizeof(T));
     });
   return from_host(bytes.data(), type);
@@ -35,7 +37,10 @@ Tensor filled(const TensorType& type, double value) {
 void check_count(size_t count, const Shape& shape) {
   int64_t wanted = size_of(shape).number();
   if (int64_t(count) != wanted)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("tensor: ", count, " values do not fill the shape ", shape_text(shape)), .where = "", .why = cat("the shape has ", wanted, " elements"), .fix = "give as many values as the shape has elements"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("tensor: ", count, " values do not fill the shape ", shape_text(shape)),
+                                              .where = "",
+                                              .why = cat("the shape has ", wanted, " elements"),
+                                              .fix = "give as many values as the shape has elements"});
 }
 
 }  // namespace
@@ -52,8 +57,10 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
     size_t i = 0;
     for (double v : values) {
       T x{};
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) x = T(float(v));
-      else x = static_cast<T>(v);
+      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+        x = T(float(v));
+      else
+        x = static_cast<T>(v);
       std::memcpy(bytes.data() + i++ * sizeof(T), &x, sizeof(T));
     }
   });
@@ -88,15 +95,20 @@ Tensor ones_like(const Operand& x, DType dtype) { return like(x, dtype, 1); }
 Tensor arange(double start, double stop, double step, DType dtype) {
   double count = std::ceil((stop - start) / step);
   if (step == 0 || !std::isfinite(count))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("arange(", start, ", ", stop, ", ", step, ") has no end"), .where = "", .why = step == 0 ? "the step is 0" : "a bound is not finite", .fix = "pass finite bounds and a step other than 0"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("arange(", start, ", ", stop, ", ", step, ") has no end"),
+                                              .where = "",
+                                              .why = step == 0 ? "the step is 0" : "a bound is not finite",
+                                              .fix = "pass finite bounds and a step other than 0"});
   int64_t n = count > 0 ? int64_t(count) : 0;
   std::vector<std::byte> bytes(size_t(n) * size_of(dtype));
   with_dtype(dtype, [&]<class T>() {
     for (int64_t i = 0; i < n; ++i) {
       double v = start + double(i) * step;
       T x{};
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) x = T(float(v));
-      else x = static_cast<T>(v);
+      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+        x = T(float(v));
+      else
+        x = static_cast<T>(v);
       std::memcpy(bytes.data() + size_t(i) * sizeof(T), &x, sizeof(T));
     }
   });

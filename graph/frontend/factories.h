@@ -11,9 +11,13 @@ namespace lamina {
 LAMINA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32);
 LAMINA_API Tensor tensor_from(const void* values, size_t count, const TensorType& type);
 template <class T>
-Tensor tensor(const std::vector<T>& values, const Shape& shape) { return tensor_from(values.data(), values.size(), {dtype_of<T>(), shape}); }
+Tensor tensor(const std::vector<T>& values, const Shape& shape) {
+  return tensor_from(values.data(), values.size(), {dtype_of<T>(), shape});
+}
 template <class T>
-Tensor tensor(const std::vector<T>& values) { return tensor(values, {int64_t(values.size())}); }
+Tensor tensor(const std::vector<T>& values) {
+  return tensor(values, {int64_t(values.size())});
+}
 LAMINA_API Tensor scalar(double x, DType dtype = DType::f32);
 LAMINA_API Tensor scalar_i(int64_t n, DType dtype = DType::i32);
 LAMINA_API Tensor scalar_b(bool b);

@@ -91,11 +91,16 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
     traced = entries.size();
     for (auto& [thread, running] : tracing)
       if (thread == std::this_thread::get_id() && view.matches(*running))
-        throw Error(ErrorKind::conversion, {.what = cat(options.name, ": it calls itself with the same signature while it is traced"), .where = line, .why = "a traced function is unrolled, and this call has no end",
+        throw Error(ErrorKind::conversion, {.what = cat(options.name, ": it calls itself with the same signature while it is traced"),
+                                            .where = line,
+                                            .why = "a traced function is unrolled, and this call has no end",
                                             .fix = "end the recursion with a Python value that changes, or use a loop"});
     if (int(traced) >= options.trace_limit)
-      throw Error(ErrorKind::retrace, {.what = cat(options.name, ": it was traced ", traced, traced == 1 ? " time" : " times", ", which is the limit"), .where = line, .why = cat("each call with a new signature traces again:", reasons(signature)),
-                                       .fix = "pass changing numbers as tensors, give an input_signature with open dimensions, or raise the limit"});
+      throw Error(ErrorKind::retrace,
+                  {.what = cat(options.name, ": it was traced ", traced, traced == 1 ? " time" : " times", ", which is the limit"),
+                   .where = line,
+                   .why = cat("each call with a new signature traces again:", reasons(signature)),
+                   .fix = "pass changing numbers as tensors, give an input_signature with open dimensions, or raise the limit"});
     tracing.emplace_back(std::this_thread::get_id(), &signature);
   }
   struct Finally {
@@ -124,7 +129,11 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
     traced_body = body(inputs, variables);
     for (size_t i = 0; i < traced_body.outputs.size(); ++i) {
       if (!traced_body.outputs[i].defined())
-        throw Error(ErrorKind::invalid_argument, {.what = cat(options.name, ": result ", i, " is an empty Tensor"), .where = line, .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor", .fix = "return tensors that have values"});
+        throw Error(ErrorKind::invalid_argument,
+                    {.what = cat(options.name, ": result ", i, " is an empty Tensor"),
+                     .where = line,
+                     .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
+                     .fix = "return tensors that have values"});
       trace->graph.outputs.push_back(trace->value_of(traced_body.outputs[i], arguments.at));
     }
   }
@@ -137,7 +146,8 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
     resources.push_back(at == trace->variables.end() ? -1 : int(at - trace->variables.begin()));
   }
   const double microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
-  auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources), std::move(traced_body.structure), microseconds);
+  auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources),
+                                                  std::move(traced_body.structure), microseconds);
   graph->memory_budget_ = options.memory_budget;
 
   signature.arguments = std::move(traced_body.arguments);
@@ -163,12 +173,15 @@ void Function::Data::check_created(const Trace& trace, bool first_trace) const {
         collect();
         if (!only_the_graph(c)) continue;
       }
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(options.name, ": it tried to create Variables on a non-first call: '", c.variable.name(), "' is ", first_trace ? "held by nothing but its graph" : "made although the function was traced before"),
-                 .where = text(c.line),
-                 .why = first_trace ? "a traced function makes its state once; a Variable that nobody keeps would be made anew at every call"
-                                    : "state may only be created on the first call of a traced function",
-                 .fix = "1. pass the Variable as an argument, 2. make it outside and use it in the function, or 3. keep it in an attribute made on the first call only (if self.v is None: self.v = lm.Variable(...))"});
+    throw Error(
+        ErrorKind::invalid_argument,
+        {.what = cat(options.name, ": it tried to create Variables on a non-first call: '", c.variable.name(), "' is ",
+                     first_trace ? "held by nothing but its graph" : "made although the function was traced before"),
+         .where = text(c.line),
+         .why = first_trace ? "a traced function makes its state once; a Variable that nobody keeps would be made anew at every call"
+                            : "state may only be created on the first call of a traced function",
+         .fix = "1. pass the Variable as an argument, 2. make it outside and use it in the function, or 3. keep it in an attribute made on "
+                "the first call only (if self.v is None: self.v = lm.Variable(...))"});
   }
 }
 
@@ -177,13 +190,14 @@ Signature::Difference Function::Data::difference(const Signature& now) const {
   return now.difference(entries.back()->signature, options);
 }
 
-// The table of the last traces: why each was made and for which line, and why another is wanted now. Values that are not tensors get words only
-// when they are traced.
+// The table of the last traces: why each was made and for which line, and why another is wanted now. Values that are not tensors get words
+// only when they are traced.
 std::string Function::Data::reasons(const Signature& refused) const {
   constexpr size_t kShown = 8;
   std::string out;
   for (size_t i = std::max(records.size(), kShown) - kShown; i < records.size(); ++i)
-    out += cat("\n           ", i + 1, ". ", records[i].cause.empty() ? records[i].signature : records[i].cause, !records[i].line.known() ? "" : cat(" at ", text(records[i].line)));
+    out += cat("\n           ", i + 1, ". ", records[i].cause.empty() ? records[i].signature : records[i].cause,
+               !records[i].line.known() ? "" : cat(" at ", text(records[i].line)));
   if (refused.statics == entries.back()->signature.statics) out += cat("\n           now: ", difference(refused).cause);
   return out;
 }

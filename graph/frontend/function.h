@@ -12,11 +12,12 @@ namespace lamina {
 
 struct FunctionOptions {
   std::string name = "function";
-  std::vector<std::string> argument_names;         // of the tensor arguments, for errors and printing; may be shorter
+  std::vector<std::string> argument_names;           // of the tensor arguments, for errors and printing; may be shorter
   std::optional<std::vector<TensorSpec>> signature;  // what tensors are accepted; one graph for all of them
   int trace_limit = 256;
   // Bytes of temporary memory that a call may take. When its values do not fit, most of those that wait for the gradient are computed again
-  // when it needs them, with the same bits: about one more forward pass. What cannot be made to fit takes as little as was found. 0: no limit.
+  // when it needs them, with the same bits: about one more forward pass. What cannot be made to fit takes as little as was found. 0: no
+  // limit.
   int64_t memory_budget = 0;
 };
 

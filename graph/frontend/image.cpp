@@ -26,10 +26,11 @@ ops::Conv2dAttrs attrs_of(const Pair& strides, const ImagePadding& padding, cons
 Tensor need_rank(const char* op, const Operand& x, int rank, const char* form) {
   Tensor t = x.resolve();
   if (t.rank() == rank) return t;
-  throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", t.type(), " has ", t.rank(), t.rank() == 1 ? " dimension" : " dimensions"),
-                                            .where = text(x.at().line()),
-                                            .why = cat("it takes ", form),
-                                            .fix = "reshape it"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(op, ": ", t.type(), " has ", t.rank(), t.rank() == 1 ? " dimension" : " dimensions"),
+               .where = text(x.at().line()),
+               .why = cat("it takes ", form),
+               .fix = "reshape it"});
 }
 
 // Whether an eager max_pool2d is to be a library's, which leaves no places. In a trace the planner decides.
@@ -58,19 +59,23 @@ ImagePadding::ImagePadding(const std::string& name) : name_(name) {
 
 Tensor conv2d(const Operand& x, const Operand& filters, const Conv2dOptions& o) {
   auto [image, w] = resolve_pair("conv2d", x, filters);
-  return apply_one(ops::def::conv2d, ir::make_attrs(attrs_of(o.strides, o.padding, o.dilation, o.groups)), std::array{std::move(image), std::move(w)}, x.at());
+  return apply_one(ops::def::conv2d, ir::make_attrs(attrs_of(o.strides, o.padding, o.dilation, o.groups)),
+                   std::array{std::move(image), std::move(w)}, x.at());
 }
 
 Tensor conv1d(const Operand& x, const Operand& filters, const Conv1dOptions& o) {
-  const Tensor sequence = need_rank("conv1d", x, 3, "sequences [n, length, channels]"), w = need_rank("conv1d", filters, 3, "filters [length, channels / groups, filters]");
+  const Tensor sequence = need_rank("conv1d", x, 3, "sequences [n, length, channels]"),
+               w = need_rank("conv1d", filters, 3, "filters [length, channels / groups, filters]");
   const Tensor y = conv2d(Operand(reshape_to(Operand(sequence, x.at()), with_axis(sequence.shape(), 1)), x.at()),
-                          Operand(reshape_to(Operand(w, x.at()), with_axis(w.shape(), 0)), x.at()), {{1, o.stride}, o.padding, {1, o.dilation}, o.groups});
+                          Operand(reshape_to(Operand(w, x.at()), with_axis(w.shape(), 0)), x.at()),
+                          {{1, o.stride}, o.padding, {1, o.dilation}, o.groups});
   return reshape_to(Operand(y, x.at()), {y.shape()[0], y.shape()[2], y.shape()[3]});
 }
 
 Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTransposeOptions& o) {
   const char* op = "conv2d_transpose";
-  const Tensor image = need_rank(op, x, 4, "images [n, height, width, channels]"), w = need_rank(op, filters, 4, "filters [height, width, filters / groups, channels]");
+  const Tensor image = need_rank(op, x, 4, "images [n, height, width, channels]"),
+               w = need_rank(op, filters, 4, "filters [height, width, filters / groups, channels]");
   ops::Conv2dAttrs attrs = attrs_of(o.strides, o.padding, o.dilation, o.groups);
   ops::require_window(op, attrs.strides, attrs.dilation, attrs.pads);
   attrs.shape = {image.shape()[0], {}, {}, w.shape()[2] * Dim(std::max<int64_t>(1, o.groups))};

@@ -8,12 +8,12 @@
 
 namespace lamina {
 
-// What surrounds an image when a window walks over it: "valid" (nothing), "same" (as many zeros, evenly on both sides and the odd one behind,
-// as make ceil(length / stride) places), or numbers: above, below, left, right.
+// What surrounds an image when a window walks over it: "valid" (nothing), "same" (as many zeros, evenly on both sides and the odd one
+// behind, as make ceil(length / stride) places), or numbers: above, below, left, right.
 class LAMINA_API ImagePadding {
  public:
-  ImagePadding() = default;                // "valid"
-  ImagePadding(const char* name);          // throws not_found with the known names
+  ImagePadding() = default;        // "valid"
+  ImagePadding(const char* name);  // throws not_found with the known names
   ImagePadding(const std::string& name);
   ImagePadding(int64_t above, int64_t below, int64_t left, int64_t right) : name_("given"), pads_{above, below, left, right} {}
   const std::string& name() const { return name_; }
@@ -46,8 +46,8 @@ struct Conv2dTransposeOptions {
   int64_t groups = 1;
 };
 
-// x [n,h,w,c], filters [a,b,c/groups,o] of its dtype -> [n,h',w',o]: h' = (h + padding - ((a - 1) dilation + 1)) / stride + 1, rounded down.
-// Throws invalid_argument for sizes that do not fit, type for what is not floating point or differs in dtype.
+// x [n,h,w,c], filters [a,b,c/groups,o] of its dtype -> [n,h',w',o]: h' = (h + padding - ((a - 1) dilation + 1)) / stride + 1, rounded
+// down. Throws invalid_argument for sizes that do not fit, type for what is not floating point or differs in dtype.
 LAMINA_API Tensor conv2d(const Operand& x, const Operand& filters, const Conv2dOptions& options = {});
 // x [n,l,c], filters [a,c/groups,o] -> [n,l',o].
 LAMINA_API Tensor conv1d(const Operand& x, const Operand& filters, const Conv1dOptions& options = {});
@@ -55,8 +55,8 @@ LAMINA_API Tensor conv1d(const Operand& x, const Operand& filters, const Conv1dO
 // padding, otherwise (h - 1) stride + (a - 1) dilation + 1 - padding, with "valid" at least h stride; plus output_padding.
 LAMINA_API Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTransposeOptions& options = {});
 
-// The largest element, or the mean, under a window; strides as the window when they are {0, 0}. x of any number type for max, floating point
-// for the mean, which leaves padding out of its count.
+// The largest element, or the mean, under a window; strides as the window when they are {0, 0}. x of any number type for max, floating
+// point for the mean, which leaves padding out of its count.
 LAMINA_API Tensor max_pool2d(const Operand& x, Pair window, Pair strides = {0, 0}, const ImagePadding& padding = {});
 LAMINA_API Tensor avg_pool2d(const Operand& x, Pair window, Pair strides = {0, 0}, const ImagePadding& padding = {});
 // Over the whole image: [n,h,w,c] -> [n,c], or [n,1,1,c].

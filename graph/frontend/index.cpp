@@ -32,7 +32,9 @@ Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
   auto near = [](std::optional<int64_t> place) { return place ? std::optional(std::clamp(*place, -kFarthest, kFarthest)) : place; };
   const std::optional<int64_t> start = near(part.start), stop = near(part.stop);
   b.step = std::clamp(part.step.value_or(1), -kLongestStep, kLongestStep);
-  if (b.step == 0) throw bad_index(ErrorKind::invalid_argument, x, "index: a step of 0 goes nowhere", "each step is the distance from one element to the next", "pass a step other than 0");
+  if (b.step == 0)
+    throw bad_index(ErrorKind::invalid_argument, x, "index: a step of 0 goes nowhere",
+                    "each step is the distance from one element to the next", "pass a step other than 0");
   if (b.step > 0) {
     b.begin = start.value_or(0);
     b.end = stop.value_or(kEnd);
@@ -40,7 +42,9 @@ Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
   }
   auto place = [&](int64_t i) {  // counted from the front; -1 is before the first
     if (i >= 0) return i;
-    if (!length.known()) throw bad_index(ErrorKind::invalid_argument, x, "index: a negative place on an axis of unknown length", "a step backwards needs its places counted from the front", "leave the place out, or count from the front");
+    if (!length.known())
+      throw bad_index(ErrorKind::invalid_argument, x, "index: a negative place on an axis of unknown length",
+                      "a step backwards needs its places counted from the front", "leave the place out, or count from the front");
     return std::max<int64_t>(i + length.number(), -1);
   };
   b.begin = start ? place(*start) : kEnd;
@@ -50,7 +54,9 @@ Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
 
 Bounds element_of(const Operand& x, int64_t i, Dim length, size_t axis) {
   if (length.known() && (i < -length.number() || i >= length.number()))
-    throw bad_index(ErrorKind::index, x, cat("index ", i, " is out of range for axis ", axis, " of ", x.tensor().type()), cat("the axis has ", length, " elements"), length == Dim(0) ? "" : cat("pass a number from ", -length.number(), " to ", length.number() - 1));
+    throw bad_index(ErrorKind::index, x, cat("index ", i, " is out of range for axis ", axis, " of ", x.tensor().type()),
+                    cat("the axis has ", length, " elements"),
+                    length == Dim(0) ? "" : cat("pass a number from ", -length.number(), " to ", length.number() - 1));
   return {i, i == -1 ? kEnd : i + 1, 1};
 }
 
@@ -66,19 +72,28 @@ void check_count(const Operand& x, const std::vector<IndexPart>& parts) {
   const TensorType& type = x.tensor().type();
   size_t taken = 0, rests = 0;
   for (const IndexPart& p : parts) taken += axes_of(p), rests += p.kind == Kind::rest;
-  if (rests > 1) throw bad_index(ErrorKind::index, x, "index: '...' stands twice", "it stands for all axes that are not named", "name each axis once");
-  if (taken > type.rank()) throw bad_index(ErrorKind::index, x, cat("index: ", taken, " places for ", type), cat("the tensor has ", type.rank(), type.rank() == 1 ? " axis" : " axes"), "name each axis once");
+  if (rests > 1)
+    throw bad_index(ErrorKind::index, x, "index: '...' stands twice", "it stands for all axes that are not named", "name each axis once");
+  if (taken > type.rank())
+    throw bad_index(ErrorKind::index, x, cat("index: ", taken, " places for ", type),
+                    cat("the tensor has ", type.rank(), type.rank() == 1 ? " axis" : " axes"), "name each axis once");
 }
 
 // The bool tensor of a part as one tensor of places per axis that it stands for.
 std::vector<IndexPart> places_of(const Operand& x, const IndexPart& mask, size_t axis) {
   const Tensor& m = mask.indices;
   const Shape& shape = x.tensor().shape();
-  if (m.rank() == 0) throw bad_index(ErrorKind::index, x, "index: a bool without axes", "a bool tensor says for each element along some axes whether it is chosen", "use lm.where, or an if outside of the trace");
+  if (m.rank() == 0)
+    throw bad_index(ErrorKind::index, x, "index: a bool without axes",
+                    "a bool tensor says for each element along some axes whether it is chosen",
+                    "use lm.where, or an if outside of the trace");
   if (!std::equal(m.shape().begin(), m.shape().end(), shape.begin() + int64_t(axis)))
-    throw bad_index(ErrorKind::index, x, cat("index: ", m.type(), " does not fit axis ", axis, " of ", x.tensor().type()), "a bool tensor has the lengths of the axes that it stands for", "give it the same shape");
+    throw bad_index(ErrorKind::index, x, cat("index: ", m.type(), " does not fit axis ", axis, " of ", x.tensor().type()),
+                    "a bool tensor has the lengths of the axes that it stands for", "give it the same shape");
   if (m.is_symbolic())
-    throw bad_index(ErrorKind::invalid_argument, x, cat("index: how many elements of ", x.tensor().type(), " a bool tensor chooses is not known while tracing"), "the length of the result would follow from data",
+    throw bad_index(ErrorKind::invalid_argument, x,
+                    cat("index: how many elements of ", x.tensor().type(), " a bool tensor chooses is not known while tracing"),
+                    "the length of the result would follow from data",
                     "use lm.where(mask, x, 0), x.at[mask].set(v), or lm.nonzero(mask, size=n) for the first n");
   EagerScope outside;
   const std::vector<uint8_t> chosen = m.to_vector<uint8_t>();
@@ -145,7 +160,9 @@ Tensor gather_along(const Tensor& x, const std::vector<Gathered>& gathered, size
 
 Tensor slice(const Operand& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& step) {
   if (begin.size() != end.size() || (!step.empty() && step.size() != begin.size()))
-    throw bad_index(ErrorKind::invalid_argument, x, cat("slice: ", begin.size(), " begins, ", end.size(), " ends and ", step.size(), " steps"), "each sliced axis has one of each", "pass lists of one length");
+    throw bad_index(ErrorKind::invalid_argument, x,
+                    cat("slice: ", begin.size(), " begins, ", end.size(), " ends and ", step.size(), " steps"),
+                    "each sliced axis has one of each", "pass lists of one length");
   std::vector<IndexPart> parts;
   for (size_t i = 0; i < begin.size(); ++i) parts.push_back(IndexPart::range(begin[i], end[i], step.empty() ? 1 : step[i]));
   return index(x, parts);
@@ -165,7 +182,7 @@ Tensor index(const Operand& operand, const std::vector<IndexPart>& given) {
   ops::SliceAttrs attrs;
   std::vector<int> kept;  // the axes behind the slice: an axis of x, or -1 for a new one
   std::vector<Gathered> gathered;
-  size_t place = 0;      // of the gathered axes in the result
+  size_t place = 0;  // of the gathered axes in the result
   enum class Run : uint8_t { none, now, over } run = Run::none;
   bool separated = false;
   bool any_slice = false;
@@ -182,8 +199,10 @@ Tensor index(const Operand& operand, const std::vector<IndexPart>& given) {
     const bool advanced = p.kind == Kind::tensor || (p.kind == Kind::element && any_tensor);
     if (advanced && run == Run::none) place = kept.size();
     separated |= advanced && run == Run::over;
-    if (advanced) run = Run::now;
-    else if (run == Run::now) run = Run::over;
+    if (advanced)
+      run = Run::now;
+    else if (run == Run::now)
+      run = Run::over;
     switch (p.kind) {
       case Kind::new_axis: kept.push_back(-1); break;
       case Kind::rest: take_whole(type.rank() - taken); break;
@@ -233,9 +252,11 @@ Tensor At::update(const Operand& given, ScatterMode mode) const {
   const Operand x(x_, at_);
   const TensorType type = x_.type();
   check_count(x, parts_);
-  const Tensor values = type.dtype == DType::boolean && !given.is_tensor() ? scalar_b(given.number() != 0) : given.resolve(type.dtype, x_.device(), "at");
+  const Tensor values =
+      type.dtype == DType::boolean && !given.is_tensor() ? scalar_b(given.number() != 0) : given.resolve(type.dtype, x_.device(), "at");
   if (values.dtype() != type.dtype)
-    throw bad_index(ErrorKind::type, x, cat("at: ", values.type(), " cannot be put into ", type), "tensors are never converted silently", cat("convert the values: lm.astype(v, lm.", numpy_name(type.dtype), ")"));
+    throw bad_index(ErrorKind::type, x, cat("at: ", values.type(), " cannot be put into ", type), "tensors are never converted silently",
+                    cat("convert the values: lm.astype(v, lm.", numpy_name(type.dtype), ")"));
   // A bool tensor alone, and values that do not ask how many are chosen.
   if (parts_.size() == 1 && is_mask(parts_[0]) && parts_[0].indices.rank() > 0 && values.rank() + parts_[0].indices.rank() <= x_.rank()) {
     Shape shape = parts_[0].indices.shape();
@@ -292,7 +313,9 @@ Tensor take_along_axis(const Operand& operand, const Operand& operand_indices, i
   auto here = [&](const Tensor& t) { return Operand(t, at); };
   Tensor x = operand.resolve(), indices = operand_indices.resolve();
   if (x.rank() != indices.rank())
-    throw bad_index(ErrorKind::invalid_argument, operand, cat("take_along_axis: ", x.type(), " and indices ", indices.type(), " have different ranks"), "their axes are the same, of which one is walked along", "reshape one of them");
+    throw bad_index(ErrorKind::invalid_argument, operand,
+                    cat("take_along_axis: ", x.type(), " and indices ", indices.type(), " have different ranks"),
+                    "their axes are the same, of which one is walked along", "reshape one of them");
   const int rank = x.rank(), a = normalize_axis("take_along_axis", axis, size_t(rank));
   Axes there, back;
   for (int i = 0; i < rank; ++i)
@@ -317,12 +340,14 @@ namespace {
 Tensor raveled(const Tensor& indices, const Shape& shape, const Operand& where) {
   const Dim k = indices.rank() ? indices.shape().back() : Dim(0);
   if (!indices.rank() || !k.known() || k.number() < 1 || k.number() > int64_t(shape.size()))
-    throw bad_index(ErrorKind::invalid_argument, where, cat("indices ", indices.type(), " do not fit the shape [", text(shape), "]"), "their last axis holds a place along each of the first axes", cat("its length must be from 1 to ", shape.size()));
+    throw bad_index(ErrorKind::invalid_argument, where, cat("indices ", indices.type(), " do not fit the shape [", text(shape), "]"),
+                    "their last axis holds a place along each of the first axes", cat("its length must be from 1 to ", shape.size()));
   std::vector<Tensor> places;
   IndexPart rest;
   rest.kind = Kind::rest;
   for (int64_t i = 0; i < k.number(); ++i) places.push_back(index(Operand(indices, where.at()), {rest, IndexPart::at(i)}));
-  return apply_one(ops::def::ravel_index, ir::make_attrs(ops::RavelIndexAttrs{Shape(shape.begin(), shape.begin() + k.number())}), places, where.at());
+  return apply_one(ops::def::ravel_index, ir::make_attrs(ops::RavelIndexAttrs{Shape(shape.begin(), shape.begin() + k.number())}), places,
+                   where.at());
 }
 Shape with_first_flat(const Shape& shape, int64_t count) {
   Shape out{size_of(Shape(shape.begin(), shape.begin() + count))};
@@ -335,7 +360,8 @@ Shape with_first_flat(const Shape& shape, int64_t count) {
 Tensor gather_nd(const Operand& operand, const Operand& operand_indices) {
   const Tensor x = operand.resolve(), indices = operand_indices.resolve();
   const Tensor places = raveled(indices, x.shape(), operand);
-  return gather(Operand(reshape_to(Operand(x, operand.at()), with_first_flat(x.shape(), indices.shape().back().number())), operand.at()), Operand(places, operand.at()), 0);
+  return gather(Operand(reshape_to(Operand(x, operand.at()), with_first_flat(x.shape(), indices.shape().back().number())), operand.at()),
+                Operand(places, operand.at()), 0);
 }
 
 Tensor scatter_nd(const Operand& operand_indices, const Operand& operand_updates, const Shape& shape) {
@@ -347,7 +373,8 @@ Tensor scatter_nd(const Operand& operand_indices, const Operand& operand_updates
 }
 
 Tensor scatter_add(const Operand& updates, const Operand& indices, const Shape& shape, int axis) {
-  return apply_one(ops::def::scatter_add, ir::make_attrs(ops::ScatterAttrs{shape, axis, 0}), std::array{updates.resolve(), indices.resolve()}, updates.at());
+  return apply_one(ops::def::scatter_add, ir::make_attrs(ops::ScatterAttrs{shape, axis, 0}),
+                   std::array{updates.resolve(), indices.resolve()}, updates.at());
 }
 
 namespace {
@@ -356,7 +383,8 @@ struct Found {
   Tensor places, count;  // of nonzero elements of the flattened tensor
 };
 Found find_nonzero(const Tensor& x, CallSite at) {
-  const Tensor flat = flatten(Operand(x, at)), condition = x.dtype() == DType::boolean ? flat : not_equal(Operand(flat, at), Operand(0, at));
+  const Tensor flat = flatten(Operand(x, at)),
+               condition = x.dtype() == DType::boolean ? flat : not_equal(Operand(flat, at), Operand(0, at));
   std::vector<Tensor> found = apply(ops::def::nonzero, nullptr, std::span(&condition, 1), at);
   return {std::move(found[0]), std::move(found[1])};
 }
@@ -380,8 +408,12 @@ std::vector<Tensor> unraveled(Tensor places, const Shape& shape, CallSite at) {
 std::vector<Tensor> nonzero(const Operand& operand) {
   const Tensor x = operand.resolve();
   if (x.is_symbolic())
-    throw bad_index(ErrorKind::invalid_argument, operand, cat("nonzero: how many elements of ", x.type(), " are not 0 is not known while tracing"), "the length of the result would follow from data", "pass size: the first `size` of them, filled up");
-  if (x.rank() == 0) throw bad_index(ErrorKind::invalid_argument, operand, "nonzero: a tensor without axes", "the places are along axes", "reshape it to one dimension");
+    throw bad_index(ErrorKind::invalid_argument, operand,
+                    cat("nonzero: how many elements of ", x.type(), " are not 0 is not known while tracing"),
+                    "the length of the result would follow from data", "pass size: the first `size` of them, filled up");
+  if (x.rank() == 0)
+    throw bad_index(ErrorKind::invalid_argument, operand, "nonzero: a tensor without axes", "the places are along axes",
+                    "reshape it to one dimension");
   const Found found = find_nonzero(x, operand.at());
   int64_t count;
   {
@@ -395,7 +427,9 @@ std::vector<Tensor> nonzero(const Operand& operand, int64_t size, int64_t fill) 
   const CallSite at = operand.at();
   auto here = [&](const Tensor& t) { return Operand(t, at); };
   const Tensor x = operand.resolve();
-  if (size < 0 || x.rank() == 0) throw bad_index(ErrorKind::invalid_argument, operand, cat("nonzero: the first ", size, " of ", x.type()), "a size is not negative, and places are along axes", "pass how many are wanted");
+  if (size < 0 || x.rank() == 0)
+    throw bad_index(ErrorKind::invalid_argument, operand, cat("nonzero: the first ", size, " of ", x.type()),
+                    "a size is not negative, and places are along axes", "pass how many are wanted");
   const Found found = find_nonzero(x, at);
   const Tensor numbers = apply_one(ops::def::iota, ir::make_attrs(ops::IotaAttrs{{DType::i64, {size}}, 0}), {}, at);
   Tensor places = found.places;

@@ -1,7 +1,7 @@
-// Choosing and changing elements by position, in NumPy's sense. x[...] itself is index() in op_functions.h: a part of kind tensor is an integer
-// tensor, or a bool tensor that stands for as many axes as it has. Several of them broadcast and are taken together; where slices stand between
-// them, their axes come first. What a bool tensor selects has a length known only from data: it is an error while tracing, unless the bool tensor
-// is a constant there.
+// Choosing and changing elements by position, in NumPy's sense. x[...] itself is index() in op_functions.h: a part of kind tensor is an
+// integer tensor, or a bool tensor that stands for as many axes as it has. Several of them broadcast and are taken together; where slices
+// stand between them, their axes come first. What a bool tensor selects has a length known only from data: it is an error while tracing,
+// unless the bool tensor is a constant there.
 #pragma once
 #include <vector>
 
@@ -12,8 +12,8 @@ namespace lamina {
 
 using kernels::ScatterMode;
 
-// x with the elements x[parts...] changed: at(x, {IndexPart::at(3)}).set(0). Values broadcast to what x[parts...] would be and have x's dtype. An
-// element that is chosen several times is changed several times, in order; of several sets the last one counts.
+// x with the elements x[parts...] changed: at(x, {IndexPart::at(3)}).set(0). Values broadcast to what x[parts...] would be and have x's
+// dtype. An element that is chosen several times is changed several times, in order; of several sets the last one counts.
 class LAMINA_API At {
  public:
   At(Tensor x, std::vector<IndexPart> parts, CallSite at) : x_(std::move(x)), parts_(std::move(parts)), at_(at) {}

@@ -28,10 +28,12 @@ void ModelAxis::use(const VariableData& v) {
     call->size = Dim(v.models);
     return;
   }
-  throw Error(ErrorKind::invalid_argument, {.what = cat("vmap: the variable '", v.state.name, "' is stacked for ", v.models, " models, the call is about ", *running().back()->size),
-                                            .where = "",
-                                            .why = "the models of stacked variables are what vmap maps: there must be as many as in the other mapped inputs",
-                                            .fix = "pass inputs with an entry per model, or in_axes=None for those that all models share"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("vmap: the variable '", v.state.name, "' is stacked for ", v.models, " models, the call is about ",
+                           *running().back()->size),
+               .where = "",
+               .why = "the models of stacked variables are what vmap maps: there must be as many as in the other mapped inputs",
+               .fix = "pass inputs with an entry per model, or in_axes=None for those that all models share"});
 }
 
 uint64_t ModelAxis::signature() {

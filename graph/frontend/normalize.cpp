@@ -25,7 +25,8 @@ Moments moments(const Operand& x, const std::vector<int64_t>& axes, bool keepdim
   return {reshape_to(Operand(center, at), variance.shape()), variance};
 }
 
-Tensor batch_norm(const Operand& x, const Operand& mean, const Operand& variance, const Tensor& offset, const Tensor& scale, double epsilon) {
+Tensor batch_norm(const Operand& x, const Operand& mean, const Operand& variance, const Tensor& offset, const Tensor& scale,
+                  double epsilon) {
   const CallSite at = x.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   Tensor slope = rsqrt(o(add(variance, Operand(epsilon, at))));
@@ -47,7 +48,8 @@ BatchNormalized batch_norm_train(const Operand& x, const Tensor& offset, const T
   std::vector<Tensor> in{t};
   for (const Tensor& weight : {scale, offset})
     if (weight.defined()) in.push_back(weight);
-  const std::vector<Tensor> out = apply(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{epsilon, scale.defined(), offset.defined(), library}), in, at);
+  const std::vector<Tensor> out =
+      apply(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{epsilon, scale.defined(), offset.defined(), library}), in, at);
   return {out[0], {out[1], out[2]}};
 }
 

@@ -53,12 +53,16 @@ Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpo
   }();
   auto [left, right] = resolve_pair("matmul", a, b);
   if (left.rank() == 0 || right.rank() == 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("matmul: ", left.type(), " and ", right.type(), " are not matrices"), .where = text(a.at().line()), .why = "a tensor without axes has no rows and columns", .fix = "multiply by a scalar with *"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("matmul: ", left.type(), " and ", right.type(), " are not matrices"),
+                                              .where = text(a.at().line()),
+                                              .why = "a tensor without axes has no rows and columns",
+                                              .fix = "multiply by a scalar with *"});
   const bool row = left.rank() == 1, column = right.rank() == 1;
   if (row) left = expand_dims(Operand(left, a.at()), 0), transpose_a = false;
   if (column) right = expand_dims(Operand(right, b.at()), 1), transpose_b = false;
   const Precision precision = left.dtype() == DType::f32 ? config::matmul_precision() : Precision::float32;
-  Tensor y = apply_one(def::matmul, attrs[size_t(precision) * 4 + transpose_a * 2 + transpose_b], std::array{std::move(left), std::move(right)}, a.at());
+  Tensor y = apply_one(def::matmul, attrs[size_t(precision) * 4 + transpose_a * 2 + transpose_b],
+                       std::array{std::move(left), std::move(right)}, a.at());
   if (!row && !column) return y;
   Shape shape = y.shape();
   if (column) shape.pop_back();
@@ -87,11 +91,15 @@ Tensor argmin(const Operand& x, int axis, bool keepdims) {
 Tensor gather(const Operand& x, const Operand& indices, int axis, int batch_axes) {
   return apply_one(def::gather, ir::make_attrs(ops::GatherAttrs{axis, batch_axes}), std::array{x.resolve(), indices.resolve()}, x.at());
 }
-Tensor one_hot(const Operand& labels, int64_t classes, DType dtype) { return unary(def::one_hot, labels, ir::make_attrs(ops::OneHotAttrs{classes, dtype})); }
+Tensor one_hot(const Operand& labels, int64_t classes, DType dtype) {
+  return unary(def::one_hot, labels, ir::make_attrs(ops::OneHotAttrs{classes, dtype}));
+}
 
 Tensor softmax(const Operand& x, int axis) { return unary(def::softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
 Tensor log_softmax(const Operand& x, int axis) { return unary(def::log_softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
-Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels) { return apply(def::sparse_cross_entropy, nullptr, std::array{logits.resolve(), labels.resolve()}, logits.at())[0]; }
+Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels) {
+  return apply(def::sparse_cross_entropy, nullptr, std::array{logits.resolve(), labels.resolve()}, logits.at())[0];
+}
 
 Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets) {
   const CallSite at = logits.at();
@@ -124,16 +132,24 @@ Tensor reshape(const Operand& x, const std::vector<int64_t>& wanted) {
   Dim rest = 1;
   for (size_t i = 0; i < wanted.size(); ++i) {
     if (wanted[i] < -1 || (wanted[i] == -1 && open >= 0))
-      throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", wanted[i] < -1 ? cat("dimension ", wanted[i], " is negative") : "two dimensions are -1"), .where = text(x.at().line()),
-                                                .why = "one dimension may be -1: it is what remains", .fix = "give the other dimensions as numbers"});
-    if (wanted[i] == -1) open = int(i);
-    else rest = rest * Dim(wanted[i]);
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat("reshape: ", wanted[i] < -1 ? cat("dimension ", wanted[i], " is negative") : "two dimensions are -1"),
+                   .where = text(x.at().line()),
+                   .why = "one dimension may be -1: it is what remains",
+                   .fix = "give the other dimensions as numbers"});
+    if (wanted[i] == -1)
+      open = int(i);
+    else
+      rest = rest * Dim(wanted[i]);
   }
   if (open >= 0) {
     const Dim total = size_of(t.shape());
     const bool divides = rest != Dim(0) && (!total.known() || !rest.known() || total.number() % rest.number() == 0);
     if (!divides)
-      throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", t.type(), " does not fit the shape ", ir::attr_text(wanted)), .where = text(x.at().line()), .why = cat("the input has ", total, " elements, which ", rest, " does not divide"), .fix = "pass dimensions whose product divides the number of elements"});
+      throw Error(ErrorKind::invalid_argument, {.what = cat("reshape: ", t.type(), " does not fit the shape ", ir::attr_text(wanted)),
+                                                .where = text(x.at().line()),
+                                                .why = cat("the input has ", total, " elements, which ", rest, " does not divide"),
+                                                .fix = "pass dimensions whose product divides the number of elements"});
     shape[size_t(open)] = total / rest;
   }
   return reshape_to(Operand(t, x.at()), shape);
@@ -172,7 +188,10 @@ Tensor squeeze(const Operand& x, const Axes& axes) {
   for (int64_t axis : axes) {
     const int a = normalize_axis("squeeze", axis, drop.size());
     if (t.shape()[size_t(a)] != Dim(1))
-      throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: axis ", axis, " of ", t.type(), " has length ", t.shape()[size_t(a)]), .where = text(x.at().line()), .why = "only axes of length 1 can be dropped", .fix = "pass an axis of length 1, or none for all of them"});
+      throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: axis ", axis, " of ", t.type(), " has length ", t.shape()[size_t(a)]),
+                                                .where = text(x.at().line()),
+                                                .why = "only axes of length 1 can be dropped",
+                                                .fix = "pass an axis of length 1, or none for all of them"});
     drop[size_t(a)] = true;
   }
   Shape shape;
@@ -181,7 +200,9 @@ Tensor squeeze(const Operand& x, const Axes& axes) {
   return reshape_to(Operand(t, x.at()), shape);
 }
 
-Tensor concat(const std::vector<Tensor>& parts, int axis, CallSite at) { return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), parts, at); }
+Tensor concat(const std::vector<Tensor>& parts, int axis, CallSite at) {
+  return apply_one(def::concat, ir::make_attrs(ops::AxisAttrs{axis}), parts, at);
+}
 
 Tensor stack(const std::vector<Tensor>& parts, int axis, CallSite at) {
   std::vector<Tensor> rows;

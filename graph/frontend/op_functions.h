@@ -1,5 +1,5 @@
-// The ops as functions of tensors, and C++'s operators. Binary ops broadcast as NumPy does and take two tensors of one dtype, or a tensor and
-// a weak number; anything else is an error of kind type. Integer / gives an error: use floor_divide, or astype first.
+// The ops as functions of tensors, and C++'s operators. Binary ops broadcast as NumPy does and take two tensors of one dtype, or a tensor
+// and a weak number; anything else is an error of kind type. Integer / gives an error: use floor_divide, or astype first.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,15 +10,16 @@
 namespace lamina {
 
 // --- elementwise ---
-#define LAMINA_FOR_UNARY(OP) \
-  OP(abs) OP(acos) OP(acosh) OP(asin) OP(asinh) OP(atan) OP(atanh) OP(cbrt) OP(ceil) OP(cos) OP(cosh) OP(erf) OP(erfc) OP(exp) OP(exp2) \
-  OP(expm1) OP(floor) OP(isfinite) OP(isinf) OP(isnan) OP(log) OP(log10) OP(log1p) OP(log2) OP(logical_not) OP(neg) OP(reciprocal) \
-  OP(relu) OP(round) OP(rsqrt) OP(sigmoid) OP(sign) OP(silu) OP(sin) OP(sinh) OP(softplus) OP(sqrt) OP(square) OP(tan) OP(tanh) \
-  OP(trunc)
-#define LAMINA_FOR_BINARY(OP) \
-  OP(add) OP(atan2) OP(bitwise_and) OP(bitwise_or) OP(bitwise_xor) OP(div) OP(equal) OP(floor_divide) OP(fmod) OP(greater) \
-  OP(greater_equal) OP(less) OP(less_equal) OP(logaddexp) OP(logical_and) OP(logical_or) OP(logical_xor) OP(maximum) OP(minimum) \
-  OP(mod) OP(mul) OP(not_equal) OP(pow) OP(shift_left) OP(shift_right) OP(sub)
+#define LAMINA_FOR_UNARY(OP)                                                                                                              \
+  OP(abs)                                                                                                                                 \
+  OP(acos) OP(acosh) OP(asin) OP(asinh) OP(atan) OP(atanh) OP(cbrt) OP(ceil) OP(cos) OP(cosh) OP(erf) OP(erfc) OP(exp) OP(exp2) OP(expm1) \
+      OP(floor) OP(isfinite) OP(isinf) OP(isnan) OP(log) OP(log10) OP(log1p) OP(log2) OP(logical_not) OP(neg) OP(reciprocal) OP(relu)     \
+          OP(round) OP(rsqrt) OP(sigmoid) OP(sign) OP(silu) OP(sin) OP(sinh) OP(softplus) OP(sqrt) OP(square) OP(tan) OP(tanh) OP(trunc)
+#define LAMINA_FOR_BINARY(OP)                                                                                                        \
+  OP(add)                                                                                                                            \
+  OP(atan2) OP(bitwise_and) OP(bitwise_or) OP(bitwise_xor) OP(div) OP(equal) OP(floor_divide) OP(fmod) OP(greater) OP(greater_equal) \
+      OP(less) OP(less_equal) OP(logaddexp) OP(logical_and) OP(logical_or) OP(logical_xor) OP(maximum) OP(minimum) OP(mod) OP(mul)   \
+          OP(not_equal) OP(pow) OP(shift_left) OP(shift_right) OP(sub)
 #define LAMINA_UNARY(name) LAMINA_API Tensor name(const Operand& x);
 #define LAMINA_BINARY(name) LAMINA_API Tensor name(const Operand& a, const Operand& b);
 LAMINA_FOR_UNARY(LAMINA_UNARY)
@@ -47,8 +48,8 @@ LAMINA_API Tensor selu(const Operand& x);
 LAMINA_API Tensor hard_sigmoid(const Operand& x);
 
 // --- products ---
-// Matrix product of the last two axes, the others broadcast. A vector on the left is a row, on the right a column, and its axis vanishes from
-// the result: [n] x [n] -> [], [m,k] x [k] -> [m].
+// Matrix product of the last two axes, the others broadcast. A vector on the left is a row, on the right a column, and its axis vanishes
+// from the result: [n] x [n] -> [], [m,k] x [k] -> [m].
 LAMINA_API Tensor matmul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
 
 // --- reductions: over `axes` (negative: from the back), over all when empty; keepdims keeps them with length 1 ---
@@ -83,12 +84,14 @@ LAMINA_API Tensor flatten(const Operand& x, int first_axis = 0);     // [a,b,c],
 LAMINA_API Tensor broadcast_to(const Operand& x, const Shape& shape);
 LAMINA_API Tensor transpose(const Operand& x, const Axes& axes = {});  // empty: reversed
 LAMINA_API Tensor expand_dims(const Operand& x, int axis);
-LAMINA_API Tensor squeeze(const Operand& x, const Axes& axes = {});    // empty: all of length 1
+LAMINA_API Tensor squeeze(const Operand& x, const Axes& axes = {});  // empty: all of length 1
 LAMINA_API Tensor concat(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
 LAMINA_API Tensor stack(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
 // x[begin : end : step] per axis, with Python's rules for negative numbers; axes that are not given are kept whole.
-LAMINA_API Tensor slice(const Operand& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end, const std::vector<int64_t>& step = {});
-// Rows of x along axis, chosen by an integer tensor; x and indices share the first batch_axes axes. Out of range: an error of kind index when it runs.
+LAMINA_API Tensor slice(const Operand& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
+                        const std::vector<int64_t>& step = {});
+// Rows of x along axis, chosen by an integer tensor; x and indices share the first batch_axes axes. Out of range: an error of kind index
+// when it runs.
 LAMINA_API Tensor gather(const Operand& x, const Operand& indices, int axis = 0, int batch_axes = 0);
 LAMINA_API Tensor one_hot(const Operand& labels, int64_t classes, DType dtype = DType::f32);
 

@@ -4,8 +4,8 @@
 
 namespace lamina::profiler {
 
-// Waits for what runs already, then cudaProfilerStart: `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off` begin
-// here. Without a GPU nothing happens. Throws device when CUDA refuses, and what synchronize() throws.
+// Waits for what runs already, then cudaProfilerStart: `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off`
+// begin here. Without a GPU nothing happens. Throws device when CUDA refuses, and what synchronize() throws.
 LAMINA_API void start_capture();
 // Waits for what was started, then cudaProfilerStop.
 LAMINA_API void stop_capture();

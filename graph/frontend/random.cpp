@@ -32,7 +32,9 @@ HostSeeds& host_seeds() {
   return *seeds;
 }
 
-ir::AttrsRef draw_attrs(const Shape& shape, DType dtype, double a, double b) { return ir::make_attrs(ops::RandomAttrs{{dtype, shape}, a, b}); }
+ir::AttrsRef draw_attrs(const Shape& shape, DType dtype, double a, double b) {
+  return ir::make_attrs(ops::RandomAttrs{{dtype, shape}, a, b});
+}
 
 }  // namespace
 
@@ -106,16 +108,20 @@ Tensor normal(const Shape& shape, DType dtype, double mean, double deviation, Ca
   return apply_one(ops::def::random_normal, draw_attrs(shape, dtype, mean, deviation), std::array{next_state(default_generator(), at)}, at);
 }
 
-
 Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype, CallSite at) {
-  return apply_one(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}), std::array{next_state(default_generator(), at)}, at);
+  return apply_one(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}),
+                   std::array{next_state(default_generator(), at)}, at);
 }
 Tensor truncated_normal(const Shape& shape, DType dtype, double mean, double deviation, double low, double high, CallSite at) {
-  return apply_one(ops::def::random_truncated_normal, ir::make_attrs(ops::TruncatedNormalAttrs{{dtype, shape}, mean, deviation, low, high}), std::array{next_state(default_generator(), at)}, at);
+  return apply_one(ops::def::random_truncated_normal, ir::make_attrs(ops::TruncatedNormalAttrs{{dtype, shape}, mean, deviation, low, high}),
+                   std::array{next_state(default_generator(), at)}, at);
 }
 Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
   if (!(rate > 0))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("exponential: a rate of ", rate), .where = text(at.line()), .why = "it is how many events there are per unit", .fix = "pass a positive rate"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("exponential: a rate of ", rate),
+                                              .where = text(at.line()),
+                                              .why = "it is how many events there are per unit",
+                                              .fix = "pass a positive rate"});
   const Tensor u = random::uniform(shape, dtype, 0, 1, at);
   const Tensor waiting = neg(Operand(log(Operand(sub(Operand(1.0, at), Operand(u, at)), at)), at));
   return rate == 1 ? waiting : div(Operand(waiting, at), Operand(rate, at));
@@ -133,7 +139,10 @@ Tensor categorical(const Operand& operand, const Shape& shape) {
   auto here = [&](const Tensor& t) { return Operand(t, at); };
   const Tensor logits = operand.resolve();
   if (logits.rank() == 0 || !is_floating(logits.dtype()))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("categorical: ", logits.type(), " are no logits"), .where = text(at.line()), .why = "the last axis has a floating-point number per category", .fix = "pass log probabilities [..., categories]"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("categorical: ", logits.type(), " are no logits"),
+                                              .where = text(at.line()),
+                                              .why = "the last axis has a floating-point number per category",
+                                              .fix = "pass log probabilities [..., categories]"});
   Shape all = shape;
   all.insert(all.end(), logits.shape().begin(), logits.shape().end());
   // In f32 at least: few bits would make ties.
@@ -144,7 +153,11 @@ Tensor categorical(const Operand& operand, const Shape& shape) {
 }
 
 Tensor permutation(int64_t n, CallSite at) {
-  if (n < 0) throw Error(ErrorKind::invalid_argument, {.what = cat("permutation: of ", n, " numbers"), .where = text(at.line()), .why = "it says how many there are", .fix = "pass a number that is not negative"});
+  if (n < 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("permutation: of ", n, " numbers"),
+                                              .where = text(at.line()),
+                                              .why = "it says how many there are",
+                                              .fix = "pass a number that is not negative"});
   const Tensor keys = integers({n}, std::numeric_limits<int64_t>::min(), std::numeric_limits<int64_t>::max(), DType::i64, at);
   return argsort(Operand(keys, at));
 }
@@ -157,7 +170,8 @@ Tensor shuffle(const Operand& operand, int axis) {
 }  // namespace random
 
 Tensor dropout(const Operand& x, double rate) {
-  return apply_one(ops::def::dropout, ir::make_attrs(ops::DropoutAttrs{float(rate)}), std::array{x.resolve(), random::next_state(random::default_generator(), x.at())}, x.at());
+  return apply_one(ops::def::dropout, ir::make_attrs(ops::DropoutAttrs{float(rate)}),
+                   std::array{x.resolve(), random::next_state(random::default_generator(), x.at())}, x.at());
 }
 
 }  // namespace lamina

@@ -40,12 +40,16 @@ std::string format_text(const std::string& format, const std::vector<Tensor>& va
 
 void print_format(const std::string& format, const std::vector<Tensor>& values, const PrintOptions& options, CallSite at) {
   if (options.summarize < -1)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("print: summarize is ", options.summarize), .where = text(at.line()), .why = "it is how many elements are shown at both ends of an axis", .fix = "pass 0 or more, or -1 for all"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("print: summarize is ", options.summarize),
+                                              .where = text(at.line()),
+                                              .why = "it is how many elements are shown at both ends of an axis",
+                                              .fix = "pass 0 or more, or -1 for all"});
   if (!Trace::current()) return write_text(options.stream, options.target, format_text(format, values, options.summarize));
   apply(ops::def::print, ir::make_attrs(ops::PrintAttrs{format, options.summarize, 0, options.stream, options.target}), values, at);
 }
 
-void check(const Operand& condition, const std::string& message, const std::vector<Tensor>& values, const std::vector<std::pair<std::string, Tensor>>& named) {
+void check(const Operand& condition, const std::string& message, const std::vector<Tensor>& values,
+           const std::vector<std::pair<std::string, Tensor>>& named) {
   std::vector<Tensor> in{condition.resolve()};
   in.insert(in.end(), values.begin(), values.end());
   std::string why;

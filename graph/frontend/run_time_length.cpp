@@ -1,5 +1,5 @@
-// Lengths that only the data tell: of a list that grows in a loop. A function with such lengths runs in two steps. For each length there is a
-// graph of its own, the whole one reduced to what that number needs, without effects; then the whole graph is planned for these lengths.
+// Lengths that only the data tell: of a list that grows in a loop. A function with such lengths runs in two steps. For each length there is
+// a graph of its own, the whole one reduced to what that number needs, without effects; then the whole graph is planned for these lengths.
 #include "graph/frontend/run_time_length.h"
 
 #include <algorithm>
@@ -16,7 +16,8 @@ namespace {
 
 bool has_symbol(const ir::Graph& g, const DimBindings& symbols) {
   return std::any_of(g.nodes().begin(), g.nodes().end(), [&](const ir::Node& node) {
-    return std::any_of(node.types.begin(), node.types.end(), [&](const TensorType& t) { return substitute(t.shape, symbols) != t.shape; }) ||
+    return std::any_of(node.types.begin(), node.types.end(),
+                       [&](const TensorType& t) { return substitute(t.shape, symbols) != t.shape; }) ||
            std::any_of(node.regions.begin(), node.regions.end(), [&](const ir::GraphRef& region) { return has_symbol(*region, symbols); });
   });
 }
@@ -40,8 +41,11 @@ void ConcreteFunction::add_lengths(const Trace& trace) {
     DimBindings later;
     for (size_t i = k; i < trace.lengths.size(); ++i) later[trace.lengths[i].symbol] = 1;
     if (has_symbol(part->graph, later))
-      throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": how long a list becomes depends on what is in it"), .where = text(graph_[trace.lengths[k].count].line),
-                                                .why = "memory for the list is planned when its length is known, and the length is not known without the list", .fix = "carry the values that decide in variables of their own, beside the list"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(name_, ": how long a list becomes depends on what is in it"),
+                   .where = text(graph_[trace.lengths[k].count].line),
+                   .why = "memory for the list is planned when its length is known, and the length is not known without the list",
+                   .fix = "carry the values that decide in variables of their own, beside the list"});
     part->variables = variables_;
     part->captures = captures_;
     auto count = std::make_shared<ConcreteFunction>(part, cat(name_, ", a length"), arguments_, argument_resources_, nullptr, 0.0);
@@ -68,8 +72,11 @@ namespace list {
 Tensor buffer(const TensorType& element, CallSite at) {
   Trace* trace = Trace::current();
   if (!trace || !trace->takes_lengths)
-    throw Error(ErrorKind::invalid_argument, {.what = "a list that grows in a loop is made inside of another loop or branch on tensors", .where = text(at.line()),
-                                              .why = "its length is found before the whole graph runs, so it belongs to the function itself", .fix = "make the list before the outer loop, or reduce it to a tensor in each iteration"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "a list that grows in a loop is made inside of another loop or branch on tensors",
+                 .where = text(at.line()),
+                 .why = "its length is found before the whole graph runs, so it belongs to the function itself",
+                 .fix = "make the list before the outer loop, or reduce it to a tensor in each iteration"});
   Shape shape{Dim::fresh("list")};
   shape.insert(shape.end(), element.shape.begin(), element.shape.end());
   return zeros(shape, element.dtype);
@@ -79,8 +86,11 @@ Tensor set(const Tensor& buffer, const Tensor& position, const Tensor& value, Ca
   const TensorType element{buffer.dtype(), Shape(buffer.shape().begin() + 1, buffer.shape().end())};
   if (!(value.type() == element))
     throw Error(value.dtype() == element.dtype ? ErrorKind::invalid_argument : ErrorKind::type,
-                {.what = cat("append: the list has elements of ", element, ", this one is ", value.type()), .where = text(at.line()), .why = "what a list collects in a loop of the graph is stacked: all elements have one dtype and shape",
-                 .fix = value.dtype() == element.dtype ? "reshape or pad it, or use a list for each shape" : cat("convert it: lm.astype(x, lm.", numpy_name(element.dtype), ")")});
+                {.what = cat("append: the list has elements of ", element, ", this one is ", value.type()),
+                 .where = text(at.line()),
+                 .why = "what a list collects in a loop of the graph is stacked: all elements have one dtype and shape",
+                 .fix = value.dtype() == element.dtype ? "reshape or pad it, or use a list for each shape"
+                                                       : cat("convert it: lm.astype(x, lm.", numpy_name(element.dtype), ")")});
   return lamina::at(Operand(buffer, at), {IndexPart{IndexPart::Kind::tensor, 0, {}, {}, {}, position}}).set(Operand(value, at));
 }
 
@@ -89,7 +99,8 @@ void close(const Tensor& buffer, const Tensor& count) {
   const Dim length = buffer.shape()[0];
   if (!trace || length.known()) return;
   const std::string symbol = cat(length);
-  if (std::any_of(trace->lengths.begin(), trace->lengths.end(), [&](const Trace::Length& l) { return l.symbol == symbol; })) internal_error("a list was closed twice");
+  if (std::any_of(trace->lengths.begin(), trace->lengths.end(), [&](const Trace::Length& l) { return l.symbol == symbol; }))
+    internal_error("a list was closed twice");
   trace->lengths.push_back({symbol, trace->value_of(count)});
 }
 

@@ -1,5 +1,5 @@
-// Lists that grow in a loop of the graph: a buffer whose length is a symbol, and how many of its places are taken. AutoGraph's lists are made of
-// these. The symbol means what the count is after the loop, so that the buffer is full then.
+// Lists that grow in a loop of the graph: a buffer whose length is a symbol, and how many of its places are taken. AutoGraph's lists are
+// made of these. The symbol means what the count is after the loop, so that the buffer is full then.
 #pragma once
 #include "graph/frontend/tensor.h"
 

@@ -16,7 +16,8 @@ namespace {
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
 Error refused(const CallSite& at, std::string what, std::string why, std::string fix) {
-  return Error(ErrorKind::invalid_argument, {.what = std::move(what), .where = text(at.line()), .why = std::move(why), .fix = std::move(fix)});
+  return Error(ErrorKind::invalid_argument,
+               {.what = std::move(what), .where = text(at.line()), .why = std::move(why), .fix = std::move(fix)});
 }
 
 // x[begin : end : step] along one axis, in the slice op's own terms.
@@ -29,10 +30,13 @@ Tensor cut(const Tensor& x, size_t axis, int64_t begin, int64_t end, int64_t ste
 
 // The lengths before, at and behind an axis as three.
 std::array<Dim, 3> around(const Shape& shape, size_t axis) {
-  return {size_of(Shape(shape.begin(), shape.begin() + int64_t(axis))), shape[axis], size_of(Shape(shape.begin() + int64_t(axis) + 1, shape.end()))};
+  return {size_of(Shape(shape.begin(), shape.begin() + int64_t(axis))), shape[axis],
+          size_of(Shape(shape.begin() + int64_t(axis) + 1, shape.end()))};
 }
 
-Tensor iota(const TensorType& type, int axis, CallSite at) { return apply_one(ops::def::iota, ir::make_attrs(ops::IotaAttrs{type, axis}), {}, at); }
+Tensor iota(const TensorType& type, int axis, CallSite at) {
+  return apply_one(ops::def::iota, ir::make_attrs(ops::IotaAttrs{type, axis}), {}, at);
+}
 
 // Whether column - row >= diagonal, for each element of a matrix.
 Tensor right_of_diagonal(Dim rows, Dim columns, int64_t diagonal, CallSite at) {
@@ -42,7 +46,8 @@ Tensor right_of_diagonal(Dim rows, Dim columns, int64_t diagonal, CallSite at) {
 }
 
 void require_matrix(const char* op, const Tensor& x, CallSite at) {
-  if (x.rank() < 2) throw refused(at, cat(op, ": ", x.type(), " is not a matrix"), "it needs the last two axes for rows and columns", "reshape it first");
+  if (x.rank() < 2)
+    throw refused(at, cat(op, ": ", x.type(), " is not a matrix"), "it needs the last two axes for rows and columns", "reshape it first");
 }
 
 Tensor indices_tensor(const std::vector<int64_t>& indices, Device device) {
@@ -59,7 +64,8 @@ std::vector<Tensor> split(const Operand& operand, int64_t sections, int axis) {
   const Dim length = x.shape()[a];
   if (sections < 1 || !length.known() || length.number() % sections != 0)
     throw refused(operand.at(), cat("split: axis ", axis, " of ", x.type(), " cannot be cut into ", sections, " equal parts"),
-                  length.known() ? cat("its length is ", length) : "its length is not known while tracing", "pass the parts' lengths instead");
+                  length.known() ? cat("its length is ", length) : "its length is not known while tracing",
+                  "pass the parts' lengths instead");
   return split_sizes(Operand(x, operand.at()), std::vector<int64_t>(size_t(sections), length.number() / sections), axis);
 }
 
@@ -71,13 +77,16 @@ std::vector<Tensor> split_sizes(const Operand& operand, const std::vector<int64_
   int64_t sum = 0, open = -1;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (sizes[i] < -1 || (sizes[i] == -1 && open >= 0) || sizes[i] > (int64_t{1} << 40))
-      throw refused(operand.at(), cat("split: the lengths ", ir::attr_text(wanted), " are not possible"), "a part's length is not negative, and one may be -1: it is what remains",
-                    "correct the lengths");
-    if (sizes[i] == -1) open = int64_t(i);
-    else sum += sizes[i];
+      throw refused(operand.at(), cat("split: the lengths ", ir::attr_text(wanted), " are not possible"),
+                    "a part's length is not negative, and one may be -1: it is what remains", "correct the lengths");
+    if (sizes[i] == -1)
+      open = int64_t(i);
+    else
+      sum += sizes[i];
   }
   if (open < 0 && length.known() ? sum != length.number() : length.known() && sum > length.number())
-    throw refused(operand.at(), cat("split: the lengths ", ir::attr_text(wanted), " do not fit axis ", axis, " of ", x.type()), cat("they add up to ", sum), cat("the sum must be ", length));
+    throw refused(operand.at(), cat("split: the lengths ", ir::attr_text(wanted), " do not fit axis ", axis, " of ", x.type()),
+                  cat("they add up to ", sum), cat("the sum must be ", length));
   std::vector<Tensor> out;
   int64_t begin = 0, behind = sum;  // of the parts after the open one, as far as they are not passed
   bool passed = false;
@@ -108,7 +117,8 @@ Tensor diagonal(const Operand& operand, int64_t offset, int axis1, int axis2) {
   if (a != rank - 2 || b != rank - 1) x = moveaxis(Operand(x, at), {a, b}, {-2, -1});
   const int64_t rows = x.shape()[size_t(rank) - 2].number(), columns = x.shape()[size_t(rank) - 1].number();
   offset = std::clamp(offset, -rows, columns);
-  const int64_t first = offset >= 0 ? offset : -offset * columns, count = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
+  const int64_t first = offset >= 0 ? offset : -offset * columns,
+                count = std::max<int64_t>(0, offset >= 0 ? std::min(rows, columns - offset) : std::min(rows + offset, columns));
   Shape flat(x.shape().begin(), x.shape().end() - 2);
   flat.push_back(Dim(rows) * Dim(columns));
   x = reshape_to(Operand(x, at), flat);
@@ -133,7 +143,8 @@ Tensor roll(const Operand& operand, int64_t shift) {
 Tensor roll(const Operand& operand, const std::vector<int64_t>& shifts, const Axes& axes) {
   Tensor x = operand.resolve();
   if (shifts.size() != axes.size())
-    throw refused(operand.at(), cat("roll: ", shifts.size(), " shifts for ", axes.size(), " axes"), "each axis has a shift of its own", "pass one shift per axis");
+    throw refused(operand.at(), cat("roll: ", shifts.size(), " shifts for ", axes.size(), " axes"), "each axis has a shift of its own",
+                  "pass one shift per axis");
   for (size_t i = 0; i < axes.size(); ++i) {
     const size_t axis = size_t(normalize_axis("roll", axes[i], size_t(x.rank())));
     const Dim length = x.shape()[axis];
@@ -152,12 +163,15 @@ Tensor roll(const Operand& operand, const std::vector<int64_t>& shifts, const Ax
 Tensor moveaxis(const Operand& operand, const Axes& from, const Axes& to) {
   const Tensor x = operand.resolve();
   const size_t rank = size_t(x.rank());
-  if (from.size() != to.size()) throw refused(operand.at(), cat("moveaxis: ", from.size(), " axes for ", to.size(), " places"), "each axis that moves has one place", "pass lists of one length");
+  if (from.size() != to.size())
+    throw refused(operand.at(), cat("moveaxis: ", from.size(), " axes for ", to.size(), " places"), "each axis that moves has one place",
+                  "pass lists of one length");
   std::vector<int64_t> order(rank, -1);
   std::vector<bool> moved(rank);
   for (size_t i = 0; i < from.size(); ++i) {
     const size_t a = size_t(normalize_axis("moveaxis", from[i], rank)), place = size_t(normalize_axis("moveaxis", to[i], rank));
-    if (moved[a] || order[place] >= 0) throw refused(operand.at(), "moveaxis: an axis or a place is named twice", "each axis that moves has one place", "name each once");
+    if (moved[a] || order[place] >= 0)
+      throw refused(operand.at(), "moveaxis: an axis or a place is named twice", "each axis that moves has one place", "name each once");
     moved[a] = true, order[place] = int64_t(a);
   }
   size_t next = 0;
@@ -181,7 +195,9 @@ namespace {
 // x as [before, length, behind], each of whose [length, behind] (or of whose [behind], when `single`) stands `times` times in a row.
 Tensor repeat_blocks(const Tensor& x, size_t axis, int64_t times, bool single, CallSite at) {
   if (times == 1) return x;
-  if (times < 0 || times > (int64_t{1} << 40)) throw refused(at, cat(single ? "repeat" : "tile", ": ", times, " repeats are not possible"), "it says how often something stands there", "pass a number that is not negative");
+  if (times < 0 || times > (int64_t{1} << 40))
+    throw refused(at, cat(single ? "repeat" : "tile", ": ", times, " repeats are not possible"), "it says how often something stands there",
+                  "pass a number that is not negative");
   const auto [before, length, behind] = around(x.shape(), axis);
   const Dim outer = single ? before * length : before, inner = single ? behind : length * behind;
   Shape shape = x.shape();
@@ -198,7 +214,8 @@ Tensor tile(const Operand& operand, const std::vector<int64_t>& repeats) {
     shape.insert(shape.begin(), repeats.size() - shape.size(), Dim(1));
     x = reshape_to(Operand(x, operand.at()), shape);
   }
-  for (size_t i = 0; i < repeats.size(); ++i) x = repeat_blocks(x, size_t(x.rank()) - 1 - i, repeats[repeats.size() - 1 - i], false, operand.at());
+  for (size_t i = 0; i < repeats.size(); ++i)
+    x = repeat_blocks(x, size_t(x.rank()) - 1 - i, repeats[repeats.size() - 1 - i], false, operand.at());
   return x;
 }
 
@@ -213,21 +230,30 @@ Tensor repeat(const Operand& operand, const std::vector<int64_t>& repeats, int a
   const Dim length = x.shape()[size_t(a)];
   if (repeats.size() == 1) return repeat(Operand(x, operand.at()), repeats[0], axis);
   if (length.known() && length.number() != int64_t(repeats.size()))
-    throw refused(operand.at(), cat("repeat: ", repeats.size(), " counts for axis ", axis, " of ", x.type()), cat("it has ", length, " elements"), "pass one count per element, or one for all");
+    throw refused(operand.at(), cat("repeat: ", repeats.size(), " counts for axis ", axis, " of ", x.type()),
+                  cat("it has ", length, " elements"), "pass one count per element, or one for all");
   std::vector<int64_t> indices;
   for (size_t i = 0; i < repeats.size(); ++i) {
-    if (repeats[i] < 0) throw refused(operand.at(), cat("repeat: ", repeats[i], " repeats are not possible"), "it says how often something stands there", "pass numbers that are not negative");
+    if (repeats[i] < 0)
+      throw refused(operand.at(), cat("repeat: ", repeats[i], " repeats are not possible"), "it says how often something stands there",
+                    "pass numbers that are not negative");
     indices.insert(indices.end(), size_t(repeats[i]), int64_t(i));
   }
   return gather(Operand(x, operand.at()), Operand(indices_tensor(indices, x.device()), operand.at()), a);
 }
 
 PadMode parse_pad_mode(std::string_view name) {
-  constexpr std::pair<std::string_view, PadMode> kModes[] = {
-      {"constant", PadMode::constant}, {"edge", PadMode::edge}, {"reflect", PadMode::reflect}, {"symmetric", PadMode::symmetric}, {"wrap", PadMode::wrap}};
+  constexpr std::pair<std::string_view, PadMode> kModes[] = {{"constant", PadMode::constant},
+                                                             {"edge", PadMode::edge},
+                                                             {"reflect", PadMode::reflect},
+                                                             {"symmetric", PadMode::symmetric},
+                                                             {"wrap", PadMode::wrap}};
   for (auto [known, mode] : kModes)
     if (name == known) return mode;
-  throw Error(ErrorKind::not_found, {.what = cat("pad: there is no mode '", name, "'"), .where = "argument 'mode'", .why = "the modes are constant, edge, reflect, symmetric, wrap", .fix = "pass one of them"});
+  throw Error(ErrorKind::not_found, {.what = cat("pad: there is no mode '", name, "'"),
+                                     .where = "argument 'mode'",
+                                     .why = "the modes are constant, edge, reflect, symmetric, wrap",
+                                     .fix = "pass one of them"});
 }
 
 namespace {
@@ -256,11 +282,14 @@ Tensor pad(const Operand& operand, const std::vector<std::pair<int64_t, int64_t>
   const CallSite at = operand.at();
   Tensor x = operand.resolve();
   if (widths.size() != size_t(x.rank()))
-    throw refused(at, cat("pad: ", widths.size(), " pairs of widths for ", x.type()), cat("each axis has one pair, and there are ", x.rank()), "pass (before, after) for each axis");
+    throw refused(at, cat("pad: ", widths.size(), " pairs of widths for ", x.type()),
+                  cat("each axis has one pair, and there are ", x.rank()), "pass (before, after) for each axis");
   for (auto [before, after] : widths)
     if (before < 0 || after < 0 || before > (int64_t{1} << 40) || after > (int64_t{1} << 40))
-      throw refused(at, cat("pad: the widths (", before, ", ", after, ") are not possible"), "a width says how many elements are added", "pass numbers that are not negative; x[a:b] takes elements away");
-  if (mode == PadMode::constant && !value.is_tensor() && value.number() == 0 && !std::signbit(value.number()) && x.dtype() != DType::boolean) {
+      throw refused(at, cat("pad: the widths (", before, ", ", after, ") are not possible"), "a width says how many elements are added",
+                    "pass numbers that are not negative; x[a:b] takes elements away");
+  if (mode == PadMode::constant && !value.is_tensor() && value.number() == 0 && !std::signbit(value.number()) &&
+      x.dtype() != DType::boolean) {
     ops::PadSliceAttrs attrs;
     for (size_t i = 0; i < widths.size(); ++i) {
       attrs.shape.push_back(x.shape()[i] + Dim(widths[i].first + widths[i].second));
@@ -272,20 +301,24 @@ Tensor pad(const Operand& operand, const std::vector<std::pair<int64_t, int64_t>
     const auto [before, after] = widths[axis];
     if (before == 0 && after == 0) continue;
     if (mode == PadMode::constant) {
-      const Tensor fill = x.dtype() == DType::boolean && !value.is_tensor() ? scalar_b(value.number() != 0) : value.resolve(x.dtype(), x.device(), "pad");
+      const Tensor fill =
+          x.dtype() == DType::boolean && !value.is_tensor() ? scalar_b(value.number() != 0) : value.resolve(x.dtype(), x.device(), "pad");
       std::vector<Tensor> parts;
       for (int64_t width : {before, int64_t(-1), after}) {
         Shape shape = x.shape();
         if (width >= 0) shape[axis] = Dim(width);
-        if (width < 0) parts.push_back(x);
-        else if (width > 0) parts.push_back(broadcast_to(Operand(fill, at), shape));
+        if (width < 0)
+          parts.push_back(x);
+        else if (width > 0)
+          parts.push_back(broadcast_to(Operand(fill, at), shape));
       }
       x = concat(parts, int(axis), at);
       continue;
     }
     const Dim length = x.shape()[axis];
     if (!length.known() || length.number() == 0)
-      throw refused(at, cat("pad: axis ", axis, " of ", x.type(), " cannot be continued"), length.known() ? "it has no elements to repeat" : "its length is not known while tracing", "pad with a constant");
+      throw refused(at, cat("pad: axis ", axis, " of ", x.type(), " cannot be continued"),
+                    length.known() ? "it has no elements to repeat" : "its length is not known while tracing", "pad with a constant");
     std::vector<int64_t> indices;
     for (int64_t i = -before; i < length.number() + after; ++i) indices.push_back(padded_place(i, length.number(), mode));
     x = gather(Operand(x, at), Operand(indices_tensor(indices, x.device()), at), int(axis));
@@ -310,34 +343,48 @@ Tensor triu(const Operand& operand, int64_t diagonal) {
 
 Tensor eye(int64_t rows, int64_t columns, int64_t diagonal, DType dtype) {
   if (columns == -1) columns = rows;
-  if (rows < 0 || columns < 0) throw refused({}, cat("eye: a matrix of ", rows, " rows and ", columns, " columns"), "a matrix's sizes are not negative", "pass its sizes");
+  if (rows < 0 || columns < 0)
+    throw refused({}, cat("eye: a matrix of ", rows, " rows and ", columns, " columns"), "a matrix's sizes are not negative",
+                  "pass its sizes");
   const TensorType type{DType::i64, {rows, columns}};
   const Tensor row = iota(type, 0, {}), column = iota(type, 1, {});
-  return astype(Operand(equal(Operand(column, CallSite()), Operand(add(Operand(row, CallSite()), Operand(diagonal, CallSite())), CallSite())), CallSite()), dtype);
+  return astype(
+      Operand(equal(Operand(column, CallSite()), Operand(add(Operand(row, CallSite()), Operand(diagonal, CallSite())), CallSite())),
+              CallSite()),
+      dtype);
 }
 
 Tensor diag(const Operand& operand, int64_t offset) {
   const CallSite at = operand.at();
   const Tensor x = operand.resolve();
   if (x.rank() == 2) return diagonal(Operand(x, at), offset);
-  if (x.rank() != 1) throw refused(at, cat("diag: ", x.type(), " is neither a vector nor a matrix"), "a vector becomes a diagonal, a matrix gives its own", "use diagonal for more axes");
+  if (x.rank() != 1)
+    throw refused(at, cat("diag: ", x.type(), " is neither a vector nor a matrix"), "a vector becomes a diagonal, a matrix gives its own",
+                  "use diagonal for more axes");
   const int64_t n = x.shape()[0].number(), side = n + std::abs(offset);
-  Tensor flat = apply_one(ops::def::pad_slice, ir::make_attrs(ops::PadSliceAttrs{{Dim(side) * Dim(side)}, {offset >= 0 ? offset : -offset * side}, {side + 1}, {}}), std::span(&x, 1), at);
+  Tensor flat =
+      apply_one(ops::def::pad_slice,
+                ir::make_attrs(ops::PadSliceAttrs{{Dim(side) * Dim(side)}, {offset >= 0 ? offset : -offset * side}, {side + 1}, {}}),
+                std::span(&x, 1), at);
   return reshape_to(Operand(flat, at), {side, side});
 }
 
 Tensor full_like(const Operand& x, const Operand& value) { return full_like(x, value, x.resolve().dtype()); }
 Tensor full_like(const Operand& operand, const Operand& value, DType dtype) {
   const Tensor x = operand.resolve();
-  const Tensor one = value.is_tensor() ? astype(value, dtype) : value.kind() == Operand::Kind::boolean || dtype == DType::boolean ? scalar(value.number(), dtype) : value.resolve(dtype, x.device(), "full_like");
+  const Tensor one = value.is_tensor()                                                   ? astype(value, dtype)
+                     : value.kind() == Operand::Kind::boolean || dtype == DType::boolean ? scalar(value.number(), dtype)
+                                                                                         : value.resolve(dtype, x.device(), "full_like");
   return broadcast_to(Operand(one, operand.at()), x.shape());
 }
 
 Tensor linspace(double start, double stop, int64_t count, bool end, DType dtype) {
-  if (count < 0) throw refused({}, cat("linspace: ", count, " numbers"), "it says how many there are", "pass a number that is not negative");
+  if (count < 0)
+    throw refused({}, cat("linspace: ", count, " numbers"), "it says how many there are", "pass a number that is not negative");
   std::vector<double> values(static_cast<size_t>(count));
   const double steps = double(end ? count - 1 : count);
-  for (int64_t i = 0; i < count; ++i) values[size_t(i)] = i == 0 ? start : end && i == count - 1 ? stop : start + (stop - start) * (double(i) / steps);
+  for (int64_t i = 0; i < count; ++i)
+    values[size_t(i)] = i == 0 ? start : end && i == count - 1 ? stop : start + (stop - start) * (double(i) / steps);
   if (!is_floating(dtype))
     for (double& v : values) v = std::floor(v);
   return astype(Operand(tensor(values), CallSite()), dtype);
@@ -350,7 +397,9 @@ std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool matrix_ord
   for (size_t i = 0; i < n; ++i) shape[axis_of(i)] = size_of(vectors[i].shape());
   std::vector<Tensor> out;
   for (size_t i = 0; i < n; ++i) {
-    if (vectors[i].rank() > 1) throw refused(at, cat("meshgrid: ", vectors[i].type(), " is not a vector"), "each vector is one axis of the grid", "flatten it first");
+    if (vectors[i].rank() > 1)
+      throw refused(at, cat("meshgrid: ", vectors[i].type(), " is not a vector"), "each vector is one axis of the grid",
+                    "flatten it first");
     Shape own(n, Dim(1));
     own[axis_of(i)] = shape[axis_of(i)];
     out.push_back(broadcast_to(Operand(reshape_to(Operand(vectors[i], at), own), at), shape));

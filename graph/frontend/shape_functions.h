@@ -1,5 +1,6 @@
-// Shapes beyond reshape and transpose: cutting, joining, repeating, padding, triangles and diagonals. All are made of views and a few ops, so
-// that gradients and vmap follow. Names, defaults and errors are NumPy's unless a line says otherwise; an axis may be negative: from the back.
+// Shapes beyond reshape and transpose: cutting, joining, repeating, padding, triangles and diagonals. All are made of views and a few ops,
+// so that gradients and vmap follow. Names, defaults and errors are NumPy's unless a line says otherwise; an axis may be negative: from the
+// back.
 #pragma once
 #include <string_view>
 #include <utility>
@@ -26,7 +27,8 @@ LAMINA_API Tensor moveaxis(const Operand& x, const Axes& from, const Axes& to);
 LAMINA_API Tensor swapaxes(const Operand& x, int a, int b);
 
 // --- more elements ---
-// x side by side repeats[i] times along axis i; with fewer repeats than axes they are those of the last axes, with more x gets axes in front.
+// x side by side repeats[i] times along axis i; with fewer repeats than axes they are those of the last axes, with more x gets axes in
+// front.
 LAMINA_API Tensor tile(const Operand& x, const std::vector<int64_t>& repeats);
 // Each element `repeats` times along an axis: [a,b] twice -> [a,a,b,b].
 LAMINA_API Tensor repeat(const Operand& x, int64_t repeats, int axis);
@@ -41,7 +43,8 @@ enum class PadMode : uint8_t {
 };
 LAMINA_API PadMode parse_pad_mode(std::string_view name);  // throws not_found
 // widths[i]: how many elements come before and after axis i. `value` is what mode constant fills with.
-LAMINA_API Tensor pad(const Operand& x, const std::vector<std::pair<int64_t, int64_t>>& widths, PadMode mode = PadMode::constant, const Operand& value = 0);
+LAMINA_API Tensor pad(const Operand& x, const std::vector<std::pair<int64_t, int64_t>>& widths, PadMode mode = PadMode::constant,
+                      const Operand& value = 0);
 
 // --- matrices: of the last two axes ---
 LAMINA_API Tensor tril(const Operand& x, int64_t diagonal = 0);  // zero where column > row + diagonal
@@ -55,8 +58,9 @@ LAMINA_API Tensor full_like(const Operand& x, const Operand& value);
 LAMINA_API Tensor full_like(const Operand& x, const Operand& value, DType dtype);
 // count numbers from start to stop, both included; without the end, the last is one step before stop.
 LAMINA_API Tensor linspace(double start, double stop, int64_t count = 50, bool end = true, DType dtype = DType::f32);
-// One tensor per vector, all of the shape that they span. `matrix_order`: shape[i] is the length of vector i (NumPy's indexing="ij"); otherwise
-// the first two are exchanged ("xy").
-LAMINA_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool matrix_order = false, CallSite at = std::source_location::current());
+// One tensor per vector, all of the shape that they span. `matrix_order`: shape[i] is the length of vector i (NumPy's indexing="ij");
+// otherwise the first two are exchanged ("xy").
+LAMINA_API std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool matrix_order = false,
+                                        CallSite at = std::source_location::current());
 
 }  // namespace lamina

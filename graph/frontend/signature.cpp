@@ -37,7 +37,7 @@ std::string name_of(size_t i, const FunctionOptions& options) {
 
 }  // namespace
 
-SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options) 
+SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& options)
     : arguments_(arguments), precision_(config::matmul_precision()), models_(ModelAxis::signature()) {
   device = in_device_scope() || (arguments.tensors.empty() && arguments.variables.empty()) ? default_device()
            : arguments.tensors.empty()                                                     ? arguments.variables[0].device()
@@ -66,8 +66,10 @@ void SignatureView::make_hash() {
   if (precision_ != Precision::float32) mix(uint64_t(precision_));
   if (models_) mix(models_);
   for (const Tensor& t : arguments_.tensors) {
-    if (by_type_) mix_type(t.type());
-    else t.type();  // an empty Tensor is an error
+    if (by_type_)
+      mix_type(t.type());
+    else
+      t.type();  // an empty Tensor is an error
   }
   for (size_t i = 0; i < arguments_.variables.size(); ++i) {
     mix_type(arguments_.variables[i].type());
@@ -79,7 +81,9 @@ void SignatureView::make_hash() {
 bool SignatureView::is_bound(size_t variable) const { return std::find(bound_.begin(), bound_.end(), int(variable)) != bound_.end(); }
 
 bool SignatureView::matches(const Signature& kept) const {
-  if (!fits_ || kept.hash != hash || kept.device != device || kept.precision != precision_ || kept.models != models_ || kept.statics != arguments_.statics) return false;
+  if (!fits_ || kept.hash != hash || kept.device != device || kept.precision != precision_ || kept.models != models_ ||
+      kept.statics != arguments_.statics)
+    return false;
   if (kept.by_type != by_type_) return false;
   if (by_type_) {
     if (kept.tensors.size() != arguments_.tensors.size()) return false;
@@ -91,11 +95,14 @@ bool SignatureView::matches(const Signature& kept) const {
   if (kept.variables.size() != arguments_.variables.size() || kept.bound.size() != bound_.size()) return false;
   for (size_t i = 0; i < kept.variables.size(); ++i) {
     const Variable& v = arguments_.variables[i];
-    if (!(*kept.variables[i] == v.type()) || kept.variable_devices[i] != v.device() || kept.aliases[i] != first_alias(arguments_.variables, i)) return false;
+    if (!(*kept.variables[i] == v.type()) || kept.variable_devices[i] != v.device() ||
+        kept.aliases[i] != first_alias(arguments_.variables, i))
+      return false;
   }
   for (size_t i = 0; i < bound_.size(); ++i) {
     auto at = std::find(kept.bound_at.begin(), kept.bound_at.end(), bound_[i]);
-    if (at == kept.bound_at.end() || !kept.bound[size_t(at - kept.bound_at.begin())].same(arguments_.variables[size_t(bound_[i])])) return false;
+    if (at == kept.bound_at.end() || !kept.bound[size_t(at - kept.bound_at.begin())].same(arguments_.variables[size_t(bound_[i])]))
+      return false;
   }
   return true;
 }
@@ -118,7 +125,10 @@ void SignatureView::check(const FunctionOptions& options) const {
   const std::vector<TensorSpec>& wanted = *options.signature;
   const std::string where = text(arguments_.at.line());
   if (wanted.size() != arguments_.tensors.size())
-    throw Error(ErrorKind::signature, {.what = cat(options.name, ": it was given ", arguments_.tensors.size(), " tensors"), .where = where, .why = cat("its input_signature has ", wanted.size()), .fix = "pass one tensor per TensorSpec"});
+    throw Error(ErrorKind::signature, {.what = cat(options.name, ": it was given ", arguments_.tensors.size(), " tensors"),
+                                       .where = where,
+                                       .why = cat("its input_signature has ", wanted.size()),
+                                       .fix = "pass one tensor per TensorSpec"});
   DimBindings lengths;
   for (size_t i = 0; i < wanted.size(); ++i) {
     const TensorType& type = arguments_.tensors[i].type();
@@ -127,10 +137,17 @@ void SignatureView::check(const FunctionOptions& options) const {
     if (fits(wanted[i], type, alone))
       for (size_t axis = 0; axis < type.rank(); ++axis)
         if (auto other = before.find(cat(wanted[i].shape[axis])); other != before.end() && Dim(other->second) != type.shape[axis])
-          throw Error(ErrorKind::signature, {.what = cat(options.name, ": the length ", other->first, " is ", other->second, " in an argument before and ", type.shape[axis], " in ", name_of(i, options)), .where = where,
-                                             .why = "lengths of one name in an input_signature are equal", .fix = "pass tensors of one length, or give the lengths two names"});
-    throw Error(ErrorKind::signature, {.what = cat(options.name, ": ", name_of(i, options), " is ", TensorSpec{type.shape, type.dtype, ""}.str(), ", its input_signature wants ", wanted[i].str()), .where = where,
-                                       .why = "a function with an input_signature has one graph, for that signature only", .fix = "convert or reshape the argument, or change the input_signature"});
+          throw Error(ErrorKind::signature, {.what = cat(options.name, ": the length ", other->first, " is ", other->second,
+                                                         " in an argument before and ", type.shape[axis], " in ", name_of(i, options)),
+                                             .where = where,
+                                             .why = "lengths of one name in an input_signature are equal",
+                                             .fix = "pass tensors of one length, or give the lengths two names"});
+    throw Error(ErrorKind::signature,
+                {.what = cat(options.name, ": ", name_of(i, options), " is ", TensorSpec{type.shape, type.dtype, ""}.str(),
+                             ", its input_signature wants ", wanted[i].str()),
+                 .where = where,
+                 .why = "a function with an input_signature has one graph, for that signature only",
+                 .fix = "convert or reshape the argument, or change the input_signature"});
   }
   internal_error("a signature was refused and fits");
 }
@@ -168,9 +185,12 @@ std::vector<Variable> SignatureView::stand_ins() const {
   std::vector<Variable> out;
   for (size_t i = 0; i < arguments_.variables.size(); ++i) {
     const int alias = first_alias(arguments_.variables, i);
-    if (is_bound(i)) out.push_back(arguments_.variables[i]);
-    else if (alias < int(i)) out.push_back(Variable(out[size_t(alias)]));
-    else out.push_back(Variable::stand_in_for(arguments_.variables[i]));
+    if (is_bound(i))
+      out.push_back(arguments_.variables[i]);
+    else if (alias < int(i))
+      out.push_back(Variable(out[size_t(alias)]));
+    else
+      out.push_back(Variable::stand_in_for(arguments_.variables[i]));
   }
   return out;
 }
@@ -190,21 +210,26 @@ namespace {
 constexpr const char* kKeepStructure = "pass the same number of tensors every time, or stack them into one";
 
 bool is_number(const std::string& text) {
-  return text == "True" || text == "False" || (!text.empty() && text.find_first_not_of("+-.0123456789e") == std::string::npos && text != "e");
+  return text == "True" || text == "False" ||
+         (!text.empty() && text.find_first_not_of("+-.0123456789e") == std::string::npos && text != "e");
 }
 
 // The spec that takes both.
 std::string spec_for(const TensorType& before, const TensorType& now) {
   std::string lengths;
-  for (size_t i = 0; i < now.rank(); ++i) lengths += cat(i ? ", " : "", before.shape[i] == now.shape[i] && now.shape[i].known() ? cat(now.shape[i]) : "None");
+  for (size_t i = 0; i < now.rank(); ++i)
+    lengths += cat(i ? ", " : "", before.shape[i] == now.shape[i] && now.shape[i].known() ? cat(now.shape[i]) : "None");
   return cat("lm.TensorSpec([", lengths, "], lm.", numpy_name(now.dtype), ")");
 }
 
 Signature::Difference other_type(const std::string& name, const TensorType& before, const TensorType& now) {
   std::string fix;
-  if (before.dtype != now.dtype) fix = cat("convert it before the call: lm.astype(", name, ", lm.", numpy_name(before.dtype), ")");
-  else if (before.rank() == now.rank()) fix = cat("give it an open length: input_signature with ", spec_for(before, now), ", or relax_shapes=True");
-  else fix = "reshape it to one rank before the call";
+  if (before.dtype != now.dtype)
+    fix = cat("convert it before the call: lm.astype(", name, ", lm.", numpy_name(before.dtype), ")");
+  else if (before.rank() == now.rank())
+    fix = cat("give it an open length: input_signature with ", spec_for(before, now), ", or relax_shapes=True");
+  else
+    fix = "reshape it to one rank before the call";
   return {cat(name, " was ", before, ", now ", now), fix};
 }
 
@@ -223,13 +248,14 @@ Signature::Difference Signature::other_argument(const Signature& before) const {
     if (old->key == now.key) continue;
     const bool another = old->text == now.text;
     return {cat(now.name, " was ", old->text, ", now ", another ? "another one" : now.text),
-            is_number(now.text)               ? cat("pass it as a tensor: lm.constant(", now.text, ")")
-            : another                         ? "pass the same object every time, or give its class __eq__ and __hash__"
-            : now.text.starts_with("a list")  ? kKeepStructure
-                                              : "pass one kind of value, or make a function for each"};
+            is_number(now.text)              ? cat("pass it as a tensor: lm.constant(", now.text, ")")
+            : another                        ? "pass the same object every time, or give its class __eq__ and __hash__"
+            : now.text.starts_with("a list") ? kKeepStructure
+                                             : "pass one kind of value, or make a function for each"};
   }
   for (const ArgumentPart& old : before.arguments)
-    if (!find(arguments, old.name)) return {cat(old.name, " was ", old.text, ", now it is not passed"), "pass the same arguments every time"};
+    if (!find(arguments, old.name))
+      return {cat(old.name, " was ", old.text, ", now it is not passed"), "pass the same arguments every time"};
   return {"the arguments are nested in another way", "pass them in the same way every time"};
 }
 
@@ -241,18 +267,24 @@ Signature::Difference Signature::difference(const Signature& before, const Funct
     return name_of(tensor, options);
   };
   if (statics != before.statics) return other_argument(before);
-  if (tensors.size() != before.tensors.size()) return {cat("it was given ", before.tensors.size(), " tensors before and ", tensors.size(), " now"), kKeepStructure};
+  if (tensors.size() != before.tensors.size())
+    return {cat("it was given ", before.tensors.size(), " tensors before and ", tensors.size(), " now"), kKeepStructure};
   for (size_t i = 0; i < tensors.size(); ++i)
     if (!(*tensors[i] == *before.tensors[i])) return other_type(name(i), *before.tensors[i], *tensors[i]);
   for (size_t i = 0; i < tensors.size(); ++i)
     if (tensor_devices[i] != before.tensor_devices[i])
-      return {cat(name(i), " was on ", before.tensor_devices[i], ", now on ", tensor_devices[i]), cat("move it before the call: ", name(i), ".to(\"", before.tensor_devices[i], "\")")};
-  if (variables.size() != before.variables.size()) return {cat("it was given ", before.variables.size(), " Variables before and ", variables.size(), " now"), "pass the same number of Variables every time"};
+      return {cat(name(i), " was on ", before.tensor_devices[i], ", now on ", tensor_devices[i]),
+              cat("move it before the call: ", name(i), ".to(\"", before.tensor_devices[i], "\")")};
+  if (variables.size() != before.variables.size())
+    return {cat("it was given ", before.variables.size(), " Variables before and ", variables.size(), " now"),
+            "pass the same number of Variables every time"};
   for (size_t i = 0; i < variables.size(); ++i)
-    if (!(*variables[i] == *before.variables[i])) return {cat("Variable ", i, " was ", *before.variables[i], ", now ", *variables[i]), "pass Variables of one dtype and shape"};
+    if (!(*variables[i] == *before.variables[i]))
+      return {cat("Variable ", i, " was ", *before.variables[i], ", now ", *variables[i]), "pass Variables of one dtype and shape"};
   if (device != before.device) return {cat("it ran on ", before.device, ", now on ", device), "call it on one device"};
   if (precision != before.precision)
-    return {cat("the precision of matrix products was ", lamina::name(before.precision), ", now ", lamina::name(precision)), "set it once: lm.config.set_matmul_precision"};
+    return {cat("the precision of matrix products was ", lamina::name(before.precision), ", now ", lamina::name(precision)),
+            "set it once: lm.config.set_matmul_precision"};
   if (models != before.models) return {"it was called in another vmap", "call it in one vmap"};
   return {"the same Variable is used in another way", "pass a Variable either always where the function also uses it directly, or never"};
 }

@@ -10,19 +10,19 @@ namespace lamina {
 
 struct Signature {
   uint64_t hash = 0;
-  bool by_type = true;                  // false: the Function has a signature of its own, and tensors are not looked at
+  bool by_type = true;  // false: the Function has a signature of its own, and tensors are not looked at
   std::vector<TypeRef> tensors;
   std::vector<Device> tensor_devices;
   std::vector<TypeRef> variables;
   std::vector<Device> variable_devices;
-  std::vector<int> aliases;             // per Variable argument: the first one that is the same Variable
-  std::vector<Variable> bound;          // Variable arguments that the function also uses directly: for them the graph is about this Variable
+  std::vector<int> aliases;     // per Variable argument: the first one that is the same Variable
+  std::vector<Variable> bound;  // Variable arguments that the function also uses directly: for them the graph is about this Variable
   std::vector<int> bound_at;
   std::string statics;
   std::vector<ArgumentPart> arguments;  // in words
   Device device;
   Precision precision = Precision::float32;  // of the matrix products that its trace makes
-  uint64_t models = 0;                  // the calls of vmap around it: stacked Variables are seen without the model axis in some
+  uint64_t models = 0;                       // the calls of vmap around it: stacked Variables are seen without the model axis in some
 
   std::string text(const FunctionOptions& options) const;
   // Why a call with this signature needs another graph than one with `before`, and what would spare it.

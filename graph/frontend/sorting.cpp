@@ -66,8 +66,11 @@ Tensor searchsorted(const Operand& sorted, const Operand& values, bool right) {
 Unique unique(const Operand& operand) {
   const Tensor x = operand.resolve();
   if (x.is_symbolic())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("unique: how many distinct elements ", x.type(), " has is not known while tracing"), .where = text(operand.at().line()),
-                                              .why = "the length of the result would follow from data", .fix = "pass size: the first `size` of them, filled up with the smallest"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("unique: how many distinct elements ", x.type(), " has is not known while tracing"),
+                 .where = text(operand.at().line()),
+                 .why = "the length of the result would follow from data",
+                 .fix = "pass size: the first `size` of them, filled up with the smallest"});
   const Distinct d = find_distinct(operand, x);
   int64_t count;
   {
@@ -83,7 +86,9 @@ Unique unique(const Operand& operand, int64_t size) {
   Distinct d = find_distinct(operand, x);
   const Dim length = d.flat.shape()[0];
   if (size < 0 || length == Dim(0))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("unique: the first ", size, " distinct elements of ", x.type()), .where = text(at.line()), .why = "a size is not negative, and what is missing is the smallest element",
+    throw Error(ErrorKind::invalid_argument, {.what = cat("unique: the first ", size, " distinct elements of ", x.type()),
+                                              .where = text(at.line()),
+                                              .why = "a size is not negative, and what is missing is the smallest element",
                                               .fix = "pass how many are wanted"});
   if (!length.known() || size > length.number()) {
     const Tensor smallest = slice(Operand(d.first, at), {0}, {1});

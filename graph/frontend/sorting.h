@@ -12,8 +12,8 @@ LAMINA_API Tensor sort(const Operand& x, int axis = -1, bool descending = false)
 LAMINA_API Tensor argsort(const Operand& x, int axis = -1, bool descending = false);
 // The k largest along an axis, the largest first, and their i64 places; of equal elements the first come first.
 LAMINA_API std::pair<Tensor, Tensor> top_k(const Operand& x, int64_t k, int axis = -1);
-// For each value how many of `sorted` (ascending along its last axis) are less than it (right: or equal), i64: where it would stand. A sorted vector
-// takes values of any shape; rows [..., n] take values [..., m] each.
+// For each value how many of `sorted` (ascending along its last axis) are less than it (right: or equal), i64: where it would stand. A
+// sorted vector takes values of any shape; rows [..., n] take values [..., m] each.
 LAMINA_API Tensor searchsorted(const Operand& sorted, const Operand& values, bool right = false);
 
 // The distinct elements of a flattened tensor in ascending order, all NaNs as one, ...

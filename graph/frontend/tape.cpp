@@ -45,14 +45,19 @@ void GradientTape::reset() { record_->reset(); }
 namespace {
 void require_floating(const char* what, const TensorType& type) {
   if (!is_floating(type.dtype))
-    throw Error(ErrorKind::type, {.what = cat("GradientTape: the ", what, " is ", type), .where = "", .why = "only floating-point values have gradients", .fix = "convert it first: lm.astype(x, lm.float32)"});
+    throw Error(ErrorKind::type, {.what = cat("GradientTape: the ", what, " is ", type),
+                                  .where = "",
+                                  .why = "only floating-point values have gradients",
+                                  .fix = "convert it first: lm.astype(x, lm.float32)"});
 }
 }  // namespace
 
 void GradientTape::watch(const Tensor& t) {
   require_floating("watched tensor", t.type());
   if (!record_->belongs_to(Trace::current()))
-    throw Error(ErrorKind::state, {.what = "GradientTape: watch() was called outside of the function in which the tape was started", .where = "", .why = "what is recorded while a function is traced belongs to its graph",
+    throw Error(ErrorKind::state, {.what = "GradientTape: watch() was called outside of the function in which the tape was started",
+                                   .where = "",
+                                   .why = "what is recorded while a function is traced belongs to its graph",
                                    .fix = "start the tape and watch on the same side of the function"});
   record_->watch(t);
 }
@@ -71,11 +76,15 @@ GradientTape::Pause::~Pause() {
 void GradientTape::begin(std::span<const Tensor> targets, CallSite at) {
   TapeRecord& r = *record_;
   if (r.used && !r.persistent)
-    throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked a second time", .where = text(at.line()), .why = "a tape that is not persistent forgets what it recorded after the first time",
+    throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked a second time",
+                                   .where = text(at.line()),
+                                   .why = "a tape that is not persistent forgets what it recorded after the first time",
                                    .fix = "make it persistent: lm.GradientTape(persistent=True)"});
   if (!r.belongs_to(Trace::current()))
-    throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked outside of the function in which the tape was started", .where = text(at.line()),
-                                   .why = "what is recorded while a function is traced belongs to its graph", .fix = "start the tape and ask for gradients on the same side of the function"});
+    throw Error(ErrorKind::state, {.what = "GradientTape: gradient() was asked outside of the function in which the tape was started",
+                                   .where = text(at.line()),
+                                   .why = "what is recorded while a function is traced belongs to its graph",
+                                   .fix = "start the tape and ask for gradients on the same side of the function"});
   for (const Tensor& t : targets) require_floating("target", t.type());
   // A tape that is used up stops; a persistent one goes on after, but does not record its own gradients.
   if (!r.persistent) stop();
@@ -112,10 +121,15 @@ struct Sources {
 };
 }  // namespace
 
-std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Source> sources, std::span<const Tensor> output_gradients, CallSite at) {
+std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Source> sources,
+                                           std::span<const Tensor> output_gradients, CallSite at) {
   TapeRecord& r = *record_;
   if (!output_gradients.empty() && output_gradients.size() != targets.size())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"), .where = text(at.line()), .why = "there is one per target", .fix = "pass one per target, or none for ones"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("GradientTape: ", output_gradients.size(), " output gradients for ", targets.size(), " targets"),
+                 .where = text(at.line()),
+                 .why = "there is one per target",
+                 .fix = "pass one per target, or none for ones"});
   begin(targets, at);
   Pause pause(r);
   AskAgain unless_done(r);
@@ -136,7 +150,9 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
   for (int64_t i = 0; i < count; ++i) {
     std::vector<double> direction(size_t(count), 0.0);
     direction[size_t(i)] = 1;
-    const Tensor seed = astype(reshape_to(Operand(tensor_from(direction.data(), direction.size(), {DType::f64, {Dim(count)}}), at), target.shape()), target.dtype());
+    const Tensor seed =
+        astype(reshape_to(Operand(tensor_from(direction.data(), direction.size(), {DType::f64, {Dim(count)}}), at), target.shape()),
+               target.dtype());
     const std::vector<Tensor> gradients = r.gradient(std::span(&target, 1), by.tensors, by.variables, std::span(&seed, 1), at);
     for (size_t s = 0; s < gradients.size(); ++s)
       if (gradients[s].defined()) rows[s].push_back(gradients[s]);
@@ -146,8 +162,10 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
     const Shape source = by.variables[s] ? by.variables[s]->shape() : by.tensors[s].shape();
     Shape shape = target.shape();
     shape.insert(shape.end(), source.begin(), source.end());
-    if (int64_t(rows[s].size()) == count && count > 0) out[s] = reshape_to(Operand(stack(rows[s], 0, at), at), shape);
-    else if (count == 0) out[s] = zeros(shape, target.dtype());
+    if (int64_t(rows[s].size()) == count && count > 0)
+      out[s] = reshape_to(Operand(stack(rows[s], 0, at), at), shape);
+    else if (count == 0)
+      out[s] = zeros(shape, target.dtype());
   }
   unless_done.done();
   return out;

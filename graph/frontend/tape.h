@@ -25,9 +25,9 @@ struct Source {
 class LAMINA_API GradientTape {
  public:
   struct Options {
-    bool persistent = false;       // gradient() may be asked several times
-    bool watch_variables = true;   // trainable Variables are watched when they are read
-    bool started = true;           // active from construction
+    bool persistent = false;      // gradient() may be asked several times
+    bool watch_variables = true;  // trainable Variables are watched when they are read
+    bool started = true;          // active from construction
   };
   // Active from construction until gradient() or destruction. It belongs to the thread, and to the trace, in which it starts.
   GradientTape() : GradientTape(Options{}) {}
@@ -56,10 +56,10 @@ class LAMINA_API GradientTape {
 
   // One gradient of the sum of all targets per source, of its type; an undefined Tensor where nothing connects them. output_gradients: one
   // per target, or none for ones. Throws state when a tape that is not persistent is asked twice.
-  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Source> sources, std::span<const Tensor> output_gradients = {},
-                               CallSite at = std::source_location::current());
-  // The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; an undefined Tensor
-  // where nothing connects them. One gradient per element of the target.
+  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Source> sources,
+                               std::span<const Tensor> output_gradients = {}, CallSite at = std::source_location::current());
+  // The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; an undefined
+  // Tensor where nothing connects them. One gradient per element of the target.
   std::vector<Tensor> jacobian(const Tensor& target, std::span<const Source> sources, CallSite at = std::source_location::current());
   // tape.gradient(cost, w, b), tape.gradient(cost, variables): sources are Tensors, Variables or vectors of them.
   template <class First, class... Rest>
@@ -97,8 +97,10 @@ template <class F>
 auto grad(F f) {
   return [f](const auto&... x) {
     auto gradients = value_and_grad(f)(x...).second;
-    if constexpr (sizeof...(x) == 1) return gradients[0];
-    else return gradients;
+    if constexpr (sizeof...(x) == 1)
+      return gradients[0];
+    else
+      return gradients;
   };
 }
 // x, through which no gradient flows.

@@ -16,7 +16,8 @@ std::vector<std::shared_ptr<TapeRecord>>& thread_tapes() {
   return tapes;
 }
 
-void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at) {
+void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+               std::span<const ir::GraphRef> regions, CallSite at) {
   for (auto& tape : thread_tapes())
     if (tape->listens() && tape->belongs_to(nullptr)) tape->add_op(op, attrs, inputs, outputs, regions, at);
 }
@@ -46,8 +47,10 @@ ir::Value TapeRecord::tracked_value(const Tensor& t) const {
   if (!t.defined()) return {};
   ir::Value v;
   if (trace) {
-    if (t.is_symbolic() && t.handle()->trace.lock().get() == trace) v = t.handle()->value;
-    else v = trace->captured_value(t);  // of outside: concrete, or of a trace around this one
+    if (t.is_symbolic() && t.handle()->trace.lock().get() == trace)
+      v = t.handle()->value;
+    else
+      v = trace->captured_value(t);  // of outside: concrete, or of a trace around this one
   } else {
     auto at = value_of_.find(t.handle().get());
     if (at != value_of_.end()) v = at->second;
@@ -77,7 +80,8 @@ void TapeRecord::watch(const Tensor& t) {
   tracked_[size_t(v.node)] = true;
 }
 
-void TapeRecord::add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at) {
+void TapeRecord::add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+                        std::span<const ir::GraphRef> regions, CallSite at) {
   if (std::none_of(inputs.begin(), inputs.end(), [&](const Tensor& t) { return tracks(t); })) return;
   std::vector<ir::Value> in;
   for (const Tensor& t : inputs) in.push_back(own_value(t));
@@ -119,13 +123,17 @@ void TapeRecord::add_read(const Variable& v, const Tensor& value) {
 }
 
 // Gradient nodes at the end of the graph; one value per source, not valid where nothing connects.
-std::vector<ir::Value> TapeRecord::append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources, std::span<const ir::Value> cotangents) {
+std::vector<ir::Value> TapeRecord::append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources,
+                                                   std::span<const ir::Value> cotangents) {
   const size_t recorded_until = recorded_.size();
-  return autodiff::gradient(graph(), {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0,
-                                      .blocks = [&](int node) { return size_t(node) >= recorded_until || !recorded_[size_t(node)]; }});
+  return autodiff::gradient(graph(),
+                            {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = [&](int node) {
+                               return size_t(node) >= recorded_until || !recorded_[size_t(node)];
+                             }});
 }
 
-std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors, std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at) {
+std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors,
+                                         std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at) {
   ir::Graph& g = graph();
   // A source is a value, or, for a Variable, all its reads.
   std::vector<ir::Value> wanted, seeds, sources;
@@ -148,7 +156,8 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
     ir::Value v = tracked_value(targets[i]);
     if (!v.valid()) continue;  // nothing watched leads to it
     wanted.push_back(v);
-    if (!cotangents.empty()) seeds.push_back(cotangents[i].defined() ? (trace ? trace->value_of(cotangents[i]) : own_value(cotangents[i])) : ir::Value{});
+    if (!cotangents.empty())
+      seeds.push_back(cotangents[i].defined() ? (trace ? trace->value_of(cotangents[i]) : own_value(cotangents[i])) : ir::Value{});
   }
   std::vector<Tensor> out(tensors.size());
   if (wanted.empty() || sources.empty()) return out;
@@ -205,7 +214,8 @@ void TapeRecord::replay(int first, std::span<const ir::Value> wanted) {
     for (ir::Value v : node.inputs) in.push_back(values_[size_t(v.node)][size_t(v.result)]);
     // Where the op was of which this is the gradient; what is made without inputs, as ones, may be elsewhere.
     std::optional<DeviceScope> there;
-    if (node.device && std::any_of(in.begin(), in.end(), [&](const Tensor& t) { return t.device() != *node.device; })) there.emplace(*node.device);
+    if (node.device && std::any_of(in.begin(), in.end(), [&](const Tensor& t) { return t.device() != *node.device; }))
+      there.emplace(*node.device);
     values_[size_t(n)] = apply(*node.op, node.attrs, in, node.line, node.regions);
   }
 }

@@ -11,8 +11,9 @@
 
 namespace lamina {
 
-// One tape's memory. Eager: a graph of its own, of the recorded ops, with their tensors. Traced: which nodes of the trace's graph are recorded.
-// A node is recorded when it runs while the tape listens and one of its inputs is tracked (watched, or computed from a watched one).
+// One tape's memory. Eager: a graph of its own, of the recorded ops, with their tensors. Traced: which nodes of the trace's graph are
+// recorded. A node is recorded when it runs while the tape listens and one of its inputs is tracked (watched, or computed from a watched
+// one).
 class TapeRecord {
  public:
   TapeRecord(bool persistent, bool watch_variables) : persistent(persistent), watch_variables(watch_variables) {}
@@ -27,11 +28,13 @@ class TapeRecord {
   void reset();
 
   // An op has run eagerly, or nodes from `first` on were added to the trace.
-  void add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at);
+  void add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+              std::span<const ir::GraphRef> regions, CallSite at);
   void add_nodes(int first);
   void add_read(const Variable& v, const Tensor& value);
 
-  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors, std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at);
+  std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors, std::span<const Variable* const> variables,
+                               std::span<const Tensor> cotangents, CallSite at);
 
   const bool persistent, watch_variables;
   bool active = false, used = false;
@@ -43,17 +46,18 @@ class TapeRecord {
   ir::Graph& graph() { return trace ? trace->graph : own_; }
   ir::Value own_value(const Tensor& t);
   ir::Value tracked_value(const Tensor& t) const;
-  std::vector<ir::Value> append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources, std::span<const ir::Value> cotangents);
+  std::vector<ir::Value> append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources,
+                                         std::span<const ir::Value> cotangents);
   void replay(int first, std::span<const ir::Value> wanted);
 
   ir::Graph own_;
-  std::vector<std::vector<Tensor>> values_;                     // of own_'s nodes
-  std::unordered_map<const TensorData*, ir::Value> value_of_;   // into own_
-  std::vector<char> recorded_;                                  // per node: gradients may flow through it
-  std::vector<char> tracked_;                                   // per node: its results are tracked
+  std::vector<std::vector<Tensor>> values_;                    // of own_'s nodes
+  std::unordered_map<const TensorData*, ir::Value> value_of_;  // into own_
+  std::vector<char> recorded_;                                 // per node: gradients may flow through it
+  std::vector<char> tracked_;                                  // per node: its results are tracked
   std::unordered_map<const VariableData*, std::vector<ir::Value>> reads_;
   std::unordered_set<const VariableData*> watched_;
-  std::vector<Variable> kept_;                                  // keeps the addresses above from being reused
+  std::vector<Variable> kept_;  // keeps the addresses above from being reused
 };
 
 // The tapes that this thread has started, in order.
@@ -61,7 +65,8 @@ std::vector<std::shared_ptr<TapeRecord>>& thread_tapes();
 extern thread_local int listening;
 inline bool recording() { return listening > 0; }  // whether any of them is active
 
-void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs, std::span<const ir::GraphRef> regions, CallSite at);
+void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
+               std::span<const ir::GraphRef> regions, CallSite at);
 void record_nodes(Trace* trace, int first);
 void record_read(const Variable& v, const Tensor& value);
 

@@ -25,8 +25,11 @@ Tensor::Tensor(BufferRef buffer, const TensorType& type) : Tensor(std::move(buff
 
 const TensorData& Tensor::checked() const {
   if (!data_)
-    throw Error(ErrorKind::invalid_argument, {.what = "this Tensor is empty", .where = "", .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
-                                              .fix = "test it with defined() before using it"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "this Tensor is empty",
+                 .where = "",
+                 .why = "it was never given a value: a gradient that nothing connects, or a default-constructed Tensor",
+                 .fix = "test it with defined() before using it"});
   return *data_;
 }
 
@@ -34,13 +37,12 @@ const TensorData& Tensor::concrete(const char* what) const {
   const TensorData& d = checked();
   if (d.buffer) return d;
   const std::string line = text(CallSite().line());
-  if (d.trace.expired())
-    throw finished_trace(d.function, line);
-  throw Error(ErrorKind::state,
-              {.what = cat(what, " of ", str(), " does not exist yet"),
-               .where = cat(line, line.empty() ? "" : ", ", "while '", d.function, "' is traced"),
-               .why = "tracing records which ops a function does; values exist only when the graph runs",
-               .fix = "return the tensor and read it outside, keep the computation in lm functions, or call lm.config.run_functions_eagerly(True) while debugging"});
+  if (d.trace.expired()) throw finished_trace(d.function, line);
+  throw Error(ErrorKind::state, {.what = cat(what, " of ", str(), " does not exist yet"),
+                                 .where = cat(line, line.empty() ? "" : ", ", "while '", d.function, "' is traced"),
+                                 .why = "tracing records which ops a function does; values exist only when the graph runs",
+                                 .fix = "return the tensor and read it outside, keep the computation in lm functions, or call "
+                                        "lm.config.run_functions_eagerly(True) while debugging"});
 }
 
 int64_t Tensor::size() const { return size_of(shape()).number(); }
@@ -48,7 +50,10 @@ int64_t Tensor::size() const { return size_of(shape()).number(); }
 const void* Tensor::data() const {
   const TensorData& d = concrete("data()");
   if (d.device.kind != DeviceKind::cpu)
-    throw Error(ErrorKind::device, {.what = cat("data(): the tensor lies on ", d.device), .where = "", .why = "only memory of a CPU can be read directly", .fix = "use to(cpu) or copy_to_host first"});
+    throw Error(ErrorKind::device, {.what = cat("data(): the tensor lies on ", d.device),
+                                    .where = "",
+                                    .why = "only memory of a CPU can be read directly",
+                                    .fix = "use to(cpu) or copy_to_host first"});
   Backend& backend = backend_of(d.device);
   Stream stream = backend.default_stream(d.device);
   backend.synchronize(stream);
@@ -58,7 +63,10 @@ const void* Tensor::data() const {
 void Tensor::copy_to_host(void* to, size_t bytes) const {
   const TensorData& d = concrete("copy_to_host()");
   if (bytes != size_t(byte_size(*d.type)))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("copy_to_host: ", bytes, " bytes for a tensor of ", byte_size(*d.type)), .where = "", .why = "all elements are copied, or none", .fix = "pass byte_size(type()) bytes"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("copy_to_host: ", bytes, " bytes for a tensor of ", byte_size(*d.type)),
+                                              .where = "",
+                                              .why = "all elements are copied, or none",
+                                              .fix = "pass byte_size(type()) bytes"});
   if (bytes) lamina::copy_to_host(to, d.buffer, 0, bytes);
 }
 
@@ -85,7 +93,9 @@ std::vector<bool> Tensor::to_vector<bool>() const {
 
 void require_one_element(const Tensor& t) {
   if (t.size() != 1)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("item(): the tensor is ", t.type(), " and has ", t.size(), " elements"), .where = "", .why = "only a tensor of one element is one number",
+    throw Error(ErrorKind::invalid_argument, {.what = cat("item(): the tensor is ", t.type(), " and has ", t.size(), " elements"),
+                                              .where = "",
+                                              .why = "only a tensor of one element is one number",
                                               .fix = "take one element first, or use to_vector()"});
 }
 
@@ -100,7 +110,8 @@ std::string Tensor::str() const {
   std::string values, tail = cat(", shape=", shape_text(shape()), ", dtype=", numpy_name(dtype()), ")");
   if (is_symbolic()) {
     std::shared_ptr<Trace> trace = data_->trace.lock();
-    return cat("lm.Tensor(\"", trace ? trace->name_of(data_->value) : cat("a value of the finished trace of ", data_->function), "\"", tail);
+    return cat("lm.Tensor(\"", trace ? trace->name_of(data_->value) : cat("a value of the finished trace of ", data_->function), "\"",
+               tail);
   }
   values = values_text();
   return cat("lm.Tensor(", values.find('\n') == std::string::npos ? "" : "\n", values, tail);
@@ -138,8 +149,10 @@ bool takes(DType dtype, Operand::Kind kind) {
 }
 bool fits(DType dtype, double x) {
   return with_dtype(dtype, [&]<class T>() {
-    if constexpr (std::is_integral_v<T>) return x >= double(std::numeric_limits<T>::lowest()) && x <= double(std::numeric_limits<T>::max());
-    else return true;
+    if constexpr (std::is_integral_v<T>)
+      return x >= double(std::numeric_limits<T>::lowest()) && x <= double(std::numeric_limits<T>::max());
+    else
+      return true;
   });
 }
 std::string place(CallSite at) { return text(at.line()); }
@@ -159,15 +172,20 @@ Tensor Operand::resolve() const {
 Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
   if (is_tensor()) return tensor_;
   if (!takes(dtype, kind_))
-    throw Error(ErrorKind::type,
-                {.what = cat(op, ": the ", weak_name(kind_), " ", number_text(*this), " does not go with ", dtype),
-                 .where = place(at_),
-                 .why = kind_ == Kind::boolean ? "a bool goes with tensors of dtype bool only"
-                        : dtype == DType::boolean ? "a number goes with tensors of a numeric dtype"
-                                                  : "a float goes with tensors of a floating dtype only: the result would not fit the tensor's",
-                 .fix = kind_ == Kind::floating && dtype != DType::boolean ? "convert the tensor: lm.astype(x, lm.float32)" : cat("convert the tensor with lm.astype(x, lm.", kind_ == Kind::boolean ? "bool" : "int32", ")")});
+    throw Error(
+        ErrorKind::type,
+        {.what = cat(op, ": the ", weak_name(kind_), " ", number_text(*this), " does not go with ", dtype),
+         .where = place(at_),
+         .why = kind_ == Kind::boolean    ? "a bool goes with tensors of dtype bool only"
+                : dtype == DType::boolean ? "a number goes with tensors of a numeric dtype"
+                                          : "a float goes with tensors of a floating dtype only: the result would not fit the tensor's",
+         .fix = kind_ == Kind::floating && dtype != DType::boolean
+                    ? "convert the tensor: lm.astype(x, lm.float32)"
+                    : cat("convert the tensor with lm.astype(x, lm.", kind_ == Kind::boolean ? "bool" : "int32", ")")});
   if (!fits(dtype, number()))
-    throw Error(ErrorKind::type, {.what = cat(op, ": ", number_text(*this), " does not fit ", dtype), .where = place(at_), .why = "a number takes the dtype of the tensor that it meets",
+    throw Error(ErrorKind::type, {.what = cat(op, ": ", number_text(*this), " does not fit ", dtype),
+                                  .where = place(at_),
+                                  .why = "a number takes the dtype of the tensor that it meets",
                                   .fix = "convert the tensor: lm.astype(x, lm.int64)"});
   std::optional<DeviceScope> there;
   if (device != default_device()) there.emplace(device);
@@ -177,14 +195,18 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
 std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b) {
   if (a.is_tensor() && b.is_tensor()) {
     if (a.tensor().dtype() != b.tensor().dtype())
-      throw Error(ErrorKind::type, {.what = cat(op, ": ", a.tensor().type(), " and ", b.tensor().type(), " have different dtypes"), .where = place(a.at()),
-                                    .why = "tensors are never converted silently", .fix = cat("convert one of them: lm.astype(x, lm.", numpy_name(std::max(a.tensor().dtype(), b.tensor().dtype())), ")")});
+      throw Error(ErrorKind::type,
+                  {.what = cat(op, ": ", a.tensor().type(), " and ", b.tensor().type(), " have different dtypes"),
+                   .where = place(a.at()),
+                   .why = "tensors are never converted silently",
+                   .fix = cat("convert one of them: lm.astype(x, lm.", numpy_name(std::max(a.tensor().dtype(), b.tensor().dtype())), ")")});
     return {a.tensor(), b.tensor()};
   }
   if (a.is_tensor()) return {a.tensor(), b.resolve(a.tensor().dtype(), a.tensor().device(), op)};
   if (b.is_tensor()) return {a.resolve(b.tensor().dtype(), b.tensor().device(), op), b.tensor()};
   Tensor first = a.kind() >= b.kind() ? a.resolve() : b.resolve();
-  return a.kind() >= b.kind() ? std::pair(first, b.resolve(first.dtype(), first.device(), op)) : std::pair(a.resolve(first.dtype(), first.device(), op), first);
+  return a.kind() >= b.kind() ? std::pair(first, b.resolve(first.dtype(), first.device(), op))
+                              : std::pair(a.resolve(first.dtype(), first.device(), op), first);
 }
 
 }  // namespace lamina

@@ -27,7 +27,7 @@ struct TensorData {
   BufferRef buffer;            // null when symbolic
   std::weak_ptr<Trace> trace;  // of a symbolic tensor; gone when its trace has ended
   ir::Value value;
-  std::string function;        // of a symbolic tensor: what is being traced, for errors
+  std::string function;  // of a symbolic tensor: what is being traced, for errors
 };
 
 class LAMINA_API Tensor {
@@ -94,9 +94,12 @@ class LAMINA_API Operand {
   template <class T>
     requires std::is_arithmetic_v<T>
   Operand(T value, CallSite at = std::source_location::current()) : at_(at) {
-    if constexpr (std::is_same_v<T, bool>) kind_ = Kind::boolean, integer_ = value;
-    else if constexpr (std::is_integral_v<T>) kind_ = Kind::integer, integer_ = int64_t(value);
-    else kind_ = Kind::floating, floating_ = double(value);
+    if constexpr (std::is_same_v<T, bool>)
+      kind_ = Kind::boolean, integer_ = value;
+    else if constexpr (std::is_integral_v<T>)
+      kind_ = Kind::integer, integer_ = int64_t(value);
+    else
+      kind_ = Kind::floating, floating_ = double(value);
   }
 
   Kind kind() const { return kind_; }
@@ -130,8 +133,10 @@ std::vector<T> Tensor::to_vector() const {
     for (size_t i = 0; i < out.size(); ++i) {
       S s;
       std::memcpy(&s, raw.data() + i * sizeof(S), sizeof(S));
-      if constexpr (std::is_same_v<S, f16> || std::is_same_v<S, bf16>) out[i] = static_cast<T>(float(s));
-      else out[i] = static_cast<T>(s);
+      if constexpr (std::is_same_v<S, f16> || std::is_same_v<S, bf16>)
+        out[i] = static_cast<T>(float(s));
+      else
+        out[i] = static_cast<T>(s);
     }
   });
   return out;

@@ -86,7 +86,8 @@ Parts scientific(const Decimal& d, int precision, int& exponent) {
     return split(s.substr(0, s.find('e')));
   }
   exponent = d.digits.empty() ? 0 : d.point - 1;
-  return {(std::signbit(d.exact) ? "-" : "") + std::string(1, d.digits.empty() ? '0' : d.digits[0]), d.digits.size() > 1 ? d.digits.substr(1) : ""};
+  return {(std::signbit(d.exact) ? "-" : "") + std::string(1, d.digits.empty() ? '0' : d.digits[0]),
+          d.digits.size() > 1 ? d.digits.substr(1) : ""};
 }
 std::string exponent_text(int e) {
   std::string n = std::to_string(std::abs(e));
@@ -99,7 +100,8 @@ std::string special(double x) { return std::isnan(x) ? "nan" : x < 0 ? "-inf" : 
 std::string all_digits(double x, int digits, int exponent) {
   const std::string s = printed("%.*e", digits, x);
   const size_t dot = s.find('.'), e = s.find('e');
-  return std::stoi(s.substr(e + 1)) == exponent && dot != std::string::npos ? s.substr(dot + 1, e - dot - 1) : std::string(size_t(digits), '0');
+  return std::stoi(s.substr(e + 1)) == exponent && dot != std::string::npos ? s.substr(dot + 1, e - dot - 1)
+                                                                            : std::string(size_t(digits), '0');
 }
 
 // A number alone.

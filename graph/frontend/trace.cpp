@@ -58,7 +58,8 @@ Tensor Trace::add_input(const TensorType& type, const std::string& name) {
   return symbol(graph.add_input(type, name));
 }
 
-std::vector<Tensor> Trace::add_node(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at, std::span<const ir::GraphRef> regions) {
+std::vector<Tensor> Trace::add_node(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at,
+                                    std::span<const ir::GraphRef> regions) {
   std::vector<ir::Value> in;
   in.reserve(inputs.size());
   for (const Tensor& t : inputs) in.push_back(value_of(t, at));
@@ -76,7 +77,9 @@ ir::Value Trace::captured_value(const Tensor& t) const {
 }
 
 Error finished_trace(const std::string& function, std::string where) {
-  return Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", function, "' is used"), .where = std::move(where), .why = "a traced value means something only inside of the call that made it",
+  return Error(ErrorKind::state, {.what = cat("a value of the finished trace of '", function, "' is used"),
+                                  .where = std::move(where),
+                                  .why = "a traced value means something only inside of the call that made it",
                                   .fix = "return it from the function, or keep it in an lm.Variable"});
 }
 
@@ -86,8 +89,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
   if (t.is_symbolic()) {
     std::shared_ptr<Trace> owner = d.trace.lock();
     if (owner.get() == this) return d.value;
-    if (!owner)
-      throw finished_trace(d.function, cat(at.line().known() ? text(at.line()) + ", " : "", "while '", function, "' is traced"));
+    if (!owner) throw finished_trace(d.function, cat(at.line().known() ? text(at.line()) + ", " : "", "while '", function, "' is traced"));
   }
   if (ir::Value known = captured_value(t); known.valid()) return known;
   const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});
@@ -173,7 +175,8 @@ Tensor Trace::evaluate_now(const Tensor& symbolic, CallSite at) {
   std::vector<int> assigned_before(size_t(graph.size()), -1);  // per read: the assign that it sees
   std::unordered_map<int, int> last;
   for (int n = 0; n <= target.node; ++n) {
-    if (graph[n].op->effect == ir::Effect::write) last[ir::resource_of(graph[n])] = n;
+    if (graph[n].op->effect == ir::Effect::write)
+      last[ir::resource_of(graph[n])] = n;
     else if (graph[n].op->effect == ir::Effect::read)
       if (auto seen = last.find(ir::resource_of(graph[n])); seen != last.end()) assigned_before[size_t(n)] = seen->second;
   }
@@ -196,8 +199,10 @@ Tensor Trace::evaluate_now(const Tensor& symbolic, CallSite at) {
       auto capture = std::find(capture_inputs.begin(), capture_inputs.end(), ir::Value{int(n), 0});
       if (capture == capture_inputs.end() || captures[size_t(capture - capture_inputs.begin())].is_symbolic())
         throw Error(ErrorKind::invalid_argument,
-                    {.what = cat("Variable: its initial value depends on ", name_of({int(n), 0}), ", a traced value of '", function, "'"), .where = text(at.line()),
-                     .why = "a Variable is made once, when the function is traced; the traced value exists only when the graph runs, and differs from call to call",
+                    {.what = cat("Variable: its initial value depends on ", name_of({int(n), 0}), ", a traced value of '", function, "'"),
+                     .where = text(at.line()),
+                     .why = "a Variable is made once, when the function is traced; the traced value exists only when the graph runs, and "
+                            "differs from call to call",
                      .fix = "start from constants or shapes and assign the traced value afterwards"});
       values[n] = {captures[size_t(capture - capture_inputs.begin())]};
     } else if (assigned_before[n] >= 0) {

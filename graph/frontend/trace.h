@@ -28,31 +28,32 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
   void assign(const Variable& v, const Tensor& value, CallSite at);
   // Adds a traced graph's nodes as if their ops were called here. Returns its outputs.
   // `variables`: one per resource of g.
-  std::vector<Tensor> inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> variables, CallSite at = {});
+  std::vector<Tensor> inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> variables,
+                                   CallSite at = {});
   // A value computed from nothing but constants and Variables, computed now, eagerly. Throws when a traced input is needed.
   Tensor evaluate_now(const Tensor& symbolic, CallSite at);
   Tensor symbol(ir::Value v) const;
   std::string name_of(ir::Value v) const;  // "layer1/matmul_2:0"
 
   ir::Graph graph;
-  const std::string function;            // what is traced, for errors
-  const Device device;                   // where its ops run unless they say otherwise
-  std::vector<Tensor> captures;          // of the captured inputs, in order
+  const std::string function;             // what is traced, for errors
+  const Device device;                    // where its ops run unless they say otherwise
+  std::vector<Tensor> captures;           // of the captured inputs, in order
   std::vector<ir::Value> capture_inputs;  // their values; they follow the arguments when the trace ends
-  std::vector<Variable> variables;       // one per resource
+  std::vector<Variable> variables;        // one per resource
   struct Created {
     Variable variable;
     SourceLine line;
   };
-  bool runs_once = false;                // its graph runs at once and only once (vmap): what tapes around it track is not copied into it
-  std::vector<Created> created;          // Variables made while this was the innermost trace
+  bool runs_once = false;        // its graph runs at once and only once (vmap): what tapes around it track is not copied into it
+  std::vector<Created> created;  // Variables made while this was the innermost trace
   // A length that only the data tell: a symbol in the types of the graph's values, and the value (i64[]) that says what it is when it runs.
   struct Length {
     std::string symbol;
     ir::Value count;
   };
-  bool takes_lengths = false;            // whether its graph may have such lengths: of a function it may, of a loop's body not
-  std::vector<Length> lengths;           // each computed without the later ones
+  bool takes_lengths = false;   // whether its graph may have such lengths: of a function it may, of a loop's body not
+  std::vector<Length> lengths;  // each computed without the later ones
 
  private:
   std::unordered_map<const TensorData*, ir::Value> captured_;

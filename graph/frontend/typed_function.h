@@ -79,20 +79,25 @@ struct Reader {
 // `original` with its Tensors and Variables replaced by the reader's next ones.
 template <class T>
 T rebuild(Reader& in, const T& original) {
-  if constexpr (std::is_same_v<T, Tensor>) return in.tensors[in.tensor++];
-  else if constexpr (std::is_same_v<T, Variable>) return in.variables[in.variable++];
+  if constexpr (std::is_same_v<T, Tensor>)
+    return in.tensors[in.tensor++];
+  else if constexpr (std::is_same_v<T, Variable>)
+    return in.variables[in.variable++];
   else if constexpr (IsVector<T>::value) {
     T out;
     for (auto& one : original) out.push_back(rebuild(in, one));
     return out;
-  } else return original;
+  } else
+    return original;
 }
 
 // A result as a list of Tensors, and back. `sizes` keeps the lengths of vectors.
 template <class T>
 void flatten_result(std::vector<Tensor>& out, std::vector<size_t>& sizes, const T& value) {
-  if constexpr (std::is_same_v<T, Tensor>) out.push_back(value);
-  else if constexpr (std::is_same_v<T, Variable>) out.push_back(value.read());
+  if constexpr (std::is_same_v<T, Tensor>)
+    out.push_back(value);
+  else if constexpr (std::is_same_v<T, Variable>)
+    out.push_back(value.read());
   else if constexpr (IsVector<T>::value) {
     sizes.push_back(value.size());
     for (auto& one : value) flatten_result(out, sizes, one);
@@ -137,7 +142,8 @@ class TypedFunction {
           ConcreteFunction* graph = function_.find(arguments);
           if (!graph) graph = &function_.get(arguments, body(args...));
           std::vector<Tensor> out = graph->call_matched(arguments.tensors, arguments.variables, arguments.at);
-          if constexpr (std::is_same_v<Result, Tensor>) return std::move(out[0]);
+          if constexpr (std::is_same_v<Result, Tensor>)
+            return std::move(out[0]);
           else if constexpr (!std::is_void_v<Result>) {
             std::span<const Tensor> in(out);
             size_t size = 0;
@@ -149,12 +155,17 @@ class TypedFunction {
   // The graph for arguments like these; traces when there is none, also while functions run eagerly.
   template <class... Args>
   ConcreteFunction& concrete(const Args&... args) const {
-    return with_arguments([&](const Arguments& arguments) -> ConcreteFunction& { return function_.get(arguments, body(args...)); }, args...);
+    return with_arguments([&](const Arguments& arguments) -> ConcreteFunction& { return function_.get(arguments, body(args...)); },
+                          args...);
   }
   template <class... Args>
-  Inspection inspect(const Args&... args) const { return concrete(args...).inspect(); }
+  Inspection inspect(const Args&... args) const {
+    return concrete(args...).inspect();
+  }
   template <class... Args>
-  std::string explain(const Args&... args) const { return concrete(args...).explain(); }
+  std::string explain(const Args&... args) const {
+    return concrete(args...).explain();
+  }
   int trace_count() const { return function_.trace_count(); }
   const Function& untyped() const { return function_; }
 
@@ -179,8 +190,10 @@ class TypedFunction {
       [[maybe_unused]] size_t position = 0, tensors_met = 0;
       (typed::describe(out.arguments, tensors_met, function_.options(), cat("argument ", position++), args), ...);
       auto sizes = std::make_shared<std::vector<size_t>>();
-      if constexpr (std::is_void_v<std::invoke_result_t<const F&, const Args&...>>) std::apply(f_, symbolic);
-      else typed::flatten_result(out.outputs, *sizes, std::apply(f_, symbolic));
+      if constexpr (std::is_void_v<std::invoke_result_t<const F&, const Args&...>>)
+        std::apply(f_, symbolic);
+      else
+        typed::flatten_result(out.outputs, *sizes, std::apply(f_, symbolic));
       out.structure = sizes;
       return out;
     };
@@ -189,10 +202,12 @@ class TypedFunction {
   mutable Function function_;
 };
 
-// f takes and returns Tensors (or vectors, pairs, tuples of them; see above). It is traced at its first call with a new signature: dtypes, shapes
-// and devices of tensors, dtypes and shapes of Variables, values of the rest. Variables that f captures are used by reference.
+// f takes and returns Tensors (or vectors, pairs, tuples of them; see above). It is traced at its first call with a new signature: dtypes,
+// shapes and devices of tensors, dtypes and shapes of Variables, values of the rest. Variables that f captures are used by reference.
 template <class F>
-TypedFunction<F> function(F f, FunctionOptions options = {}) { return TypedFunction<F>(std::move(f), std::move(options)); }
+TypedFunction<F> function(F f, FunctionOptions options = {}) {
+  return TypedFunction<F>(std::move(f), std::move(options));
+}
 template <class F>
 TypedFunction<F> function(F f, std::vector<TensorSpec> signature) {
   FunctionOptions options;

@@ -57,7 +57,10 @@ Variable Variable::stand_in_for(const Variable& v) {
 void Variable::stack() const {
   const TensorType& all = *data_->type;
   if (all.rank() == 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("stack: the variable '", name(), "' is ", all), .where = "", .why = "the first axis of a stacked variable is the model axis", .fix = "start it with one value per model"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("stack: the variable '", name(), "' is ", all),
+                                              .where = "",
+                                              .why = "the first axis of a stacked variable is the model axis",
+                                              .fix = "start it with one value per model"});
   data_->one_model = std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
   data_->models = all.shape[0].number();
 }
@@ -65,7 +68,8 @@ void Variable::stack() const {
 void Variable::stack(const Tensor& values) const {
   const BufferRef there = copied_to(values, device()).buffer();
   const TensorType& all = values.type();
-  TypeRef one = all.rank() == 0 ? nullptr : std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
+  TypeRef one =
+      all.rank() == 0 ? nullptr : std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
   TensorType type = all;
   // Nothing below fails but for a value without axes, which stack() refuses.
   std::lock_guard lock(data_->state.mutex);
@@ -92,7 +96,9 @@ Tensor Variable::read(CallSite at) const {
     return t;
   } catch (const Error& e) {
     if (data_->stand_in)
-      throw Error(ErrorKind::state, {.what = cat("the variable '", name(), "' has no value here"), .where = place(at), .why = "it stands for an argument of a traced function and means nothing outside of it",
+      throw Error(ErrorKind::state, {.what = cat("the variable '", name(), "' has no value here"),
+                                     .where = place(at),
+                                     .why = "it stands for an argument of a traced function and means nothing outside of it",
                                      .fix = "use the Variable that was passed to the function"});
     throw e.at(place(at));
   }
@@ -104,11 +110,16 @@ Tensor checked_value(const char* what, const Variable& v, const Operand& value, 
   Tensor t = value.resolve(v.dtype(), v.device(), what);
   if (!value.is_tensor() && !may_broadcast && v.rank() > 0) t = full(v.shape(), value.number(), v.dtype());
   if (t.dtype() != v.dtype())
-    throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()), .where = place(value.at()), .why = "a Variable keeps its dtype",
+    throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
+                                  .where = place(value.at()),
+                                  .why = "a Variable keeps its dtype",
                                   .fix = cat("convert the value: lm.astype(x, lm.", numpy_name(v.dtype()), ")")});
   if (!may_broadcast && t.shape() != v.shape() && known(t.shape()))
-    throw Error(ErrorKind::invalid_argument, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()), .where = place(value.at()), .why = "a Variable keeps its shape",
-                                              .fix = "reshape or broadcast the value first"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
+                 .where = place(value.at()),
+                 .why = "a Variable keeps its shape",
+                 .fix = "reshape or broadcast the value first"});
   return t;
 }
 
@@ -116,8 +127,11 @@ Tensor checked_value(const char* what, const Variable& v, const Operand& value, 
 void update(const char* what, const Variable& v, const Operand& value, const ir::OpDef& op) {
   Tensor x = checked_value(what, v, value, true);
   if (broadcast(v.shape(), x.shape()) != v.shape())
-    throw Error(ErrorKind::invalid_argument, {.what = cat(what, ": the value is ", x.type(), ", the variable '", v.name(), "' is ", v.type()), .where = place(value.at()),
-                                              .why = "the value must broadcast to the Variable's shape", .fix = "reshape the value first"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(what, ": the value is ", x.type(), ", the variable '", v.name(), "' is ", v.type()),
+                 .where = place(value.at()),
+                 .why = "the value must broadcast to the Variable's shape",
+                 .fix = "reshape the value first"});
   if (Trace* trace = Trace::current()) {
     Tensor in[] = {trace->read(v, value.at()), x};
     trace->assign(v, apply_one(op, nullptr, in, value.at()), value.at());
@@ -163,7 +177,8 @@ std::string Variable::str() const {
     std::lock_guard lock(data_->state.mutex);
     if (data_->state.buffer) values = Tensor(data_->state.buffer, data_->type).values_text();
   }
-  return cat("lm.Variable(", values.find('\n') == std::string::npos ? "" : "\n", values, ", shape=", shape_text(shape()), ", dtype=", numpy_name(dtype()), ", name=\"", name(), "\")");
+  return cat("lm.Variable(", values.find('\n') == std::string::npos ? "" : "\n", values, ", shape=", shape_text(shape()),
+             ", dtype=", numpy_name(dtype()), ", name=\"", name(), "\")");
 }
 
 }  // namespace lamina

@@ -12,10 +12,10 @@ struct VariableData {
   exec::VariableState state;  // its device and type never change
   TypeRef type;
   bool trainable = true;
-  int64_t models = 0;         // of a stacked Variable: the length of its first axis, the model axis; 0: it is not stacked
-  TypeRef one_model;          // of a stacked Variable: its type without the model axis
-  bool stand_in = false;      // takes an argument's place while a function is traced; has no value
-  SourceLine line;            // where it was made
+  int64_t models = 0;     // of a stacked Variable: the length of its first axis, the model axis; 0: it is not stacked
+  TypeRef one_model;      // of a stacked Variable: its type without the model axis
+  bool stand_in = false;  // takes an argument's place while a function is traced; has no value
+  SourceLine line;        // where it was made
 };
 
 class LAMINA_API Variable {
@@ -54,7 +54,7 @@ class LAMINA_API Variable {
 
   // Makes the first axis the model axis, before anything uses the Variable; see vmap. Throws invalid_argument when it has no axes.
   void stack() const;
-  void stack(const Tensor& values) const;  // the same with new values, one per model
+  void stack(const Tensor& values) const;           // the same with new values, one per model
   int64_t models() const { return data_->models; }  // 0: it is not stacked
 
   const std::shared_ptr<VariableData>& handle() const { return data_; }
@@ -66,7 +66,8 @@ class LAMINA_API Variable {
   std::shared_ptr<VariableData> data_;
 };
 
-// Hyperparameters of an ensemble: a stacked Variable, not trainable, whose first axis is the model axis. Inside of vmap it is one model's value.
+// Hyperparameters of an ensemble: a stacked Variable, not trainable, whose first axis is the model axis. Inside of vmap it is one model's
+// value.
 LAMINA_API Variable per_model(const Tensor& values, std::string name = "per_model");
 
 }  // namespace lamina

@@ -1,5 +1,6 @@
-// vmap: a function of one model (or example) becomes one of a stack of them. The function is traced, its graph gets a model axis (autodiff/batch.h)
-// and runs at once, or becomes part of the trace around it. Stacked Variables that it touches are mapped too; see ModelAxis.
+// vmap: a function of one model (or example) becomes one of a stack of them. The function is traced, its graph gets a model axis
+// (autodiff/batch.h) and runs at once, or becomes part of the trace around it. Stacked Variables that it touches are mapped too; see
+// ModelAxis.
 #pragma once
 #include <functional>
 #include <optional>
@@ -23,10 +24,10 @@ struct VmapResults {
   std::vector<Tensor> tensors;
   std::vector<MapAxis> axes;  // one per tensor
 };
-// What both languages build on. `body` runs once, on arguments without their model axes. Throws invalid_argument for an axis out of range, axes of
-// different lengths, when nothing is mapped, and for a result that must not differ from model to model but does.
-LAMINA_API std::vector<Tensor> vmap_call(const std::string& name, std::span<const VmapArgument> arguments, std::optional<int64_t> axis_size, CallSite at,
-                                         const std::function<VmapResults(std::span<const Tensor>)>& body);
+// What both languages build on. `body` runs once, on arguments without their model axes. Throws invalid_argument for an axis out of range,
+// axes of different lengths, when nothing is mapped, and for a result that must not differ from model to model but does.
+LAMINA_API std::vector<Tensor> vmap_call(const std::string& name, std::span<const VmapArgument> arguments, std::optional<int64_t> axis_size,
+                                         CallSite at, const std::function<VmapResults(std::span<const Tensor>)>& body);
 
 struct VmapOptions {
   std::vector<MapAxis> in_axes = {0};     // one for all arguments, or one each; of a vector of tensors: for all of them
@@ -56,8 +57,10 @@ class Vmapped {
       typed::Reader in{tensors, variables};
       std::tuple<Args...> one{typed::rebuild(in, args)...};  // braces: from left to right
       VmapResults results;
-      if constexpr (std::is_void_v<Result>) std::apply(f_, one);
-      else take(results, sizes, std::apply(f_, one));
+      if constexpr (std::is_void_v<Result>)
+        std::apply(f_, one);
+      else
+        take(results, sizes, std::apply(f_, one));
       return results;
     });
     if constexpr (!std::is_void_v<Result>) {
@@ -94,10 +97,12 @@ class Vmapped {
   VmapOptions options_;
 };
 
-// f for every entry of its arguments' mapped axes at once: vmap(f)(x)[i] is f(x[i]). f takes and returns what lm::function's may; Variables are passed
-// as they are. Stacked Variables that f uses are seen without their model axis, and an assignment gives each model its own value. Calls may be nested,
-// stand in an lm::function or use one, and be differentiated from inside and from outside.
+// f for every entry of its arguments' mapped axes at once: vmap(f)(x)[i] is f(x[i]). f takes and returns what lm::function's may; Variables
+// are passed as they are. Stacked Variables that f uses are seen without their model axis, and an assignment gives each model its own
+// value. Calls may be nested, stand in an lm::function or use one, and be differentiated from inside and from outside.
 template <class F>
-Vmapped<F> vmap(F f, VmapOptions options = {}) { return Vmapped<F>(std::move(f), std::move(options)); }
+Vmapped<F> vmap(F f, VmapOptions options = {}) {
+  return Vmapped<F>(std::move(f), std::move(options));
+}
 
 }  // namespace lamina

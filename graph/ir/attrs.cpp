@@ -8,7 +8,8 @@ namespace lamina::ir {
 namespace {
 
 [[noreturn]] void bad_value(std::string_view text, const char* wanted) {
-  throw Error(ErrorKind::invalid_argument, {.what = cat("'", text, "' is not ", wanted), .where = "an attribute", .why = "", .fix = "correct the text"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("'", text, "' is not ", wanted), .where = "an attribute", .why = "", .fix = "correct the text"});
 }
 
 template <class T>
@@ -41,7 +42,8 @@ constexpr char kHex[] = "0123456789abcdef";
 // A number that reads back to the same bits, or "" when it cannot be written so (a NaN with a payload).
 template <class T>
 std::string element_text(T v) {
-  if constexpr (std::is_same_v<T, bool>) return v ? "true" : "false";
+  if constexpr (std::is_same_v<T, bool>)
+    return v ? "true" : "false";
   else if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
     float f = v;
     if (std::isnan(f)) return v.bits == T(NAN).bits ? "nan" : "";
@@ -77,7 +79,9 @@ T parse_element(std::string_view text) {
 }  // namespace
 
 void bad_attribute(const char* op, const std::string& name, const std::string& known) {
-  throw Error(ErrorKind::invalid_argument, {.what = cat(op, " has no attribute '", name, "'"), .where = "", .why = known.empty() ? cat(op, " has no attributes") : cat(op, " has: ", known),
+  throw Error(ErrorKind::invalid_argument, {.what = cat(op, " has no attribute '", name, "'"),
+                                            .where = "",
+                                            .why = known.empty() ? cat(op, " has no attributes") : cat(op, " has: ", known),
                                             .fix = "check the spelling, or that the text was written by this version"});
 }
 
@@ -90,8 +94,10 @@ std::string attr_text(const std::string& v) {
   std::string s = "\"";
   for (char c : v) {
     if (c == '"' || c == '\\') s += '\\';
-    if (c == '\n') s += "\\n";
-    else s += c;
+    if (c == '\n')
+      s += "\\n";
+    else
+      s += c;
   }
   return s + "\"";
 }
@@ -140,8 +146,10 @@ void parse_attr(std::string_view text, std::string& v) {
   if (text.size() < 2 || text.front() != '"' || text.back() != '"') bad_value(text, "a quoted text");
   v.clear();
   for (size_t i = 1; i + 1 < text.size(); ++i) {
-    if (text[i] == '\\' && i + 2 < text.size()) v += text[++i] == 'n' ? '\n' : text[i];
-    else v += text[i];
+    if (text[i] == '\\' && i + 2 < text.size())
+      v += text[++i] == 'n' ? '\n' : text[i];
+    else
+      v += text[i];
   }
 }
 void parse_attr(std::string_view text, DType& v) { v = parse_dtype(text); }

@@ -19,10 +19,12 @@ namespace lamina::ir {
 template <class S, class T>
 struct Field {
   const char* name;
-  T S::*member;
+  T S::* member;
 };
 template <class S, class T>
-constexpr Field<S, T> field(const char* name, T S::*member) { return {name, member}; }
+constexpr Field<S, T> field(const char* name, T S::* member) {
+  return {name, member};
+}
 
 using AttrText = std::vector<std::pair<std::string, std::string>>;  // {"axis", "-1"}, in the order of `fields`
 
@@ -63,20 +65,28 @@ LAMINA_API void parse_attr(std::string_view text, Literal& v);
 
 template <class T>
 bool same_attr(const T& a, const T& b) {
-  if constexpr (std::is_floating_point_v<T>) return attr_text(a) == attr_text(b);  // NaN equals NaN, -0 is not 0
-  else return a == b;
+  if constexpr (std::is_floating_point_v<T>)
+    return attr_text(a) == attr_text(b);  // NaN equals NaN, -0 is not 0
+  else
+    return a == b;
 }
 
 // Equal attributes have equal hashes. Of a Literal only the type counts.
 template <class T>
 uint64_t attr_hash(const T& v) {
   auto mix = [](uint64_t h, uint64_t word) { return (h ^ word) * 0x9e3779b97f4a7c15u ^ h >> 29; };
-  if constexpr (std::is_same_v<T, Dim>) return uint64_t(v.code());
-  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>) return uint64_t(v);
-  else if constexpr (std::is_floating_point_v<T>) return std::hash<T>()(v);
-  else if constexpr (std::is_same_v<T, std::string>) return std::hash<std::string>()(v);
-  else if constexpr (std::is_same_v<T, TensorType>) return mix(uint64_t(v.dtype) + 1, attr_hash(v.shape));
-  else if constexpr (std::is_same_v<T, Literal>) return attr_hash(v.type);
+  if constexpr (std::is_same_v<T, Dim>)
+    return uint64_t(v.code());
+  else if constexpr (std::is_integral_v<T> || std::is_enum_v<T>)
+    return uint64_t(v);
+  else if constexpr (std::is_floating_point_v<T>)
+    return std::hash<T>()(v);
+  else if constexpr (std::is_same_v<T, std::string>)
+    return std::hash<std::string>()(v);
+  else if constexpr (std::is_same_v<T, TensorType>)
+    return mix(uint64_t(v.dtype) + 1, attr_hash(v.shape));
+  else if constexpr (std::is_same_v<T, Literal>)
+    return attr_hash(v.type);
   else {
     uint64_t h = v.size() + 0x51ed270b;
     for (const auto& one : v) h = mix(h, attr_hash(one));
@@ -139,8 +149,12 @@ class Attrs final : public AttrsBase {
 };
 
 template <class S>
-const S& attrs_of(const AttrsBase& attrs) { return static_cast<const Attrs<S>&>(attrs).value; }
+const S& attrs_of(const AttrsBase& attrs) {
+  return static_cast<const Attrs<S>&>(attrs).value;
+}
 template <class S>
-AttrsRef make_attrs(S v) { return std::make_shared<Attrs<S>>(std::move(v)); }
+AttrsRef make_attrs(S v) {
+  return std::make_shared<Attrs<S>>(std::move(v));
+}
 
 }  // namespace lamina::ir

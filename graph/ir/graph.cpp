@@ -10,14 +10,23 @@ Value Graph::add(const OpDef& op, AttrsRef attrs, std::vector<Value> in, std::ve
     static const AttrsRef none = make_attrs(NoAttrs{});
     attrs = op.parse_attrs == Attrs<NoAttrs>::parse ? none : op.parse_attrs(op.name, {});
   }
-  Node node{.op = &op, .attrs = std::move(attrs), .inputs = std::move(in), .types = {}, .regions = std::move(regions), .line = place.line, .scope = place.scope, .device = place.device};
+  Node node{.op = &op,
+            .attrs = std::move(attrs),
+            .inputs = std::move(in),
+            .types = {},
+            .regions = std::move(regions),
+            .line = place.line,
+            .scope = place.scope,
+            .device = place.device};
   return copy(node, node.inputs);
 }
 
 Value Graph::copy(const Node& node, std::vector<Value> in) {
   if (node.op->inputs >= 0 && int(in.size()) != node.op->inputs)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(node.op->name, " was given ", in.size(), in.size() == 1 ? " input" : " inputs"), .where = text(node.line),
-                                              .why = cat("it takes ", node.op->inputs), .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(node.op->name, " was given ", in.size(), in.size() == 1 ? " input" : " inputs"),
+                                              .where = text(node.line),
+                                              .why = cat("it takes ", node.op->inputs),
+                                              .fix = ""});
   std::vector<TensorType> types;
   types.reserve(in.size());
   for (Value v : in) {
@@ -37,7 +46,8 @@ Value Graph::copy(const Node& node, std::vector<Value> in) {
 
 Value Graph::add_input(const TensorType& type, const std::string& name) {
   static const OpDef& op = find_op("input");
-  if (inputs.size() == inputs.capacity()) inputs.reserve(std::max<size_t>(8, 2 * inputs.size()));  // an input node that is no input must not stay
+  if (inputs.size() == inputs.capacity())
+    inputs.reserve(std::max<size_t>(8, 2 * inputs.size()));  // an input node that is no input must not stay
   Value v = add(op, make_attrs(InputAttrs{int64_t(inputs.size()), type, name}), {});
   inputs.push_back(v);
   return v;
@@ -92,7 +102,8 @@ Graph without_host_effects(const Graph& g) {
     }
     Node node = n;
     for (GraphRef& region : node.regions)
-      if (std::any_of(region->nodes().begin(), region->nodes().end(), has_host_effect)) region = std::make_shared<const Graph>(without_host_effects(*region));
+      if (std::any_of(region->nodes().begin(), region->nodes().end(), has_host_effect))
+        region = std::make_shared<const Graph>(without_host_effects(*region));
     for (Value& v : node.inputs) v.node = moved[size_t(v.node)];
     std::vector<Value> in = node.inputs;
     moved.push_back(out.copy(node, std::move(in)).node);
@@ -105,7 +116,9 @@ Graph without_host_effects(const Graph& g) {
 DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
   DimBindings bindings;
   if (inputs.size() != g.inputs.size())
-    throw Error(ErrorKind::signature, {.what = cat("the graph takes ", g.inputs.size(), " inputs and was given ", inputs.size()), .where = "", .why = "", .fix = ""});
+    throw Error(
+        ErrorKind::signature,
+        {.what = cat("the graph takes ", g.inputs.size(), " inputs and was given ", inputs.size()), .where = "", .why = "", .fix = ""});
   for (int round = 0; round < 2; ++round)  // the second time, expressions over symbols that came later are known
     for (size_t i = 0; i < inputs.size(); ++i) {
       const TensorType& want = g.type(g.inputs[i]);
@@ -113,8 +126,11 @@ DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
       for (size_t d = 0; fits && d < want.rank(); ++d) fits = match(want.shape[d], inputs[i].shape[d].number(), bindings);
       if (!fits) {
         const std::string& name = attrs_of<InputAttrs>(*g[g.inputs[i]].attrs).name;
-        throw Error(ErrorKind::signature, {.what = cat("input ", i, name.empty() ? "" : cat(" ('", name, "')"), " is ", inputs[i], ", the graph was traced for ", want), .where = "",
-                                           .why = "a traced graph runs only what it was traced for", .fix = "pass a tensor of that dtype and shape, or call the function, which traces again"});
+        throw Error(ErrorKind::signature, {.what = cat("input ", i, name.empty() ? "" : cat(" ('", name, "')"), " is ", inputs[i],
+                                                       ", the graph was traced for ", want),
+                                           .where = "",
+                                           .why = "a traced graph runs only what it was traced for",
+                                           .fix = "pass a tensor of that dtype and shape, or call the function, which traces again"});
       }
     }
   return bindings;

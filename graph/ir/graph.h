@@ -15,11 +15,11 @@ struct Node {
   const OpDef* op = nullptr;
   AttrsRef attrs;
   std::vector<Value> inputs;
-  std::vector<TensorType> types;    // one per result
-  std::vector<GraphRef> regions;    // cond, while_loop, scan, calls, fused groups
-  SourceLine line;                  // the user's
-  std::string scope;                // "layer1/": prefix of its printed name
-  std::optional<Device> device;     // where the user wants it; otherwise the planner decides
+  std::vector<TensorType> types;  // one per result
+  std::vector<GraphRef> regions;  // cond, while_loop, scan, calls, fused groups
+  SourceLine line;                // the user's
+  std::string scope;              // "layer1/": prefix of its printed name
+  std::optional<Device> device;   // where the user wants it; otherwise the planner decides
 };
 
 // A Variable that the graph reads or writes, by its place in the list.
@@ -54,10 +54,10 @@ class LAMINA_API Graph {
   const std::vector<Node>& nodes() const { return nodes_; }
   void truncate(int size);  // forgets the last nodes: a failed trace undoes its steps
 
-  std::vector<Value> inputs;    // the graph's parameters, in order
+  std::vector<Value> inputs;  // the graph's parameters, in order
   std::vector<Value> outputs;
   std::vector<Resource> resources;
-  Place place;                  // given to each node that add() makes from now on
+  Place place;  // given to each node that add() makes from now on
 
  private:
   std::vector<Node> nodes_;
@@ -67,7 +67,8 @@ struct InputAttrs {
   int64_t index = 0;
   TensorType type;
   std::string name;
-  static constexpr auto fields = std::tuple{field("index", &InputAttrs::index), field("type", &InputAttrs::type), field("name", &InputAttrs::name)};
+  static constexpr auto fields =
+      std::tuple{field("index", &InputAttrs::index), field("type", &InputAttrs::type), field("name", &InputAttrs::name)};
 };
 struct ConstantAttrs {
   Literal value;

@@ -18,8 +18,10 @@ Literal Literal::filled(const TensorType& type, double value) {
   with_dtype(type.dtype, [&]<class T>() {
     T* out = reinterpret_cast<T*>(bytes->data());
     T element;
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) element = T(float(value));
-    else element = T(value);
+    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+      element = T(float(value));
+    else
+      element = T(value);
     for (int64_t i = 0; i < n; ++i) out[i] = element;
   });
   return {type, std::move(bytes)};

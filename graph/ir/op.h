@@ -38,11 +38,13 @@ struct InferCall {
 
 // Transforms of whole graphs that ops with regions need. They lie above the ops, so whoever calls vjp or batch brings them.
 struct RegionTransforms {
-  // From a region's inputs, then one cotangent per output of floating dtype, to one gradient per input marked as wanted (zeros where none flows).
+  // From a region's inputs, then one cotangent per output of floating dtype, to one gradient per input marked as wanted (zeros where none
+  // flows).
   GraphRef (*gradient)(const Graph& region, std::span<const uint8_t> wanted) = nullptr;
-  // The region for a stack of `size` models: inputs marked have the model axis in front. batched_outputs says which outputs must have it when
-  // it is called, and which have it afterwards.
-  GraphRef (*batch)(const Graph& region, std::span<const uint8_t> batched_inputs, Dim size, std::vector<uint8_t>& batched_outputs) = nullptr;
+  // The region for a stack of `size` models: inputs marked have the model axis in front. batched_outputs says which outputs must have it
+  // when it is called, and which have it afterwards.
+  GraphRef (*batch)(const Graph& region, std::span<const uint8_t> batched_inputs, Dim size,
+                    std::vector<uint8_t>& batched_outputs) = nullptr;
 };
 
 struct VjpCall {
@@ -78,7 +80,7 @@ struct KernelRequest {
 // One step for a section, its operands numbered as the node's: inputs from 0, then results.
 struct SectionStep {
   section::Step step;
-  std::vector<section::Operand> operands;  // ins, then outs
+  std::vector<section::Operand> operands;       // ins, then outs
   std::vector<kernels::ElementwiseCode> codes;  // step.code and code2 index these
   double flops = 0;
 };
@@ -101,15 +103,15 @@ struct OpDef {
   std::vector<Value> (*decompose)(Graph&, const AttrsBase&, std::span<const Value> inputs, std::span<const GraphRef> regions) = nullptr;
   // A result that is its first input seen differently (reshape, transpose, slice): fills the view and returns true. No kernel runs.
   bool (*alias)(const AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) = nullptr;
-  int scalar_op = -1;        // elementwise: the kernels::ScalarOp that it is
+  int scalar_op = -1;  // elementwise: the kernels::ScalarOp that it is
   Effect effect = Effect::none;
-  bool draws = false;        // its last input is a generator's state; under vmap each model draws numbers of its own
-  bool strided = false;      // its kernels accept views that are not contiguous
+  bool draws = false;    // its last input is a generator's state; under vmap each model draws numbers of its own
+  bool strided = false;  // its kernels accept views that are not contiguous
   // Result i may be written into input in_place[i]'s buffer when nobody else needs that (elementwise: any of equal type).
   bool in_place = false;
-  int first_in_place = 0;    // the inputs before this one are read in other ways
+  int first_in_place = 0;                                  // the inputs before this one are read in other ways
   section::Partition partition = section::Partition::one;  // as a step
-  const char* no_vjp = nullptr;    // why there is no gradient
+  const char* no_vjp = nullptr;                            // why there is no gradient
   const char* no_batch = nullptr;
   const char* no_cpu = nullptr;
   const char* no_cuda = nullptr;

@@ -25,7 +25,8 @@ std::string values_text(const std::vector<Value>& values) {
 }
 
 void print(const Graph& g, const std::string& indent, std::string& out) {
-  for (size_t i = 0; i < g.resources.size(); ++i) out += cat(indent, "resource ", i, ' ', attr_text(g.resources[i].name), ": ", g.resources[i].type, '\n');
+  for (size_t i = 0; i < g.resources.size(); ++i)
+    out += cat(indent, "resource ", i, ' ', attr_text(g.resources[i].name), ": ", g.resources[i].type, '\n');
   for (int i = 0; i < g.size(); ++i) {
     const Node& n = g[i];
     out += cat(indent, '%', i, n.types.empty() ? "" : ": ");
@@ -87,7 +88,8 @@ class Parser {
     }
     std::vector<Value> in(inputs.size());
     for (auto& [index, v] : inputs) {
-      if (index < 0 || index >= int64_t(in.size()) || in[size_t(index)].valid()) fail(cat("the inputs are not numbered 0 to ", inputs.size() - 1));
+      if (index < 0 || index >= int64_t(in.size()) || in[size_t(index)].valid())
+        fail(cat("the inputs are not numbered 0 to ", inputs.size() - 1));
       in[size_t(index)] = v;
     }
     g.inputs = std::move(in);
@@ -174,15 +176,22 @@ class Parser {
       int depth = 0;
       for (bool quote = false; !at_end() && peek() != '\n'; ++pos_) {
         char c = peek();
-        if (quote && c == '\\' && pos_ + 1 < text_.size()) ++pos_;
-        else if (c == '"') quote = !quote;
-        else if (!quote && (c == '[' || c == '{')) ++depth;
-        else if (!quote && depth && (c == ']' || c == '}')) --depth;
-        else if (!quote && !depth && (c == ',' || c == '}')) break;
+        if (quote && c == '\\' && pos_ + 1 < text_.size())
+          ++pos_;
+        else if (c == '"')
+          quote = !quote;
+        else if (!quote && (c == '[' || c == '{'))
+          ++depth;
+        else if (!quote && depth && (c == ']' || c == '}'))
+          --depth;
+        else if (!quote && !depth && (c == ',' || c == '}'))
+          break;
       }
       out.emplace_back(key, std::string(text_.substr(start, pos_ - start)));
-      if (peek() == ',') ++pos_, skip_space(false);
-      else if (peek() != '}') fail("the attributes do not end");
+      if (peek() == ',')
+        ++pos_, skip_space(false);
+      else if (peek() != '}')
+        fail("the attributes do not end");
     }
     ++pos_;
     return out;
@@ -237,8 +246,11 @@ class Parser {
     begin = begin == std::string_view::npos ? 0 : begin + 1;
     for (size_t i = 0; i < at; ++i) line += text_[i] == '\n';
     size_t end = text_.find('\n', at);
-    throw Error(ErrorKind::invalid_argument, {.what = "this is not the text of a graph", .where = cat("line ", line, ": ", text_.substr(begin, end == std::string_view::npos ? end : end - begin)),
-                                              .why = why, .fix = "correct the text"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "this is not the text of a graph",
+                 .where = cat("line ", line, ": ", text_.substr(begin, end == std::string_view::npos ? end : end - begin)),
+                 .why = why,
+                 .fix = "correct the text"});
   }
 
   std::string_view text_;

@@ -9,7 +9,8 @@ namespace {
 
 void require_positive(const std::string& layer, const char* what, int64_t number) {
   if (number > 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat(layer, ": ", number, " ", what), .where = "", .why = "there is at least one", .fix = "pass 1 or more"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(layer, ": ", number, " ", what), .where = "", .why = "there is at least one", .fix = "pass 1 or more"});
 }
 
 // The channels of an input of this rank, which the groups divide.
@@ -18,10 +19,12 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
     throw Error(kind, {.what = cat(layer, ": cannot take ", input), .where = text(at.line()), .why = why, .fix = fix});
   };
   if (input.rank() != rank) {
-    refuse(ErrorKind::invalid_argument, rank == 4 ? "images are [n, height, width, channels]" : "sequences are [n, length, channels]", "reshape the input");
+    refuse(ErrorKind::invalid_argument, rank == 4 ? "images are [n, height, width, channels]" : "sequences are [n, length, channels]",
+           "reshape the input");
   }
   if (!input.shape.back().known()) {
-    refuse(ErrorKind::invalid_argument, "the number of channels decides the weight's shape, and it is unknown", "give the last dimension a number");
+    refuse(ErrorKind::invalid_argument, "the number of channels decides the weight's shape, and it is unknown",
+           "give the last dimension a number");
   }
   if (input.dtype != o.dtype) {
     refuse(ErrorKind::type, cat("its weights are ", o.dtype), cat("use astype(x, ", o.dtype, "), or give the layer another dtype"));
@@ -37,24 +40,36 @@ Tensor finish(const Tensor& z, const std::optional<Variable>& bias, const Activa
 
 const Variable& existing(const std::optional<Variable>& kernel, const std::string& layer) {
   if (kernel) return *kernel;
-  throw Error(ErrorKind::state, {.what = cat(layer, ": the kernel does not exist yet"), .where = "", .why = "weights are made at the first call", .fix = "call the layer once first"});
+  throw Error(ErrorKind::state, {.what = cat(layer, ": the kernel does not exist yet"),
+                                 .where = "",
+                                 .why = "weights are made at the first call",
+                                 .fix = "call the layer once first"});
 }
 
 }  // namespace
 
 Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options) : Conv2D(filters, window, std::move(options), false, {0, 0}) {}
 Conv2D::Conv2D(int64_t filters, Pair window, ConvOptions options, bool transposed, Pair output_padding)
-    : Layer(options.name), filters_(filters), window_(window), options_(std::move(options)), transposed_(transposed), output_padding_(output_padding) {
+    : Layer(options.name),
+      filters_(filters),
+      window_(window),
+      options_(std::move(options)),
+      transposed_(transposed),
+      output_padding_(output_padding) {
   require_positive(name(), "filters", filters);
   require_positive(name(), "groups", options_.groups);
   for (int64_t side : window) require_positive(name(), "rows or columns of the window", side);
   if (filters % options_.groups != 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.groups, " groups of ", filters, " filters"), .where = "", .why = "every group has as many", .fix = "pass a multiple of the groups"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.groups, " groups of ", filters, " filters"),
+                                              .where = "",
+                                              .why = "every group has as many",
+                                              .fix = "pass a multiple of the groups"});
 }
 
 void Conv2D::build(const TensorType& input) {
   const int64_t channels = channels_of(name(), input, 4, options_, call_site());
-  const Shape shape = transposed_ ? Shape{window_[0], window_[1], filters_ / options_.groups, channels} : Shape{window_[0], window_[1], channels / options_.groups, filters_};
+  const Shape shape = transposed_ ? Shape{window_[0], window_[1], filters_ / options_.groups, channels}
+                                  : Shape{window_[0], window_[1], channels / options_.groups, filters_};
   kernel_ = add_weight("kernel", shape, options_.kernel_initializer, options_.dtype);
   if (options_.use_bias) bias_ = add_weight("bias", {filters_}, options_.bias_initializer, options_.dtype);
 }
@@ -73,7 +88,8 @@ const Variable& Conv2D::kernel() const { return existing(kernel_, name()); }
 Conv2DTranspose::Conv2DTranspose(int64_t filters, Pair window, ConvOptions options, Pair output_padding)
     : Conv2D(filters, window, std::move(options), true, output_padding) {}
 
-Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options) : Layer(options.name), filters_(filters), window_(window), options_(std::move(options)) {
+Conv1D::Conv1D(int64_t filters, int64_t window, ConvOptions options)
+    : Layer(options.name), filters_(filters), window_(window), options_(std::move(options)) {
   require_positive(name(), "filters", filters);
   require_positive(name(), "places of the window", window);
   require_positive(name(), "groups", options_.groups);
@@ -86,7 +102,8 @@ void Conv1D::build(const TensorType& input) {
 Tensor Conv1D::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   const ConvOptions& o = options_;
-  return finish(conv1d(Operand(x, at), Operand(kernel().read(at), at), {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_, o.activation, at);
+  return finish(conv1d(Operand(x, at), Operand(kernel().read(at), at), {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_,
+                o.activation, at);
 }
 const Variable& Conv1D::kernel() const { return existing(kernel_, name()); }
 

@@ -10,15 +10,19 @@ namespace lamina::data {
 namespace {
 
 [[noreturn]] void bad_component(size_t index, const Tensor& t, const std::string& why, const std::string& fix) {
-  throw Error(ErrorKind::invalid_argument, {.what = cat("Dataset: cannot slice component ", index, ", which is ", t.type()), .where = "from_tensor_slices",
-                                            .why = why, .fix = fix});
+  throw Error(ErrorKind::invalid_argument, {.what = cat("Dataset: cannot slice component ", index, ", which is ", t.type()),
+                                            .where = "from_tensor_slices",
+                                            .why = why,
+                                            .fix = fix});
 }
 
 }  // namespace
 
 Dataset Dataset::from_tensor_slices(std::vector<Tensor> components) {
   if (components.empty()) {
-    throw Error(ErrorKind::invalid_argument, {.what = "Dataset: there is nothing to slice", .where = "from_tensor_slices", .why = "the list of tensors is empty",
+    throw Error(ErrorKind::invalid_argument, {.what = "Dataset: there is nothing to slice",
+                                              .where = "from_tensor_slices",
+                                              .why = "the list of tensors is empty",
                                               .fix = "pass at least one tensor"});
   }
   auto sources = std::make_shared<std::vector<Tensor>>();
@@ -27,7 +31,8 @@ Dataset Dataset::from_tensor_slices(std::vector<Tensor> components) {
     t.concrete("a slice");
     if (t.rank() == 0) bad_component(i, t, "it has no dimension to slice along", "pass tensors with at least one dimension");
     if (t.shape()[0] != components[0].shape()[0]) {
-      bad_component(i, t, cat("component 0 has ", components[0].shape()[0], " slices, this one ", t.shape()[0]), "pass tensors of equal first dimension");
+      bad_component(i, t, cat("component 0 has ", components[0].shape()[0], " slices, this one ", t.shape()[0]),
+                    "pass tensors of equal first dimension");
     }
     sources->push_back(copied_to(t, Device{}));
   }

@@ -19,14 +19,15 @@ class LAMINA_API Dataset {
  public:
   using Element = std::vector<Tensor>;  // one tensor per component
 
-  // Element i is component[i] of each tensor. Throws invalid_argument unless there is a tensor, each has at least one dimension, and all first
-  // dimensions agree. The tensors are kept (on the host), not copied per pass.
+  // Element i is component[i] of each tensor. Throws invalid_argument unless there is a tensor, each has at least one dimension, and all
+  // first dimensions agree. The tensors are kept (on the host), not copied per pass.
   static Dataset from_tensor_slices(std::vector<Tensor> components);
 
-  // n elements in a row stacked along a new first axis; the last batch is smaller, or left out. Throws invalid_argument unless n is positive.
+  // n elements in a row stacked along a new first axis; the last batch is smaller, or left out. Throws invalid_argument unless n is
+  // positive.
   Dataset batch(int64_t n, bool drop_remainder = false) const;
-  // Each element is drawn from a window of the next `window` ones; every pass gives another order. All orders follow from the seed; without one
-  // it is taken from random::set_seed's.
+  // Each element is drawn from a window of the next `window` ones; every pass gives another order. All orders follow from the seed; without
+  // one it is taken from random::set_seed's.
   Dataset shuffle(int64_t window, std::optional<uint64_t> seed = std::nullopt) const;
   // Several passes in one; without a number it never ends.
   Dataset repeat(std::optional<int64_t> times = std::nullopt) const;

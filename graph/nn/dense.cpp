@@ -20,19 +20,24 @@ struct Refusal {
 
 Dense::Dense(int64_t units, DenseOptions options) : Layer(options.name), units_(units), options_(std::move(options)) {
   if (units > 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("dense: ", units, " units"), .where = "", .why = "a dense layer has at least one unit", .fix = "pass 1 or more"});
+  throw Error(
+      ErrorKind::invalid_argument,
+      {.what = cat("dense: ", units, " units"), .where = "", .why = "a dense layer has at least one unit", .fix = "pass 1 or more"});
 }
 
 void Dense::build(const TensorType& input) {
   const Refusal refuse{name(), input, call_site()};
   if (input.rank() < 2) {
-    refuse(ErrorKind::invalid_argument, "a dense layer takes rows [..., inputs], at least two dimensions", "reshape the input to [rows, inputs]");
+    refuse(ErrorKind::invalid_argument, "a dense layer takes rows [..., inputs], at least two dimensions",
+           "reshape the input to [rows, inputs]");
   }
   if (!input.shape.back().known()) {
-    refuse(ErrorKind::invalid_argument, "the number of inputs decides the weight's shape, and it is unknown", "give the last dimension a number");
+    refuse(ErrorKind::invalid_argument, "the number of inputs decides the weight's shape, and it is unknown",
+           "give the last dimension a number");
   }
   if (input.dtype != options_.dtype) {
-    refuse(ErrorKind::type, cat("its weights are ", options_.dtype), cat("use astype(x, ", options_.dtype, "), or give the layer another dtype"));
+    refuse(ErrorKind::type, cat("its weights are ", options_.dtype),
+           cat("use astype(x, ", options_.dtype, "), or give the layer another dtype"));
   }
   kernel_ = add_weight("kernel", {input.shape.back(), units_}, options_.kernel_initializer, options_.dtype);
   if (options_.use_bias) bias_ = add_weight("bias", {units_}, options_.bias_initializer, options_.dtype);
@@ -41,7 +46,8 @@ void Dense::build(const TensorType& input) {
 Tensor Dense::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   if (x.rank() < 2 || x.shape().back() != kernel_->shape()[0]) {
-    Refusal{name(), x.type(), at}(ErrorKind::invalid_argument, cat("its weight is ", kernel_->type()), cat("pass [..., ", kernel_->shape()[0], "]"));
+    Refusal{name(), x.type(), at}(ErrorKind::invalid_argument, cat("its weight is ", kernel_->type()),
+                                  cat("pass [..., ", kernel_->shape()[0], "]"));
   }
   Tensor z = matmul(Operand(x, at), Operand(kernel_->read(at), at));
   if (bias_) z = lamina::add(Operand(z, at), Operand(bias_->read(at), at));
@@ -50,7 +56,10 @@ Tensor Dense::call(const Tensor& x, bool) {
 
 const Variable& Dense::kernel() const {
   if (kernel_) return *kernel_;
-  throw Error(ErrorKind::state, {.what = cat(name(), ": the kernel does not exist yet"), .where = "", .why = "weights are made at the first call", .fix = "call the layer once first"});
+  throw Error(ErrorKind::state, {.what = cat(name(), ": the kernel does not exist yet"),
+                                 .where = "",
+                                 .why = "weights are made at the first call",
+                                 .fix = "call the layer once first"});
 }
 
 }  // namespace lamina::nn

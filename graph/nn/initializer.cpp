@@ -40,7 +40,8 @@ int64_t product(Shape64 shape) {
   int64_t n = 1;
   for (const int64_t d : shape) {
     if (d < 0 || __builtin_mul_overflow(n, d, &n)) {
-      throw Error(ErrorKind::invalid_argument, {.what = "initializer: the shape is negative or too large to be addressed", .fix = "pass a smaller shape"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = "initializer: the shape is negative or too large to be addressed", .fix = "pass a smaller shape"});
     }
   }
   return n;
@@ -136,19 +137,22 @@ std::vector<double> orthogonal_matrix(int64_t rows, int64_t columns, uint64_t se
 }
 
 [[noreturn]] void bad_shape(const char* name, Shape64 shape, const std::string& why, const std::string& fix) {
-  throw Error(ErrorKind::invalid_argument, {.what = cat(name, ": cannot fill a weight of shape ", shape_text(shape)), .why = why, .fix = fix});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(name, ": cannot fill a weight of shape ", shape_text(shape)), .why = why, .fix = fix});
 }
 
 [[noreturn]] void no_memory(const std::string& name, Shape64 shape, int64_t size) {
   throw Error(ErrorKind::out_of_memory, {.what = cat(name, ": no memory for a weight of shape ", shape_text(shape)),
-                                         .why = cat(size, " values are made in double precision first"), .fix = "use fewer units"});
+                                         .why = cat(size, " values are made in double precision first"),
+                                         .fix = "use fewer units"});
 }
 
 void fill_looks_linear(std::span<double> values, Shape64 shape, uint64_t seed, bool mirror_in, bool mirror_out) {
   if (shape.size() != 2) bad_shape("looks_linear", shape, "it makes matrices [inputs, outputs]", "use \"orthogonal\" for this weight");
   const int64_t rows = shape[0], columns = shape[1];
   if (mirror_in && rows % 2) {
-    bad_shape("looks_linear", shape, cat("a mirrored input has two equal halves, ", rows, " is odd"), "for the first layer pass mirror_in=false");
+    bad_shape("looks_linear", shape, cat("a mirrored input has two equal halves, ", rows, " is odd"),
+              "for the first layer pass mirror_in=false");
   }
   if (mirror_out && columns % 2) {
     bad_shape("looks_linear", shape, cat("a mirrored output has two equal halves, ", columns, " is odd"),
@@ -167,8 +171,16 @@ void fill_looks_linear(std::span<double> values, Shape64 shape, uint64_t seed, b
 
 const std::vector<Initializer (*)()>& named_initializers() {
   static const std::vector<Initializer (*)()> all{
-      [] { return filled("zeros", 0); }, [] { return filled("ones", 1); }, glorot_uniform, glorot_normal, he_uniform, he_normal, [] { return orthogonal(); },
-      [] { return looks_linear(); }, [] { return random_uniform(); }, [] { return random_normal(); },
+      [] { return filled("zeros", 0); },
+      [] { return filled("ones", 1); },
+      glorot_uniform,
+      glorot_normal,
+      he_uniform,
+      he_normal,
+      [] { return orthogonal(); },
+      [] { return looks_linear(); },
+      [] { return random_uniform(); },
+      [] { return random_normal(); },
   };
   return all;
 }
@@ -228,7 +240,8 @@ Initializer random_normal(double mean, double deviation) {
 
 Initializer orthogonal(double gain) {
   return {"orthogonal", [gain](std::span<double> values, Shape64 shape, uint64_t seed) {
-            if (shape.size() < 2) bad_shape("orthogonal", shape, "it makes matrices, at least two dimensions", "use \"glorot_uniform\" for this weight");
+            if (shape.size() < 2)
+              bad_shape("orthogonal", shape, "it makes matrices, at least two dimensions", "use \"glorot_uniform\" for this weight");
             const int64_t columns = shape.back();
             const std::vector<double> q = orthogonal_matrix(static_cast<int64_t>(values.size()) / columns, columns, seed);
             std::transform(q.begin(), q.end(), values.begin(), [gain](double v) { return gain * v; });

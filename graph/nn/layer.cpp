@@ -82,9 +82,12 @@ Variable Layer::add_weight(const std::string& name, const Shape& shape, const In
 void Layer::add_weight(const Variable& variable) { items_.emplace_back(variable); }
 
 void Layer::add(std::shared_ptr<Layer> layer) {
-  if (!layer) throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": add got no layer"), .where = "", .why = "the pointer is null", .fix = "pass a layer"});
+  if (!layer)
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(name_, ": add got no layer"), .where = "", .why = "the pointer is null", .fix = "pass a layer"});
   if (layer.get() == this) {
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": a layer cannot be inside itself"), .where = "", .why = "", .fix = "add another layer"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(name_, ": a layer cannot be inside itself"), .where = "", .why = "", .fix = "add another layer"});
   }
   const std::vector<std::shared_ptr<Layer>> siblings = layers();
   if (std::find(siblings.begin(), siblings.end(), layer) == siblings.end()) {
@@ -146,15 +149,19 @@ void Layer::set_weights(const std::vector<Tensor>& values, CallSite at) {
   const std::vector<Variable> all = variables();
   if (values.size() != all.size()) {
     throw Error(ErrorKind::invalid_argument,
-                {.what = cat(name_, ": set_weights got ", values.size(), " values for ", all.size(), " variables"), .where = text(at.line()),
-                 .why = all.empty() && !built() ? "weights are made at the first call" : "each variable needs one value, in the order of variables()",
+                {.what = cat(name_, ": set_weights got ", values.size(), " values for ", all.size(), " variables"),
+                 .where = text(at.line()),
+                 .why = all.empty() && !built() ? "weights are made at the first call"
+                                                : "each variable needs one value, in the order of variables()",
                  .fix = all.empty() && !built() ? "call the layer once, or build_for its input's type" : "pass one value per variable"});
   }
   for (size_t i = 0; i < all.size(); ++i) {
     if (values[i].type() == all[i].type()) continue;
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": set_weights got ", values[i].type(), " for ", all[i].name(), ", which is ", all[i].type()),
-                                              .where = text(at.line()), .why = "a variable keeps its dtype and shape",
-                                              .fix = "pass values in the order of variables()"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(name_, ": set_weights got ", values[i].type(), " for ", all[i].name(), ", which is ", all[i].type()),
+                 .where = text(at.line()),
+                 .why = "a variable keeps its dtype and shape",
+                 .fix = "pass values in the order of variables()"});
   }
   for (size_t i = 0; i < all.size(); ++i) all[i].assign(Operand(values[i], at));
 }

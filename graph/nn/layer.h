@@ -70,7 +70,8 @@ class LAMINA_API Layer {
  protected:
   // A new weight, initialised on the host and placed on the current device. Without a seed of its own an initializer draws from the seed
   // that random::set_seed set.
-  Variable add_weight(const std::string& name, const Shape& shape, const Initializer& initializer, DType dtype = DType::f32, bool trainable = true);
+  Variable add_weight(const std::string& name, const Shape& shape, const Initializer& initializer, DType dtype = DType::f32,
+                      bool trainable = true);
   // An existing Variable as a weight of this layer.
   void add_weight(const Variable& variable);
   // Where the user called this layer; for the operands of the ops in call().

@@ -36,15 +36,16 @@ Loss find_loss(const std::string& name) {
   throw unknown_name("loss", name, names);
 }
 
-[[noreturn]] void bad_shapes(const char* loss, const Tensor& y_true, const Tensor& y_pred, CallSite at, const std::string& why, const std::string& fix) {
-  throw Error(ErrorKind::invalid_argument, {.what = cat(loss, ": y_true ", y_true.type(), " does not fit y_pred ", y_pred.type()), .where = text(at.line()),
-                                            .why = why, .fix = fix});
+[[noreturn]] void bad_shapes(const char* loss, const Tensor& y_true, const Tensor& y_pred, CallSite at, const std::string& why,
+                             const std::string& fix) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat(loss, ": y_true ", y_true.type(), " does not fit y_pred ", y_pred.type()),
+                                            .where = text(at.line()),
+                                            .why = why,
+                                            .fix = fix});
 }
 
 bool ends_in_one(const Tensor& t) { return t.rank() > 0 && t.shape().back() == Dim(1); }
-Tensor without_last_axis(const Tensor& t, CallSite at) {
-  return reshape_to(Operand(t, at), Shape(t.shape().begin(), t.shape().end() - 1));
-}
+Tensor without_last_axis(const Tensor& t, CallSite at) { return reshape_to(Operand(t, at), Shape(t.shape().begin(), t.shape().end() - 1)); }
 
 struct Pair {
   Tensor y_true, y_pred;
@@ -57,16 +58,22 @@ Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) 
   const CallSite at = y_pred.at();
   Tensor p = y_pred.resolve(), t = y_true.resolve();
   if (!is_floating(p.dtype())) {
-    throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", p.type()), .where = text(at.line()), .why = "a loss is a floating-point number",
+    throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", p.type()),
+                                  .where = text(at.line()),
+                                  .why = "a loss is a floating-point number",
                                   .fix = "use astype(y_pred, f32)"});
   }
   t = astype(Operand(t, at), p.dtype());
-  if (t.rank() == p.rank() + 1 && ends_in_one(t)) t = without_last_axis(t, at);
-  else if (p.rank() == t.rank() + 1 && ends_in_one(p)) p = without_last_axis(p, at);
-  if (t.rank() != p.rank()) bad_shapes(loss, t, p, at, "they have different numbers of dimensions", "pass targets of the predictions' shape");
+  if (t.rank() == p.rank() + 1 && ends_in_one(t))
+    t = without_last_axis(t, at);
+  else if (p.rank() == t.rank() + 1 && ends_in_one(p))
+    p = without_last_axis(p, at);
+  if (t.rank() != p.rank())
+    bad_shapes(loss, t, p, at, "they have different numbers of dimensions", "pass targets of the predictions' shape");
   for (size_t i = 0; i < p.shape().size(); ++i) {
     const Dim a = t.shape()[i], b = p.shape()[i];
-    if (a.known() && b.known() && a != b) bad_shapes(loss, t, p, at, cat("dimension ", i, " differs"), "pass targets of the predictions' shape");
+    if (a.known() && b.known() && a != b)
+      bad_shapes(loss, t, p, at, cat("dimension ", i, " differs"), "pass targets of the predictions' shape");
   }
   return {std::move(t), std::move(p), at};
 }
@@ -77,19 +84,24 @@ Tensor mean_over_last(const Tensor& x, CallSite at) { return x.rank() == 0 ? x :
 
 Loss::Loss(const char* name) : Loss(find_loss(name)) {}
 Loss::Loss(const std::string& name) : Loss(find_loss(name)) {}
-Tensor Loss::operator()(const Operand& y_true, const Operand& y_pred) const { return mean(Operand(per_sample_(y_true, y_pred), y_pred.at())); }
+Tensor Loss::operator()(const Operand& y_true, const Operand& y_pred) const {
+  return mean(Operand(per_sample_(y_true, y_pred), y_pred.at()));
+}
 
 SparseCrossEntropy::SparseCrossEntropy(bool from_logits)
-    : Loss("sparse_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p, from_logits); }) {}
+    : Loss("sparse_cross_entropy",
+           [from_logits](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p, from_logits); }) {}
 CategoricalCrossEntropy::CategoricalCrossEntropy(bool from_logits)
-    : Loss("categorical_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p, from_logits); }) {}
+    : Loss("categorical_cross_entropy",
+           [from_logits](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p, from_logits); }) {}
 BinaryCrossEntropy::BinaryCrossEntropy(bool from_logits)
     : Loss("binary_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return binary_crossentropy(t, p, from_logits); }) {}
 MeanSquaredError::MeanSquaredError() : Loss("mean_squared_error", mean_squared_error) {}
 MeanAbsoluteError::MeanAbsoluteError() : Loss("mean_absolute_error", mean_absolute_error) {}
 Huber::Huber(double delta) : Loss("huber", [delta](const Operand& t, const Operand& p) { return huber(t, p, delta); }) {
   if (!(delta > 0))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("huber: delta ", delta), .where = "", .why = "it is where the square ends: positive", .fix = "pass 1.0"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("huber: delta ", delta), .where = "", .why = "it is where the square ends: positive", .fix = "pass 1.0"});
 }
 KLDivergence::KLDivergence() : Loss("kl_divergence", kl_divergence) {}
 Hinge::Hinge() : Loss("hinge", hinge) {}
@@ -103,7 +115,8 @@ Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_p
   if (labels.rank() == p.rank() && ends_in_one(labels)) labels = without_last_axis(labels, at);
   if (labels.rank() != p.rank() - 1) {
     bad_shapes(name, labels, p, at, "labels have one axis less than predictions, which end in an axis of classes",
-               labels.rank() == p.rank() ? "for targets that are rows of probabilities use categorical_crossentropy" : "pass labels [n] and y_pred [n, classes]");
+               labels.rank() == p.rank() ? "for targets that are rows of probabilities use categorical_crossentropy"
+                                         : "pass labels [n] and y_pred [n, classes]");
   }
   if (!is_integer(labels.dtype())) labels = astype(Operand(labels, at), DType::i32);
   // Probabilities p are the softmax of log p.
@@ -142,7 +155,8 @@ Tensor huber(const Operand& y_true, const Operand& y_pred, double delta) {
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   const Operand limit(delta, at);
   const Tensor error = abs(o(sub(both.p(), both.t())));
-  const Tensor inside = mul(o(square(o(error))), Operand(0.5, at)), outside = sub(o(mul(o(error), limit)), Operand(0.5 * delta * delta, at));
+  const Tensor inside = mul(o(square(o(error))), Operand(0.5, at)),
+               outside = sub(o(mul(o(error), limit)), Operand(0.5 * delta * delta, at));
   return mean_over_last(where(o(less_equal(o(error), limit)), o(inside), o(outside)), at);
 }
 
@@ -167,7 +181,8 @@ Tensor hinge(const Operand& y_true, const Operand& y_pred) {
 Tensor cosine_similarity(const Operand& y_true, const Operand& y_pred) {
   const Pair both = same_shape("cosine_similarity", y_true, y_pred);
   const CallSite at = both.at;
-  if (both.y_pred.rank() == 0) bad_shapes("cosine_similarity", both.y_true, both.y_pred, at, "a number has no direction", "pass rows [n, width]");
+  if (both.y_pred.rank() == 0)
+    bad_shapes("cosine_similarity", both.y_true, both.y_pred, at, "a number has no direction", "pass rows [n, width]");
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   const auto direction = [&](const Operand& x) {  // a row of zeros stays one
     return mul(x, o(rsqrt(o(maximum(o(sum(o(square(x)), {-1}, true)), Operand(1e-12, at))))));

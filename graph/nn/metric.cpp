@@ -29,9 +29,11 @@ Tensor matches(const Operand& y_true, const Operand& y_pred) {
   }
   if (t.rank() == guess.rank() + 1 && ends_in_one(t)) t = without_last_axis(t, at);
   if (t.rank() != guess.rank()) {
-    throw Error(ErrorKind::invalid_argument, {.what = cat("accuracy: y_true ", y_true.resolve().type(), " does not fit y_pred ", y_pred.resolve().type()),
-                                              .where = text(at.line()), .why = "labels have one axis less than predictions of classes",
-                                              .fix = "pass labels [n], or rows [n, classes] like y_pred"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("accuracy: y_true ", y_true.resolve().type(), " does not fit y_pred ", y_pred.resolve().type()),
+                 .where = text(at.line()),
+                 .why = "labels have one axis less than predictions of classes",
+                 .fix = "pass labels [n], or rows [n, classes] like y_pred"});
   }
   return astype(o(equal(o(astype(o(t), DType::i64)), o(guess))), DType::f32);
 }
@@ -46,8 +48,10 @@ void Mean::update(const Operand& values) const {
   Dim size = 1;
   for (const Dim d : v.shape()) size = size * d;
   total_.assign_add(Operand(sum(Operand(v, at)), at));
-  if (size.known()) count_.assign_add(Operand(double(size.number()), at));
-  else count_.assign_add(Operand(sum(Operand(ones_like(Operand(v, at)), at)), at));
+  if (size.known())
+    count_.assign_add(Operand(double(size.number()), at));
+  else
+    count_.assign_add(Operand(sum(Operand(ones_like(Operand(v, at)), at)), at));
 }
 Tensor Mean::result() const {
   const Tensor count = count_.read();

@@ -5,8 +5,8 @@
 
 namespace lamina::metrics {
 
-// 1 where the prediction is right, else 0; f32, one per sample. y_pred [n, classes]: the largest one counts; y_true are labels [n] or [n, 1],
-// or rows [n, classes] whose largest counts. y_pred [n] or [n, 1]: above 0.5 means 1. Throws invalid_argument for other shapes.
+// 1 where the prediction is right, else 0; f32, one per sample. y_pred [n, classes]: the largest one counts; y_true are labels [n] or [n,
+// 1], or rows [n, classes] whose largest counts. y_pred [n] or [n, 1]: above 0.5 means 1. Throws invalid_argument for other shapes.
 LAMINA_API Tensor matches(const Operand& y_true, const Operand& y_pred);
 // The mean of matches: [], f32.
 LAMINA_API Tensor accuracy(const Operand& y_true, const Operand& y_pred);

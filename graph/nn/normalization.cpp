@@ -9,12 +9,15 @@
 namespace lamina::nn {
 namespace {
 
-[[noreturn]] void refuse(const std::string& layer, const TensorType& input, CallSite at, ErrorKind kind, const std::string& why, const std::string& fix) {
+[[noreturn]] void refuse(const std::string& layer, const TensorType& input, CallSite at, ErrorKind kind, const std::string& why,
+                         const std::string& fix) {
   throw Error(kind, {.what = cat(layer, ": cannot take ", input), .where = text(at.line()), .why = why, .fix = fix});
 }
 
 void require_dtype(const std::string& layer, const TensorType& input, DType dtype, CallSite at) {
-  if (input.dtype != dtype) refuse(layer, input, at, ErrorKind::type, cat("its weights are ", dtype), cat("use astype(x, ", dtype, "), or give the layer another dtype"));
+  if (input.dtype != dtype)
+    refuse(layer, input, at, ErrorKind::type, cat("its weights are ", dtype),
+           cat("use astype(x, ", dtype, "), or give the layer another dtype"));
 }
 
 Tensor value_of(const std::optional<Variable>& v, CallSite at) { return v ? v->read(at) : Tensor(); }
@@ -24,13 +27,17 @@ Tensor value_of(const std::optional<Variable>& v, CallSite at) { return v ? v->r
 BatchNorm::BatchNorm(BatchNormOptions options) : Layer(options.name), options_(std::move(options)) {
   const double m = options_.momentum;
   if (m >= 0 && m <= 1 && options_.epsilon > 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": momentum ", m, " and epsilon ", options_.epsilon), .where = "", .why = "momentum is from 0 to 1, epsilon is positive", .fix = ""});
+  throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": momentum ", m, " and epsilon ", options_.epsilon),
+                                            .where = "",
+                                            .why = "momentum is from 0 to 1, epsilon is positive",
+                                            .fix = ""});
 }
 
 void BatchNorm::build(const TensorType& input) {
   const CallSite at = call_site();
   if (input.rank() < 2 || !input.shape.back().known())
-    refuse(name(), input, at, ErrorKind::invalid_argument, "it takes [..., channels], at least two dimensions, the last of known length", "");
+    refuse(name(), input, at, ErrorKind::invalid_argument, "it takes [..., channels], at least two dimensions, the last of known length",
+           "");
   require_dtype(name(), input, options_.dtype, at);
   const Shape shape{input.shape.back()};
   if (options_.scale) gamma_ = add_weight("gamma", shape, "ones", options_.dtype);
@@ -43,8 +50,11 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
   const CallSite at = call_site();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   if (x.rank() < 2 || x.shape().back() != moving_mean_->shape()[0])
-    refuse(name(), x.type(), at, ErrorKind::invalid_argument, cat("it has ", moving_mean_->shape()[0], " channels"), "pass [..., channels]");
-  if (!training) return batch_norm(o(x), o(moving_mean_->read(at)), o(moving_variance_->read(at)), value_of(beta_, at), value_of(gamma_, at), options_.epsilon);
+    refuse(name(), x.type(), at, ErrorKind::invalid_argument, cat("it has ", moving_mean_->shape()[0], " channels"),
+           "pass [..., channels]");
+  if (!training)
+    return batch_norm(o(x), o(moving_mean_->read(at)), o(moving_variance_->read(at)), value_of(beta_, at), value_of(gamma_, at),
+                      options_.epsilon);
   const BatchNormalized batch = batch_norm_train(o(x), value_of(beta_, at), value_of(gamma_, at), options_.epsilon);
   const auto move = [&](const Variable& moving, const Tensor& now) {
     const Tensor was = moving.read(at);
@@ -58,7 +68,10 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
 
 LayerNorm::LayerNorm(LayerNormOptions options) : Layer(options.name), options_(std::move(options)) {
   if (!options_.axes.empty() && options_.epsilon > 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.axes.size(), " axes and epsilon ", options_.epsilon), .where = "", .why = "there is at least one axis, and epsilon is positive", .fix = ""});
+  throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": ", options_.axes.size(), " axes and epsilon ", options_.epsilon),
+                                            .where = "",
+                                            .why = "there is at least one axis, and epsilon is positive",
+                                            .fix = ""});
 }
 
 void LayerNorm::build(const TensorType& input) {
@@ -83,14 +96,18 @@ Tensor LayerNorm::call(const Tensor& x, bool) {
   return layer_norm(Operand(x, at), value_of(gamma_, at), value_of(beta_, at), options_.axes, options_.epsilon);
 }
 
-Embedding::Embedding(int64_t classes, int64_t width, EmbeddingOptions options) : Layer(options.name), classes_(classes), width_(width), options_(std::move(options)) {
+Embedding::Embedding(int64_t classes, int64_t width, EmbeddingOptions options)
+    : Layer(options.name), classes_(classes), width_(width), options_(std::move(options)) {
   if (classes > 0 && width > 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat(name(), ": a table of ", classes, " rows of ", width), .where = "", .why = "both are at least 1", .fix = ""});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat(name(), ": a table of ", classes, " rows of ", width), .where = "", .why = "both are at least 1", .fix = ""});
 }
 void Embedding::build(const TensorType& input) {
   if (!is_integer(input.dtype)) refuse(name(), input, call_site(), ErrorKind::type, "ids are whole numbers", "use astype(ids, i32)");
   table_ = add_weight("embeddings", {classes_, width_}, options_.embeddings_initializer, options_.dtype);
 }
-Tensor Embedding::call(const Tensor& ids, bool) { return embedding_lookup(Operand(table_->read(call_site()), call_site()), Operand(ids, call_site())); }
+Tensor Embedding::call(const Tensor& ids, bool) {
+  return embedding_lookup(Operand(table_->read(call_site()), call_site()), Operand(ids, call_site()));
+}
 
 }  // namespace lamina::nn

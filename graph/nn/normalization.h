@@ -13,8 +13,8 @@ struct BatchNormOptions {
   std::string name = "batch_norm";
 };
 
-// x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta. In training with the batch's statistics, which move the
-// moving ones; otherwise with the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable.
+// x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta. In training with the batch's statistics, which move
+// the moving ones; otherwise with the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable.
 class LAMINA_API BatchNorm : public Layer {
  public:
   explicit BatchNorm(BatchNormOptions options = {});

@@ -35,9 +35,11 @@ struct Formula {
 
 Hyper::Hyper(const Variable& per_model) : per_model_(per_model) {
   if (per_model.models() > 0 && per_model.handle()->one_model->rank() == 0 && is_floating(per_model.dtype())) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("hyperparameter: the variable '", per_model.name(), "' is ", *per_model.handle()->type), .where = "",
-                                            .why = "it is a number, or a stacked variable with one floating-point number per model",
-                                            .fix = "pass a number, or lm.per_model([...]) with a number per model"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("hyperparameter: the variable '", per_model.name(), "' is ", *per_model.handle()->type),
+               .where = "",
+               .why = "it is a number, or a stacked variable with one floating-point number per model",
+               .fix = "pass a number, or lm.per_model([...]) with a number per model"});
 }
 
 Operand Hyper::operand(DType dtype, CallSite at) const {
@@ -75,7 +77,8 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
   const auto known = [&](const Variable& v) { return index_.contains(v.handle().get()); };
   if (built_) {
     if (variables.size() == slots_.size() && std::all_of(variables.begin(), variables.end(), known)) return;
-    throw Error(ErrorKind::state, {.what = cat(name_, ": this optimizer was built for other variables"), .where = text(at.line()),
+    throw Error(ErrorKind::state, {.what = cat(name_, ": this optimizer was built for other variables"),
+                                   .where = text(at.line()),
                                    .why = cat("it has ", slots_.size(), ", now it is given ", variables.size(), ": ", names_of(variables)),
                                    .fix = "make another optimizer for them, or build this one once, with all of them"});
   }
@@ -83,8 +86,10 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
   std::unordered_map<const void*, size_t> index;
   for (auto& v : variables) {
     if (!is_floating(v.dtype())) {
-      throw Error(ErrorKind::type, {.what = cat(name_, ": cannot train '", v.name(), "', which is ", v.type()), .where = text(at.line()),
-                                    .why = "an optimizer changes floating-point numbers", .fix = "leave it out, or give it a floating dtype"});
+      throw Error(ErrorKind::type, {.what = cat(name_, ": cannot train '", v.name(), "', which is ", v.type()),
+                                    .where = text(at.line()),
+                                    .why = "an optimizer changes floating-point numbers",
+                                    .fix = "leave it out, or give it a floating dtype"});
     }
     if (!index.emplace(v.handle().get(), slots.size()).second) continue;
     Slots& made = slots.emplace_back(Slots{v, {}});
@@ -100,8 +105,10 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
 
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables, CallSite at) {
   if (gradients.size() != variables.size()) {
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": ", gradients.size(), " gradients for ", variables.size(), " variables"), .where = text(at.line()),
-                                              .why = "each variable needs its gradient", .fix = "pass what tape.gradient returned for these variables"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": ", gradients.size(), " gradients for ", variables.size(), " variables"),
+                                              .where = text(at.line()),
+                                              .why = "each variable needs its gradient",
+                                              .fix = "pass what tape.gradient returned for these variables"});
   }
   std::vector<GradientAndVariable> pairs;
   for (size_t i = 0; i < gradients.size(); ++i) pairs.emplace_back(gradients[i], variables[i]);
@@ -112,7 +119,8 @@ void Optimizer::apply_gradients(const std::vector<GradientAndVariable>& pairs, C
   std::vector<Variable> all;
   for (auto& [gradient, variable] : pairs) all.push_back(variable);
   if (std::none_of(pairs.begin(), pairs.end(), [](auto& pair) { return pair.first.defined(); })) {
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": there are no gradients"), .where = text(at.line()),
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": there are no gradients"),
+                                              .where = text(at.line()),
                                               .why = pairs.empty() ? "the list of gradients and variables is empty"
                                                                    : cat("nothing connects the loss with any of ", names_of(all)),
                                               .fix = "compute the loss from the variables while the tape is active"});
@@ -129,15 +137,19 @@ void Optimizer::apply_gradients(const std::vector<GradientAndVariable>& pairs, C
         places.push_back(found->second);
         continue;
       }
-      throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": this optimizer does not know the variable '", v.name(), "'"), .where = text(at.line()),
-                                                .why = cat("it was built for ", names_of(known)),
-                                                .fix = "make another optimizer for it, or build this one with all variables before the first step"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(name_, ": this optimizer does not know the variable '", v.name(), "'"),
+                   .where = text(at.line()),
+                   .why = cat("it was built for ", names_of(known)),
+                   .fix = "make another optimizer for it, or build this one with all variables before the first step"});
     }
   }
   for (auto& [gradient, variable] : pairs) {
     if (!gradient.defined() || gradient.type() == variable.type()) continue;
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": the gradient of '", variable.name(), "' is ", gradient.type()), .where = text(at.line()),
-                                              .why = cat("the variable is ", variable.type()), .fix = "pass the gradients in the order of their variables"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name_, ": the gradient of '", variable.name(), "' is ", gradient.type()),
+                                              .where = text(at.line()),
+                                              .why = cat("the variable is ", variable.type()),
+                                              .fix = "pass the gradients in the order of their variables"});
   }
   const std::vector<Tensor> scalars = begin_step(at);
   std::unordered_map<DType, std::vector<Tensor>> converted;
@@ -154,13 +166,18 @@ void Optimizer::apply_gradients(const std::vector<GradientAndVariable>& pairs, C
 
 std::vector<Tensor> Optimizer::begin_step(CallSite at) { return {learning_rate_.read(at)}; }
 
-SGD::SGD(Hyper learning_rate, Hyper momentum, bool nesterov) : Optimizer("sgd", learning_rate), momentum_(std::move(momentum)), nesterov_(nesterov) {
+SGD::SGD(Hyper learning_rate, Hyper momentum, bool nesterov)
+    : Optimizer("sgd", learning_rate), momentum_(std::move(momentum)), nesterov_(nesterov) {
   if (momentum_.per_model() || (momentum_.value() >= 0 && momentum_.value() <= 1)) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("sgd: momentum ", momentum_.value()), .where = "", .why = "it is the share of the last step that is kept: from 0 to 1",
+  throw Error(ErrorKind::invalid_argument, {.what = cat("sgd: momentum ", momentum_.value()),
+                                            .where = "",
+                                            .why = "it is the share of the last step that is kept: from 0 to 1",
                                             .fix = "pass a momentum from 0 to 1"});
 }
 
-std::vector<std::string> SGD::slot_names() const { return momentum_.is(0) ? std::vector<std::string>{} : std::vector<std::string>{"momentum"}; }
+std::vector<std::string> SGD::slot_names() const {
+  return momentum_.is(0) ? std::vector<std::string>{} : std::vector<std::string>{"momentum"};
+}
 
 void SGD::update(const Step& step) {
   const Formula f{step.at};
@@ -210,7 +227,9 @@ void RMSprop::update(const Step& step) {
 }
 
 Adam::Adam(std::string name, const Hyper& learning_rate, AdamOptions options)
-    : Optimizer(std::move(name), learning_rate), options_(std::move(options)), iterations_(add_state("iterations", nn::host_zeros({DType::i64, {}}, default_device()))) {}
+    : Optimizer(std::move(name), learning_rate),
+      options_(std::move(options)),
+      iterations_(add_state("iterations", nn::host_zeros({DType::i64, {}}, default_device()))) {}
 
 std::vector<std::string> Adam::slot_names() const { return {"momentum", "velocity"}; }
 
@@ -222,7 +241,8 @@ std::vector<Tensor> Adam::begin_step(CallSite at) {
   const Tensor t = astype(f(steps), DType::f64);
   const auto rest = [&](const Hyper& beta) {
     const double number = beta.value();
-    const Operand base = beta.per_model() ? f(beta, DType::f64) : f(nn::host_tensor(std::span(&number, 1), {DType::f64, {}}, rate.device()));
+    const Operand base =
+        beta.per_model() ? f(beta, DType::f64) : f(nn::host_tensor(std::span(&number, 1), {DType::f64, {}}, rate.device()));
     return f(1.0) - f(pow(base, f(t)));
   };
   const Tensor corrected = f(f(astype(f(rate), DType::f64)) * f(sqrt(f(rest(options_.beta_2))))) / f(rest(options_.beta_1));

@@ -1,5 +1,5 @@
-// Optimizers: what a gradient does to a variable. Formulas and defaults are those of Keras 3. Updates are plain elementwise ops, so that the
-// passes can fuse them with the gradients they use.
+// Optimizers: what a gradient does to a variable. Formulas and defaults are those of Keras 3. Updates are plain elementwise ops, so that
+// the passes can fuse them with the gradients they use.
 #pragma once
 #include <memory>
 #include <mutex>
@@ -37,13 +37,14 @@ class LAMINA_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Makes the slots (momenta, ...) of these variables, stacked as they are; from then on the optimizer takes no others. apply_gradients does it at its first
-  // call, which may be traced. Throws state when it was built for other variables.
+  // Makes the slots (momenta, ...) of these variables, stacked as they are; from then on the optimizer takes no others. apply_gradients
+  // does it at its first call, which may be traced. Throws state when it was built for other variables.
   void build(const std::vector<Variable>& variables);
-  // One step. A pair whose gradient is undefined is left out; throws invalid_argument when all are, for a variable that the optimizer was not
-  // built for, and for a gradient of another shape than its variable.
+  // One step. A pair whose gradient is undefined is left out; throws invalid_argument when all are, for a variable that the optimizer was
+  // not built for, and for a gradient of another shape than its variable.
   void apply_gradients(const std::vector<GradientAndVariable>& pairs, CallSite at = std::source_location::current());
-  void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables, CallSite at = std::source_location::current());
+  void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
+                       CallSite at = std::source_location::current());
 
   // f32, no axes (or the model axis): assigning it changes later steps and traces nothing anew.
   const Variable& learning_rate() const { return learning_rate_; }
@@ -81,8 +82,8 @@ class LAMINA_API Optimizer {
     Variable variable;
     std::vector<Variable> slots;
   };
-  std::vector<Slots> slots_;                           // in the order of build()'s variables
-  std::unordered_map<const void*, size_t> index_;      // by variable
+  std::vector<Slots> slots_;                       // in the order of build()'s variables
+  std::unordered_map<const void*, size_t> index_;  // by variable
   bool built_ = false;
   mutable std::mutex building_;
 };
@@ -139,7 +140,8 @@ class LAMINA_API Adam : public Optimizer {
 
 class LAMINA_API AdamW : public Adam {
  public:
-  explicit AdamW(Hyper learning_rate = 0.001, AdamOptions options = {.weight_decay = 0.004}) : Adam("adamw", learning_rate, std::move(options)) {}
+  explicit AdamW(Hyper learning_rate = 0.001, AdamOptions options = {.weight_decay = 0.004})
+      : Adam("adamw", learning_rate, std::move(options)) {}
 };
 
 }  // namespace lamina::optim

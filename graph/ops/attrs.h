@@ -18,10 +18,10 @@ using ir::field;
 
 struct ActivationAttrs {
   section::Activation activation = section::Activation::none;
-  float alpha = 0;  // of elu; leaky_relu's slope
+  float alpha = 0;                           // of elu; leaky_relu's slope
   Precision precision = Precision::float32;  // of the product in front of it
-  static constexpr auto fields =
-      std::tuple{field("activation", &ActivationAttrs::activation), field("alpha", &ActivationAttrs::alpha), field("precision", &ActivationAttrs::precision)};
+  static constexpr auto fields = std::tuple{field("activation", &ActivationAttrs::activation), field("alpha", &ActivationAttrs::alpha),
+                                            field("precision", &ActivationAttrs::precision)};
 };
 struct ArgmaxAttrs {
   int axis = -1;
@@ -41,7 +41,8 @@ struct CumsumAttrs {
 struct DenseUpdateAttrs {
   int64_t weight_extras = 0;
   Precision precision = Precision::float32;  // of dw; db is a sum
-  static constexpr auto fields = std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras), field("precision", &DenseUpdateAttrs::precision)};
+  static constexpr auto fields =
+      std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras), field("precision", &DenseUpdateAttrs::precision)};
 };
 struct DropoutAttrs {
   float rate = 0.5f;
@@ -64,7 +65,8 @@ struct IotaAttrs {
 struct MatmulAttrs {
   bool transpose_a = false, transpose_b = false;
   Precision precision = Precision::float32;  // of f32
-  static constexpr auto fields = std::tuple{field("transpose_a", &MatmulAttrs::transpose_a), field("transpose_b", &MatmulAttrs::transpose_b), field("precision", &MatmulAttrs::precision)};
+  static constexpr auto fields = std::tuple{field("transpose_a", &MatmulAttrs::transpose_a),
+                                            field("transpose_b", &MatmulAttrs::transpose_b), field("precision", &MatmulAttrs::precision)};
 };
 struct PrecisionAttrs {
   Precision precision = Precision::float32;  // of f32
@@ -79,7 +81,8 @@ struct PadSliceAttrs {
   Shape shape;
   std::vector<int64_t> begin, step;
   Shape offset;  // added to begin; for places known as dimensions only. Empty: zeros
-  static constexpr auto fields = std::tuple{field("shape", &PadSliceAttrs::shape), field("begin", &PadSliceAttrs::begin), field("step", &PadSliceAttrs::step), field("offset", &PadSliceAttrs::offset)};
+  static constexpr auto fields = std::tuple{field("shape", &PadSliceAttrs::shape), field("begin", &PadSliceAttrs::begin),
+                                            field("step", &PadSliceAttrs::step), field("offset", &PadSliceAttrs::offset)};
 };
 struct RandomAttrs {
   TensorType type;
@@ -95,7 +98,8 @@ struct ScatterAttrs {
   Shape shape;
   int axis = 0;
   int batch_axes = 0;  // leading axes that updates, indices and shape share
-  static constexpr auto fields = std::tuple{field("shape", &ScatterAttrs::shape), field("axis", &ScatterAttrs::axis), field("batch_axes", &ScatterAttrs::batch_axes)};
+  static constexpr auto fields =
+      std::tuple{field("shape", &ScatterAttrs::shape), field("axis", &ScatterAttrs::axis), field("batch_axes", &ScatterAttrs::batch_axes)};
 };
 struct ShapeAttrs {
   Shape shape;
@@ -104,8 +108,9 @@ struct ShapeAttrs {
 struct SliceAttrs {
   std::vector<int64_t> begin, end, step;
   Shape offset, size;  // offset as in PadSliceAttrs; size: the result's shape, instead of end
-  static constexpr auto fields = std::tuple{field("begin", &SliceAttrs::begin), field("end", &SliceAttrs::end), field("step", &SliceAttrs::step), field("offset", &SliceAttrs::offset),
-                                            field("size", &SliceAttrs::size)};
+  static constexpr auto fields =
+      std::tuple{field("begin", &SliceAttrs::begin), field("end", &SliceAttrs::end), field("step", &SliceAttrs::step),
+                 field("offset", &SliceAttrs::offset), field("size", &SliceAttrs::size)};
 };
 struct TransposeAttrs {
   std::vector<int64_t> axes;

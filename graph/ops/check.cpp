@@ -11,10 +11,15 @@ namespace {
 std::vector<TensorType> infer_check(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<CheckAttrs>(call.attrs);
   if (call.in.empty() || call.in[0].dtype != DType::boolean)
-    throw Error(ErrorKind::type, {.what = cat("check: the condition is ", call.in.empty() ? "missing" : cat(call.in[0])), .where = "", .why = "a condition is bool", .fix = "compare it: x != 0"});
+    throw Error(ErrorKind::type, {.what = cat("check: the condition is ", call.in.empty() ? "missing" : cat(call.in[0])),
+                                  .where = "",
+                                  .why = "a condition is bool",
+                                  .fix = "compare it: x != 0"});
   for (const TensorType& t : call.in)
     if (a.models < 0 || a.models > int64_t(t.rank()))
-      throw Error(ErrorKind::invalid_argument, {.what = cat("check: ", t, " has no ", a.models, " model axes"), .where = "", .why = "each value has them in front", .fix = ""});
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat("check: ", t, " has no ", a.models, " model axes"), .where = "", .why = "each value has them in front", .fix = ""});
   return {};
 }
 

@@ -61,14 +61,27 @@ void copy_first(Stream&, const View& x, const View&, const View& y) { kernels::c
 }  // namespace
 
 constinit const ir::OpDef def::checkpoint{
-    .name = kName, .inputs = -1, .infer = infer, .vjp = vjp, .batch = batch, .decompose = decompose,
-    .no_cpu = "its region's nodes run", .no_cuda = "its region's nodes run",
+    .name = kName,
+    .inputs = -1,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
+    .decompose = decompose,
+    .no_cpu = "its region's nodes run",
+    .no_cuda = "its region's nodes run",
     .doc = "the results of a region whose values are not kept for its gradient but computed again",
 };
 constinit const ir::OpDef def::after{
-    .name = "after", .inputs = 2, .infer = infer_after, .vjp = vjp_after, .batch = batch_after,
-    .cpu = [](const ir::KernelRequest&) { return bind<copy_first>(); }, .alias = alias_after, .strided = true,
-    .no_cuda = "it is a view of its first input", .doc = "x, which nothing that uses it has before y is computed",
+    .name = "after",
+    .inputs = 2,
+    .infer = infer_after,
+    .vjp = vjp_after,
+    .batch = batch_after,
+    .cpu = [](const ir::KernelRequest&) { return bind<copy_first>(); },
+    .alias = alias_after,
+    .strided = true,
+    .no_cuda = "it is a view of its first input",
+    .doc = "x, which nothing that uses it has before y is computed",
 };
 
 }  // namespace lamina::ops

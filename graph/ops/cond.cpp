@@ -9,17 +9,25 @@ constexpr const char* kName = "cond";
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
   require_regions(kName, call, 2);
-  if (call.in.empty()) throw Error(ErrorKind::invalid_argument, {.what = "cond: it has no condition", .where = "", .why = "its first input is a bool", .fix = ""});
+  if (call.in.empty())
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "cond: it has no condition", .where = "", .why = "its first input is a bool", .fix = ""});
   require_predicate(kName, call.in[0]);
   for (int i = 0; i < 2; ++i) require_region_inputs(kName, i ? "other branch" : "branch", *call.regions[size_t(i)], call.in.subspan(1));
-  std::vector<TensorType> then = types_of(*call.regions[0], call.regions[0]->outputs), otherwise = types_of(*call.regions[1], call.regions[1]->outputs);
+  std::vector<TensorType> then = types_of(*call.regions[0], call.regions[0]->outputs),
+                          otherwise = types_of(*call.regions[1], call.regions[1]->outputs);
   if (then.size() != otherwise.size())
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat("cond: one branch gives ", then.size(), " values, the other ", otherwise.size()), .where = "", .why = "both give the same", .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("cond: one branch gives ", then.size(), " values, the other ", otherwise.size()),
+                                              .where = "",
+                                              .why = "both give the same",
+                                              .fix = ""});
   for (size_t i = 0; i < then.size(); ++i)
     if (!(then[i] == otherwise[i]))
       throw Error(then[i].dtype == otherwise[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
-                  {.what = cat("cond: value ", i, " is ", then[i], " in one branch and ", otherwise[i], " in the other"), .where = "", .why = "both give the same types", .fix = ""});
+                  {.what = cat("cond: value ", i, " is ", then[i], " in one branch and ", otherwise[i], " in the other"),
+                   .where = "",
+                   .why = "both give the same types",
+                   .fix = ""});
   return then;
 }
 

@@ -1,5 +1,5 @@
-// conv2d(x, filters) over images [n, height, width, channels], and its gradients by x and by the filters. Each of the three is linear in both
-// of its operands, and its gradients are the other two, so derivatives of any order are made of them.
+// conv2d(x, filters) over images [n, height, width, channels], and its gradients by x and by the filters. Each of the three is linear in
+// both of its operands, and its gradients are the other two, so derivatives of any order are made of them.
 #include "kernels/conv2d.h"
 
 #include "graph/ops/batching.h"
@@ -35,16 +35,17 @@ TensorType result_of(const char* op, const TensorType& x, const TensorType& w, c
                        "pass filters [height, width, channels / groups, filters]");
   TensorType y{x.dtype, {x.shape[0], {}, {}, w.shape[3]}};
   for (int i : {0, 1})
-    y.shape[size_t(1 + i)] =
-        window_axis(op, x, i, w.shape[size_t(i)], a.strides, a.dilation[size_t(i)], a.padding, a.pads).places;
+    y.shape[size_t(1 + i)] = window_axis(op, x, i, w.shape[size_t(i)], a.strides, a.dilation[size_t(i)], a.padding, a.pads).places;
   return y;
 }
 
 // A gradient's shape attribute may come from a file.
 void require_gradient(const char* op, const Shape& shape, const TensorType& dy, const TensorType& y) {
   if (shape.size() != 4)
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(op, ": the shape [", text(shape), "] has ", shape.size(), " dimensions"), .where = "argument 'shape'", .why = "it has 4", .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the shape [", text(shape), "] has ", shape.size(), " dimensions"),
+                                              .where = "argument 'shape'",
+                                              .why = "it has 4",
+                                              .fix = ""});
   if (dy.shape != y.shape) throw does_not_fit(op, dy, y, "the gradient has the shape of the convolution's result", "");
 }
 
@@ -151,7 +152,9 @@ std::vector<ir::Batched> batch_filter(const ir::BatchCall& call) {
 
 kernels::cpu::ConvSizes sizes_of(const char* op, const TensorType& x, const TensorType& w, const TensorType& y, const Conv2dAttrs& a) {
   auto length = [](const TensorType& t, size_t axis) { return t.shape[axis].number(); };
-  auto before = [&](int i) { return window_axis(op, x, i, w.shape[size_t(i)], a.strides, a.dilation[size_t(i)], a.padding, a.pads).before; };
+  auto before = [&](int i) {
+    return window_axis(op, x, i, w.shape[size_t(i)], a.strides, a.dilation[size_t(i)], a.padding, a.pads).before;
+  };
   return {.images = length(x, 0),
           .height = length(x, 1),
           .width = length(x, 2),

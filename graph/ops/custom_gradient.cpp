@@ -7,7 +7,9 @@ namespace {
 
 constexpr const char* kName = "custom_gradient";
 
-[[noreturn]] void refuse(std::string what, std::string why) { throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", what), .where = "", .why = std::move(why), .fix = ""}); }
+[[noreturn]] void refuse(std::string what, std::string why) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", what), .where = "", .why = std::move(why), .fix = ""});
+}
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
   const int64_t inputs = ir::attrs_of<CustomGradientAttrs>(call.attrs).inputs;
@@ -20,9 +22,11 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   for (const TensorType& t : results)
     if (is_floating(t.dtype)) in.push_back(t);
   require_region_inputs(kName, "gradient", backward, in);
-  if (int64_t(backward.outputs.size()) != inputs) refuse(cat("the gradient gives ", backward.outputs.size(), " values"), cat("there are ", inputs, " inputs"));
+  if (int64_t(backward.outputs.size()) != inputs)
+    refuse(cat("the gradient gives ", backward.outputs.size(), " values"), cat("there are ", inputs, " inputs"));
   for (int64_t i = 0; i < inputs; ++i)
-    if (const TensorType t = backward.type(backward.outputs[size_t(i)]); !(t == call.in[size_t(i)])) refuse(cat("the gradient for input ", i, " is ", t), cat("the input is ", call.in[size_t(i)]));
+    if (const TensorType t = backward.type(backward.outputs[size_t(i)]); !(t == call.in[size_t(i)]))
+      refuse(cat("the gradient for input ", i, " is ", t), cat("the input is ", call.in[size_t(i)]));
   return results;
 }
 
@@ -42,11 +46,14 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   in.assign(call.regions[1]->inputs.size(), true);
   std::vector<uint8_t> gradients(call.regions[1]->outputs.size(), true);
   ir::GraphRef backward = transforms.batch(*call.regions[1], in, call.size, gradients);
-  const Value first = custom_gradient(call.graph, with_model_axes(call.graph, call.inputs, call.size), ir::attrs_of<CustomGradientAttrs>(call.attrs).inputs, std::move(forward), std::move(backward));
+  const Value first = custom_gradient(call.graph, with_model_axes(call.graph, call.inputs, call.size),
+                                      ir::attrs_of<CustomGradientAttrs>(call.attrs).inputs, std::move(forward), std::move(backward));
   return batched_from(first, out);
 }
 
-std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> in, std::span<const ir::GraphRef> regions) { return inline_region(g, *regions[0], in); }
+std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> in, std::span<const ir::GraphRef> regions) {
+  return inline_region(g, *regions[0], in);
+}
 
 }  // namespace
 

@@ -1,6 +1,6 @@
-// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y), where y is what act gave, or was given. dense_update(x, dz, extras...): the weights' and the bias's
-// gradients, given to two regions without being written to memory. Passes make them after differentiation; in sections each is one step.
-// dense_grad_weights(x, dz): those two gradients, where a GPU's library makes both at once.
+// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y), where y is what act gave, or was given. dense_update(x, dz,
+// extras...): the weights' and the bias's gradients, given to two regions without being written to memory. Passes make them after
+// differentiation; in sections each is one step. dense_grad_weights(x, dz): those two gradients, where a GPU's library makes both at once.
 #include <algorithm>
 
 #include "graph/ops/batching.h"
@@ -15,8 +15,9 @@
 
 namespace lamina::section {
 namespace {
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::elu, Activation::gelu,
-                                       Activation::gelu_tanh, Activation::leaky_relu, Activation::silu, Activation::softplus};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu,    Activation::tanh,      Activation::sigmoid,
+                                       Activation::elu,  Activation::gelu,    Activation::gelu_tanh, Activation::leaky_relu,
+                                       Activation::silu, Activation::softplus};
 }
 
 std::string attr_text(Activation v) { return name(v); }
@@ -99,11 +100,11 @@ std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
   if (columns_of(dz) != columns_of(w)) throw does_not_fit(op, dz, w, cat("dz has ", columns_of(dz), " columns and w ", columns_of(w)), "");
   TensorType out{dz.dtype, with_models(w, {rows_of(dz), rows_of(w)})};
   if ((call.in.size() == 3) != (activation_of(call.attrs).activation != Activation::none))
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs).activation), " with ", call.in.size(), " inputs"),
-                 .where = "",
-                 .why = "an activation needs y, what it gave or was given, and nothing else does",
-                 .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs).activation),
+                                                          " with ", call.in.size(), " inputs"),
+                                              .where = "",
+                                              .why = "an activation needs y, what it gave or was given, and nothing else does",
+                                              .fix = ""});
   if (call.in.size() == 3 && !(call.in[2] == out)) throw does_not_fit(op, out, call.in[2], "y has the type of the result", "");
   return {out};
 }
@@ -132,9 +133,11 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
   require_models(op, dz, x, true);
   if (rows_of(x) != rows_of(dz)) throw does_not_fit(op, x, dz, cat("x has ", rows_of(x), " rows and dz ", rows_of(dz)), "");
   std::vector<TensorType> out;
-  const Half halves[] = {
-      {*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
-      {*call.regions[1], 2 + size_t(weight_extras), call.in.size() - 2 - size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(dz)})}}};
+  const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
+                         {*call.regions[1],
+                          2 + size_t(weight_extras),
+                          call.in.size() - 2 - size_t(weight_extras),
+                          {x.dtype, with_models(dz, {columns_of(dz)})}}};
   for (const Half& half : halves) {
     const ir::Graph& region = half.region;
     if (region.inputs.size() != 1 + half.extras)
@@ -254,7 +257,8 @@ std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::s
   const TensorType &x = g.type(in[0]), &dz = g.type(in[1]);
   const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) && known(dz.shape);
   // Where the library does not serve they are two launches, and the sum may not join a section.
-  const bool is_large = has_both && double(rows_of(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >= least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT"));
+  const bool is_large = has_both && double(rows_of(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
+                                        least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT"));
   return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large);
 }
 
@@ -262,7 +266,9 @@ std::vector<TensorType> infer_grad_weights(const ir::InferCall& call) {
   constexpr const char* op = "dense_grad_weights";
   const TensorType &x = call.in[0], &dz = call.in[1];
   for (const TensorType* t : {&x, &dz})
-    if (t->rank() != 2) throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", *t, " is no matrix"), .where = "", .why = "x is [rows, k], dz is [rows, n]", .fix = ""});
+    if (t->rank() != 2)
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(op, ": ", *t, " is no matrix"), .where = "", .why = "x is [rows, k], dz is [rows, n]", .fix = ""});
   require_floating(op, x);
   require_same_dtype(op, x, dz);
   if (rows_of(x) != rows_of(dz)) throw does_not_fit(op, x, dz, cat("x has ", rows_of(x), " rows and dz ", rows_of(dz)), "");
@@ -281,8 +287,9 @@ std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
   for (const ir::Batched& in : call.inputs.subspan(1)) shared = shared && !in.batched;
   if (shared) {
     const Shape x = g.type(call.inputs[0].value).shape;
-    Value y = dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value,
-                    call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation.activation, activation.alpha, activation.precision);
+    Value y =
+        dense(g, reshape(g, call.inputs[0].value, {x[0] * x[1], x[2]}), call.inputs[1].value,
+              call.inputs.size() == 3 ? call.inputs[2].value : Value{}, activation.activation, activation.alpha, activation.precision);
     return {{reshape(g, y, {x[0], x[1], g.type(y).shape[1]}), true}};
   }
   std::vector<Value> in;
@@ -424,11 +431,14 @@ Kernel gpu_dense(const ir::KernelRequest& request) {
 }
 Kernel gpu_grad_input(const ir::KernelRequest& request) {
   const ActivationAttrs& a = activation_of(request.attrs);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha, a.precision); });
+  return for_floating(request.in[0].dtype,
+                      [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha, a.precision); });
 }
 
 Kernel gpu_grad_weights(const ir::KernelRequest& request) {
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense_grad_weights<T>>(ir::attrs_of<PrecisionAttrs>(request.attrs).precision); });
+  return for_floating(request.in[0].dtype, [&]<class T>() {
+    return bind<kernels::cuda::dense_grad_weights<T>>(ir::attrs_of<PrecisionAttrs>(request.attrs).precision);
+  });
 }
 
 constexpr const char* kAfterGradients = "passes make it after differentiation";

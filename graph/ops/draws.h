@@ -7,16 +7,16 @@ namespace lamina::ops {
 struct RandomIntegersAttrs {
   TensorType type;
   int64_t low = 0, high = 1;
-  static constexpr auto fields =
-      std::tuple{ir::field("type", &RandomIntegersAttrs::type), ir::field("low", &RandomIntegersAttrs::low), ir::field("high", &RandomIntegersAttrs::high)};
+  static constexpr auto fields = std::tuple{ir::field("type", &RandomIntegersAttrs::type), ir::field("low", &RandomIntegersAttrs::low),
+                                            ir::field("high", &RandomIntegersAttrs::high)};
 };
 struct TruncatedNormalAttrs {
   TensorType type;
   double mean = 0, deviation = 1;
   double low = -2, high = 2;  // of the result
-  static constexpr auto fields =
-      std::tuple{ir::field("type", &TruncatedNormalAttrs::type), ir::field("mean", &TruncatedNormalAttrs::mean), ir::field("deviation", &TruncatedNormalAttrs::deviation),
-                 ir::field("low", &TruncatedNormalAttrs::low), ir::field("high", &TruncatedNormalAttrs::high)};
+  static constexpr auto fields = std::tuple{ir::field("type", &TruncatedNormalAttrs::type), ir::field("mean", &TruncatedNormalAttrs::mean),
+                                            ir::field("deviation", &TruncatedNormalAttrs::deviation),
+                                            ir::field("low", &TruncatedNormalAttrs::low), ir::field("high", &TruncatedNormalAttrs::high)};
 };
 
 namespace def {
@@ -28,7 +28,8 @@ inline ir::Value random_integers(ir::Graph& g, ir::Value state, const TensorType
   return g.add(def::random_integers, ir::make_attrs(RandomIntegersAttrs{type, low, high}), {state});
 }
 // Normal numbers given that they lie in [low, high].
-inline ir::Value random_truncated_normal(ir::Graph& g, ir::Value state, const TensorType& type, double mean, double deviation, double low, double high) {
+inline ir::Value random_truncated_normal(ir::Graph& g, ir::Value state, const TensorType& type, double mean, double deviation, double low,
+                                         double high) {
   return g.add(def::random_truncated_normal, ir::make_attrs(TruncatedNormalAttrs{type, mean, deviation, low, high}), {state});
 }
 

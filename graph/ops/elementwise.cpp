@@ -125,9 +125,7 @@ struct Grad {
 
   Value number(double c) const { return scalar(g, g.type(y).dtype, c); }
   // 1 / sqrt((1 + x) (a x + b)), in factors that keep their digits near 1 and -1.
-  Value one_over_root(double a, double b) const {
-    return rsqrt(g, mul(g, add(g, x, number(1)), add(g, mul(g, x, number(a)), number(b))));
-  }
+  Value one_over_root(double a, double b) const { return rsqrt(g, mul(g, add(g, x, number(1)), add(g, mul(g, x, number(a)), number(b)))); }
   // Gradients of the operands: broadcasting undone.
   std::vector<Value> of(Value dx) const { return {dx.valid() ? sum_to(g, dx, g.type(x).shape) : dx}; }
   std::vector<Value> of(Value dx, Value dz) const {
@@ -352,7 +350,8 @@ SMOOTH(cos, grad_cos, "the cosine of x in radians")
 SMOOTH(cosh, grad_cosh, "the hyperbolic cosine of x")
 SMOOTH(div, grad_div, "a / b, for floating point; of integers, floor_divide is the quotient")
 SMOOTH(elu, grad_elu, "x where it is positive, else alpha (exp(x) - 1)")
-SMOOTH(elu_grad, grad_elu_grad, "dy where y > 0, else dy (y + alpha): the gradient of elu from its result y, for alpha that is not negative")
+SMOOTH(elu_grad, grad_elu_grad,
+       "dy where y > 0, else dy (y + alpha): the gradient of elu from its result y, for alpha that is not negative")
 TO_BOOL(equal, "a == b")
 SMOOTH(erf, grad_erf, "the error function of x")
 SMOOTH(erfc, grad_erfc, "1 - erf(x), exact where that is small")

@@ -10,7 +10,8 @@ using ir::Graph;
 using ir::Value;
 
 namespace def {
-extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad, max_pool2d_values, max_pool2d_values_grad;
+extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d, max_pool2d_grad, max_pool2d_values,
+    max_pool2d_values_grad;
 }  // namespace def
 
 // What surrounds an image when a window walks over it.
@@ -39,7 +40,8 @@ struct MaxPool2dAttrs {
   std::vector<int64_t> pads{0, 0, 0, 0};
   Shape shape;  // of the gradient: what the images' shape was. Empty for max_pool2d itself
   static constexpr auto fields = std::tuple{ir::field("window", &MaxPool2dAttrs::window), ir::field("strides", &MaxPool2dAttrs::strides),
-                                            ir::field("padding", &MaxPool2dAttrs::padding), ir::field("pads", &MaxPool2dAttrs::pads), ir::field("shape", &MaxPool2dAttrs::shape)};
+                                            ir::field("padding", &MaxPool2dAttrs::padding), ir::field("pads", &MaxPool2dAttrs::pads),
+                                            ir::field("shape", &MaxPool2dAttrs::shape)};
 };
 
 // x [n,h,w,c], filters [a,b,c/groups,o] -> [n,h',w',o].
@@ -76,8 +78,8 @@ inline Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPoo
   attrs.shape.clear();
   return g.add(def::max_pool2d_values_grad, ir::make_attrs(std::move(attrs)), {x, y, dy});
 }
-// How many elements of x the windows see, where a library can make such a pooling of an x of known lengths: it is floating, and padded alike on
-// both sides; otherwise nothing. Throws what max_pool2d's shape rule does.
+// How many elements of x the windows see, where a library can make such a pooling of an x of known lengths: it is floating, and padded
+// alike on both sides; otherwise nothing. Throws what max_pool2d's shape rule does.
 LAMINA_API std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& attrs);
 
 // How a window walks along one axis.

@@ -21,15 +21,16 @@ struct RavelIndexAttrs {
 struct ScatterIntoAttrs {
   ScatterMode mode = ScatterMode::set;
   int batch_axes = 0;  // leading axes that updates, indices and x share; the axis that indices are places along follows them
-  static constexpr auto fields = std::tuple{ir::field("mode", &ScatterIntoAttrs::mode), ir::field("batch_axes", &ScatterIntoAttrs::batch_axes)};
+  static constexpr auto fields =
+      std::tuple{ir::field("mode", &ScatterIntoAttrs::mode), ir::field("batch_axes", &ScatterIntoAttrs::batch_axes)};
 };
 
 namespace def {
 extern const ir::OpDef nonzero, ravel_index, scatter;
 }  // namespace def
 
-// Places along axes of these lengths as places in the flattened axes, i64: (i, j) -> i * lengths[1] + j. The inputs broadcast; negative places
-// count from the end, one out of range is an error of kind index when it runs.
+// Places along axes of these lengths as places in the flattened axes, i64: (i, j) -> i * lengths[1] + j. The inputs broadcast; negative
+// places count from the end, one out of range is an error of kind index when it runs.
 inline ir::Value ravel_index(ir::Graph& g, std::vector<ir::Value> places, Shape lengths) {
   return g.add(def::ravel_index, ir::make_attrs(RavelIndexAttrs{std::move(lengths)}), std::move(places));
 }

@@ -56,8 +56,7 @@ void run_kernel(const KernelCall& call) {
     auto view = [&](size_t i) -> const View& { return i < call.in.size() ? *call.in[i] : *call.out[i - call.in.size()]; };
     [&]<size_t... I>(std::index_sequence<I...>) {
       std::apply([&](const auto&... arg) { F(call.stream, view(I)..., arg...); }, args);
-    }
-    (std::make_index_sequence<Function::views>());
+    }(std::make_index_sequence<Function::views>());
   }
 }
 

@@ -68,8 +68,8 @@ Value all_rows(Graph& g, Value x) {
   return shape.size() == 2 ? x : reshape(g, x, {size_of({shape.begin(), shape.end() - 1}), shape.back()});
 }
 
-// da = dc op(b)^T, db = op(a)^T dc, transposed where the operand came transposed; the flags absorb every transposition. In the product's own
-// precision.
+// da = dc op(b)^T, db = op(a)^T dc, transposed where the operand came transposed; the flags absorb every transposition. In the product's
+// own precision.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(call.attrs);
   Graph& g = call.graph;
@@ -92,7 +92,8 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   size_t rank = 2;
   for (const ir::Batched& in : call.inputs) rank = std::max(rank, g.type(in.value).rank() - in.batched);
   const auto& flags = ir::attrs_of<MatmulAttrs>(call.attrs);
-  return {{matmul(g, lift(g, call.inputs[0], rank), lift(g, call.inputs[1], rank), flags.transpose_a, flags.transpose_b, flags.precision), true}};
+  return {{matmul(g, lift(g, call.inputs[0], rank), lift(g, call.inputs[1], rank), flags.transpose_a, flags.transpose_b, flags.precision),
+           true}};
 }
 
 template <On on>

@@ -38,7 +38,8 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
                                                 .fix = "pad by less than the window"});
     shape[size_t(1 + i)] = axis_of(a, x, i).places;
     if (x.shape[size_t(1 + i)] == Dim(0) && shape[size_t(1 + i)] != Dim(0))
-      throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", x, " has no elements to choose from"), .where = "", .why = "", .fix = "check the size before"});
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = cat(kName, ": ", x, " has no elements to choose from"), .where = "", .why = "", .fix = "check the size before"});
   }
   return {{x.dtype, shape}, {DType::i64, shape}};
 }
@@ -50,7 +51,10 @@ std::vector<TensorType> infer_grad(const ir::InferCall& call) {
   require_floating(op, dy);
   require_image(op, "dy", dy);
   if (places.dtype != DType::i64 || places.shape != dy.shape || a.shape.size() != 4)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": places ", places, " for a gradient ", dy), .where = "", .why = "they are max_pool2d's second result", .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": places ", places, " for a gradient ", dy),
+                                              .where = "",
+                                              .why = "they are max_pool2d's second result",
+                                              .fix = ""});
   return {{dy.dtype, a.shape}};
 }
 
@@ -63,7 +67,8 @@ std::vector<TensorType> infer_values_grad(const ir::InferCall& call) {
   require_floating(op, call.in[0]);
   const TensorType y = infer(call)[0];
   for (int i : {1, 2})
-    if (!(call.in[size_t(i)] == y)) throw does_not_fit(op, call.in[size_t(i)], y, "y and its gradient have the type of the pooling's result", "");
+    if (!(call.in[size_t(i)] == y))
+      throw does_not_fit(op, call.in[size_t(i)], y, "y and its gradient have the type of the pooling's result", "");
   return {call.in[0]};
 }
 
@@ -81,12 +86,15 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return {max_pool2d_grad(g, call.cotangents[0], call.results[1], type.shape, ir::attrs_of<MaxPool2dAttrs>(call.attrs))};
 }
 // Of a gradient by x, the elements at these places: a gradient by dy.
-Value at_places(Graph& g, Value dx, Value places) { return reshape(g, gather(g, flat(g, dx), flat(g, places), 1, 1), g.type(places).shape); }
+Value at_places(Graph& g, Value dx, Value places) {
+  return reshape(g, gather(g, flat(g, dx), flat(g, places), 1, 1), g.type(places).shape);
+}
 std::vector<Value> vjp_grad(const ir::VjpCall& call) { return {at_places(call.graph, call.cotangents[0], call.inputs[1]), Value{}}; }
 
 Value places_of(Graph& g, Value x, const ir::AttrsBase& attrs) { return {max_pool2d(g, x, ir::attrs_of<MaxPool2dAttrs>(attrs)).node, 1}; }
 std::vector<Value> vjp_values(const ir::VjpCall& call) {
-  return {max_pool2d_values_grad(call.graph, call.inputs[0], call.results[0], call.cotangents[0], ir::attrs_of<MaxPool2dAttrs>(call.attrs))};
+  return {
+      max_pool2d_values_grad(call.graph, call.inputs[0], call.results[0], call.cotangents[0], ir::attrs_of<MaxPool2dAttrs>(call.attrs))};
 }
 std::vector<Value> vjp_values_grad(const ir::VjpCall& call) {
   return {Value{}, Value{}, at_places(call.graph, call.cotangents[0], places_of(call.graph, call.inputs[0], call.attrs))};
@@ -124,7 +132,8 @@ std::vector<ir::Batched> batch_grad(const ir::BatchCall& call) {
 
 std::vector<ir::Batched> batch_values(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  return {images_as_models(g, max_pool2d_values(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs)), call.size)};
+  return {images_as_models(g, max_pool2d_values(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs)),
+                           call.size)};
 }
 std::vector<ir::Batched> batch_values_grad(const ir::BatchCall& call) {
   Graph& g = call.graph;

@@ -21,34 +21,42 @@ namespace def {
   inline Value name(Graph& g, Value x) { return g.add(def::name, {x}); }
 #define LAMINA_BINARY(name) \
   inline Value name(Graph& g, Value a, Value b) { return g.add(def::name, {a, b}); }
-LAMINA_UNARY(abs) LAMINA_UNARY(acos) LAMINA_UNARY(acosh) LAMINA_UNARY(asin) LAMINA_UNARY(asinh) LAMINA_UNARY(atan) LAMINA_UNARY(atanh)
-LAMINA_UNARY(bitwise_not) LAMINA_UNARY(cbrt) LAMINA_UNARY(ceil) LAMINA_UNARY(cos) LAMINA_UNARY(cosh) LAMINA_UNARY(erf) LAMINA_UNARY(erfc)
-LAMINA_UNARY(exp) LAMINA_UNARY(exp2) LAMINA_UNARY(expm1) LAMINA_UNARY(floor) LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
-LAMINA_UNARY(isfinite) LAMINA_UNARY(isinf) LAMINA_UNARY(isnan) LAMINA_UNARY(log) LAMINA_UNARY(log10) LAMINA_UNARY(log1p)
-LAMINA_UNARY(log2) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(reciprocal) LAMINA_UNARY(relu) LAMINA_UNARY(round)
-LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(silu) LAMINA_UNARY(sin) LAMINA_UNARY(sinh)
-LAMINA_UNARY(softplus) LAMINA_UNARY(sqrt) LAMINA_UNARY(square) LAMINA_UNARY(tan) LAMINA_UNARY(tanh) LAMINA_UNARY(trunc)
-LAMINA_BINARY(add) LAMINA_BINARY(atan2) LAMINA_BINARY(bitwise_and) LAMINA_BINARY(bitwise_or) LAMINA_BINARY(bitwise_xor) LAMINA_BINARY(div)
-LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(fmod) LAMINA_BINARY(greater) LAMINA_BINARY(greater_equal)
-LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logaddexp) LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or)
-LAMINA_BINARY(logical_xor) LAMINA_BINARY(maximum) LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul) LAMINA_BINARY(not_equal)
-LAMINA_BINARY(pow) LAMINA_BINARY(shift_left) LAMINA_BINARY(shift_right) LAMINA_BINARY(sub)
-LAMINA_BINARY(elu)             // (x, alpha): x where it is positive, else alpha (e^x - 1)
-LAMINA_BINARY(gelu_grad)       // (dy, x)
-LAMINA_BINARY(gelu_tanh_grad)  // (dy, x)
-LAMINA_BINARY(leaky_relu)      // (x, slope): x where it is positive, else slope x
-LAMINA_BINARY(relu_grad)       // (dy, y): dy where y > 0, else 0
-LAMINA_BINARY(sigmoid_grad)    // (dy, y): dy y (1 - y)
-LAMINA_BINARY(silu_grad)       // (dy, x)
-LAMINA_BINARY(softplus_grad)   // (dy, y): dy (1 - e^-y)
-LAMINA_BINARY(tanh_grad)       // (dy, y): dy (1 - y^2)
+LAMINA_UNARY(abs)
+LAMINA_UNARY(acos) LAMINA_UNARY(acosh) LAMINA_UNARY(asin) LAMINA_UNARY(asinh) LAMINA_UNARY(atan) LAMINA_UNARY(atanh)
+    LAMINA_UNARY(bitwise_not) LAMINA_UNARY(cbrt) LAMINA_UNARY(ceil) LAMINA_UNARY(cos) LAMINA_UNARY(cosh) LAMINA_UNARY(erf)
+        LAMINA_UNARY(erfc) LAMINA_UNARY(exp) LAMINA_UNARY(exp2) LAMINA_UNARY(expm1) LAMINA_UNARY(floor) LAMINA_UNARY(gelu)
+            LAMINA_UNARY(gelu_tanh) LAMINA_UNARY(isfinite) LAMINA_UNARY(isinf) LAMINA_UNARY(isnan) LAMINA_UNARY(log) LAMINA_UNARY(log10)
+                LAMINA_UNARY(log1p) LAMINA_UNARY(log2) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(reciprocal)
+                    LAMINA_UNARY(relu) LAMINA_UNARY(round) LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(silu)
+                        LAMINA_UNARY(sin) LAMINA_UNARY(sinh) LAMINA_UNARY(softplus) LAMINA_UNARY(sqrt) LAMINA_UNARY(square)
+                            LAMINA_UNARY(tan) LAMINA_UNARY(tanh) LAMINA_UNARY(trunc) LAMINA_BINARY(add) LAMINA_BINARY(atan2)
+                                LAMINA_BINARY(bitwise_and) LAMINA_BINARY(bitwise_or) LAMINA_BINARY(bitwise_xor) LAMINA_BINARY(div)
+                                    LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(fmod) LAMINA_BINARY(greater)
+                                        LAMINA_BINARY(greater_equal) LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logaddexp)
+                                            LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or) LAMINA_BINARY(logical_xor)
+                                                LAMINA_BINARY(maximum) LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul)
+                                                    LAMINA_BINARY(not_equal) LAMINA_BINARY(pow) LAMINA_BINARY(shift_left)
+                                                        LAMINA_BINARY(shift_right) LAMINA_BINARY(sub)
+                                                            LAMINA_BINARY(elu)  // (x, alpha): x where it is positive, else alpha (e^x - 1)
+    LAMINA_BINARY(gelu_grad)                                                    // (dy, x)
+    LAMINA_BINARY(gelu_tanh_grad)                                               // (dy, x)
+    LAMINA_BINARY(leaky_relu)                                                   // (x, slope): x where it is positive, else slope x
+    LAMINA_BINARY(relu_grad)                                                    // (dy, y): dy where y > 0, else 0
+    LAMINA_BINARY(sigmoid_grad)                                                 // (dy, y): dy y (1 - y)
+    LAMINA_BINARY(silu_grad)                                                    // (dy, x)
+    LAMINA_BINARY(softplus_grad)                                                // (dy, y): dy (1 - e^-y)
+    LAMINA_BINARY(tanh_grad)                                                    // (dy, y): dy (1 - y^2)
 #undef LAMINA_UNARY
 #undef LAMINA_BINARY
-inline Value where(Graph& g, Value condition, Value a, Value b) { return g.add(def::where, {condition, a, b}); }
+    inline Value where(Graph& g, Value condition, Value a, Value b) {
+  return g.add(def::where, {condition, a, b});
+}
 inline Value clip(Graph& g, Value x, Value low, Value high) { return g.add(def::clip, {x, low, high}); }
 inline Value elu_grad(Graph& g, Value dy, Value y, Value alpha) { return g.add(def::elu_grad, {dy, y, alpha}); }
 inline Value leaky_relu_grad(Graph& g, Value dy, Value y, Value slope) { return g.add(def::leaky_relu_grad, {dy, y, slope}); }
-inline Value astype(Graph& g, Value x, DType dtype) { return g.type(x).dtype == dtype ? x : g.add(def::astype, ir::make_attrs(DTypeAttrs{dtype}), {x}); }
+inline Value astype(Graph& g, Value x, DType dtype) {
+  return g.type(x).dtype == dtype ? x : g.add(def::astype, ir::make_attrs(DTypeAttrs{dtype}), {x});
+}
 // The group's region: a graph of elementwise nodes and constants whose inputs and outputs are the node's. All outputs have one shape,
 // to which inputs broadcast.
 inline Value fused_elementwise(Graph& g, ir::GraphRef region, std::vector<Value> inputs) {
@@ -72,47 +80,71 @@ inline void assign(Graph& g, int resource, Value value) {
 
 // --- products ---
 // Matrices are the last two axes, the others broadcast; both operands at least rank 2 (the frontend adds and drops axes of vectors).
-inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false, Precision precision = Precision::float32) {
+inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false,
+                    Precision precision = Precision::float32) {
   return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b, precision}), {a, b});
 }
-// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope. A layer of an ensemble has w [models,k,n]; the others
-// may have that axis in front too. So it is with the two below.
-inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0, Precision precision = Precision::float32) {
-  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha, precision}), b.valid() ? std::vector{x, w, b} : std::vector{x, w});
+// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope. A layer of an ensemble has w [models,k,n]; the
+// others may have that axis in front too. So it is with the two below.
+inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0,
+                   Precision precision = Precision::float32) {
+  return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha, precision}),
+               b.valid() ? std::vector{x, w, b} : std::vector{x, w});
 }
 // (dz w^T) * act'(y), where y [r,k] is what the activation gave, or was given (section::of_input); without y, dz w^T.
-inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0, Precision precision = Precision::float32) {
-  return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation, alpha, precision}), y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
+inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0,
+                              Precision precision = Precision::float32) {
+  return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation, alpha, precision}),
+               y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
 }
 // dw = x^T dz [k,n] and db = column sums of dz [n], never written to memory unless a region returns them. Region 0: (dw, extras...) ->
 // results; region 1: (db, extras...) -> results. Results: region 0's, then region 1's. A region with no outputs is not computed.
-inline Value dense_update(Graph& g, Value x, Value dz, std::vector<Value> weight_extras, std::vector<Value> bias_extras, ir::GraphRef weight_region, ir::GraphRef bias_region,
-                          Precision precision = Precision::float32) {
+inline Value dense_update(Graph& g, Value x, Value dz, std::vector<Value> weight_extras, std::vector<Value> bias_extras,
+                          ir::GraphRef weight_region, ir::GraphRef bias_region, Precision precision = Precision::float32) {
   std::vector<Value> in{x, dz};
   in.insert(in.end(), weight_extras.begin(), weight_extras.end());
   in.insert(in.end(), bias_extras.begin(), bias_extras.end());
-  return g.add(def::dense_update, ir::make_attrs(DenseUpdateAttrs{int64_t(weight_extras.size()), precision}), std::move(in), {std::move(weight_region), std::move(bias_region)});
+  return g.add(def::dense_update, ir::make_attrs(DenseUpdateAttrs{int64_t(weight_extras.size()), precision}), std::move(in),
+               {std::move(weight_region), std::move(bias_region)});
 }
 
 // --- reductions: over `axes`, all of them when empty; keepdims keeps them as 1 ---
-inline Value sum(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::sum, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
-inline Value mean(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::mean, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
-inline Value max(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::max, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
-inline Value min(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::min, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
-inline Value prod(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) { return g.add(def::prod, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x}); }
+inline Value sum(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) {
+  return g.add(def::sum, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
+}
+inline Value mean(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) {
+  return g.add(def::mean, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
+}
+inline Value max(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) {
+  return g.add(def::max, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
+}
+inline Value min(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) {
+  return g.add(def::min, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
+}
+inline Value prod(Graph& g, Value x, std::vector<int64_t> axes = {}, bool keepdims = false) {
+  return g.add(def::prod, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
+}
 // Sums along one axis up to each element (from it, when reverse), itself left out when exclusive.
 inline Value cumsum(Graph& g, Value x, int axis, bool reverse = false, bool exclusive = false) {
   return g.add(def::cumsum, ir::make_attrs(CumsumAttrs{axis, reverse, exclusive}), {x});
 }
 // i64 index of the first largest element along one axis.
-inline Value argmax(Graph& g, Value x, int axis, bool keepdims = false) { return g.add(def::argmax, ir::make_attrs(ArgmaxAttrs{axis, keepdims}), {x}); }
+inline Value argmax(Graph& g, Value x, int axis, bool keepdims = false) {
+  return g.add(def::argmax, ir::make_attrs(ArgmaxAttrs{axis, keepdims}), {x});
+}
 // Undoes broadcasting: sums x over the axes that broadcasting `shape` to x's shape had added or stretched.
 Value sum_to(Graph& g, Value x, const Shape& shape);
 
 // --- shapes ---
-inline Value reshape(Graph& g, Value x, Shape shape) { return g.type(x).shape == shape ? x : g.add(def::reshape, ir::make_attrs(ShapeAttrs{std::move(shape)}), {x}); }
-inline Value broadcast_to(Graph& g, Value x, Shape shape) { return g.type(x).shape == shape ? x : g.add(def::broadcast_to, ir::make_attrs(ShapeAttrs{std::move(shape)}), {x}); }
-inline Value transpose(Graph& g, Value x, std::vector<int64_t> axes) { return g.add(def::transpose, ir::make_attrs(TransposeAttrs{std::move(axes)}), {x}); }
+inline Value reshape(Graph& g, Value x, Shape shape) {
+  return g.type(x).shape == shape ? x : g.add(def::reshape, ir::make_attrs(ShapeAttrs{std::move(shape)}), {x});
+}
+inline Value broadcast_to(Graph& g, Value x, Shape shape) {
+  return g.type(x).shape == shape ? x : g.add(def::broadcast_to, ir::make_attrs(ShapeAttrs{std::move(shape)}), {x});
+}
+inline Value transpose(Graph& g, Value x, std::vector<int64_t> axes) {
+  return g.add(def::transpose, ir::make_attrs(TransposeAttrs{std::move(axes)}), {x});
+}
 // x[begin : end : step] per axis. With a positive step a negative place counts from the end; with a negative step an end of -1 is the one
 // before the first. Places beyond the end mean the end, so INT64_MAX is the end (or, of a negative step, the last) of any length.
 inline Value slice(Graph& g, Value x, std::vector<int64_t> begin, std::vector<int64_t> end, std::vector<int64_t> step) {
@@ -122,7 +154,9 @@ inline Value slice(Graph& g, Value x, std::vector<int64_t> begin, std::vector<in
 inline Value pad_slice(Graph& g, Value x, Shape shape, std::vector<int64_t> begin, std::vector<int64_t> step) {
   return g.add(def::pad_slice, ir::make_attrs(PadSliceAttrs{std::move(shape), std::move(begin), std::move(step), {}}), {x});
 }
-inline Value concat(Graph& g, std::vector<Value> parts, int axis) { return g.add(def::concat, ir::make_attrs(AxisAttrs{axis}), std::move(parts)); }
+inline Value concat(Graph& g, std::vector<Value> parts, int axis) {
+  return g.add(def::concat, ir::make_attrs(AxisAttrs{axis}), std::move(parts));
+}
 // Slices of x along axis, chosen by an integer tensor whose shape takes the axis's place; a negative index counts from the end, one out of
 // range is an error of kind index. x and indices may share their first `batch_axes` axes.
 inline Value gather(Graph& g, Value x, Value indices, int axis, int batch_axes = 0) {
@@ -133,7 +167,9 @@ inline Value scatter_add(Graph& g, Value updates, Value indices, Shape shape, in
   return g.add(def::scatter_add, ir::make_attrs(ScatterAttrs{std::move(shape), axis, batch_axes}), {updates, indices});
 }
 // 1 where the class is the label, else 0; a label out of range gives a row of zeros. One more last axis.
-inline Value one_hot(Graph& g, Value labels, int64_t classes, DType dtype) { return g.add(def::one_hot, ir::make_attrs(OneHotAttrs{classes, dtype}), {labels}); }
+inline Value one_hot(Graph& g, Value labels, int64_t classes, DType dtype) {
+  return g.add(def::one_hot, ir::make_attrs(OneHotAttrs{classes, dtype}), {labels});
+}
 
 // --- probabilities ---
 inline Value softmax(Graph& g, Value x, int axis) { return g.add(def::softmax, ir::make_attrs(AxisAttrs{axis}), {x}); }
@@ -143,7 +179,9 @@ inline Value log_softmax(Graph& g, Value x, int axis) { return g.add(def::log_so
 inline Value sparse_cross_entropy(Graph& g, Value logits, Value labels) { return g.add(def::sparse_cross_entropy, {logits, labels}); }
 
 // --- draws: `state` is i64[2] {seed, counter}; element i of a draw is Philox(seed, counter, i); the caller advances the counter ---
-inline Value dropout(Graph& g, Value x, Value state, float rate) { return g.add(def::dropout, ir::make_attrs(DropoutAttrs{rate}), {x, state}); }
+inline Value dropout(Graph& g, Value x, Value state, float rate) {
+  return g.add(def::dropout, ir::make_attrs(DropoutAttrs{rate}), {x, state});
+}
 inline Value random_uniform(Graph& g, Value state, const TensorType& type, double low, double high) {
   return g.add(def::random_uniform, ir::make_attrs(RandomAttrs{type, low, high}), {state});
 }
@@ -153,9 +191,9 @@ inline Value random_normal(Graph& g, Value state, const TensorType& type, double
 
 }  // namespace lamina::ops
 
-#include "graph/ops/regions.h"
 #include "graph/ops/draws.h"
+#include "graph/ops/image.h"
 #include "graph/ops/indexing.h"
+#include "graph/ops/regions.h"
 #include "graph/ops/reporting.h"
 #include "graph/ops/sorting.h"
-#include "graph/ops/image.h"

@@ -11,7 +11,9 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<PrintAttrs>(call.attrs);
   for (const TensorType& t : call.in)
     if (a.models < 0 || a.models > int64_t(t.rank()))
-      throw Error(ErrorKind::invalid_argument, {.what = cat("print: ", t, " has no ", a.models, " model axes"), .where = "", .why = "each value has them in front", .fix = ""});
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat("print: ", t, " has no ", a.models, " model axes"), .where = "", .why = "each value has them in front", .fix = ""});
   return {};
 }
 

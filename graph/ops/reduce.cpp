@@ -78,8 +78,8 @@ Value part(Graph& g, Value x, int64_t from, int64_t to) {
   return slice(g, x, std::move(begin), std::move(end), std::vector<int64_t>(rank, 1));
 }
 
-// Through a product without dividing, so that zeros and further derivatives are right: the elements are multiplied in halves, a tree, and dy
-// comes down it.
+// Through a product without dividing, so that zeros and further derivatives are right: the elements are multiplied in halves, a tree, and
+// dy comes down it.
 Value through_product(Graph& g, Value x, Value dy, const std::vector<bool>& reduced) {
   const Shape shape = g.type(x).shape;
   std::vector<int64_t> order, back(shape.size());
@@ -245,25 +245,26 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 
 }  // namespace
 
-#define LAMINA_DEF(op, text)                                    \
-  constinit const ir::OpDef def::op{                            \
-      .name = #op,                                              \
-      .inputs = 1,                                              \
-      .parse_attrs = ir::Attrs<ReduceAttrs>::parse,             \
-      .infer = infer<Reduction::op>,                            \
-      .vjp = vjp<Reduction::op>,                                \
-      .batch = batch<def::op>,                                  \
-      .cpu = kernel<On::cpu, Reduction::op>,                    \
-      .cuda = kernel<On::gpu, Reduction::op>,                   \
-      .section = section_step<Reduction::op>,                   \
-      .strided = true,                                          \
-      .doc = text,                                              \
+#define LAMINA_DEF(op, text)                        \
+  constinit const ir::OpDef def::op{                \
+      .name = #op,                                  \
+      .inputs = 1,                                  \
+      .parse_attrs = ir::Attrs<ReduceAttrs>::parse, \
+      .infer = infer<Reduction::op>,                \
+      .vjp = vjp<Reduction::op>,                    \
+      .batch = batch<def::op>,                      \
+      .cpu = kernel<On::cpu, Reduction::op>,        \
+      .cuda = kernel<On::gpu, Reduction::op>,       \
+      .section = section_step<Reduction::op>,       \
+      .strided = true,                              \
+      .doc = text,                                  \
   };
 
 LAMINA_DEF(sum, "the sum over axes; bool sums to i64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
 LAMINA_DEF(mean, "the mean over axes, of floating point; f16 and bf16 are added in f32. Of nothing: NaN")
 LAMINA_DEF(max, "the largest element over axes; NaN if one is. Elements that tie share the gradient evenly")
-LAMINA_DEF(prod, "the product over axes; bool to i64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
+LAMINA_DEF(prod,
+           "the product over axes; bool to i64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
 LAMINA_DEF(min, "the smallest element over axes; NaN if one is. Elements that tie share the gradient evenly")
 
 }  // namespace lamina::ops

@@ -4,22 +4,30 @@ namespace lamina::ops {
 
 void require_regions(const char* op, const ir::InferCall& call, size_t count) {
   if (call.regions.size() != count)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": there are ", call.regions.size(), " regions"), .where = "", .why = cat("it has ", count), .fix = ""});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(op, ": there are ", call.regions.size(), " regions"), .where = "", .why = cat("it has ", count), .fix = ""});
 }
 
 void require_region_inputs(const char* op, const char* region, const Graph& graph, std::span<const TensorType> in) {
   if (graph.inputs.size() != in.size())
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(op, ": the ", region, " takes ", graph.inputs.size(), " values"), .where = "", .why = cat("it is given ", in.size()), .fix = ""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the ", region, " takes ", graph.inputs.size(), " values"),
+                                              .where = "",
+                                              .why = cat("it is given ", in.size()),
+                                              .fix = ""});
   for (size_t i = 0; i < in.size(); ++i)
     if (!(graph.type(graph.inputs[i]) == in[i]))
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = cat(op, ": value ", i, " of the ", region, " is ", graph.type(graph.inputs[i])), .where = "", .why = cat("it is given ", in[i]), .fix = ""});
+      throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": value ", i, " of the ", region, " is ", graph.type(graph.inputs[i])),
+                                                .where = "",
+                                                .why = cat("it is given ", in[i]),
+                                                .fix = ""});
 }
 
 void require_predicate(const char* op, const TensorType& type) {
   if (type.dtype != DType::boolean || !type.shape.empty())
-    throw Error(ErrorKind::type, {.what = cat(op, ": the condition is ", type), .where = "", .why = "a condition is one bool", .fix = "compare, and reduce several to one"});
+    throw Error(ErrorKind::type, {.what = cat(op, ": the condition is ", type),
+                                  .where = "",
+                                  .why = "a condition is one bool",
+                                  .fix = "compare, and reduce several to one"});
 }
 
 std::vector<uint8_t> floating(std::span<const TensorType> types) {
@@ -78,8 +86,11 @@ void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions) 
     for (const ir::Node& node : region->nodes())
       if (ir::has_host_effect(node))
         throw Error(ErrorKind::invalid_argument,
-                    {.what = cat(op, ": under vmap a branch or loop with a condition per model cannot ", node.op == &def::print ? "print" : "print or check"), .where = text(node.line),
-                     .why = "all models run together, also those that are not on this way", .fix = "print or check outside of the branch or loop, with lm.where for what does not count"});
+                    {.what = cat(op, ": under vmap a branch or loop with a condition per model cannot ",
+                                 node.op == &def::print ? "print" : "print or check"),
+                     .where = text(node.line),
+                     .why = "all models run together, also those that are not on this way",
+                     .fix = "print or check outside of the branch or loop, with lm.where for what does not count"});
 }
 
 Value largest(Graph& g, Value x) { return max(g, x); }

@@ -13,8 +13,8 @@ std::vector<uint8_t> floating(std::span<const TensorType> types);
 std::vector<TensorType> types_of(const Graph& g, std::span<const Value> values);
 // The cotangents of the floating-point results in [first, last), zeros where there is none.
 void add_cotangents(const ir::VjpCall& call, size_t first, size_t last, std::vector<Value>& to);
-// A value for each of `inputs` inputs, none where it is not wanted: gradients in the order of what is wanted, whose first belongs to input `first`
-// or a later one.
+// A value for each of `inputs` inputs, none where it is not wanted: gradients in the order of what is wanted, whose first belongs to input
+// `first` or a later one.
 std::vector<Value> spread(std::span<const Value> gradients, std::span<const uint8_t> wanted, size_t inputs, size_t first = 0);
 // The results of the node whose first one is given.
 std::vector<Value> results_from(Value first, size_t count);

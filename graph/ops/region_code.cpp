@@ -122,7 +122,8 @@ bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir
       operands.push_back(operand);
     }
     if (!fits) continue;
-    for (size_t o = 0; o < request.out.size(); ++o) operands.push_back({.buffer = int32_t(request.in.size() + o), .model_stride = by_models ? int32_t(rows * n) : 0});
+    for (size_t o = 0; o < request.out.size(); ++o)
+      operands.push_back({.buffer = int32_t(request.in.size() + o), .model_stride = by_models ? int32_t(rows * n) : 0});
     section::Step& s = step.step;
     s.kind = section::StepKind::elementwise;
     s.rows = int32_t(rows), s.n = int32_t(n);

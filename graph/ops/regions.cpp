@@ -7,13 +7,15 @@ Value cond(Graph& g, Value pred, std::vector<Value> captures, ir::GraphRef then,
   return g.add(def::cond, nullptr, std::move(captures), {std::move(then), std::move(otherwise)});
 }
 
-Value while_loop(Graph& g, std::vector<Value> carried, std::vector<Value> captures, ir::GraphRef condition, ir::GraphRef body, int64_t maximum) {
+Value while_loop(Graph& g, std::vector<Value> carried, std::vector<Value> captures, ir::GraphRef condition, ir::GraphRef body,
+                 int64_t maximum) {
   ir::AttrsRef attrs = ir::make_attrs(LoopAttrs{int64_t(carried.size()), maximum});
   carried.insert(carried.end(), captures.begin(), captures.end());
   return g.add(def::while_loop, std::move(attrs), std::move(carried), {std::move(condition), std::move(body)});
 }
 
-Value scan(Graph& g, std::vector<Value> carried, std::vector<Value> stacked, std::vector<Value> captures, ir::GraphRef body, Dim length, bool reverse, Value count) {
+Value scan(Graph& g, std::vector<Value> carried, std::vector<Value> stacked, std::vector<Value> captures, ir::GraphRef body, Dim length,
+           bool reverse, Value count) {
   ir::AttrsRef attrs = ir::make_attrs(ScanAttrs{int64_t(carried.size()), int64_t(stacked.size()), {length}, reverse, count.valid()});
   carried.insert(carried.end(), stacked.begin(), stacked.end());
   carried.insert(carried.end(), captures.begin(), captures.end());
@@ -26,10 +28,13 @@ Value with_length(Graph& g, Value length, std::vector<Value> inputs, ir::GraphRe
   return g.add(def::with_length, ir::make_attrs(LengthAttrs{symbol}), std::move(inputs), {std::move(region)});
 }
 
-Value checkpoint(Graph& g, std::vector<Value> captures, ir::GraphRef region) { return g.add(def::checkpoint, nullptr, std::move(captures), {std::move(region)}); }
+Value checkpoint(Graph& g, std::vector<Value> captures, ir::GraphRef region) {
+  return g.add(def::checkpoint, nullptr, std::move(captures), {std::move(region)});
+}
 Value after(Graph& g, Value x, Value y) { return g.add(def::after, {x, y}); }
 Value custom_gradient(Graph& g, std::vector<Value> values, int64_t inputs, ir::GraphRef forward, ir::GraphRef backward) {
-  return g.add(def::custom_gradient, ir::make_attrs(CustomGradientAttrs{inputs}), std::move(values), {std::move(forward), std::move(backward)});
+  return g.add(def::custom_gradient, ir::make_attrs(CustomGradientAttrs{inputs}), std::move(values),
+               {std::move(forward), std::move(backward)});
 }
 
 bool owns_programs(const ir::Node& node) {

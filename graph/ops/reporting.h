@@ -1,8 +1,8 @@
 // print, check and check_numerics. Part of ops.h.
 //
-// print and check are host effects: they run on the CPU, in program order, also inside of regions; a node with one of them in a region counts as one
-// too (ir::has_host_effect). What runs forward again for a gradient has none (ir::without_host_effects). Under vmap their values have model
-// axes in front and each model is spoken of; where models take different ways through a branch or loop they are refused.
+// print and check are host effects: they run on the CPU, in program order, also inside of regions; a node with one of them in a region
+// counts as one too (ir::has_host_effect). What runs forward again for a gradient has none (ir::without_host_effects). Under vmap their
+// values have model axes in front and each model is spoken of; where models take different ways through a branch or loop they are refused.
 #pragma once
 #include <string>
 #include <utility>
@@ -20,12 +20,14 @@ struct PrintAttrs {
   int64_t models = 0;     // leading axes of every value that are model axes
   int64_t stream = 1;     // 1: standard output, 2: standard error, others: `target`
   TextTargetRef target;   // no part of the text form: a graph that is read from a file prints to standard output instead
-  static constexpr auto fields = std::tuple{ir::field("format", &PrintAttrs::format), ir::field("summarize", &PrintAttrs::summarize), ir::field("models", &PrintAttrs::models), ir::field("stream", &PrintAttrs::stream)};
+  static constexpr auto fields = std::tuple{ir::field("format", &PrintAttrs::format), ir::field("summarize", &PrintAttrs::summarize),
+                                            ir::field("models", &PrintAttrs::models), ir::field("stream", &PrintAttrs::stream)};
 };
 struct CheckAttrs {
   std::string message, why;  // the values for `message` come first
   int64_t models = 0;
-  static constexpr auto fields = std::tuple{ir::field("message", &CheckAttrs::message), ir::field("why", &CheckAttrs::why), ir::field("models", &CheckAttrs::models)};
+  static constexpr auto fields =
+      std::tuple{ir::field("message", &CheckAttrs::message), ir::field("why", &CheckAttrs::why), ir::field("models", &CheckAttrs::models)};
 };
 struct NumericsAttrs {
   std::string message;
@@ -37,13 +39,17 @@ extern const ir::OpDef check, check_numerics, print;
 }  // namespace def
 
 // Writes the format with the values put in, whenever it runs. Under vmap a text per model.
-inline void print(ir::Graph& g, std::vector<ir::Value> values, PrintAttrs attrs) { g.add(def::print, ir::make_attrs(std::move(attrs)), std::move(values)); }
+inline void print(ir::Graph& g, std::vector<ir::Value> values, PrintAttrs attrs) {
+  g.add(def::print, ir::make_attrs(std::move(attrs)), std::move(values));
+}
 // An error of kind assertion when an element of the condition (bool) is false.
 inline void check(ir::Graph& g, ir::Value condition, std::vector<ir::Value> values, CheckAttrs attrs) {
   values.insert(values.begin(), condition);
   g.add(def::check, ir::make_attrs(std::move(attrs)), std::move(values));
 }
 // x; an error of kind invalid_argument when an element is NaN or infinite. It runs when its result is needed.
-inline ir::Value check_numerics(ir::Graph& g, ir::Value x, std::string message) { return g.add(def::check_numerics, ir::make_attrs(NumericsAttrs{std::move(message)}), {x}); }
+inline ir::Value check_numerics(ir::Graph& g, ir::Value x, std::string message) {
+  return g.add(def::check_numerics, ir::make_attrs(NumericsAttrs{std::move(message)}), {x});
+}
 
 }  // namespace lamina::ops

@@ -11,7 +11,9 @@ constexpr const char* kName = "scan";
 struct Parts {
   size_t carried, stacked, captures;
   Parts(const ScanAttrs& attrs, size_t inputs)
-      : carried(size_t(attrs.carried)), stacked(size_t(attrs.stacked)), captures(inputs - size_t(attrs.carried) - size_t(attrs.stacked) - attrs.counted) {}
+      : carried(size_t(attrs.carried)),
+        stacked(size_t(attrs.stacked)),
+        captures(inputs - size_t(attrs.carried) - size_t(attrs.stacked) - attrs.counted) {}
 };
 
 TensorType stack_of(Dim length, const TensorType& slice) {
@@ -20,7 +22,9 @@ TensorType stack_of(Dim length, const TensorType& slice) {
   return {slice.dtype, std::move(shape)};
 }
 
-[[noreturn]] void refuse(std::string what, std::string why) { throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", what), .where = "", .why = std::move(why), .fix = ""}); }
+[[noreturn]] void refuse(std::string what, std::string why) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", what), .where = "", .why = std::move(why), .fix = ""});
+}
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
@@ -32,7 +36,8 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   const Parts parts(attrs, call.in.size());
   std::vector<TensorType> in(call.in.begin(), call.in.begin() + inputs);
   for (size_t i = parts.carried; i < parts.carried + parts.stacked; ++i) {
-    if (in[i].rank() == 0 || in[i].shape[0] != attrs.length[0]) refuse(cat("stacked value ", i - parts.carried, " is ", in[i]), cat("its first axis must be ", attrs.length[0], " long"));
+    if (in[i].rank() == 0 || in[i].shape[0] != attrs.length[0])
+      refuse(cat("stacked value ", i - parts.carried, " is ", in[i]), cat("its first axis must be ", attrs.length[0], " long"));
     in[i].shape.erase(in[i].shape.begin());
   }
   if (attrs.counted && !(call.in.back() == TensorType{DType::i64, {}})) refuse(cat("the count is ", call.in.back()), "it is i64[]");
@@ -41,22 +46,27 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   std::vector<TensorType> out = types_of(body, body.outputs);
   if (out.size() < parts.carried) refuse(cat("the body gives ", out.size(), " values"), cat(parts.carried, " are carried"));
   for (size_t i = 0; i < out.size(); ++i) {
-    if (i >= parts.carried) out[i] = stack_of(attrs.length[0], out[i]);
-    else if (!(out[i] == in[i])) refuse(cat("carried value ", i, " is ", in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
+    if (i >= parts.carried)
+      out[i] = stack_of(attrs.length[0], out[i]);
+    else if (!(out[i] == in[i]))
+      refuse(cat("carried value ", i, " is ", in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
     if (out[i].rank() > kMaxRank) refuse(cat("a result has ", out[i].rank(), " dimensions"), cat("a tensor has at most ", kMaxRank));
   }
   return out;
 }
 
-// Runs forward once more, keeping the carried values that the gradient reads, then back through the slices: carried are the cotangents of the
-// carried values and the sums of the captures' gradients. One iteration's other values are computed again when its gradient is.
+// Runs forward once more, keeping the carried values that the gradient reads, then back through the slices: carried are the cotangents of
+// the carried values and the sums of the captures' gradients. One iteration's other values are computed again when its gradient is.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
   const Parts parts(attrs, call.inputs.size());
   const Graph body = ir::without_host_effects(*call.regions[0]);
-  const auto section = [&](size_t first, size_t count) { return std::vector<Value>(call.inputs.begin() + int64_t(first), call.inputs.begin() + int64_t(first + count)); };
-  const std::vector<Value> carried = section(0, parts.carried), stacked = section(parts.carried, parts.stacked), captures = section(parts.carried + parts.stacked, parts.captures);
+  const auto section = [&](size_t first, size_t count) {
+    return std::vector<Value>(call.inputs.begin() + int64_t(first), call.inputs.begin() + int64_t(first + count));
+  };
+  const std::vector<Value> carried = section(0, parts.carried), stacked = section(parts.carried, parts.stacked),
+                           captures = section(parts.carried + parts.stacked, parts.captures);
   const Value count = attrs.counted ? call.inputs.back() : Value{};
   const Dim length = attrs.length[0];
   const std::vector<uint8_t> wanted = floating(types_of(body, body.inputs));
@@ -66,7 +76,9 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   auto recorded = std::make_shared<Graph>(body);
   for (size_t i = 0; i < parts.carried; ++i)
     if (used[i]) recorded->outputs.push_back(body.inputs[i]);
-  const Value forward = recorded->outputs.size() == body.outputs.size() ? Value{} : scan(g, carried, stacked, captures, recorded, length, attrs.reverse, count);
+  const Value forward = recorded->outputs.size() == body.outputs.size()
+                            ? Value{}
+                            : scan(g, carried, stacked, captures, recorded, length, attrs.reverse, count);
 
   // The backward body: what it is given, as inputs of the gradient of the body.
   auto back = std::make_shared<Graph>();
@@ -110,9 +122,12 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   for (size_t i = 0; i < all; ++i) {
     if (!wanted[i]) continue;
     const Value flow = gradients[at++];
-    if (i < parts.carried) back->outputs.push_back(flow);
-    else if (i < parts.carried + parts.stacked) slices.push_back(flow);
-    else back->outputs.push_back(add(*back, sums[sum++], flow));
+    if (i < parts.carried)
+      back->outputs.push_back(flow);
+    else if (i < parts.carried + parts.stacked)
+      slices.push_back(flow);
+    else
+      back->outputs.push_back(add(*back, sums[sum++], flow));
   }
   back->outputs.insert(back->outputs.end(), slices.begin(), slices.end());
   const int slices_from = int(outer_carried.size());
@@ -167,9 +182,12 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   std::vector<Value> carried, stacked, captures;
   for (size_t i = 0; i < body.inputs.size(); ++i) {
     const ir::Batched& input = call.inputs[i];
-    if (i < parts.carried) carried.push_back(in[i] ? with_model_axis(g, input, call.size) : input.value);
-    else if (i < parts.carried + parts.stacked) stacked.push_back(input.batched ? move_axis(g, input.value, 0, 1) : input.value);
-    else captures.push_back(input.value);
+    if (i < parts.carried)
+      carried.push_back(in[i] ? with_model_axis(g, input, call.size) : input.value);
+    else if (i < parts.carried + parts.stacked)
+      stacked.push_back(input.batched ? move_axis(g, input.value, 0, 1) : input.value);
+    else
+      captures.push_back(input.value);
   }
   Value count = attrs.counted ? call.inputs.back().value : Value{};
   int first_result = 0;
@@ -180,7 +198,8 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
     carried.insert(carried.begin(), attrs.reverse ? sub(g, count, scalar(g, DType::i64, 1)) : scalar(g, DType::i64, 0));
     first_result = 1;
   }
-  const Value first = scan(g, std::move(carried), std::move(stacked), std::move(captures), std::move(batched), attrs.length[0], attrs.reverse, count);
+  const Value first =
+      scan(g, std::move(carried), std::move(stacked), std::move(captures), std::move(batched), attrs.length[0], attrs.reverse, count);
   std::vector<ir::Batched> results;
   for (size_t i = 0; i < out.size(); ++i) {
     const Value v{first.node, int(i) + first_result};

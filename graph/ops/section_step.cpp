@@ -12,7 +12,8 @@ bool is_section_matrix(const TensorType& type) {
 }
 
 bool is_section_stack(const TensorType& type) {
-  return type.rank() == 3 && type.shape[0].number() <= std::numeric_limits<int32_t>::max() && is_section_matrix({type.dtype, {type.shape[1], type.shape[2]}}) &&
+  return type.rank() == 3 && type.shape[0].number() <= std::numeric_limits<int32_t>::max() &&
+         is_section_matrix({type.dtype, {type.shape[1], type.shape[2]}}) &&
          type.shape[1].number() * type.shape[2].number() <= std::numeric_limits<int32_t>::max();
 }
 
@@ -23,7 +24,8 @@ int32_t model_stride(const TensorType& type, size_t rank_without_models, int64_t
 
 void set_models(ir::SectionStep& out, const ir::KernelRequest& request, std::span<const size_t> ranks) {
   for (size_t i = 0; i < ranks.size(); ++i)
-    out.operands[i].model_stride = model_stride(i < request.in.size() ? request.in[i] : request.out[i - request.in.size()], ranks[i], out.step.replicas);
+    out.operands[i].model_stride =
+        model_stride(i < request.in.size() ? request.in[i] : request.out[i - request.in.size()], ranks[i], out.step.replicas);
 }
 
 void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition partition, const TensorType& matrix,

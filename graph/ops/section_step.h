@@ -10,8 +10,8 @@ namespace lamina::ops {
 // Whether a tensor is an f32 matrix of a size that a step can hold; or a matrix for each model of an ensemble.
 bool is_section_matrix(const TensorType& type);
 bool is_section_stack(const TensorType& type);
-// Fills a step of this kind over the rows of matrix [rows, n] whose operands are the node's: inputs, then results. Of matrices [models, rows, n]
-// the step is shared by models; set_models() then says where each model's operands are.
+// Fills a step of this kind over the rows of matrix [rows, n] whose operands are the node's: inputs, then results. Of matrices [models,
+// rows, n] the step is shared by models; set_models() then says where each model's operands are.
 void set_step(ir::SectionStep& out, section::StepKind kind, section::Partition partition, const TensorType& matrix,
               std::initializer_list<section::Broadcast> ins, std::initializer_list<section::Broadcast> outs);
 // ranks: of each operand (inputs, then results) without the model axis. Operands that have it are taken apart, the others shared.

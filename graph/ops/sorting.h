@@ -31,7 +31,8 @@ inline ir::Value argsort(ir::Graph& g, ir::Value x, int axis = -1, bool descendi
 }
 // The k largest along the last axis, the largest first; of equal elements the first first. Result 0: their values, result 1: i64 places.
 inline ir::Value top_k(ir::Graph& g, ir::Value x, int64_t k) { return g.add(def::top_k, ir::make_attrs(TopKAttrs{k}), {x}); }
-// sorted [P..., n] ascending, values [P..., I...] -> i64 [P..., I...]: how many of the sorted elements are less than the value (right: or equal).
+// sorted [P..., n] ascending, values [P..., I...] -> i64 [P..., I...]: how many of the sorted elements are less than the value (right: or
+// equal).
 inline ir::Value searchsorted(ir::Graph& g, ir::Value sorted, ir::Value values, bool right = false) {
   return g.add(def::searchsorted, ir::make_attrs(SearchAttrs{right}), {sorted, values});
 }

@@ -22,9 +22,15 @@ bool alias(const ir::AttrsBase&, const View& in, const TensorType&, View& view, 
 }  // namespace
 
 constinit const ir::OpDef def::stop_gradient{
-    .name = "stop_gradient", .inputs = 1, .infer = infer, .vjp = vjp, .batch = batch,
+    .name = "stop_gradient",
+    .inputs = 1,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
     .cpu = [](const ir::KernelRequest&) { return bind<copy<On::cpu>>(); },
-    .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); }, .alias = alias, .strided = true,
+    .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); },
+    .alias = alias,
+    .strided = true,
     .doc = "x, through which no gradient flows",
 };
 

@@ -31,9 +31,15 @@ bool alias(const ir::AttrsBase&, const View& in, const TensorType&, View& view, 
 }  // namespace
 
 constinit const ir::OpDef def::to_device{
-    .name = "to_device", .inputs = 1, .infer = infer, .vjp = vjp, .batch = batch,
+    .name = "to_device",
+    .inputs = 1,
+    .infer = infer,
+    .vjp = vjp,
+    .batch = batch,
     .cpu = [](const ir::KernelRequest&) { return bind<copy<On::cpu>>(); },
-    .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); }, .alias = alias, .strided = true,
+    .cuda = [](const ir::KernelRequest&) { return bind<copy<On::gpu>>(); },
+    .alias = alias,
+    .strided = true,
     .doc = "x, on the device on which it stands",
 };
 

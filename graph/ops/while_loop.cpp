@@ -7,13 +7,16 @@ namespace {
 
 constexpr const char* kName = "while_loop";
 
-[[noreturn]] void refuse(std::string what, std::string why) { throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: ", what), .where = "", .why = std::move(why), .fix = ""}); }
+[[noreturn]] void refuse(std::string what, std::string why) {
+  throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: ", what), .where = "", .why = std::move(why), .fix = ""});
+}
 
 std::vector<TensorType> infer(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
   require_regions(kName, call, 2);
   const Graph &condition = *call.regions[0], &body = *call.regions[1];
-  if (attrs.carried < 0 || attrs.carried > int64_t(call.in.size())) refuse(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried"));
+  if (attrs.carried < 0 || attrs.carried > int64_t(call.in.size()))
+    refuse(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried"));
   if (attrs.maximum < -1) refuse(cat("the maximum of iterations is ", attrs.maximum), "it is 0 or more");
   require_region_inputs(kName, "condition", condition, call.in);
   require_region_inputs(kName, "body", body, call.in);
@@ -22,7 +25,8 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   std::vector<TensorType> out = types_of(body, body.outputs);
   if (int64_t(out.size()) != attrs.carried) refuse(cat("the body gives ", out.size(), " values"), cat(attrs.carried, " are carried"));
   for (size_t i = 0; i < out.size(); ++i)
-    if (!(out[i] == call.in[i])) refuse(cat("carried value ", i, " is ", call.in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
+    if (!(out[i] == call.in[i]))
+      refuse(cat("carried value ", i, " is ", call.in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
   out.push_back({DType::i64, {}});
   return out;
 }
@@ -91,8 +95,10 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   if (each[0]) refuse_host_effects(kName, call.regions);
   std::vector<Value> init, captures;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
-    if (i >= carried) captures.push_back(call.inputs[i].value);
-    else init.push_back(in[i] ? with_model_axis(g, call.inputs[i], call.size) : call.inputs[i].value);
+    if (i >= carried)
+      captures.push_back(call.inputs[i].value);
+    else
+      init.push_back(in[i] ? with_model_axis(g, call.inputs[i], call.size) : call.inputs[i].value);
   }
   std::vector<ir::Batched> results;
   if (!each[0]) {
@@ -118,7 +124,8 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   for (size_t i = 0; i < carried; ++i) step.outputs.push_back(select_models(step, active, after[i], values[i]));
   step.outputs.push_back(add(step, count, astype(step, active, DType::i64)));
   init.push_back(full(g, counts, 0));
-  const Value first = while_loop(g, std::move(init), std::move(captures), std::make_shared<const Graph>(std::move(until)), std::make_shared<const Graph>(std::move(step)), attrs.maximum);
+  const Value first = while_loop(g, std::move(init), std::move(captures), std::make_shared<const Graph>(std::move(until)),
+                                 std::make_shared<const Graph>(std::move(step)), attrs.maximum);
   for (size_t i = 0; i <= carried; ++i) results.push_back({{first.node, int(i)}, true});
   return results;
 }

@@ -17,7 +17,8 @@ void require_list(const char* op, const char* argument, const std::vector<int64_
   const bool fits = list.size() == count && std::all_of(list.begin(), list.end(), [&](int64_t v) { return v >= least && v <= kLargest; });
   if (!fits)
     throw refuse(op, cat(argument, " are [", ir::attr_text(list), "]"), cat("argument '", argument, "'"),
-                 cat("there are ", count, ", each at least ", least, count == 4 ? ": above, below, left, right" : ": for rows and columns"), "");
+                 cat("there are ", count, ", each at least ", least, count == 4 ? ": above, below, left, right" : ": for rows and columns"),
+                 "");
 }
 
 }  // namespace
@@ -52,7 +53,8 @@ WindowAxis window_axis(const char* op, const TensorType& image, int axis, Dim wi
   if (!window.known() || window.number() < 1 || window.number() > kLargest)
     throw refuse(op, cat("a window whose ", name, " is ", window), "", "it is a number, at least 1", "");
   const int64_t stride = strides[size_t(axis)], reach = (window.number() - 1) * dilation + 1;
-  const int64_t before = padding == Padding::given ? pads[size_t(2 * axis)] : 0, after = padding == Padding::given ? pads[size_t(2 * axis + 1)] : 0;
+  const int64_t before = padding == Padding::given ? pads[size_t(2 * axis)] : 0,
+                after = padding == Padding::given ? pads[size_t(2 * axis + 1)] : 0;
   if (!length.known()) {
     if (stride != 1)
       throw refuse(op, cat("the ", name, " of ", image, " is not known"), "", "with a stride it decides how many places the window has",

@@ -10,14 +10,17 @@ constexpr const char* kName = "with_length";
 std::vector<TensorType> infer(const ir::InferCall& call) {
   require_regions(kName, call, 1);
   if (call.in.empty() || !(call.in[0] == TensorType{DType::i64, {}}))
-    throw Error(ErrorKind::invalid_argument, {.what = "with_length: it has no length", .where = "", .why = "its first input is i64[]", .fix = ""});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = "with_length: it has no length", .where = "", .why = "its first input is i64[]", .fix = ""});
   const Graph& region = *call.regions[0];
   require_region_inputs(kName, "region", region, call.in.subspan(1));
   std::vector<TensorType> out = types_of(region, region.outputs);
   const DimBindings bindings{{ir::attrs_of<LengthAttrs>(call.attrs).symbol, 1}};
   for (const TensorType& t : out)
     if (substitute(t.shape, bindings) != t.shape)
-      throw Error(ErrorKind::invalid_argument, {.what = cat("with_length: a result is ", t), .where = "", .why = "its length is known inside of the region only", .fix = ""});
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat("with_length: a result is ", t), .where = "", .why = "its length is known inside of the region only", .fix = ""});
   return out;
 }
 

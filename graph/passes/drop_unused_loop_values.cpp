@@ -83,7 +83,8 @@ Graph drop_once(const Graph& g);
 
 class Dropping {
  public:
-  Dropping(const Graph& g, const Uses& uses, int node, Rewriter& to) : uses_(uses), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
+  Dropping(const Graph& g, const Uses& uses, int node, Rewriter& to)
+      : uses_(uses), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
 
   void run() {
     std::vector<char> used(old_.body().outputs.size());
@@ -112,15 +113,17 @@ class Dropping {
     to_.stand_at(node_);
     const Value first = now.add(to_);
     for (size_t i = 0; i < result_of.size(); ++i) {
-      if (i < carried && invariant[i]) to_.map({node_, int(i)}, to_[old_.carried[i]]);
-      else if (result_of[i] >= 0) to_.map({node_, int(i)}, {first.node, result_of[i]});
+      if (i < carried && invariant[i])
+        to_.map({node_, int(i)}, to_[old_.carried[i]]);
+      else if (result_of[i] >= 0)
+        to_.map({node_, int(i)}, {first.node, result_of[i]});
     }
     if (old_.op == &ops::def::while_loop) to_.map({node_, int(carried)}, {first.node, int(now.carried.size())});
   }
 
  private:
-  // The regions with the live outputs alone, and without what inner loops and branches compute for the others. False when what is left still uses
-  // a carried value that was not live: one sweep does not reach everything that goes. It is live then.
+  // The regions with the live outputs alone, and without what inner loops and branches compute for the others. False when what is left
+  // still uses a carried value that was not live: one sweep does not reach everything that goes. It is live then.
   bool drop_inside(Live& live, Loop& now) const {
     const size_t carried = old_.carried.size();
     bool done = true;
@@ -154,16 +157,18 @@ Graph drop_once(const Graph& g) {
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     if (!uses.live(i)) continue;  // it may use what is dropped
-    if (Loop::is_one(g[i])) Dropping(g, uses, i, rewriter).run();
-    else rewriter.copy(i);
+    if (Loop::is_one(g[i]))
+      Dropping(g, uses, i, rewriter).run();
+    else
+      rewriter.copy(i);
   }
   return rewriter.finish();
 }
 
 }  // namespace
 
-// What an inner loop drops may have been all that used an outer loop's value, so there are sweeps until nothing changes. Sweeps of the whole, not of
-// each region by itself: those would multiply from level to level.
+// What an inner loop drops may have been all that used an outer loop's value, so there are sweeps until nothing changes. Sweeps of the
+// whole, not of each region by itself: those would multiply from level to level.
 Graph drop_unused_loop_values(const Graph& g) {
   Graph now = drop_once(g);
   if (std::none_of(g.nodes().begin(), g.nodes().end(), Loop::is_one)) return now;

@@ -11,8 +11,8 @@ using section::Activation;
 // The activation that a node is; with a parameter, when that is a number that keeps the sign of what it is given.
 std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node) {
   constexpr std::pair<const ir::OpDef*, Activation> plain[] = {
-      {&ops::def::relu, Activation::relu}, {&ops::def::tanh, Activation::tanh},           {&ops::def::sigmoid, Activation::sigmoid},
-      {&ops::def::gelu, Activation::gelu}, {&ops::def::gelu_tanh, Activation::gelu_tanh}, {&ops::def::silu, Activation::silu},
+      {&ops::def::relu, Activation::relu},        {&ops::def::tanh, Activation::tanh},           {&ops::def::sigmoid, Activation::sigmoid},
+      {&ops::def::gelu, Activation::gelu},        {&ops::def::gelu_tanh, Activation::gelu_tanh}, {&ops::def::silu, Activation::silu},
       {&ops::def::softplus, Activation::softplus}};
   for (auto [op, activation] : plain)
     if (node.op == op) return ops::ActivationAttrs{activation};
@@ -114,11 +114,12 @@ class DenseFusion {
     Value bias = match.bias.valid() ? rewriter_[match.bias] : Value{};
     if (bias.valid()) {
       const Dim n = product.types[0].shape.back();
-      const bool per_model = rewriter_.to.type(bias).rank() > 1 && rewriter_.to.type(bias).shape[0] == product.types[0].shape[0] && product.types[0].rank() == 3;
+      const bool per_model = rewriter_.to.type(bias).rank() > 1 && rewriter_.to.type(bias).shape[0] == product.types[0].shape[0] &&
+                             product.types[0].rank() == 3;
       bias = ops::reshape(rewriter_.to, bias, per_model ? Shape{product.types[0].shape[0], n} : Shape{n});
     }
-    rewriter_.map({i, 0}, ops::dense(rewriter_.to, rewriter_[product.inputs[0]], rewriter_[product.inputs[1]], bias,
-                                     activation.activation, activation.alpha, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision));
+    rewriter_.map({i, 0}, ops::dense(rewriter_.to, rewriter_[product.inputs[0]], rewriter_[product.inputs[1]], bias, activation.activation,
+                                     activation.alpha, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision));
   }
 
   const Graph& g_;

@@ -20,7 +20,7 @@ bool is_product(const Graph& g, const Node& node, bool transpose_a, bool transpo
   const auto& attrs = ir::attrs_of<ops::MatmulAttrs>(*node.attrs);
   return attrs.transpose_a == transpose_a && attrs.transpose_b == transpose_b;
 }
-bool is_input_gradient(const Graph& g, const Node& node) { return is_product(g, node, false, true, false); }   // dz w^T
+bool is_input_gradient(const Graph& g, const Node& node) { return is_product(g, node, false, true, false); }  // dz w^T
 bool is_weight_gradient(const Graph& g, const Node& node) { return is_product(g, node, true, false, true); }  // x^T dz
 
 // The sum of a matrix's rows, [n]; of each model's matrix, [models,n].
@@ -84,7 +84,12 @@ Graph fuse_input_gradients(const Graph& g) {
 class UpdateRules final : public GroupRules {
  public:
   UpdateRules(const Graph& g, const Uses& uses)
-      : g_(g), weight_(size_t(g.size()), -1), bias_(size_t(g.size()), -1), partner_(size_t(g.size()), -1), members_(size_t(g.size()), 1), columns_(size_t(g.size())) {
+      : g_(g),
+        weight_(size_t(g.size()), -1),
+        bias_(size_t(g.size()), -1),
+        partner_(size_t(g.size()), -1),
+        members_(size_t(g.size()), 1),
+        columns_(size_t(g.size())) {
     std::map<Value, std::vector<int>> by_dz;    // weight gradients that have no bias gradient yet
     std::map<Value, std::vector<int>> waiting;  // and the other way round
     for (int i = 0; i < g.size(); ++i) {
@@ -223,9 +228,9 @@ Graph fuse_updates(const Graph& g) {
     }
     rewriter.stand_at(weight);
     const Node& product = g[weight];
-    const Value fused =
-        ops::dense_update(rewriter.to, rewriter[product.inputs[0]], rewriter[product.inputs[1]], rewriter[weight_region.inputs],
-                          rewriter[bias_region.inputs], weight_region.graph, bias_region.graph, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision);
+    const Value fused = ops::dense_update(rewriter.to, rewriter[product.inputs[0]], rewriter[product.inputs[1]],
+                                          rewriter[weight_region.inputs], rewriter[bias_region.inputs], weight_region.graph,
+                                          bias_region.graph, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision);
     int result = 0;
     for (Value v : weight_region.outputs) rewriter.map(v, {fused.node, result++});
     for (Value v : bias_region.outputs) rewriter.map(v, {fused.node, result++});

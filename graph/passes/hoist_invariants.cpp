@@ -8,11 +8,13 @@ namespace {
 
 // What costs nothing, or takes more memory outside than its inputs do: it moves only with what uses it.
 bool stays(const Node& node) {
-  return is(node, ops::def::constant) || is(node, ops::def::broadcast_to) || is(node, ops::def::iota) || is(node, ops::def::one_hot) || node.op->alias;
+  return is(node, ops::def::constant) || is(node, ops::def::broadcast_to) || is(node, ops::def::iota) || is(node, ops::def::one_hot) ||
+         node.op->alias;
 }
 // What may be an error for some values must not run before it is known that the body does.
 bool may_fail(const Node& node) {
-  return is(node, ops::def::gather) || is(node, ops::def::scatter_add) || is(node, ops::def::sparse_cross_entropy) || is(node, ops::def::check_numerics) || !node.regions.empty();
+  return is(node, ops::def::gather) || is(node, ops::def::scatter_add) || is(node, ops::def::sparse_cross_entropy) ||
+         is(node, ops::def::check_numerics) || !node.regions.empty();
 }
 
 class Hoisting {
@@ -27,12 +29,15 @@ class Hoisting {
     for (int n = 0; n < body.size(); ++n) {
       const Node& node = body[n];
       if (is(node, ops::def::input)) continue;
-      invariant_[size_t(n)] = is_pure(node) && !may_fail(node) && std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return invariant_[size_t(v.node)]; });
+      invariant_[size_t(n)] = is_pure(node) && !may_fail(node) &&
+                              std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return invariant_[size_t(v.node)]; });
     }
     // The values that leave the invariant part, computed by something that is worth moving.
     std::vector<Value> moved;
     auto leave = [&](Value v) {
-      if (invariant_[size_t(v.node)] && !is(body[v], ops::def::input) && !stays(body[v]) && std::find(moved.begin(), moved.end(), v) == moved.end()) moved.push_back(v);
+      if (invariant_[size_t(v.node)] && !is(body[v], ops::def::input) && !stays(body[v]) &&
+          std::find(moved.begin(), moved.end(), v) == moved.end())
+        moved.push_back(v);
     };
     std::vector<char> inside(size_t(body.size()));  // stays in the body, with what it needs
     for (int n = body.size() - 1; n >= 0; --n) {
@@ -75,14 +80,16 @@ class Hoisting {
     std::vector<Value> captures = to_[old_.captures];
     captures.insert(captures.end(), outside.begin(), outside.end());
     std::vector<Graph> regions;
-    for (size_t r = 0; r < old_.regions.size(); ++r) regions.push_back(with_inputs(old_.regions[r], body, moved, r + 1 == old_.regions.size()));
+    for (size_t r = 0; r < old_.regions.size(); ++r)
+      regions.push_back(with_inputs(old_.regions[r], body, moved, r + 1 == old_.regions.size()));
     to_.stand_at(node_);
     auto share = [](Graph g) { return std::make_shared<const Graph>(std::move(g)); };
     Value first;
     if (old_.op == &ops::def::while_loop)
       first = ops::while_loop(to_.to, to_[old_.carried], std::move(captures), share(regions[0]), share(regions[1]), old_.maximum);
     else
-      first = ops::scan(to_.to, to_[old_.carried], to_[old_.stacked], std::move(captures), share(regions[0]), old_.scan.length[0], old_.scan.reverse, old_.count.valid() ? to_[old_.count] : Value{});
+      first = ops::scan(to_.to, to_[old_.carried], to_[old_.stacked], std::move(captures), share(regions[0]), old_.scan.length[0],
+                        old_.scan.reverse, old_.count.valid() ? to_[old_.count] : Value{});
     for (size_t r = 0; r < to_.from[node_].types.size(); ++r) to_.map({node_, int(r)}, {first.node, int(r)});
   }
 
@@ -100,7 +107,8 @@ class Hoisting {
       replaced[size_t(v.node)][size_t(v.result)] = input;
     }
     auto value = [&](Value v) {
-      if (size_t(v.result) < replaced[size_t(v.node)].size() && replaced[size_t(v.node)][size_t(v.result)].valid()) return replaced[size_t(v.node)][size_t(v.result)];
+      if (size_t(v.result) < replaced[size_t(v.node)].size() && replaced[size_t(v.node)][size_t(v.result)].valid())
+        return replaced[size_t(v.node)][size_t(v.result)];
       return Value{now[size_t(v.node)].node, now[size_t(v.node)].result + v.result};
     };
     for (int n = 0; n < region.size(); ++n) {

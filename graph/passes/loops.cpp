@@ -32,7 +32,8 @@ Value Loop::add(Rewriter& to) const {
   std::vector<Value> first = to[carried], slices = to[stacked], others = to[captures];
   if (op == &ops::def::cond) return ops::cond(to.to, to[pred], std::move(others), shared[0], shared[1]);
   if (op == &ops::def::while_loop) return ops::while_loop(to.to, std::move(first), std::move(others), shared[0], shared[1], maximum);
-  return ops::scan(to.to, std::move(first), std::move(slices), std::move(others), shared[0], scan.length[0], scan.reverse, count.valid() ? to[count] : Value{});
+  return ops::scan(to.to, std::move(first), std::move(slices), std::move(others), shared[0], scan.length[0], scan.reverse,
+                   count.valid() ? to[count] : Value{});
 }
 
 Graph select_region(const Graph& region, std::span<const size_t> inputs, std::span<const Value> outputs) {

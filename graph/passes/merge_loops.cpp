@@ -16,7 +16,8 @@ bool same_nodes(const Graph& a, const Graph& b) {
 bool does_more(const Node& a, const Node& b) {
   if (a.inputs != b.inputs || a.device != b.device || !a.attrs->equals(*b.attrs)) return false;
   const Graph &less = *a.regions[0], &more = *b.regions[0];
-  return less.outputs.size() < more.outputs.size() && std::equal(less.outputs.begin(), less.outputs.end(), more.outputs.begin()) && same_nodes(less, more);
+  return less.outputs.size() < more.outputs.size() && std::equal(less.outputs.begin(), less.outputs.end(), more.outputs.begin()) &&
+         same_nodes(less, more);
 }
 
 }  // namespace
@@ -29,7 +30,9 @@ Graph merge_loops(const Graph& g) {
   for (auto& [inputs, list] : scans)
     for (size_t a = 0; a < list.size(); ++a)
       for (size_t b = 0; b < list.size(); ++b)
-        if (a != b && does_more(g[list[a]], g[list[b]]) && (instead[size_t(list[a])] < 0 || g[instead[size_t(list[a])]].types.size() < g[list[b]].types.size())) instead[size_t(list[a])] = list[b];
+        if (a != b && does_more(g[list[a]], g[list[b]]) &&
+            (instead[size_t(list[a])] < 0 || g[instead[size_t(list[a])]].types.size() < g[list[b]].types.size()))
+          instead[size_t(list[a])] = list[b];
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     if (!g[i].types.empty() && rewriter.mapped({i, 0})) continue;

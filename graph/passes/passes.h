@@ -24,7 +24,8 @@ LAMINA_API Graph simplify_arithmetic(const Graph& g);
 LAMINA_API Graph merge_loops(const Graph& g);
 // A cond on a constant is the branch that it takes; a loop that never runs is its first values; a short, small scan is its iterations.
 LAMINA_API Graph fold_branches(const Graph& g);
-// Results of loops and branches that nobody uses, and what only they need inside; a value that a loop carries without changing it is a capture.
+// Results of loops and branches that nobody uses, and what only they need inside; a value that a loop carries without changing it is a
+// capture.
 LAMINA_API Graph drop_unused_loop_values(const Graph& g);
 // What is the same in every iteration of a loop is computed once, before it: not where it could be an error, nor what only takes memory.
 LAMINA_API Graph hoist_invariants(const Graph& g);

@@ -67,7 +67,8 @@ Graph with_changed_regions(const Graph& g, const std::function<Graph(const Graph
 LAMINA_API Graph run_everywhere(Graph (*pass)(const Graph&), const Graph& g);
 
 // For each node, the nodes that must run before it although it uses none of their results: effects in program order per resource,
-// host effects among themselves and with all assignments (a check may stop the program), and nodes with regions that have effects against everything that has.
+// host effects among themselves and with all assignments (a check may stop the program), and nodes with regions that have effects against
+// everything that has.
 std::vector<std::vector<int>> effect_order(const Graph& g);
 // Units of nodes (unit_of[node], any numbers) in an order in which each can run as a whole; as near to program order as possible.
 // Internal error when two units need each other. Nodes with unit -1 are left out.

@@ -98,7 +98,8 @@ void gather_patches(const Plan& p, const T* x, int64_t group, Range rows, Range 
     const int64_t left = at.j * s.stride_width - s.before_width;
     C* out = to;
     for (int64_t a = k.begin / (s.window_width * depth); a < s.window_height; ++a) {
-      const int64_t first = a * s.window_width * depth, from = std::max(k.begin, first), until = std::min(k.end, first + s.window_width * depth);
+      const int64_t first = a * s.window_width * depth, from = std::max(k.begin, first),
+                    until = std::min(k.end, first + s.window_width * depth);
       if (from >= until) break;
       const int64_t y = at.i * s.stride_height - s.before_height + a * s.dilation_height;
       if (y < 0 || y >= s.height) {
@@ -116,8 +117,10 @@ void gather_patches(const Plan& p, const T* x, int64_t group, Range rows, Range 
         const int64_t begin = std::max(from, first + b * depth), end = std::min(until, first + (b + 1) * depth);
         if (begin >= end) break;
         const int64_t column = left + b * s.dilation_width;
-        if (column < 0 || column >= s.width) std::fill(out, out + (end - begin), C(0));
-        else convert(line + column * s.channels + (begin - first - b * depth), end - begin, out);
+        if (column < 0 || column >= s.width)
+          std::fill(out, out + (end - begin), C(0));
+        else
+          convert(line + column * s.channels + (begin - first - b * depth), end - begin, out);
         out += end - begin;
       }
     }
@@ -295,11 +298,14 @@ void conv2d_grad_input(Stream& stream, const View& dy_view, const View& w_view, 
     for (int64_t o = 0; o < sizes.filters; ++o) turned[size_t(o * p.patch + k)] = C(w[k * sizes.filters + o]);
   const int64_t high = p.panel_rows<C>(), size = sizes.height * sizes.width * sizes.channels;
   in_parallel(stream, sizes.images, p.flops(), [&](Range images) {
-    std::vector<C> patches(size_t(high * p.patch)), sum(std::is_same_v<T, C> ? 0 : size_t(size)), from(std::is_same_v<T, C> ? 0 : size_t(high * sizes.filters));
+    std::vector<C> patches(size_t(high * p.patch)), sum(std::is_same_v<T, C> ? 0 : size_t(size)),
+        from(std::is_same_v<T, C> ? 0 : size_t(high * sizes.filters));
     for (int64_t image = images.begin; image < images.end; ++image) {
       C* to;
-      if constexpr (std::is_same_v<T, C>) to = dx + image * size;
-      else to = sum.data();
+      if constexpr (std::is_same_v<T, C>)
+        to = dx + image * size;
+      else
+        to = sum.data();
       std::fill(to, to + size, C(0));
       for (int64_t first = image * p.places; first < (image + 1) * p.places; first += high) {
         const Range rows{first, std::min(first + high, (image + 1) * p.places)};
@@ -365,8 +371,8 @@ void conv2d_grad_filter(Stream& stream, const View& x_view, const View& dy_view,
   });
 }
 
-#define LAMINA_CONV(T)                                                                          \
-  template void conv2d<T>(Stream&, const View&, const View&, const View&, ConvSizes);           \
+#define LAMINA_CONV(T)                                                                           \
+  template void conv2d<T>(Stream&, const View&, const View&, const View&, ConvSizes);            \
   template void conv2d_grad_input<T>(Stream&, const View&, const View&, const View&, ConvSizes); \
   template void conv2d_grad_filter<T>(Stream&, const View&, const View&, const View&, ConvSizes);
 LAMINA_CONV(f16)

@@ -15,8 +15,8 @@ constexpr int64_t kInnerBlock = 256;  // of k: a packed panel is at most 16 KB (
 constexpr int64_t kFewRows = 36;      // for which copying a panel costs more than reading it through a crowded cache
 constexpr int64_t kBatchBlock = 64;   // of a weight gradient's rows: x's and dz's blocks stay in the first cache
 
-constexpr int64_t kFirstCache = 4096;     // floats: half of the smallest first cache
-constexpr int64_t kSecondCache = 16384;   // floats: a part of the second that others leave free
+constexpr int64_t kFirstCache = 4096;    // floats: half of the smallest first cache
+constexpr int64_t kSecondCache = 16384;  // floats: a part of the second that others leave free
 
 // How many rows of so many floats stay in the first cache while the columns' panels pass by.
 int64_t rows_in_cache(int64_t rows, int64_t floats) {
@@ -52,8 +52,8 @@ float* thread_scratch(Scratch use, int64_t count) {
   return memory.data.get();
 }
 
-void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation,
-           float alpha, const float* next_w) {
+void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n,
+           section::Activation activation, float alpha, const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const int64_t panel = tiles.panel_f32, block = std::min(k, kInnerBlock);
   const bool pack = rows.size() > kFewRows && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
@@ -61,9 +61,23 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
   const int64_t most = pack ? rows.size() : rows_in_cache(rows.size(), k);  // a packed panel is used for all rows
   float* packed = pack ? thread_scratch(Scratch::panel, panel * block) : nullptr;
   for (int64_t i = rows.begin; i < rows.end; i += most) {
-    Product<float> p{.m = std::min(most, rows.end - i), .n = columns.size(), .k = k, .a = x + i * k, .lda = k, .transpose_a = false, .b = w + columns.begin, .ldb = n,
-                     .c = y + i * n + columns.begin, .ldc = n, .accumulate = false, .epilogue = Epilogue::activation, .activation = activation,
-                     .alpha = alpha, .bias = b ? b + columns.begin : nullptr, .ahead = next_w ? next_w + columns.begin : nullptr, .ld_ahead = n};
+    Product<float> p{.m = std::min(most, rows.end - i),
+                     .n = columns.size(),
+                     .k = k,
+                     .a = x + i * k,
+                     .lda = k,
+                     .transpose_a = false,
+                     .b = w + columns.begin,
+                     .ldb = n,
+                     .c = y + i * n + columns.begin,
+                     .ldc = n,
+                     .accumulate = false,
+                     .epilogue = Epilogue::activation,
+                     .activation = activation,
+                     .alpha = alpha,
+                     .bias = b ? b + columns.begin : nullptr,
+                     .ahead = next_w ? next_w + columns.begin : nullptr,
+                     .ld_ahead = n};
     if (!pack && k <= 2 * kInnerBlock) {
       tiles.multiply_f32(p);
       continue;
@@ -91,8 +105,8 @@ void dense(const Tiles& tiles, const float* x, const float* w, const float* b, f
   }
 }
 
-void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation, float alpha,
-                      const float* next_w) {
+void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k,
+                      int64_t n, section::Activation activation, float alpha, const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const bool mask = y && activation != section::Activation::none;
   // Many rows go through in groups that stay in the first cache, when the transposed matrix of all columns stays in the second.
@@ -101,10 +115,24 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
   const int64_t panel = tiles.panel_f32, width = std::max<int64_t>(panel, rows.size() == 1 ? 64 : 0), block = std::min(n, kInnerBlock);
   auto product = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) {
     const bool last = begin + inner == n;
-    return Product<float>{.m = part.size(), .n = count, .k = inner, .a = dz + part.begin * n + begin, .lda = n, .transpose_a = false, .b = b, .ldb = width,
-                          .c = dx + part.begin * k + j, .ldc = k, .accumulate = begin > 0, .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
-                          .activation = activation, .alpha = alpha, .bias = nullptr, .other = mask ? y + part.begin * k + j : nullptr,
-                          .ahead = next_w ? next_w + j * n + begin * count : nullptr, .ld_ahead = count};  // as many lines as it has rows
+    return Product<float>{.m = part.size(),
+                          .n = count,
+                          .k = inner,
+                          .a = dz + part.begin * n + begin,
+                          .lda = n,
+                          .transpose_a = false,
+                          .b = b,
+                          .ldb = width,
+                          .c = dx + part.begin * k + j,
+                          .ldc = k,
+                          .accumulate = begin > 0,
+                          .epilogue = last && mask ? Epilogue::mask : Epilogue::none,
+                          .activation = activation,
+                          .alpha = alpha,
+                          .bias = nullptr,
+                          .other = mask ? y + part.begin * k + j : nullptr,
+                          .ahead = next_w ? next_w + j * n + begin * count : nullptr,
+                          .ld_ahead = count};  // as many lines as it has rows
   };
   if (rows.size() == 1) {
     Product<float> p = product(rows, columns.begin, columns.size(), 0, n, w + columns.begin * n);
@@ -113,7 +141,9 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
     if (columns.size() <= 0) return;
   }
   float* transposed = thread_scratch(Scratch::panel, grouped ? (columns.size() + panel) * block : width * block);
-  auto multiply = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) { tiles.multiply_f32(product(part, j, count, begin, inner, b)); };
+  auto multiply = [&](Range part, int64_t j, int64_t count, int64_t begin, int64_t inner, const float* b) {
+    tiles.multiply_f32(product(part, j, count, begin, inner, b));
+  };
   if (grouped) {
     for (int64_t j = columns.begin; j < columns.end; j += width)
       tiles.transpose_f32(w + j * n, n, std::min(width, columns.end - j), n, transposed + (j - columns.begin) * n, width);
@@ -134,10 +164,25 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
   }
 }
 
-void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k, int64_t n, const float* w, float rate) {
+void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k,
+                       int64_t n, const float* w, float rate) {
   if (weight_rows.size() <= 0) return;
-  Product<float> p{.m = weight_rows.size(), .n = n, .k = rows, .a = x + weight_rows.begin, .lda = k, .transpose_a = true, .b = dz, .ldb = n, .c = to, .ldc = n,
-                   .accumulate = false, .epilogue = w ? Epilogue::descent : Epilogue::none, .activation = section::Activation::none, .bias = nullptr, .other = w, .rate = rate};
+  Product<float> p{.m = weight_rows.size(),
+                   .n = n,
+                   .k = rows,
+                   .a = x + weight_rows.begin,
+                   .lda = k,
+                   .transpose_a = true,
+                   .b = dz,
+                   .ldb = n,
+                   .c = to,
+                   .ldc = n,
+                   .accumulate = false,
+                   .epilogue = w ? Epilogue::descent : Epilogue::none,
+                   .activation = section::Activation::none,
+                   .bias = nullptr,
+                   .other = w,
+                   .rate = rate};
   if (rows <= kBatchBlock * 3 / 2) return tiles.multiply_f32(p);
   // Sums go on in scratch from block to block, since w must not change before they are complete.
   const int64_t strip = std::max<int64_t>(24, kSecondCache / 2 / std::max<int64_t>(1, n) / 6 * 6);
@@ -154,8 +199,10 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
       q.accumulate = begin > 0;
       tiles.multiply_f32(q);
     }
-    if (w) tiles.descend(w + i * n, sums, rate, to + i * n, q.m * n);
-    else std::memcpy(to + i * n, sums, size_t(q.m * n) * sizeof(float));
+    if (w)
+      tiles.descend(w + i * n, sums, rate, to + i * n, q.m * n);
+    else
+      std::memcpy(to + i * n, sums, size_t(q.m * n) * sizeof(float));
   }
 }
 

@@ -10,16 +10,17 @@ struct Range {
 };
 
 // y[rows, columns] = act(x w + b); b may be null. next_w: weights that the caller reads next, as wide as w, or null.
-void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation,
-           float alpha = 0, const float* next_w = nullptr);
+void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n,
+           section::Activation activation, float alpha = 0, const float* next_w = nullptr);
 
-// dx[rows, columns] = (dz w^T) * act'(y); y, what act gave or (section::of_input) was given, may be null. Columns are of k. dx may not be y.
-// next_w: weights of at least as many elements that the caller reads next, or null.
-void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k, int64_t n, section::Activation activation,
-                      float alpha = 0, const float* next_w = nullptr);
+// dx[rows, columns] = (dz w^T) * act'(y); y, what act gave or (section::of_input) was given, may be null. Columns are of k. dx may not be
+// y. next_w: weights of at least as many elements that the caller reads next, or null.
+void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const float* y, float* dx, Range rows, Range columns, int64_t k,
+                      int64_t n, section::Activation activation, float alpha = 0, const float* next_w = nullptr);
 
 // dw[weight_rows, :] = x^T dz over all `rows`; to[0] is row weight_rows.begin. With `w` (row weight_rows.begin of it): to = w - rate * dw.
-void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k, int64_t n, const float* w, float rate);
+void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, float* to, Range weight_rows, int64_t rows, int64_t k,
+                       int64_t n, const float* w, float rate);
 
 // db = the sum of dz's rows, with the bits of reduce (kernels/reduce.h).
 void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n);

@@ -20,13 +20,12 @@ using section::Activation;
 constexpr int kMostRows = 6;
 constexpr int kColumns = kRegisters == 32 ? 4 : 2;  // vectors of a tile of 4 rows or more
 
-constexpr int columns_of(int rows) {
-  return rows == 1 ? 8 : rows == 2 ? 4 : rows == 3 && kRegisters == 16 ? 3 : kColumns;
-}
+constexpr int columns_of(int rows) { return rows == 1 ? 8 : rows == 2 ? 4 : rows == 3 && kRegisters == 16 ? 3 : kColumns; }
 
 // f(vector, its place) for each vector of the tile; the last column of a ragged tile has `last` lanes.
 template <class T, int R, int C, bool Ragged, class F>
-LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C], F f) {
+LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C],
+                              F f) {
   using S = Simd<T>;
 #pragma GCC unroll 8
   for (int r = 0; r < R; ++r) {
@@ -34,8 +33,11 @@ LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typenam
 #pragma GCC unroll 8
     for (int c = 0; c < C; ++c) {
       int64_t column = c * S::lanes;
-      if (Ragged && c == C - 1) S::store(p.c + at + column, f(acc[r][c], at + column, j + column, [&](const T* q) LAMINA_INLINE_LAMBDA { return S::load(q, part); }), part);
-      else S::store(p.c + at + column, f(acc[r][c], at + column, j + column, [](const T* q) LAMINA_INLINE_LAMBDA { return S::load(q); }));
+      if (Ragged && c == C - 1)
+        S::store(p.c + at + column,
+                 f(acc[r][c], at + column, j + column, [&](const T* q) LAMINA_INLINE_LAMBDA { return S::load(q, part); }), part);
+      else
+        S::store(p.c + at + column, f(acc[r][c], at + column, j + column, [](const T* q) LAMINA_INLINE_LAMBDA { return S::load(q); }));
     }
   }
 }
@@ -55,14 +57,14 @@ struct alignas(64) TileValues {
   }
 };
 
-// Activations, and gradients through them, of n values, whole vectors: the same functions as elsewhere. One copy per type: a tile is large enough
-// for a call, and many vectors at once hide how long each waits for itself.
+// Activations, and gradients through them, of n values, whole vectors: the same functions as elsewhere. One copy per type: a tile is large
+// enough for a call, and many vectors at once hide how long each waits for itself.
 template <class T>
 [[gnu::noinline]] void activate(Activation activation, T alpha, T* y, int64_t n) {
   constexpr int lanes = Simd<T>::lanes;
-#define LAMINA_ROW(name, ...)                \
-  case Activation::name:                     \
-    for (int64_t q = 0; q < n; q += lanes)   \
+#define LAMINA_ROW(name, ...)                                                                    \
+  case Activation::name:                                                                         \
+    for (int64_t q = 0; q < n; q += lanes)                                                       \
       for (int l = 0; l < lanes; ++l) y[q + l] = ops::name(y[q + l] __VA_OPT__(, ) __VA_ARGS__); \
     break;
   switch (activation) {
@@ -81,9 +83,9 @@ template <class T>
 template <class T>
 [[gnu::noinline]] void mask(Activation activation, T alpha, T* __restrict d, const T* __restrict y, int64_t n) {
   constexpr int lanes = Simd<T>::lanes;
-#define LAMINA_ROW(name, ...)                \
-  case Activation::name:                     \
-    for (int64_t q = 0; q < n; q += lanes)   \
+#define LAMINA_ROW(name, ...)                                                                                     \
+  case Activation::name:                                                                                          \
+    for (int64_t q = 0; q < n; q += lanes)                                                                        \
       for (int l = 0; l < lanes; ++l) d[q + l] = ops::name##_grad(d[q + l], y[q + l] __VA_OPT__(, ) __VA_ARGS__); \
     break;
   switch (activation) {
@@ -132,7 +134,9 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, typename Si
       const T* y = p.other;
       V one = S::all(T(1));
       if (p.activation == Activation::relu) {
-        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA { return S::zero_unless_above_zero(x, load(y + at)); });
+        store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
+          return S::zero_unless_above_zero(x, load(y + at));
+        });
       } else if (p.activation == Activation::tanh) {
         store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA {
           V v = load(y + at);
@@ -159,7 +163,8 @@ LAMINA_INLINE void finish(const Product<T>& p, int64_t i, int64_t j, typename Si
     case Epilogue::descent: {
       V rate = S::all(p.rate);
       const T* w = p.other;
-      store_tile<T, R, C, Ragged>(p, i, j, part, acc, [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA { return load(w + at) - rate * x; });
+      store_tile<T, R, C, Ragged>(p, i, j, part, acc,
+                                  [&](V x, int64_t at, int64_t, auto load) LAMINA_INLINE_LAMBDA { return load(w + at) - rate * x; });
       break;
     }
   }
@@ -198,12 +203,16 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
   const T* a = Transposed ? p.a + i : p.a + i * lda;
   const T* b = p.b + j;
-  // Asked for meanwhile: by the first rows what the caller reads next, by the others the panel that comes next here, or else again the former.
+  // Asked for meanwhile: by the first rows what the caller reads next, by the others the panel that comes next here, or else again the
+  // former.
   const T* ahead = b;
   int64_t ld_ahead = 0;
-  if (p.ahead && i == 0) ahead = p.ahead + j, ld_ahead = p.ld_ahead;
-  else if (constexpr int64_t width = C * S::lanes; j + width < p.n) ahead = b + width, ld_ahead = ldb;
-  else if (p.ahead) ahead = p.ahead, ld_ahead = p.ld_ahead;
+  if (p.ahead && i == 0)
+    ahead = p.ahead + j, ld_ahead = p.ld_ahead;
+  else if (constexpr int64_t width = C * S::lanes; j + width < p.n)
+    ahead = b + width, ld_ahead = ldb;
+  else if (p.ahead)
+    ahead = p.ahead, ld_ahead = p.ld_ahead;
 #pragma GCC unroll 2
   for (int64_t q = 0; q < k; ++q) {
     V row[C];
@@ -321,38 +330,54 @@ void multiply(const Product<T>& p) {
 // The first two stages work inside groups of four lanes, as every processor's shuffles do.
 template <int lanes, class V>
 LAMINA_INLINE V low_pairs(const V& a, const V& b) {
-  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 0, 4, 1, 5);
-  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
-  else return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
+  if constexpr (lanes == 4)
+    return __builtin_shufflevector(a, b, 0, 4, 1, 5);
+  else if constexpr (lanes == 8)
+    return __builtin_shufflevector(a, b, 0, 8, 1, 9, 4, 12, 5, 13);
+  else
+    return __builtin_shufflevector(a, b, 0, 16, 1, 17, 4, 20, 5, 21, 8, 24, 9, 25, 12, 28, 13, 29);
 }
 template <int lanes, class V>
 LAMINA_INLINE V high_pairs(const V& a, const V& b) {
-  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 2, 6, 3, 7);
-  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
-  else return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
+  if constexpr (lanes == 4)
+    return __builtin_shufflevector(a, b, 2, 6, 3, 7);
+  else if constexpr (lanes == 8)
+    return __builtin_shufflevector(a, b, 2, 10, 3, 11, 6, 14, 7, 15);
+  else
+    return __builtin_shufflevector(a, b, 2, 18, 3, 19, 6, 22, 7, 23, 10, 26, 11, 27, 14, 30, 15, 31);
 }
 template <int lanes, class V>
 LAMINA_INLINE V low_halves(const V& a, const V& b) {
-  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 0, 1, 4, 5);
-  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
-  else return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
+  if constexpr (lanes == 4)
+    return __builtin_shufflevector(a, b, 0, 1, 4, 5);
+  else if constexpr (lanes == 8)
+    return __builtin_shufflevector(a, b, 0, 1, 8, 9, 4, 5, 12, 13);
+  else
+    return __builtin_shufflevector(a, b, 0, 1, 16, 17, 4, 5, 20, 21, 8, 9, 24, 25, 12, 13, 28, 29);
 }
 template <int lanes, class V>
 LAMINA_INLINE V high_halves(const V& a, const V& b) {
-  if constexpr (lanes == 4) return __builtin_shufflevector(a, b, 2, 3, 6, 7);
-  else if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
-  else return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
+  if constexpr (lanes == 4)
+    return __builtin_shufflevector(a, b, 2, 3, 6, 7);
+  else if constexpr (lanes == 8)
+    return __builtin_shufflevector(a, b, 2, 3, 10, 11, 6, 7, 14, 15);
+  else
+    return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
 }
 // Groups of four lanes: the even ones of a, then of b; the odd ones.
 template <int lanes, class V>
 LAMINA_INLINE V even_groups(const V& a, const V& b) {
-  if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
-  else return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+  if constexpr (lanes == 8)
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11);
+  else
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
 }
 template <int lanes, class V>
 LAMINA_INLINE V odd_groups(const V& a, const V& b) {
-  if constexpr (lanes == 8) return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
-  else return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+  if constexpr (lanes == 8)
+    return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15);
+  else
+    return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 
 // f(q, vector) for each column q < lanes of a square: its elements in the order of rows. Not in the order of q.
@@ -451,7 +476,8 @@ LAMINA_INLINE void transpose_to(const T* from, int64_t ld_from, int64_t rows, in
   const int64_t whole_rows = rows / lanes * lanes, whole_columns = columns / lanes * lanes;
   for (int64_t i = 0; i < whole_rows; i += lanes) {
     for (int64_t j = 0; j < whole_columns; j += lanes) transpose_square(from + i * ld_from + j, ld_from, to + j * ld_to + i, ld_to);
-    if (whole_columns < columns) transpose_plain(from + i * ld_from + whole_columns, ld_from, lanes, columns - whole_columns, to + whole_columns * ld_to + i, ld_to);
+    if (whole_columns < columns)
+      transpose_plain(from + i * ld_from + whole_columns, ld_from, lanes, columns - whole_columns, to + whole_columns * ld_to + i, ld_to);
   }
   if (whole_rows < rows) transpose_plain(from + whole_rows * ld_from, ld_from, rows - whole_rows, columns, to + whole_rows, ld_to);
 }
@@ -459,8 +485,10 @@ LAMINA_INLINE void transpose_to(const T* from, int64_t ld_from, int64_t rows, in
 template <class T>
 void transpose_squares(const T* from, int64_t ld_from, int64_t rows, int64_t columns, T* to, int64_t ld_to) {
   constexpr int64_t panel = kColumns * Simd<T>::lanes;
-  if (ld_to == panel) transpose_to(from, ld_from, rows, columns, to, panel);  // the stores' addresses are constants then
-  else transpose_to(from, ld_from, rows, columns, to, ld_to);
+  if (ld_to == panel)
+    transpose_to(from, ld_from, rows, columns, to, panel);  // the stores' addresses are constants then
+  else
+    transpose_to(from, ld_from, rows, columns, to, ld_to);
 }
 
 int64_t multiply_row(const Product<float>& p) {

@@ -9,7 +9,9 @@ namespace {
 constexpr int64_t kMostElements = 2048;  // more are better done block by block, through all instructions
 
 template <class T>
-void copy(int64_t n, void* out, const void* a, const void*, const void*) { std::memcpy(out, a, size_t(n) * sizeof(T)); }
+void copy(int64_t n, void* out, const void* a, const void*, const void*) {
+  std::memcpy(out, a, size_t(n) * sizeof(T));
+}
 Loop copy_of(size_t width) {
   constexpr Loop loops[] = {copy<uint8_t>, copy<uint16_t>, copy<uint32_t>, copy<uint64_t>};
   return loops[width == 1 ? 0 : width == 2 ? 1 : width == 4 ? 2 : 3];
@@ -36,7 +38,8 @@ bool ElementwiseCalls::fits(const ElementwiseCode& code, int64_t n) {
   return true;
 }
 
-ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out, int64_t n) {
+ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out,
+                                   int64_t n) {
   const ElementwiseTable& table = elementwise_table();
   const size_t inputs = code.inputs.size(), first_result = inputs + code.constants.size();
   std::vector<CallOperand> registers(first_result + code.instructions.size());
@@ -56,8 +59,10 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
     if (!in[i].scalar || n == 1) continue;
     const Loop fill = fill_of(table, lamina::size_of(code.inputs[i]));
     registers[i] = {.data = memory(code.inputs[i])};
-    if (in[i].fixed) fill(n, registers[i].data, in[i].data, nullptr, nullptr);
-    else add(fill, registers[i], in[i], {}, {});
+    if (in[i].fixed)
+      fill(n, registers[i].data, in[i].data, nullptr, nullptr);
+    else
+      add(fill, registers[i], in[i], {}, {});
   }
   for (size_t c = 0; c < code.constants.size(); ++c) {
     auto [d, value] = code.constants[c];
@@ -95,7 +100,8 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
     if (!to.data) to = {.data = memory(i.result)};
     const Loop loop = loop_of(table, i);
     const CallOperand none;
-    add(loop ? loop : copy_of(lamina::size_of(i.result)), to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none, operands(i.op) > 2 ? registers[size_t(i.c)] : none);
+    add(loop ? loop : copy_of(lamina::size_of(i.result)), to, registers[size_t(i.a)], operands(i.op) > 1 ? registers[size_t(i.b)] : none,
+        operands(i.op) > 2 ? registers[size_t(i.c)] : none);
   }
   for (size_t o = 0; o < out.size(); ++o) {
     const CallOperand& from = registers[size_t(code.outputs[o])];

@@ -189,8 +189,7 @@ constexpr Loop cast_of() {
   else
     return cast_loop<typename TypeOf<From>::type, typename TypeOf<To>::type>;
 }
-#define LAMINA_ROW(f, x) \
-  { f<x, 0>(), f<x, 1>(), f<x, 2>(), f<x, 3>(), f<x, 4>(), f<x, 5>(), f<x, 6>() }
+#define LAMINA_ROW(f, x) {f<x, 0>(), f<x, 1>(), f<x, 2>(), f<x, 3>(), f<x, 4>(), f<x, 5>(), f<x, 6>()}
 
 }  // namespace
 

@@ -14,11 +14,12 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kHigh = 6;              // rows of a tile
+constexpr int64_t kHigh = 6;               // rows of a tile
 constexpr int64_t kRowBytes = 216 * 1024;  // of a's block, copied: in the second cache
-constexpr int64_t kFewBytes = 256 * 1024, kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
-constexpr int64_t kSmall = 64 * 64 * 96;  // multiplications up to which copying costs more than it saves
-constexpr int64_t kFewRows = 24;           // up to which a's rows are read where they are
+constexpr int64_t kFewBytes = 256 * 1024,
+                  kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
+constexpr int64_t kSmall = 64 * 64 * 96;     // multiplications up to which copying costs more than it saves
+constexpr int64_t kFewRows = 24;             // up to which a's rows are read where they are
 constexpr double kFlopsPerThread = 1e6;
 
 // Of k in a block: a panel fills three quarters of a first cache of 32 KB, of 64 KB where vectors are wide.
@@ -55,7 +56,8 @@ void pack_panel(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inn
 template <class T, int64_t width>
 void pack_block(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inner, int64_t begin, int64_t end, T* to) {
   if (o.transpose_b) {
-    for (int64_t j = begin; j < end; j += width, to += width * inner) pack_panel(tiles, o, p, inner, j, std::min(width, end - j), to, width);
+    for (int64_t j = begin; j < end; j += width, to += width * inner)
+      pack_panel(tiles, o, p, inner, j, std::min(width, end - j), to, width);
     return;
   }
   for (int64_t q = 0; q < inner; ++q) {
@@ -162,7 +164,8 @@ void share(void* context, int thread, int threads, ThreadPool::Barrier&) {
   const auto& shared = *static_cast<Shared<T>*>(context);
   Operands<T> o = shared.operands;
   if (o.m >= o.n) {
-    const int64_t strips = (o.m + kHigh - 1) / kHigh, begin = std::min(o.m, strips * thread / threads * kHigh), end = std::min(o.m, strips * (thread + 1) / threads * kHigh);
+    const int64_t strips = (o.m + kHigh - 1) / kHigh, begin = std::min(o.m, strips * thread / threads * kHigh),
+                  end = std::min(o.m, strips * (thread + 1) / threads * kHigh);
     o.a += o.transpose_a ? begin : begin * o.lda;
     o.c += begin * o.ldc;
     o.m = end - begin;
@@ -194,20 +197,24 @@ void plain(const Operands<T>& o) {
 }  // namespace
 
 template <class T>
-void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb, bool transpose_b, T* c, int64_t ldc, Device device) {
+void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb, bool transpose_b, T* c,
+            int64_t ldc, Device device) {
   const Operands<T> o{m, n, k, a, lda, transpose_a, b, ldb, transpose_b, c, ldc};
   if constexpr (std::is_floating_point_v<T>) {
     const Tiles& t = tiles();
     const int threads = int(std::min(2.0 * double(m) * double(n) * double(k) / kFlopsPerThread, 1024.0));
     Shared<T> shared{t, o};
-    if (threads > 1) ThreadPool::of(device).run(threads, share<T>, &shared);
-    else product(t, o);
+    if (threads > 1)
+      ThreadPool::of(device).run(threads, share<T>, &shared);
+    else
+      product(t, o);
   } else {
     plain(o);
   }
 }
 
-#define LAMINA_MATMUL(T) template void matmul<T>(int64_t, int64_t, int64_t, const T*, int64_t, bool, const T*, int64_t, bool, T*, int64_t, Device);
+#define LAMINA_MATMUL(T) \
+  template void matmul<T>(int64_t, int64_t, int64_t, const T*, int64_t, bool, const T*, int64_t, bool, T*, int64_t, Device);
 LAMINA_MATMUL(float)
 LAMINA_MATMUL(double)
 LAMINA_MATMUL(f16)

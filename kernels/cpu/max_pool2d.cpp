@@ -80,8 +80,10 @@ template <class Work>
 void share(Stream& stream, Work& work, double elements, int64_t lines) {
   const int threads = int(std::min({elements / kElementsPerThread, double(lines), 1024.0}));
   NoBarrier barrier;
-  if (threads <= 1) Work::run(&work, 0, 1, barrier);
-  else ThreadPool::of(stream.device).run(threads, Work::run, &work);
+  if (threads <= 1)
+    Work::run(&work, 0, 1, barrier);
+  else
+    ThreadPool::of(stream.device).run(threads, Work::run, &work);
 }
 
 }  // namespace

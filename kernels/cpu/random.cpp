@@ -117,7 +117,8 @@ void random_truncated_normal(Stream&, const View& state, const View& y, double m
 
 #define LAMINA_INTEGERS(T) template void random_integers<T>(Stream&, const View&, const View&, int64_t, int64_t);
 LAMINA_INTEGERS(uint8_t)
-LAMINA_INTEGERS(int8_t) LAMINA_INTEGERS(int16_t) LAMINA_INTEGERS(int32_t) LAMINA_INTEGERS(int64_t)
+LAMINA_INTEGERS(int8_t)
+LAMINA_INTEGERS(int16_t) LAMINA_INTEGERS(int32_t) LAMINA_INTEGERS(int64_t)
 #undef LAMINA_INTEGERS
 #define LAMINA_TRUNCATED(T) template void random_truncated_normal<T>(Stream&, const View&, const View&, double, double, double, double);
     LAMINA_TRUNCATED(f16) LAMINA_TRUNCATED(bf16) LAMINA_TRUNCATED(float) LAMINA_TRUNCATED(double)

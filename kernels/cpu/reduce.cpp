@@ -185,7 +185,9 @@ class Reducer {
   }
 
   void fill_empty(int64_t outputs) const {
-    const T value = op_ == Reduction::mean ? std::numeric_limits<T>::quiet_NaN() : op_ == Reduction::prod ? T(1) : T(0);  // a mean is divided by 0 anyway
+    const T value = op_ == Reduction::mean   ? std::numeric_limits<T>::quiet_NaN()
+                    : op_ == Reduction::prod ? T(1)
+                                             : T(0);  // a mean is divided by 0 anyway
     for (int64_t i = 0; i < outputs; ++i) store(i, &value, 1);
   }
 

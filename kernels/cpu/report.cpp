@@ -48,9 +48,12 @@ std::string number_text(T value) {
 
 template <class T>
 std::string element_text(T value) {
-  if constexpr (std::is_same_v<T, bool>) return value ? "True" : "False";
-  else if constexpr (std::is_integral_v<T>) return std::to_string(value);
-  else return number_text(value);
+  if constexpr (std::is_same_v<T, bool>)
+    return value ? "True" : "False";
+  else if constexpr (std::is_integral_v<T>)
+    return std::to_string(value);
+  else
+    return number_text(value);
 }
 
 struct Writer {
@@ -180,7 +183,8 @@ void check(Stream&, std::span<const View* const> values, std::span<const View* c
     for (const View* v : values.subspan(1)) own.push_back(of_model(*v, text.models, m));
     size_t next = 0;
     std::string what = fill(text.message, own, next, 3), why = fill(text.why, own, next, 3);
-    if (condition.rank) why = cat(failed, " of ", condition.size(), " are false, the first at ", index_text(first), why.empty() ? "" : "; ", why);
+    if (condition.rank)
+      why = cat(failed, " of ", condition.size(), " are false, the first at ", index_text(first), why.empty() ? "" : "; ", why);
     if (text.models) why = cat("of model ", m, why.empty() ? "" : ": ", why);
     throw Error(ErrorKind::assertion, {.what = std::move(what), .where = "", .why = std::move(why), .fix = ""});
   }
@@ -200,9 +204,12 @@ void check_numerics(Stream&, const View& x, const View& y, std::string message) 
   if (first >= 0) {
     std::vector<int64_t> index(size_t(x.rank));
     for (int64_t a = x.rank - 1, rest = first; a >= 0; --a) index[size_t(a)] = rest % x.shape[a], rest /= x.shape[a];
-    throw Error(ErrorKind::invalid_argument, {.what = cat("check_numerics: ", message.empty() ? "the values are not all finite" : message), .where = "",
-                                              .why = cat(nans, " NaN and ", infinities, " infinite of ", n, n == 1 ? " element" : " elements", ", the first at ", index_text(index), ": ", number_text(in[first])),
-                                              .fix = "look at what computes it: a division by 0, a log of 0, an overflow"});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("check_numerics: ", message.empty() ? "the values are not all finite" : message),
+                 .where = "",
+                 .why = cat(nans, " NaN and ", infinities, " infinite of ", n, n == 1 ? " element" : " elements", ", the first at ",
+                            index_text(index), ": ", number_text(in[first])),
+                 .fix = "look at what computes it: a division by 0, a log of 0, an overflow"});
   }
   if (n && y.data != x.data) std::memcpy(y.data, x.data, size_t(n) * sizeof(T));
 }

@@ -120,8 +120,9 @@ template void scatter_set<uint64_t>(Stream&, const View&, const View&, const Vie
 #define LAMINA_COMBINE(T) \
   template void scatter_combine<T>(Stream&, const View&, const View&, const View&, const View&, GatherSizes, ScatterMode);
 LAMINA_COMBINE(uint8_t)
-LAMINA_COMBINE(int8_t) LAMINA_COMBINE(int16_t) LAMINA_COMBINE(int32_t) LAMINA_COMBINE(int64_t) LAMINA_COMBINE(f16) LAMINA_COMBINE(bf16)
-    LAMINA_COMBINE(float) LAMINA_COMBINE(double)
+LAMINA_COMBINE(int8_t)
+LAMINA_COMBINE(int16_t) LAMINA_COMBINE(int32_t) LAMINA_COMBINE(int64_t) LAMINA_COMBINE(f16) LAMINA_COMBINE(bf16) LAMINA_COMBINE(float)
+    LAMINA_COMBINE(double)
 #undef LAMINA_COMBINE
 
 }  // namespace lamina::kernels::cpu

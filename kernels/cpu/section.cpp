@@ -36,7 +36,8 @@ constexpr double kFlopsPerThread = 1e6;  // about what waking a thread costs
 class Section {
  public:
   // names: of the steps, while a profiler listens; else null.
-  Section(const KernelCall& call, const Table& table, const profiler::Name* names = nullptr) : call_(call), table_(table), tiles_(tiles()), names_(names) {
+  Section(const KernelCall& call, const Table& table, const profiler::Name* names = nullptr)
+      : call_(call), table_(table), tiles_(tiles()), names_(names) {
     // Views are far apart; their addresses are used a few times each.
     data_.reserve(call.in.size() + call.out.size());
     for (const View* v : call.in) data_.push_back(static_cast<char*>(v->data));
@@ -117,8 +118,10 @@ class Section {
   }
 
   void run_step(const Step& s, int thread, int threads) {
-    if (s.partition == Partition::models) run_models(s, thread, threads);
-    else run_step(s, s.partition, thread, threads);
+    if (s.partition == Partition::models)
+      run_models(s, thread, threads);
+    else
+      run_step(s, s.partition, thread, threads);
   }
 
   // s is a step of the table, also where another partition than its own is asked for: what follows it there is looked at.
@@ -131,21 +134,29 @@ class Section {
     const Range all{0, s.rows}, rows = threads == 1 ? all : share(s.rows, thread, threads);
     switch (s.kind) {
       case StepKind::dense:
-        dense(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_bias ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
-              by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation, s.scalar, next_weights(s));
+        dense(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_bias ? in<const float>(s, 2) : nullptr, out<float>(s, 0),
+              by_rows ? rows : all, by_rows || threads == 1 ? Range{0, s.n} : columns(s.n, thread, threads), s.k, s.n, s.activation,
+              s.scalar, next_weights(s));
         break;
       case StepKind::dense_grad_input:
-        dense_grad_input(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_mask ? in<const float>(s, 2) : nullptr, out<float>(s, 0), by_rows ? rows : all,
-                         by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads), s.k, s.n, s.activation, s.scalar, next_transposed_weights(s));
+        dense_grad_input(tiles_, in<const float>(s, 0), in<const float>(s, 1), s.has_mask ? in<const float>(s, 2) : nullptr,
+                         out<float>(s, 0), by_rows ? rows : all, by_rows || threads == 1 ? Range{0, s.k} : columns(s.k, thread, threads),
+                         s.k, s.n, s.activation, s.scalar, next_transposed_weights(s));
         break;
       case StepKind::dense_update: run_update(s, thread, threads); break;
       case StepKind::elementwise: run_elementwise(s, thread, threads); break;
       case StepKind::reduce:
-        if (s.reduced == Broadcast::column) reduce_matrix(s.reduction, s.reduced, in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin, rows.size(), s.n);
-        else if (thread == 0) reduce_matrix(s.reduction, s.reduced, in<const float>(s, 0), out<float>(s, 0), s.rows, s.n);
+        if (s.reduced == Broadcast::column)
+          reduce_matrix(s.reduction, s.reduced, in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin, rows.size(), s.n);
+        else if (thread == 0)
+          reduce_matrix(s.reduction, s.reduced, in<const float>(s, 0), out<float>(s, 0), s.rows, s.n);
         break;
-      case StepKind::softmax: softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n); break;
-      case StepKind::log_softmax: log_softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n); break;
+      case StepKind::softmax:
+        softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n);
+        break;
+      case StepKind::log_softmax:
+        log_softmax_rows(in<const float>(s, 0) + rows.begin * s.n, out<float>(s, 0) + rows.begin * s.n, rows.size(), s.n);
+        break;
       case StepKind::sparse_cross_entropy: {
         const View& labels = view(s.first_in + 1);
         check_labels(labels, rows.begin, rows.size(), s.n);
@@ -166,14 +177,18 @@ class Section {
   // Of the dense step after this one, if they are as wide: they come from far while this one computes.
   const float* next_weights(const Step& s) const {
     const Step* next = &s + 1;
-    return next != table_.steps.data() + table_.steps.size() && next->kind == StepKind::dense && next->n == s.n && next->k >= s.k ? in<const float>(*next, 1) : nullptr;
+    return next != table_.steps.data() + table_.steps.size() && next->kind == StepKind::dense && next->n == s.n && next->k >= s.k
+               ? in<const float>(*next, 1)
+               : nullptr;
   }
 
   // The same of the next dense_grad_input, which may come after this layer's update.
   const float* next_transposed_weights(const Step& s) const {
     const Step *next = &s + 1, *end = table_.steps.data() + table_.steps.size();
     while (next != end && next->kind == StepKind::dense_update) ++next;
-    return next != end && next->kind == StepKind::dense_grad_input && int64_t(next->k) * next->n >= int64_t(s.k) * s.n ? in<const float>(*next, 1) : nullptr;
+    return next != end && next->kind == StepKind::dense_grad_input && int64_t(next->k) * next->n >= int64_t(s.k) * s.n
+               ? in<const float>(*next, 1)
+               : nullptr;
   }
 
   void run_update(const Step& s, int thread, int threads) {
@@ -253,7 +268,8 @@ struct NoBarrier final : ThreadPool::Barrier {
 
 // The table of a loop's body, or of a branch, with addresses for its buffers.
 struct Section::Inner {
-  Inner(Stream& stream, const section::InnerProgram& program) : program(program), views(program.buffers.size()), operands(views.size()), call{stream, program.table.get(), {}, {}} {
+  Inner(Stream& stream, const section::InnerProgram& program)
+      : program(program), views(program.buffers.size()), operands(views.size()), call{stream, program.table.get(), {}, {}} {
     for (size_t i = 0; i < views.size(); ++i) views[i] = program.buffers[i].view, operands[i] = &views[i];
     call.in = operands;
     section.emplace(call, *program.table);
@@ -275,8 +291,10 @@ struct Section::Inner {
     size_t i = 0;
     try {
       for (; i < steps.size(); ++i) {
-        if (!calls_of.empty() && calls_of[i] >= 0) prepared[size_t(calls_of[i])].run();
-        else section->run_step(steps[i], 0, 1);
+        if (!calls_of.empty() && calls_of[i] >= 0)
+          prepared[size_t(calls_of[i])].run();
+        else
+          section->run_step(steps[i], 0, 1);
       }
     } catch (...) {
       section->fail(i);
@@ -298,9 +316,11 @@ struct Section::Inner {
         for (int k = from; k < from + count; ++k) {
           const Operand& o = table.operands[size_t(k)];
           const section::InnerBuffer& b = program.buffers[size_t(o.buffer)];
-          const bool full = o.broadcast == Broadcast::full || (o.broadcast == Broadcast::row && s.rows == 1) || (o.broadcast == Broadcast::column && s.n == 1);
+          const bool full = o.broadcast == Broadcast::full || (o.broadcast == Broadcast::row && s.rows == 1) ||
+                            (o.broadcast == Broadcast::column && s.n == 1);
           flat = flat && (full || o.broadcast == Broadcast::scalar);
-          out.push_back({section->data_[size_t(o.buffer)], !full, b.operand < 0 || (b.operand >= first && b.operand < last && b.slice == 0), b.slice});
+          out.push_back({section->data_[size_t(o.buffer)], !full, b.operand < 0 || (b.operand >= first && b.operand < last && b.slice == 0),
+                         b.slice});
         }
         return out;
       };
@@ -326,7 +346,8 @@ constexpr int64_t kManyIterations = 8;
 void Section::run_nested(const Step& s) {
   const section::Nested& nested = *static_cast<const section::TableWithLoops&>(table_).nested[size_t(s.code)];
   std::vector<char*> at(size_t(s.ins + s.outs));
-  for (int i = 0; i < s.ins + s.outs; ++i) at[size_t(i)] = data_[size_t(table_.operands[size_t(i < s.ins ? s.first_in + i : s.first_out + i - s.ins)].buffer)];
+  for (int i = 0; i < s.ins + s.outs; ++i)
+    at[size_t(i)] = data_[size_t(table_.operands[size_t(i < s.ins ? s.first_in + i : s.first_out + i - s.ins)].buffer)];
   char* const* results = at.data() + s.ins;
   if (nested.kind == section::Nested::Kind::branch) {
     Inner branch(call_.stream, nested.programs[*at[0] ? 0 : 1]);
@@ -376,7 +397,11 @@ void run_table(const KernelCall& call, const Table& table, const profiler::Name*
     NoBarrier barrier;
     section.run_all(0, 1, barrier);
   } else {
-    ThreadPool::of(call.stream.device).run(threads, [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); }, &section);
+    ThreadPool::of(call.stream.device)
+        .run(
+            threads,
+            [](void* s, int thread, int count, ThreadPool::Barrier& barrier) { static_cast<Section*>(s)->run_all(thread, count, barrier); },
+            &section);
   }
   section.rethrow();
 }

@@ -18,7 +18,8 @@ struct Descent {
 std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand* extras) {
   if (code.instructions.size() != 2 || code.outputs.size() != 1) return {};
   const auto &product = code.instructions[0], &difference = code.instructions[1];
-  if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32) return {};
+  if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32)
+    return {};
   const int inputs = int(code.inputs.size()), first = inputs + int(code.constants.size());
   const int rate = product.a == 0 ? product.b : product.b == 0 ? product.a : -1, w = difference.a;
   if (rate <= 0 || rate >= first || difference.b != first || code.outputs[0] != first + 1 || w <= 0 || w >= inputs) return {};
@@ -31,7 +32,8 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const CodeOperand
 }  // namespace
 
 bool is_flat(const CodeOperand* in, int count) {
-  return std::all_of(in, in + count, [](const CodeOperand& o) { return o.broadcast == Broadcast::full || o.broadcast == Broadcast::scalar; });
+  return std::all_of(in, in + count,
+                     [](const CodeOperand& o) { return o.broadcast == Broadcast::full || o.broadcast == Broadcast::scalar; });
 }
 
 void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOperand* out, Range rows, Range columns, int64_t n) {
@@ -46,17 +48,22 @@ void run_code(const ElementwiseCode& code, const CodeOperand* in, const CodeOper
   for (int64_t row = rows.begin; row < rows.end; ++row) {
     for (int i = 0; i < ins; ++i) {
       const Broadcast b = in[i].broadcast;
-      const int64_t at = b == Broadcast::full ? row * n + columns.begin : b == Broadcast::row ? columns.begin : b == Broadcast::column ? row : 0;
+      const int64_t at = b == Broadcast::full     ? row * n + columns.begin
+                         : b == Broadcast::row    ? columns.begin
+                         : b == Broadcast::column ? row
+                                                  : 0;
       from[i] = in[i].data + at * int64_t(size_of(code.inputs[size_t(i)]));
       steps[i] = b == Broadcast::full || b == Broadcast::row;
     }
-    for (int i = 0; i < outs; ++i) to[i] = out[i].data + (row * n + columns.begin) * int64_t(size_of(code.register_type(code.outputs[size_t(i)])));
+    for (int i = 0; i < outs; ++i)
+      to[i] = out[i].data + (row * n + columns.begin) * int64_t(size_of(code.register_type(code.outputs[size_t(i)])));
     elementwise_run(code, from, steps, to, run);
     if (flat) break;
   }
 }
 
-void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out, Range weight_rows) {
+void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
+                    const CodeOperand* out, Range weight_rows) {
   if (weight_rows.size() <= 0 || u.n == 0 || code.outputs.empty()) return;
   if (auto descent = descent_of(code, extras); descent && extras[descent->w].broadcast == Broadcast::full) {
     const int64_t at = weight_rows.begin * u.n;
@@ -77,7 +84,8 @@ void update_weights(const Tiles& tiles, const UpdateOperands& u, const Elementwi
   }
 }
 
-void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out) {
+void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
+                 const CodeOperand* out) {
   if (u.n == 0 || code.outputs.empty()) return;
   float* db = thread_scratch(Scratch::strip, u.n);
   dense_grad_bias(tiles, u.dz, db, u.rows, u.n);

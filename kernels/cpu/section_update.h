@@ -25,8 +25,10 @@ struct UpdateOperands {
 
 // code on (dw, extras...) for these rows of dw = x^T dz. `w - rate * dw` stays in registers; anything else is run strip by strip in the
 // first cache, so that dw is not written to memory.
-void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out, Range weight_rows);
+void update_weights(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
+                    const CodeOperand* out, Range weight_rows);
 // code on (db, extras...) for db = the sum of dz's rows.
-void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras, const CodeOperand* out);
+void update_bias(const Tiles& tiles, const UpdateOperands& u, const ElementwiseCode& code, const CodeOperand* extras,
+                 const CodeOperand* out);
 
 }  // namespace lamina::kernels::cpu

@@ -85,11 +85,15 @@ struct Wide {
 };
 
 template <class K>
-K key_in(K key) requires std::is_integral_v<K> {
+K key_in(K key)
+  requires std::is_integral_v<K>
+{
   return key;
 }
 template <class I>
-auto key_in(const I& item) requires(!std::is_integral_v<I>) {
+auto key_in(const I& item)
+  requires(!std::is_integral_v<I>)
+{
   return item.key();
 }
 
@@ -154,7 +158,7 @@ void share_rows(Stream& stream, int64_t rows, int64_t length, F part) {
           threads,
           [](void* c, int thread, int count, ThreadPool::Barrier&) {
             const Job& j = *static_cast<Job*>(c);
-            (*j.part)(j.rows * thread / count, j.rows * (thread + 1) / count);
+            (*j.part)(j.rows* thread / count, j.rows * (thread + 1) / count);
           },
           &job);
 }
@@ -295,8 +299,8 @@ void searchsorted(Stream& stream, const View& sorted, const View& values, const 
   template void unique<T>(Stream&, const View&, const View&, const View&, const View&, const View&); \
   template void searchsorted<T>(Stream&, const View&, const View&, const View&, bool);
 LAMINA_SORT(uint8_t)
-LAMINA_SORT(int8_t) LAMINA_SORT(int16_t) LAMINA_SORT(int32_t) LAMINA_SORT(int64_t) LAMINA_SORT(f16) LAMINA_SORT(bf16) LAMINA_SORT(float)
-    LAMINA_SORT(double)
+LAMINA_SORT(int8_t)
+LAMINA_SORT(int16_t) LAMINA_SORT(int32_t) LAMINA_SORT(int64_t) LAMINA_SORT(f16) LAMINA_SORT(bf16) LAMINA_SORT(float) LAMINA_SORT(double)
 #undef LAMINA_SORT
 
 }  // namespace lamina::kernels::cpu

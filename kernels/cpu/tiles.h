@@ -57,13 +57,17 @@ struct Tiles {
 
   template <class T>
   void multiply(const Product<T>& p) const {
-    if constexpr (sizeof(T) == 4) multiply_f32(p);
-    else multiply_f64(p);
+    if constexpr (sizeof(T) == 4)
+      multiply_f32(p);
+    else
+      multiply_f64(p);
   }
   template <class T>
   void transpose(const T* from, int64_t ld_from, int64_t rows, int64_t columns, T* to, int64_t ld_to) const {
-    if constexpr (sizeof(T) == 4) transpose_f32(from, ld_from, rows, columns, to, ld_to);
-    else transpose_f64(from, ld_from, rows, columns, to, ld_to);
+    if constexpr (sizeof(T) == 4)
+      transpose_f32(from, ld_from, rows, columns, to, ld_to);
+    else
+      transpose_f64(from, ld_from, rows, columns, to, ld_to);
   }
   template <class T>
   int panel() const {

@@ -25,7 +25,8 @@ LAMINA_DEVICE bool beats(T b, int64_t b_at, T a, int64_t a_at) {
 }
 
 template <class T>
-LAMINA_KERNEL(256) argmax_lines(Job job) {
+LAMINA_KERNEL(256)
+argmax_lines(Job job) {
   for (int64_t o = first_element(); o < job.outputs.size; o += all_threads()) {
     const int64_t base = job.outputs.offset(o);
     T best = load_as<T>(job.x, job.type, base);
@@ -39,7 +40,8 @@ LAMINA_KERNEL(256) argmax_lines(Job job) {
 }
 
 template <class T>
-LAMINA_KERNEL(256) argmax_long_lines(Job job) {
+LAMINA_KERNEL(256)
+argmax_long_lines(Job job) {
   for (int64_t o = first_warp(); o < job.outputs.size; o += all_warps()) {
     const int64_t base = job.outputs.offset(o);
     int64_t at = lane();  // a line has more elements than there are lanes

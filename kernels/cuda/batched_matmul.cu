@@ -11,7 +11,9 @@ struct Result {
   T* data;
   int64_t rows, columns, batch = 0;
   LAMINA_DEVICE void start(int64_t b) { batch = b; }
-  LAMINA_DEVICE void operator()(int64_t row, int64_t column, compute_t<T> v) const { data[(batch * rows + row) * columns + column] = narrow<T>(v); }
+  LAMINA_DEVICE void operator()(int64_t row, int64_t column, compute_t<T> v) const {
+    data[(batch * rows + row) * columns + column] = narrow<T>(v);
+  }
 };
 
 }  // namespace

@@ -86,7 +86,9 @@ struct StoreColumns {
   T* data;
   int64_t width, per_group, group = 0;
   LAMINA_DEVICE void start(int64_t batch) { group = batch; }
-  LAMINA_DEVICE void operator()(int64_t row, int64_t column, compute_t<T> v) const { data[row * width + group * per_group + column] = narrow<T>(v); }
+  LAMINA_DEVICE void operator()(int64_t row, int64_t column, compute_t<T> v) const {
+    data[row * width + group * per_group + column] = narrow<T>(v);
+  }
 };
 
 }  // namespace
@@ -114,11 +116,11 @@ void conv2d_grad_filter(Stream& stream, const View& x, const View& dy, const Vie
   if (library_convolution(stream, lamina::cuda::ConvolutionKind::grad_filter, s, x, dy, dw)) return;
   const int64_t own = s.filters / s.groups;
   product<compute_t<T>>(stream, WindowByPlaces<T>{{x.as<const T>(), s}}, GroupColumns<T>{dy.as<const T>(), s.filters, own},
-                        StoreColumns<T>{dw.as<T>(), s.filters, own}, s.groups, s.window_height * s.window_width * (s.channels / s.groups), own,
-                        s.images * s.out_height * s.out_width);
+                        StoreColumns<T>{dw.as<T>(), s.filters, own}, s.groups, s.window_height * s.window_width * (s.channels / s.groups),
+                        own, s.images * s.out_height * s.out_width);
 }
 
-#define LAMINA_CONV(T)                                                                       \
+#define LAMINA_CONV(T)                                                                           \
   template void conv2d<T>(Stream&, const View&, const View&, const View&, ConvSizes);            \
   template void conv2d_grad_input<T>(Stream&, const View&, const View&, const View&, ConvSizes); \
   template void conv2d_grad_filter<T>(Stream&, const View&, const View&, const View&, ConvSizes);

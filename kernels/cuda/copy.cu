@@ -11,7 +11,8 @@ namespace {
 constexpr unsigned kTile = 32, kTileRows = 8;  // threads of a tile: 32 x 8
 
 template <class T>
-LAMINA_KERNEL(256) copy_strided(const T* from, T* to, Axes source, Axes sink) {
+LAMINA_KERNEL(256)
+copy_strided(const T* from, T* to, Axes source, Axes sink) {
   for (int64_t i = first_element(); i < source.size; i += all_threads()) to[sink.offset(i)] = from[source.offset(i)];
 }
 
@@ -21,14 +22,17 @@ struct Turn {
   int64_t from_batch = 0, from_column = 0, to_batch = 0, to_row = 0;
 };
 template <class T>
-LAMINA_KERNEL(256) copy_turned(const T* from, T* to, Turn t) {
+LAMINA_KERNEL(256)
+copy_turned(const T* from, T* to, Turn t) {
   LAMINA_SHARED(T, tile, kTile * (kTile + 1));
   const int64_t tiles_down = (t.rows + kTile - 1) / kTile, tiles_across = (t.columns + kTile - 1) / kTile;
   const unsigned x = thread_index() % kTile, y = thread_index() / kTile;
   for (int64_t unit = block_index(); unit < t.batch * tiles_down * tiles_across; unit += block_count()) {
-    const int64_t b = unit / (tiles_down * tiles_across), row = unit / tiles_across % tiles_down * kTile, column = unit % tiles_across * kTile;
+    const int64_t b = unit / (tiles_down * tiles_across), row = unit / tiles_across % tiles_down * kTile,
+                  column = unit % tiles_across * kTile;
     for (unsigned j = y; j < kTile; j += kTileRows)
-      if (row + x < t.rows && column + j < t.columns) tile[j * (kTile + 1) + x] = from[b * t.from_batch + (row + x) + (column + j) * t.from_column];
+      if (row + x < t.rows && column + j < t.columns)
+        tile[j * (kTile + 1) + x] = from[b * t.from_batch + (row + x) + (column + j) * t.from_column];
     sync_block();
     for (unsigned j = y; j < kTile; j += kTileRows)
       if (row + j < t.rows && column + x < t.columns) to[b * t.to_batch + (row + j) * t.to_row + column + x] = tile[x * (kTile + 1) + j];
@@ -65,8 +69,8 @@ void copy(Stream& stream, const View& x, const View& y, const Pair& p) {
     Turn t{.rows = p.shape[r - 2], .columns = p.shape[r - 1], .from_column = p.from[r - 1], .to_row = p.to[r - 2]};
     if (r == 3) t.batch = p.shape[0], t.from_batch = p.from[0], t.to_batch = p.to[0];
     const int64_t tiles = t.batch * ((t.rows + kTile - 1) / kTile) * ((t.columns + kTile - 1) / kTile);
-    return launch<copy_turned<T>>(stream, {.grid = {unsigned(tiles < kMostBlocks ? tiles : kMostBlocks)}, .threads = kTile * kTileRows}, x.as<const T>(),
-                                  y.as<T>(), t);
+    return launch<copy_turned<T>>(stream, {.grid = {unsigned(tiles < kMostBlocks ? tiles : kMostBlocks)}, .threads = kTile * kTileRows},
+                                  x.as<const T>(), y.as<T>(), t);
   }
   launch<copy_strided<T>>(stream, over(x.size()), x.as<const T>(), y.as<T>(), axes_of(x), axes_of(y));
 }

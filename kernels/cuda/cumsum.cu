@@ -23,7 +23,8 @@ LAMINA_DEVICE int64_t place(const Job& job, int64_t unit, int64_t i) {
 }
 
 template <class T, class M>
-LAMINA_KERNEL(256) sum_runs(Job job, const T* x, M* sums) {
+LAMINA_KERNEL(256)
+sum_runs(Job job, const T* x, M* sums) {
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t unit = first_element(); unit < lines * job.runs; unit += all_threads()) {
     const int64_t first = unit / lines * job.run, end = first + job.run < job.line.length ? first + job.run : job.line.length;
@@ -34,7 +35,8 @@ LAMINA_KERNEL(256) sum_runs(Job job, const T* x, M* sums) {
 }
 // sums[run, line] becomes the sum of the runs before it.
 template <class M>
-LAMINA_KERNEL(256) add_runs(Job job, M* sums) {
+LAMINA_KERNEL(256)
+add_runs(Job job, M* sums) {
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t line = first_element(); line < lines; line += all_threads()) {
     M sum{};
@@ -46,7 +48,8 @@ LAMINA_KERNEL(256) add_runs(Job job, M* sums) {
   }
 }
 template <class T, class M>
-LAMINA_KERNEL(256) scan_runs(Job job, const T* x, typename CumsumTypes<T>::stored* out, const M* before_runs) {
+LAMINA_KERNEL(256)
+scan_runs(Job job, const T* x, typename CumsumTypes<T>::stored* out, const M* before_runs) {
   using S = typename CumsumTypes<T>::stored;
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t unit = first_element(); unit < lines * job.runs; unit += all_threads()) {
@@ -57,8 +60,10 @@ LAMINA_KERNEL(256) scan_runs(Job job, const T* x, typename CumsumTypes<T>::store
       const M before = sum;
       sum = M(before + M(widen(x[at])));
       const M given = job.exclusive ? before : sum;
-      if constexpr (sizeof(S) == 2 && std::is_same_v<M, float>) out[at] = narrow<S>(given);
-      else out[at] = S(given);
+      if constexpr (sizeof(S) == 2 && std::is_same_v<M, float>)
+        out[at] = narrow<S>(given);
+      else
+        out[at] = S(given);
     }
   }
 }

@@ -1,21 +1,25 @@
-// A tile of the product gets its bias and its activation, or the slope of one, before it is stored. Where cuBLASLt makes the product it also
-// adds the bias and takes the relu; other activations then follow as an elementwise program.
+// A tile of the product gets its bias and its activation, or the slope of one, before it is stored. Where cuBLASLt makes the product it
+// also adds the bias and takes the relu; other activations then follow as an elementwise program.
 #include "kernels/dense.h"
 
 #include "kernels/batched_matmul.h"
-#include "kernels/reduce.h"
 #include "kernels/cuda/activate.h"
 #include "kernels/cuda/library_product.h"
 #include "kernels/cuda/product.h"
+#include "kernels/reduce.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
 // One copy of each for all stores.
 template <class C>
-LAMINA_DEVICE_CALL C activated(C z, Activation activation, C alpha) { return activate(z, activation, alpha); }
+LAMINA_DEVICE_CALL C activated(C z, Activation activation, C alpha) {
+  return activate(z, activation, alpha);
+}
 template <class C>
-LAMINA_DEVICE_CALL C through(C dy, C y, Activation activation, C alpha) { return through_activation(dy, y, activation, alpha); }
+LAMINA_DEVICE_CALL C through(C dy, C y, Activation activation, C alpha) {
+  return through_activation(dy, y, activation, alpha);
+}
 
 template <class T>
 struct Layer {
@@ -50,7 +54,8 @@ struct Gradient {
 }  // namespace
 
 template <class T>
-void dense(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha, Precision precision) {
+void dense(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha,
+           Precision precision) {
   const View &x = *in[0], &w = *in[1], &y = *out[0];
   const View* bias = in.size() == 3 ? in[2] : nullptr;
   if (y.size() == 0) return;
@@ -66,12 +71,14 @@ void dense(Stream& stream, std::span<const View* const> in, std::span<const View
     store.bias = bias->as<const T>();
     if (y.rank == 3) store.biases.add(y.shape[0], bias->rank == 2 && bias->shape[0] != 1 ? bias->strides[0] : 0);
   }
-  product<compute_t<T>>(stream, Matrix<T>{x.as<const T>(), depth, 1, true, batches_of(x, y)}, Matrix<T>{w.as<const T>(), 1, columns, false, batches_of(w, y)},
-                        store, y.size() / (rows * columns), rows, columns, depth);
+  product<compute_t<T>>(stream, Matrix<T>{x.as<const T>(), depth, 1, true, batches_of(x, y)},
+                        Matrix<T>{w.as<const T>(), 1, columns, false, batches_of(w, y)}, store, y.size() / (rows * columns), rows, columns,
+                        depth);
 }
 
 template <class T>
-void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha, Precision precision) {
+void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, Activation activation, float alpha,
+                      Precision precision) {
   const View &dz = *in[0], &w = *in[1], &dx = *out[0];
   const View* y = in.size() == 3 && activation != Activation::none ? in[2] : nullptr;
   if (dx.size() == 0) return;
@@ -82,8 +89,9 @@ void dense_grad_input(Stream& stream, std::span<const View* const> in, std::span
   }
   const int64_t rows = dx.shape[dx.rank - 2], columns = dx.shape[dx.rank - 1], depth = dz.shape[dz.rank - 1];
   const Gradient<T> store{dx.as<T>(), rows, columns, y ? y->as<const T>() : nullptr, activation, compute_t<T>(alpha)};
-  product<compute_t<T>>(stream, Matrix<T>{dz.as<const T>(), depth, 1, true, batches_of(dz, dx)}, Matrix<T>{w.as<const T>(), depth, 1, true, batches_of(w, dx)},
-                        store, dx.size() / (rows * columns), rows, columns, depth);
+  product<compute_t<T>>(stream, Matrix<T>{dz.as<const T>(), depth, 1, true, batches_of(dz, dx)},
+                        Matrix<T>{w.as<const T>(), depth, 1, true, batches_of(w, dx)}, store, dx.size() / (rows * columns), rows, columns,
+                        depth);
 }
 
 template <class T>
@@ -94,9 +102,9 @@ void dense_grad_weights(Stream& stream, std::span<const View* const> in, std::sp
   reduce(stream, dz, db, section::Reduction::sum, 1u << 0);
 }
 
-#define LAMINA_DENSE(T)                                                                                                              \
-  template void dense<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);                    \
-  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);         \
+#define LAMINA_DENSE(T)                                                                                                                 \
+  template void dense<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);            \
+  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision); \
   template void dense_grad_weights<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Precision);
 LAMINA_DENSE(f16)
 LAMINA_DENSE(bf16)

@@ -21,11 +21,14 @@
 //            what one block has written is seen by another: writes; sync_block(); one thread: add_release. There: one thread: load_acquire
 //            until the value is right; sync_block(); reads with load_shared_between_blocks(const T*), which go past the SM's own cache
 //            load_acquire_from_host() and store_release_to_host(): as without the name, of words that the host copies while the kernel runs
-//   clusters of blocks, sm_90 and later: the blocks of a launch with .cluster = true, at most 16, are one, all resident. sync_cluster(): every thread of
-//            all of them. of_block(T* p, block): where p of this block's dynamic shared memory lies in another's; nobody may end before all are done with
-//            it. load_acquire_in_cluster() and add_release_in_cluster(): as without the name, of words there, seen by the cluster's blocks
+//   clusters of blocks, sm_90 and later: the blocks of a launch with .cluster = true, at most 16, are one, all resident. sync_cluster():
+//   every thread of
+//            all of them. of_block(T* p, block): where p of this block's dynamic shared memory lies in another's; nobody may end before all
+//            are done with it. load_acquire_in_cluster() and add_release_in_cluster(): as without the name, of words there, seen by the
+//            cluster's blocks
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits have arrived, for this thread
-//   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two of 8; both as the bits that a fragment has.
+//   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two of 8; both as the bits that a fragment
+//   has.
 //            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, every lane of the warp: c += a b of
 //            matrices a [16, depth], b [depth, 8] and c [16, 8], of which each lane has some elements. With g = lane / 4 and t = lane % 4:
 //              c[i]          row g + 8 (i / 2), column 2 t + i % 2

@@ -175,7 +175,9 @@ inline void launch_function(Stream& stream, const LaunchShape& shape, const void
       cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) != cudaSuccess)
     return;
   constexpr unsigned always_clusters = 8;
-  if (shape.cluster && shape.grid.x > always_clusters && cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) return;
+  if (shape.cluster && shape.grid.x > always_clusters &&
+      cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)
+    return;
   cudaLaunchAttribute attribute{};
   if (shape.cluster) {
     attribute.id = cudaLaunchAttributeClusterDimension;

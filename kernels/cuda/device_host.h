@@ -126,7 +126,8 @@ inline double value_of(unsigned bits) {
 }
 // c += a b, where first(lane's a, row, k) and second(lane's b, k) are elements of fragments.
 template <int depth, class Owner, class First, class Second>
-void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], const Owner& owner, const First& first, const Second& second, const Where& where) {
+void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], const Owner& owner, const First& first, const Second& second,
+         const Where& where) {
   struct Fragments {
     unsigned a[4], b[2];
   } mine, all[kWarp];
@@ -174,31 +175,25 @@ LAMINA_UNSEEN inline T change(T* to, F f, const Where& where) {
 }  // namespace emulation
 template <class T>
 T atomic_add(T* to, T v, LAMINA_WHERE) {
-  return emulation::change(
-      to, [v](T old) { return old + v; }, where);
+  return emulation::change(to, [v](T old) { return old + v; }, where);
 }
 template <class T>
 T atomic_min(T* to, T v, LAMINA_WHERE) {
-  return emulation::change(
-      to, [v](T old) { return v < old ? v : old; }, where);
+  return emulation::change(to, [v](T old) { return v < old ? v : old; }, where);
 }
 template <class T>
 T atomic_max(T* to, T v, LAMINA_WHERE) {
-  return emulation::change(
-      to, [v](T old) { return old < v ? v : old; }, where);
+  return emulation::change(to, [v](T old) { return old < v ? v : old; }, where);
 }
 inline unsigned atomic_or(unsigned* to, unsigned v, LAMINA_WHERE) {
-  return emulation::change(
-      to, [v](unsigned old) { return old | v; }, where);
+  return emulation::change(to, [v](unsigned old) { return old | v; }, where);
 }
 inline unsigned atomic_exchange(unsigned* to, unsigned v, LAMINA_WHERE) {
-  return emulation::change(
-      to, [v](unsigned) { return v; }, where);
+  return emulation::change(to, [v](unsigned) { return v; }, where);
 }
 template <class T>
 T atomic_cas(T* to, T expected, T v, LAMINA_WHERE) {
-  return emulation::change(
-      to, [=](T old) { return old == expected ? v : old; }, where);
+  return emulation::change(to, [=](T old) { return old == expected ? v : old; }, where);
 }
 
 inline unsigned load_acquire(const unsigned* p, LAMINA_WHERE) {
@@ -208,13 +203,12 @@ inline unsigned load_acquire(const unsigned* p, LAMINA_WHERE) {
 }
 inline void store_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
-  emulation::change(
-      p, [v](unsigned) { return v; }, where);
+  emulation::change(p, [v](unsigned) { return v; }, where);
 }
 namespace emulation {
 // What the host does when the kernel looks at a word of its, or writes one; null: it sleeps. One for the program and what it loads.
 [[gnu::visibility("default")]] inline void (*host_turn)() = nullptr;
-}
+}  // namespace emulation
 inline unsigned load_acquire_from_host(const unsigned* p, LAMINA_WHERE) {
   if (emulation::host_turn) emulation::host_turn();
   return load_acquire(p, where);
@@ -225,8 +219,7 @@ inline void store_release_to_host(unsigned* p, unsigned v, LAMINA_WHERE) {
 }
 inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
-  emulation::change(
-      p, [v](unsigned old) { return old + v; }, where);
+  emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
 inline void sync_cluster(LAMINA_WHERE) { emulation::sync_cluster(where); }
 template <class T>
@@ -265,8 +258,7 @@ T* dynamic_shared() {
 // Returns when all of the launch is done, whatever the stream.
 template <auto kernel, class... A>
 void launch(Stream&, const LaunchShape& shape, A... arguments) {
-  emulation::run(
-      shape, [&] { kernel(arguments...); }, __PRETTY_FUNCTION__);
+  emulation::run(shape, [&] { kernel(arguments...); }, __PRETTY_FUNCTION__);
 }
 
 }  // namespace lamina::kernels::cuda

@@ -8,7 +8,8 @@ namespace lamina::kernels::cuda {
 namespace {
 
 template <class T>
-LAMINA_KERNEL(256) dropout_blocks(const T* x, const int64_t* state, T* y, int64_t models, int64_t n, unsigned drop, compute_t<T> scale) {
+LAMINA_KERNEL(256)
+dropout_blocks(const T* x, const int64_t* state, T* y, int64_t models, int64_t n, unsigned drop, compute_t<T> scale) {
   const int64_t blocks = (n + 3) / 4;
   for (int64_t unit = first_element(); unit < models * blocks; unit += all_threads()) {
     const int64_t model = unit / blocks, block = unit % blocks;

@@ -1,6 +1,7 @@
-// Elementwise programs. From their second launch on they are compiled behind the program's back (elementwise_source.h), and launched like that
-// as soon as that is done; LAMINA_ELEMENTWISE=interpret leaves that out. Until then they are interpreted: a thread takes an element through all instructions, which every thread of a warp does together. Its
-// registers lie in memory of its own, which stays in the first cache. Bound by memory for programs of a few instructions.
+// Elementwise programs. From their second launch on they are compiled behind the program's back (elementwise_source.h), and launched like
+// that as soon as that is done; LAMINA_ELEMENTWISE=interpret leaves that out. Until then they are interpreted: a thread takes an element
+// through all instructions, which every thread of a warp does together. Its registers lie in memory of its own, which stays in the first
+// cache. Bound by memory for programs of a few instructions.
 #include "kernels/elementwise.h"
 
 #include "kernels/cuda/element.h"
@@ -192,8 +193,10 @@ LAMINA_KERNEL(256) elementwise_program(Call call) {
     auto get = [&](int r) {
       if (r < p.inputs) return registers[r];
       Word w;
-      if (r < first_result) w.bits = p.constant_bits[r - p.inputs];
-      else w = registers[r - p.constants];
+      if (r < first_result)
+        w.bits = p.constant_bits[r - p.inputs];
+      else
+        w = registers[r - p.constants];
       return w;
     };
     for (int k = 0; k < p.instructions; ++k) {

@@ -11,7 +11,8 @@ namespace lamina::kernels::cuda {
 namespace {
 
 template <class T>
-LAMINA_KERNEL(256) gather_elements(const T* x, const void* indices, DType type, T* y, GatherSizes s, int64_t size, FaultSite site) {
+LAMINA_KERNEL(256)
+gather_elements(const T* x, const void* indices, DType type, T* y, GatherSizes s, int64_t size, FaultSite site) {
   for (int64_t i = first_element(); i < size; i += all_threads()) {
     const int64_t inner = i % s.inner, j = i / s.inner % s.count, o = i / s.inner / s.count % s.outer, b = i / s.inner / s.count / s.outer;
     const int64_t given = integer_at(indices, type, b * s.count + j), index = given < 0 ? given + s.length : given;

@@ -10,12 +10,15 @@
 namespace lamina::kernels::cuda {
 
 // False, with nothing done: our own kernel is to serve.
-inline bool library_product([[maybe_unused]] Stream& stream, [[maybe_unused]] const View& a, [[maybe_unused]] const View& b, [[maybe_unused]] const View& c,
-                            [[maybe_unused]] bool transpose_a, [[maybe_unused]] bool transpose_b, [[maybe_unused]] const View* bias = nullptr,
+inline bool library_product([[maybe_unused]] Stream& stream, [[maybe_unused]] const View& a, [[maybe_unused]] const View& b,
+                            [[maybe_unused]] const View& c, [[maybe_unused]] bool transpose_a, [[maybe_unused]] bool transpose_b,
+                            [[maybe_unused]] const View* bias = nullptr,
                             [[maybe_unused]] lamina::cuda::Epilogue epilogue = lamina::cuda::Epilogue::none,
                             [[maybe_unused]] Precision precision = Precision::float32) {
 #if defined(__CUDACC__)
-  return static_cast<lamina::cuda::CudaBackend&>(*stream.backend).products().multiply(stream, a, b, c, transpose_a, transpose_b, bias, epilogue, precision);
+  return static_cast<lamina::cuda::CudaBackend&>(*stream.backend)
+      .products()
+      .multiply(stream, a, b, c, transpose_a, transpose_b, bias, epilogue, precision);
 #else
   return false;
 #endif

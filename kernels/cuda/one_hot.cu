@@ -7,13 +7,15 @@ namespace lamina::kernels::cuda {
 namespace {
 
 template <class T>
-LAMINA_KERNEL(256) one_hot_elements(const void* labels, DType label_type, T* y, int64_t size, int64_t classes) {
+LAMINA_KERNEL(256)
+one_hot_elements(const void* labels, DType label_type, T* y, int64_t size, int64_t classes) {
   for (int64_t i = first_element(); i < size; i += all_threads())
     y[i] = narrow<T>(compute_t<T>(integer_at(labels, label_type, i / classes) == i % classes ? 1 : 0));
 }
 
 template <class T>
-LAMINA_KERNEL(256) iota_elements(T* y, int64_t size, int64_t length, int64_t inner) {
+LAMINA_KERNEL(256)
+iota_elements(T* y, int64_t size, int64_t length, int64_t inner) {
   for (int64_t i = first_element(); i < size; i += all_threads()) y[i] = narrow<T>(compute_t<T>(i / inner % length));
 }
 
@@ -23,7 +25,8 @@ template <class T>
 void one_hot(Stream& stream, const View& labels, const View& y) {
   const int64_t size = y.size();
   if (size == 0) return;
-  launch<one_hot_elements<T>>(stream, over(size), static_cast<const void*>(labels.data), labels.dtype, y.as<T>(), size, y.shape[y.rank - 1]);
+  launch<one_hot_elements<T>>(stream, over(size), static_cast<const void*>(labels.data), labels.dtype, y.as<T>(), size,
+                              y.shape[y.rank - 1]);
 }
 
 template <class T>

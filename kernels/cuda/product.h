@@ -1,8 +1,8 @@
 // Products in tiles: c(row, column) = sum over k of a(row, k) * b(k, column), added in the order of k with one rounding per term. Where the
 // elements come from and go to is for the operands to say, so that convolutions are products too.
 //
-// A block of 256 threads makes a tile of 64 x 64, each thread 4 x 4 of it in registers; 16 of k at a time go through shared memory. Bound by
-// arithmetic where depth is large.
+// A block of 256 threads makes a tile of 64 x 64, each thread 4 x 4 of it in registers; 16 of k at a time go through shared memory. Bound
+// by arithmetic where depth is large.
 #pragma once
 #include "kernels/cuda/element.h"
 
@@ -24,7 +24,8 @@ LAMINA_DEVICE C multiply_add(C a, C b, C sum) {
 // A and B: compute_t operator()(outer, k), where outer is a row or a column; depth_is_near says that neighbours in k lie side by side;
 // start(batch) is called before. Store: operator()(row, column, value) and start(batch).
 template <class C, class A, class B, class Store>
-LAMINA_KERNEL(256) product_tiles(A a, B b, Store store, int64_t batches, int64_t rows, int64_t columns, int64_t depth) {
+LAMINA_KERNEL(256)
+product_tiles(A a, B b, Store store, int64_t batches, int64_t rows, int64_t columns, int64_t depth) {
   constexpr unsigned line = kSide + 4;  // of shared memory: the next row begins at other banks
   LAMINA_SHARED(C, left, kDepth * line);
   LAMINA_SHARED(C, right, kDepth * line);
@@ -50,9 +51,8 @@ LAMINA_KERNEL(256) product_tiles(A a, B b, Store store, int64_t batches, int64_t
         LAMINA_UNROLL
         for (unsigned i = 0; i < kEach; ++i) x[i] = left[k * line + ty * kEach + i], y[i] = right[k * line + tx * kEach + i];
         LAMINA_UNROLL
-        for (unsigned i = 0; i < kEach; ++i)
-          LAMINA_UNROLL
-          for (unsigned j = 0; j < kEach; ++j) sum[i][j] = multiply_add(x[i], y[j], sum[i][j]);
+        for (unsigned i = 0; i < kEach; ++i) LAMINA_UNROLL
+        for (unsigned j = 0; j < kEach; ++j) sum[i][j] = multiply_add(x[i], y[j], sum[i][j]);
       }
       sync_block();
     }
@@ -68,8 +68,8 @@ template <class C, class A, class B, class Store>
 void product(Stream& stream, const A& a, const B& b, const Store& store, int64_t batches, int64_t rows, int64_t columns, int64_t depth) {
   const int64_t tiles = batches * ((rows + kSide - 1) / kSide) * ((columns + kSide - 1) / kSide);
   if (tiles == 0) return;
-  launch<product_tiles<C, A, B, Store>>(stream, {.grid = {unsigned(tiles < kMostBlocks ? tiles : kMostBlocks)}, .threads = kThreads}, a, b, store, batches,
-                                        rows, columns, depth);
+  launch<product_tiles<C, A, B, Store>>(stream, {.grid = {unsigned(tiles < kMostBlocks ? tiles : kMostBlocks)}, .threads = kThreads}, a, b,
+                                        store, batches, rows, columns, depth);
 }
 
 // An operand that is a matrix in memory, for each batch one.

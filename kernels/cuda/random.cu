@@ -15,7 +15,9 @@ inline constexpr int kPerBlock = wide || sizeof(T) == 8 ? 2 : 4;
 
 // Mantissa bits and the implied one: a number of so many bits below 1 is exact.
 template <class T>
-inline constexpr int kBits = std::is_same_v<T, f16> ? 11 : std::is_same_v<T, bf16> ? 8 : 24;
+inline constexpr int kBits = std::is_same_v<T, f16>    ? 11
+                             : std::is_same_v<T, bf16> ? 8
+                                                       : 24;
 
 struct Uniform {
   double low, high;
@@ -77,8 +79,8 @@ struct Integers {
 
 struct TruncatedNormal {
   double mean, deviation, low, high;
-  double first, last;  // the probabilities of the limits
-  bool turned;         // the other side of the distribution is drawn from
+  double first, last;                            // the probabilities of the limits
+  bool turned;                                   // the other side of the distribution is drawn from
   LAMINA_DEVICE double number(double u) const {  // u in (0, 1)
     double p = first + u * (last - first);
     p = p < 0x1p-1074 ? 0x1p-1074 : p > 1 - 0x1p-53 ? 1 - 0x1p-53 : p;
@@ -95,7 +97,8 @@ struct TruncatedNormal {
 };
 
 template <class T, bool wide, class Elements>
-LAMINA_KERNEL(256) draw_blocks(const int64_t* state, T* y, int64_t models, int64_t n, Elements elements) {
+LAMINA_KERNEL(256)
+draw_blocks(const int64_t* state, T* y, int64_t models, int64_t n, Elements elements) {
   constexpr int per_block = kPerBlock<T, wide>;
   const int64_t blocks = (n + per_block - 1) / per_block;
   for (int64_t unit = first_element(); unit < models * blocks; unit += all_threads()) {
@@ -112,7 +115,8 @@ void draw(Stream& stream, const View& state, const View& y, Elements elements) {
   const int64_t models = state.size() / 2, n = models ? y.size() / models : 0;
   if (n == 0) return;
   constexpr int per_block = kPerBlock<T, wide>;
-  launch<draw_blocks<T, wide, Elements>>(stream, over(models * ((n + per_block - 1) / per_block)), state.as<const int64_t>(), y.as<T>(), models, n, elements);
+  launch<draw_blocks<T, wide, Elements>>(stream, over(models * ((n + per_block - 1) / per_block)), state.as<const int64_t>(), y.as<T>(),
+                                         models, n, elements);
 }
 
 }  // namespace
@@ -144,9 +148,9 @@ LAMINA_INTEGERS(int16_t)
 LAMINA_INTEGERS(int32_t)
 LAMINA_INTEGERS(int64_t)
 #undef LAMINA_INTEGERS
-#define LAMINA_FLOATING(T)                                                                   \
-  template void random_uniform<T>(Stream&, const View&, const View&, double, double);        \
-  template void random_normal<T>(Stream&, const View&, const View&, double, double);         \
+#define LAMINA_FLOATING(T)                                                            \
+  template void random_uniform<T>(Stream&, const View&, const View&, double, double); \
+  template void random_normal<T>(Stream&, const View&, const View&, double, double);  \
   template void random_truncated_normal<T>(Stream&, const View&, const View&, double, double, double, double);
 LAMINA_FLOATING(f16)
 LAMINA_FLOATING(bf16)

@@ -1,6 +1,6 @@
 // The order of sums is that of kernels/reduce.h, and so are the bits. Along a row a warp makes a run: lane l takes every 32nd element, and
-// the lanes are added as a balanced tree. Of columns a thread adds a block of 32 rows. What several runs or blocks of one result give lies in
-// scratch, where a warp adds neighbours until one is left. Bound by memory.
+// the lanes are added as a balanced tree. Of columns a thread adds a block of 32 rows. What several runs or blocks of one result give lies
+// in scratch, where a warp adds neighbours until one is left. Bound by memory.
 #include "kernels/reduce.h"
 
 #include <limits>
@@ -19,8 +19,10 @@ template <class T>
 LAMINA_DEVICE T join(Reduction op, T a, T b) {
   switch (op) {
     case Reduction::prod:
-      if constexpr (std::is_same_v<T, int64_t>) return T(uint64_t(a) * uint64_t(b));
-      else return a * b;
+      if constexpr (std::is_same_v<T, int64_t>)
+        return T(uint64_t(a) * uint64_t(b));
+      else
+        return a * b;
     case Reduction::max:
       if constexpr (!std::is_same_v<T, int64_t>)
         if (a != a) return a;
@@ -30,8 +32,10 @@ LAMINA_DEVICE T join(Reduction op, T a, T b) {
         if (a != a) return a;
       return a < b ? a : b;
     default:
-      if constexpr (std::is_same_v<T, int64_t>) return T(uint64_t(a) + uint64_t(b));
-      else return a + b;
+      if constexpr (std::is_same_v<T, int64_t>)
+        return T(uint64_t(a) + uint64_t(b));
+      else
+        return a + b;
   }
 }
 
@@ -59,7 +63,8 @@ LAMINA_DEVICE void put(const Job& job, T* scratch, int64_t output, int64_t part,
 
 // A warp for each run.
 template <class T>
-LAMINA_KERNEL(256) reduce_runs(Job job, T* scratch) {
+LAMINA_KERNEL(256)
+reduce_runs(Job job, T* scratch) {
   for (int64_t unit = first_warp(); unit < job.kept.size * job.parts; unit += all_warps()) {
     const int64_t output = unit / job.parts, first = unit % job.parts * kRun;
     const int64_t end = first + kRun < job.reduced.size ? first + kRun : job.reduced.size, base = job.kept.offset(output);
@@ -76,7 +81,8 @@ LAMINA_KERNEL(256) reduce_runs(Job job, T* scratch) {
 
 // A thread for each block of rows of a column.
 template <class T>
-LAMINA_KERNEL(256) reduce_columns(Job job, T* scratch) {
+LAMINA_KERNEL(256)
+reduce_columns(Job job, T* scratch) {
   for (int64_t unit = first_element(); unit < job.kept.size * job.parts; unit += all_threads()) {
     const int64_t output = unit % job.kept.size, first = unit / job.kept.size * kRows;
     const int64_t end = first + kRows < job.reduced.size ? first + kRows : job.reduced.size, base = job.kept.offset(output);
@@ -89,12 +95,14 @@ LAMINA_KERNEL(256) reduce_columns(Job job, T* scratch) {
 
 // A warp for each result: neighbours are joined in place, then neighbours of those.
 template <class T>
-LAMINA_KERNEL(256) reduce_parts(Job job, T* scratch) {
+LAMINA_KERNEL(256)
+reduce_parts(Job job, T* scratch) {
   const int64_t parts = job.parts;
   for (int64_t output = first_warp(); output < job.kept.size; output += all_warps()) {
     T* mine = scratch + output * parts;
     for (int64_t step = 1; step < parts; step *= 2) {
-      for (int64_t i = int64_t(lane()) * 2 * step; i + step < parts; i += int64_t(kWarp) * 2 * step) mine[i] = join(job.op, mine[i], mine[i + step]);
+      for (int64_t i = int64_t(lane()) * 2 * step; i + step < parts; i += int64_t(kWarp) * 2 * step)
+        mine[i] = join(job.op, mine[i], mine[i + step]);
       sync_warp();
     }
     if (lane() == 0) {
@@ -107,7 +115,8 @@ LAMINA_KERNEL(256) reduce_parts(Job job, T* scratch) {
 }
 
 template <class T>
-LAMINA_KERNEL(256) fill(Job job, T v) {
+LAMINA_KERNEL(256)
+fill(Job job, T v) {
   for (int64_t i = first_element(); i < job.kept.size; i += all_threads()) store_as(job.out, job.out_type, i, v);
 }
 

@@ -1,5 +1,5 @@
-// Updates as in gather.cu: sorted by index, a thread for each group of equal indices and column. nonzero: a block takes a row, 256 elements at a
-// time, and counts in front of each by the warps' ballots.
+// Updates as in gather.cu: sorted by index, a thread for each group of equal indices and column. nonzero: a block takes a row, 256 elements
+// at a time, and counts in front of each by the warps' ballots.
 #include "kernels/scatter.h"
 
 #include "kernels/cuda/element.h"
@@ -15,8 +15,10 @@ LAMINA_KERNEL(256) make_index_items(const void* indices, DType type, Item* items
     Item item{~uint64_t(0), INT64_MAX};
     if (j < s.count) {
       const int64_t given = integer_at(indices, type, b * s.count + j), index = given < 0 ? given + s.length : given;
-      if (index < 0 || index >= s.length) report(site, 0, given, s.length, b * s.count + j);
-      else item = {uint64_t(index), j};
+      if (index < 0 || index >= s.length)
+        report(site, 0, given, s.length, b * s.count + j);
+      else
+        item = {uint64_t(index), j};
     }
     items[i] = item;
   }
@@ -41,16 +43,24 @@ struct CombineBy {
   LAMINA_DEVICE T operator()(T a, T b) const {
     if constexpr (std::is_integral_v<T>) {
       using U = std::make_unsigned_t<T>;
-      if constexpr (mode == ScatterMode::add) return T(U(U(a) + U(b)));
-      else if constexpr (mode == ScatterMode::mul) return T(uint64_t(U(a)) * uint64_t(U(b)));
-      else if constexpr (mode == ScatterMode::min) return b < a ? b : a;
-      else return b > a ? b : a;
+      if constexpr (mode == ScatterMode::add)
+        return T(U(U(a) + U(b)));
+      else if constexpr (mode == ScatterMode::mul)
+        return T(uint64_t(U(a)) * uint64_t(U(b)));
+      else if constexpr (mode == ScatterMode::min)
+        return b < a ? b : a;
+      else
+        return b > a ? b : a;
     } else {
       const compute_t<T> p = widen(a), q = widen(b);
-      if constexpr (mode == ScatterMode::add) return narrow<T>(p + q);
-      else if constexpr (mode == ScatterMode::mul) return narrow<T>(p * q);
-      else if constexpr (mode == ScatterMode::min) return q < p || q != q ? b : a;
-      else return q > p || q != q ? b : a;
+      if constexpr (mode == ScatterMode::add)
+        return narrow<T>(p + q);
+      else if constexpr (mode == ScatterMode::mul)
+        return narrow<T>(p * q);
+      else if constexpr (mode == ScatterMode::min)
+        return q < p || q != q ? b : a;
+      else
+        return q > p || q != q ? b : a;
     }
   }
 };
@@ -114,8 +124,8 @@ void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, Ite
 
 void check_indices(Stream& stream, const View& indices, const GatherSizes& s, Error (*describe)(const Fault&)) {
   if (indices.size() == 0) return;
-  launch<check_index_elements>(stream, over(indices.size()), static_cast<const void*>(indices.data), indices.dtype, indices.size(), s.length,
-                               stream.backend->fault_site(stream, describe));
+  launch<check_index_elements>(stream, over(indices.size()), static_cast<const void*>(indices.data), indices.dtype, indices.size(),
+                               s.length, stream.backend->fault_site(stream, describe));
 }
 
 void ravel_index(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, std::vector<int64_t> lengths) {
@@ -127,8 +137,8 @@ void ravel_index(Stream& stream, std::span<const View* const> in, std::span<cons
       const int own = a - (y.rank - in[k]->rank);
       places.add(y.shape[a], own < 0 || in[k]->shape[own] == 1 ? 0 : in[k]->strides[own]);
     }
-    launch<ravel_axis>(stream, over(y.size()), static_cast<const void*>(in[k]->data), in[k]->dtype, places, y.as<int64_t>(), lengths[k], int(k),
-                       stream.backend->fault_site(stream, ravel_error));
+    launch<ravel_axis>(stream, over(y.size()), static_cast<const void*>(in[k]->data), in[k]->dtype, places, y.as<int64_t>(), lengths[k],
+                       int(k), stream.backend->fault_site(stream, ravel_error));
   }
 }
 
@@ -139,7 +149,8 @@ void scatter_set(Stream& stream, const View& updates, const View& indices, const
 }
 
 template <class T>
-void scatter_combine(Stream& stream, const View& updates, const View& indices, const View& x, const View& y, GatherSizes s, ScatterMode mode) {
+void scatter_combine(Stream& stream, const View& updates, const View& indices, const View& x, const View& y, GatherSizes s,
+                     ScatterMode mode) {
   copy_if_apart<T>(stream, x, y);
   switch (mode) {
     case ScatterMode::add: return combine_segments<T>(stream, updates, indices, y, s, CombineBy<ScatterMode::add>{}, scatter_error);
@@ -153,8 +164,8 @@ void scatter_combine(Stream& stream, const View& updates, const View& indices, c
 void nonzero(Stream& stream, const View& x, const View& places, const View& count) {
   const int64_t rows = count.size();
   if (rows == 0) return;
-  launch<nonzero_rows>(stream, {.grid = {unsigned(rows < kMostBlocks ? rows : kMostBlocks)}, .threads = kThreads}, x.as<const unsigned char>(),
-                       places.as<int64_t>(), count.as<int64_t>(), rows, x.shape[x.rank - 1]);
+  launch<nonzero_rows>(stream, {.grid = {unsigned(rows < kMostBlocks ? rows : kMostBlocks)}, .threads = kThreads},
+                       x.as<const unsigned char>(), places.as<int64_t>(), count.as<int64_t>(), rows, x.shape[x.rank - 1]);
 }
 
 template void scatter_set<uint8_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);

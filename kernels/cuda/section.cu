@@ -25,8 +25,11 @@ using section::BlockPlan;
 using section::BlockSection;
 
 Error describe(const Fault& f) {
-  if (f.which == resident::kBadLabel) return label_out_of_range(f.value, f.limit, f.place, "; nothing that depends on the loss has changed");
-  return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped", .where = cat("step ", f.value), .why = "they were not all running, or the GPU is shared and very busy",
+  if (f.which == resident::kBadLabel)
+    return label_out_of_range(f.value, f.limit, f.place, "; nothing that depends on the loss has changed");
+  return Error(ErrorKind::device, {.what = "a section waited too long for its other blocks and stopped",
+                                   .where = cat("step ", f.value),
+                                   .why = "they were not all running, or the GPU is shared and very busy",
                                    .fix = "run it again; report it if it happens on a GPU that nobody else uses"});
 }
 
@@ -75,9 +78,12 @@ bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSectio
 
 void launch_either(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
   if (launch_compiled(stream, shape, s, d, a)) return;
-  if (s.plan.program.cluster) launch_in_cluster(stream, shape, a);
-  else if (s.plan.tensor_cores) launch_with_tensor_cores(stream, shape, a);
-  else launch<section_kernel>(stream, shape, a);
+  if (s.plan.program.cluster)
+    launch_in_cluster(stream, shape, a);
+  else if (s.plan.tensor_cores)
+    launch_with_tensor_cores(stream, shape, a);
+  else
+    launch<section_kernel>(stream, shape, a);
 }
 
 resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, const BlockSection::OnDevice& d, const Infeed* infeed) {
@@ -140,7 +146,8 @@ bool was_launched() {
 #endif
 }
 
-void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a, Infeed& infeed) {
+void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a,
+                        Infeed& infeed) {
   infeed.prepare();
 #if !defined(__CUDACC__)
   const HostTurns turns(infeed);
@@ -170,8 +177,11 @@ void run_section(const KernelCall& call) {
   const auto& s = *static_cast<const BlockSection*>(call.args);
   std::lock_guard lock(s.mutex);
   BlockSection::OnDevice& d = on_device(s, call.stream);
-  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)}, .threads = unsigned(section::kBlockThreads), .shared_bytes = unsigned(s.plan.program.shared_floats) * 4,
-                          .cooperative = !s.plan.program.cluster, .cluster = s.plan.program.cluster != 0};
+  const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)},
+                          .threads = unsigned(section::kBlockThreads),
+                          .shared_bytes = unsigned(s.plan.program.shared_floats) * 4,
+                          .cooperative = !s.plan.program.cluster,
+                          .cluster = s.plan.program.cluster != 0};
   std::optional<Infeed> infeed;
   if (s.plan.infeed.chunk > 0) infeed.emplace(s, d, call);
   resident::Arguments a = arguments_of(call, s, d, infeed ? &*infeed : nullptr);
@@ -189,8 +199,10 @@ void run_section(const KernelCall& call) {
   backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // a run that was interrupted has left its own
   try {
     for (InterruptPoll interrupted;; interrupted()) {
-      if (infeed) launch_with_infeed(call.stream, shape, s, d, a, *infeed);
-      else launch_either(call.stream, shape, s, d, a);
+      if (infeed)
+        launch_with_infeed(call.stream, shape, s, d, a, *infeed);
+      else
+        launch_either(call.stream, shape, s, d, a);
       if (!was_launched()) return;
       backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
       if (go_on == 0) return clock.read();

@@ -5,18 +5,18 @@
 
 namespace lamina::kernels::cuda {
 
-// Args of the instruction are a section::BlockSection. Blocks share the steps as its plan says (kernels/section/blocks.h), so all of them must be
-// resident: the launch is a cooperative one. float32 with the order of sums that the CPU has, unless a product's precision has another name
-// (runtime/core/precision.h); exponentials of softmax and cross entropy are
-// scalar::exp's. A label out of range stops the launch before any step that needs the loss; the
-// stream's next wait throws Error index.
+// Args of the instruction are a section::BlockSection. Blocks share the steps as its plan says (kernels/section/blocks.h), so all of them
+// must be resident: the launch is a cooperative one. float32 with the order of sums that the CPU has, unless a product's precision has
+// another name (runtime/core/precision.h); exponentials of softmax and cross entropy are scalar::exp's. A label out of range stops the
+// launch before any step that needs the loss; the stream's next wait throws Error index.
 //
 // There are two kernels of a section, over one table: the interpreter, and one that is compiled for this section behind its first launch
-// (kernels/section/compiled_source.h). Each launch takes the second where it is ready, also one that goes on with a loop that the other has begun.
-// LAMINA_SECTION=interpret takes the first always, =compile waits for the second.
+// (kernels/section/compiled_source.h). Each launch takes the second where it is ready, also one that goes on with a loop that the other has
+// begun. LAMINA_SECTION=interpret takes the first always, =compile waits for the second.
 void run_section(const KernelCall& call);
 
-// The same kernel in other files, so that this one keeps its registers: where some product is in another precision than float32 (section_mma.h),
+// The same kernel in other files, so that this one keeps its registers: where some product is in another precision than float32
+// (section_mma.h),
 void launch_with_tensor_cores(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
 // and where the blocks are one cluster (kernels/section/stages.h), in every precision.
 void launch_in_cluster(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);

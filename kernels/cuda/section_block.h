@@ -16,11 +16,11 @@ inline constexpr int kThreads = section::kBlockThreads;
 
 // Where all blocks are in loops and branches: each has the same. In shared memory; one thread changes it.
 struct Turns {
-  long long moved[section::kMostMovers];            // bytes, per mover
+  long long moved[section::kMostMovers];  // bytes, per mover
   long long iteration[section::kMostLoops], count[section::kMostLoops];
-  unsigned begun[section::kMostTurns + 1];          // per run of steps: how often
-  int jumps, leaves;                                // what was decided
-  unsigned ended;                                   // blocks before this one
+  unsigned begun[section::kMostTurns + 1];  // per run of steps: how often
+  int jumps, leaves;                        // what was decided
+  unsigned ended;                           // blocks before this one
 };
 
 // Shared memory, in floats. Cards with 99 KB a block have it.
@@ -32,14 +32,26 @@ inline constexpr int kStageFloats = 4352;  // 64 x 68, or 16 x 260
 inline constexpr int kRowFloats = 2304;    // rows of a batch: 33 x 68, or 8 x 260
 inline constexpr int kScratchFloats = 3072;
 inline constexpr int kStepsAt = 0, kRingAt = kStepsAt + kCachedSteps * kStepFloats, kRowsAt = kRingAt + kStages * kStageFloats,
-                     kScratchAt = kRowsAt + 2 * kRowFloats, kTurnsAt = kScratchAt + kScratchFloats, kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
+                     kScratchAt = kRowsAt + 2 * kRowFloats, kTurnsAt = kScratchAt + kScratchFloats,
+                     kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
 static_assert(kTurnsAt % 4 == 0);
 inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
 static_assert(kSharedFloats == section::kOwnFloats && kRowFloats == section::kHandedFloats && kSharedBytes <= 99 * 1024);
 
-// Words of the state behind the counters: first those that are 0 between launches, then where a launch goes on that the one before has left.
-// Then those of an infeed: slices that have come, slices that nobody reads any more, and whether the launch has ended.
-enum StateWord : int { kEnded, kAbort, kArrived, kWordsOfALaunch, kGoOn = kWordsOfALaunch, kCome, kTaken, kLeft, kIterations, kStateWords = kIterations + 4 * section::kMostLoops };
+// Words of the state behind the counters: first those that are 0 between launches, then where a launch goes on that the one before has
+// left. Then those of an infeed: slices that have come, slices that nobody reads any more, and whether the launch has ended.
+enum StateWord : int {
+  kEnded,
+  kAbort,
+  kArrived,
+  kWordsOfALaunch,
+  kGoOn = kWordsOfALaunch,
+  kCome,
+  kTaken,
+  kLeft,
+  kIterations,
+  kStateWords = kIterations + 4 * section::kMostLoops
+};
 inline constexpr unsigned kLeaves = 1u << 31;  // of kArrived
 // Why a launch stops: Fault::which.
 enum Stop : int { kBadLabel, kStuck };
@@ -50,14 +62,14 @@ struct Arguments {
   BlockProgram places;
   unsigned* state;  // counters, then the words above
   FaultSite faults;
-  section::BlockClock* clock;  // per block: of each place in its list, then of itself; null: nobody wants to know
+  section::BlockClock* clock;           // per block: of each place in its list, then of itself; null: nobody wants to know
   unsigned long long most_nanoseconds;  // after which the launch leaves its loops, to be launched again; 0: never
   int goes_on;                          // from where the launch before has left
   char* at[section::kMostBases];
 };
 
-// Waits until `reached` says so of the word's value; false: the launch stops, because another block has said so or this one has waited too long.
-// In a cluster the word lies in some block's shared memory, and is looked at far more often than whether the launch stops.
+// Waits until `reached` says so of the word's value; false: the launch stops, because another block has said so or this one has waited too
+// long. In a cluster the word lies in some block's shared memory, and is looked at far more often than whether the launch stops.
 template <bool in_cluster, class F>
 LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, const F& reached) {
   unsigned* abort = a.state + a.places.counters + kAbort;
@@ -113,7 +125,7 @@ struct Block {
   float* const shared;
   const int* const list;  // of steps
   const int count;
-  int position = 0;       // in the list
+  int position = 0;  // in the list
   long long model = 0;
 
   // Weights on their way, in the order in which they are used: what is asked for next.
@@ -123,15 +135,18 @@ struct Block {
   // Rows of the batch that the step before has left in shared memory.
   int held_buffer = -1, held_at = 0, held_rows = 0;
   long long held_model = 0;
-  unsigned met = 0;                      // barriers of all blocks, in this launch
+  unsigned met = 0;  // barriers of all blocks, in this launch
   unsigned long long began = 0;
 
   LAMINA_DEVICE Block(const Arguments& a, float* memory, const int* steps, int n) : arguments(a), shared(memory), list(steps), count(n) {}
 
   LAMINA_DEVICE const BlockStep& step(int at) const {
-    return at < kCachedSteps ? reinterpret_cast<const BlockStep*>(shared + kStepsAt)[at] : reinterpret_cast<const BlockStep*>(arguments.program)[list[at]];
+    return at < kCachedSteps ? reinterpret_cast<const BlockStep*>(shared + kStepsAt)[at]
+                             : reinterpret_cast<const BlockStep*>(arguments.program)[list[at]];
   }
-  LAMINA_DEVICE const BlockOperand* operands() const { return reinterpret_cast<const BlockOperand*>(arguments.program + arguments.places.operands_at); }
+  LAMINA_DEVICE const BlockOperand* operands() const {
+    return reinterpret_cast<const BlockOperand*>(arguments.program + arguments.places.operands_at);
+  }
   LAMINA_DEVICE const BlockOperand& operand(int i) const { return operands()[i]; }
   LAMINA_DEVICE const int* code(int at) const { return reinterpret_cast<const int*>(arguments.program + arguments.places.codes_at) + at; }
   template <class T>
@@ -140,9 +155,13 @@ struct Block {
     return reinterpret_cast<T*>(arguments.at[o.base] + o.offset + turns().moved[o.mover] + model * o.model_stride * o.element_bytes);
   }
   template <class T>
-  LAMINA_DEVICE T* in(const BlockStep& s, int i) const { return data<T>(s.first_in + i); }
+  LAMINA_DEVICE T* in(const BlockStep& s, int i) const {
+    return data<T>(s.first_in + i);
+  }
   template <class T>
-  LAMINA_DEVICE T* out(const BlockStep& s, int i) const { return data<T>(s.first_out + i); }
+  LAMINA_DEVICE T* out(const BlockStep& s, int i) const {
+    return data<T>(s.first_out + i);
+  }
 
   LAMINA_DEVICE Turns& turns() const { return *reinterpret_cast<Turns*>(shared + kTurnsAt); }
   LAMINA_DEVICE float* scratch() const { return shared + kScratchAt; }
@@ -152,11 +171,11 @@ struct Block {
   // --- products ---
   // How a dense step, or its gradient, is cut: the same wherever it is looked at.
   struct Cut {
-    int stage_rows;   // of weights
-    int columns;      // of a result that one piece gives, to whole warps
-    int groups;       // of threads: each takes every so-manieth four rows of the batch
-    int batch_rows;   // that one pass over the weights serves
-    int leading;      // floats between rows of the batch in shared memory
+    int stage_rows;  // of weights
+    int columns;     // of a result that one piece gives, to whole warps
+    int groups;      // of threads: each takes every so-manieth four rows of the batch
+    int batch_rows;  // that one pass over the weights serves
+    int leading;     // floats between rows of the batch in shared memory
   };
   LAMINA_DEVICE static Cut cut(const BlockStep& s) {
     Cut c;
@@ -180,8 +199,8 @@ struct Block {
 
   LAMINA_DEVICE float* stage(unsigned number) const { return ring() + number % kStages * kStageFloats; }
 
-  // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of the same run writes is not asked
-  // for before its time, nothing while an update still has to use the ring, and nothing beyond the run.
+  // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of the same run writes is
+  // not asked for before its time, nothing while an update still has to use the ring, and nothing beyond the run.
   LAMINA_DEVICE void ask() {
     while (asked - taken < unsigned(kStages) - 1 && ahead < count)
       if (!ask_for(step(ahead))) return;
@@ -211,7 +230,8 @@ struct Block {
     }
     const Cut c = cut(s);
     const BlockOperand& w = operand(s.first_in + 1);
-    const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset + turns().moved[w.mover]) + (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
+    const float* from = reinterpret_cast<const float*>(arguments.at[w.base] + w.offset + turns().moved[w.mover]) +
+                        (models.begin + ahead_model) * w.model_stride + (long long)ahead_row * s.n;
     const int rows = least(c.stage_rows, s.k - ahead_row);
     copy_piece(from, rows, s.n, stage(asked));
     ++asked;
@@ -230,7 +250,8 @@ struct Block {
     const int leading = padded(n);
     if (n % 4 == 0 && reinterpret_cast<size_t>(from) % 16 == 0) {
       const int pieces = n / 4;
-      for (int i = int(thread_index()); i < rows * pieces; i += kThreads) copy_async<16>(to + i / pieces * leading + i % pieces * 4, from + 4 * (long long)i);
+      for (int i = int(thread_index()); i < rows * pieces; i += kThreads)
+        copy_async<16>(to + i / pieces * leading + i % pieces * 4, from + 4 * (long long)i);
     } else {
       for (int i = int(thread_index()); i < rows * n; i += kThreads) copy_async<4>(to + i / n * leading + i % n, from + i);
     }
@@ -238,8 +259,10 @@ struct Block {
   }
   // Waits until the next piece has arrived, for this thread's part of it.
   LAMINA_DEVICE void settle() {
-    if (asked - taken > 1) wait_copies<1>();
-    else wait_copies<0>();
+    if (asked - taken > 1)
+      wait_copies<1>();
+    else
+      wait_copies<0>();
   }
   // The next piece of weights, for all threads, which some ask() has asked for. They are past the one before, whose stage is filled again.
   template <class Form>

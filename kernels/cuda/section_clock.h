@@ -1,5 +1,5 @@
-// The clock of a section's steps: for each place in each block's list, how long the block waited there and how long it was busy. One thread of a block
-// writes, to a place in memory that is its own, and keeps nothing in registers.
+// The clock of a section's steps: for each place in each block's list, how long the block waited there and how long it was busy. One thread
+// of a block writes, to a place in memory that is its own, and keeps nothing in registers.
 #pragma once
 #include "kernels/cuda/clock.h"
 #include "kernels/cuda/section_block.h"

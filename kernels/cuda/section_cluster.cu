@@ -10,7 +10,9 @@ LAMINA_KERNEL(256, 1) section_kernel_in_cluster(LAMINA_ARGUMENT resident::Argume
   resident::run_block<resident::Interpreter<resident::InEveryPrecision<resident::AnyFormInCluster>, true>>(a);
 }
 
-void launch_in_cluster(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments) { launch<section_kernel_in_cluster>(stream, shape, arguments); }
+void launch_in_cluster(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments) {
+  launch<section_kernel_in_cluster>(stream, shape, arguments);
+}
 
 #if defined(__CUDACC__)
 // A card may have fewer multiprocessors side by side than its kind has, or be a part of one.
@@ -26,7 +28,8 @@ int largest_cluster(Device device, int most) {
   config.attrs = &size, config.numAttrs = 1;
   int found = 0;
   if (cudaDeviceGetAttribute(&shared_bytes, cudaDevAttrMaxSharedMemoryPerBlockOptin, device.index) == cudaSuccess &&
-      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess && cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) == cudaSuccess) {
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, shared_bytes) == cudaSuccess &&
+      cudaFuncSetAttribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) == cudaSuccess) {
     config.dynamicSmemBytes = size_t(shared_bytes);
     for (int blocks = most; blocks > 1 && found == 0; blocks /= 2) {
       config.gridDim = dim3(unsigned(blocks));

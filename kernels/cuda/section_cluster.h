@@ -1,5 +1,5 @@
-// What differs where the blocks of a section are one cluster: counters, weights and rows in shared memory. `in_cluster` is known to the compiler, so
-// that other kernels have nothing of it.
+// What differs where the blocks of a section are one cluster: counters, weights and rows in shared memory. `in_cluster` is known to the
+// compiler, so that other kernels have nothing of it.
 #pragma once
 #include "kernels/cuda/section_block.h"
 
@@ -21,13 +21,17 @@ LAMINA_DEVICE unsigned* counter(const Block& b, int number) {
 // Where all blocks of the launch meet.
 template <bool in_cluster>
 LAMINA_DEVICE unsigned* arrived(const Block& b) {
-  if constexpr (in_cluster) return of_block(words(b), 0);
-  else return b.arguments.state + b.arguments.places.counters + kArrived;
+  if constexpr (in_cluster)
+    return of_block(words(b), 0);
+  else
+    return b.arguments.state + b.arguments.places.counters + kArrived;
 }
 template <bool in_cluster>
 LAMINA_DEVICE void raise(unsigned* counter, unsigned by) {
-  if constexpr (in_cluster) add_release_in_cluster(counter, by);
-  else add_release(counter, by);
+  if constexpr (in_cluster)
+    add_release_in_cluster(counter, by);
+  else
+    add_release(counter, by);
 }
 
 // The piece of a product's weights that begins with row k; `first` says that all threads have met since the one before.
@@ -50,10 +54,12 @@ LAMINA_DEVICE float* next_inbox(const Block& b, const BlockStep& s) {
 
 // Weights that stay, from where they lie for all. All threads are to meet before they are read.
 LAMINA_DEVICE void bring_resident(const Block& b, int number) {
-  const section::BlockResident& r = reinterpret_cast<const section::BlockResident*>(b.arguments.program + b.arguments.places.residents_at)[number];
+  const section::BlockResident& r =
+      reinterpret_cast<const section::BlockResident*>(b.arguments.program + b.arguments.places.residents_at)[number];
   const float* from = b.data<const float>(r.operand);
   const int leading = padded(r.n);
-  for (int i = int(thread_index()); i < r.rows * r.n; i += kThreads) b.shared[r.at + i / r.n * leading + i % r.n] = load_shared_between_blocks(from + i);
+  for (int i = int(thread_index()); i < r.rows * r.n; i += kThreads)
+    b.shared[r.at + i / r.n * leading + i % r.n] = load_shared_between_blocks(from + i);
 }
 
 // As a launch begins, before any block raises a counter or hands rows to this one.

@@ -1,5 +1,5 @@
-// Elementwise codes of a section, run by an interpreter: a thread's registers lie in shared memory, so many words apart that a warp's 32 fall
-// into 32 banks.
+// Elementwise codes of a section, run by an interpreter: a thread's registers lie in shared memory, so many words apart that a warp's 32
+// fall into 32 banks.
 #pragma once
 #include "kernels/cuda/section_block.h"
 #include "kernels/shared/scalar_ops.h"
@@ -24,16 +24,23 @@ LAMINA_DEVICE unsigned long long bits_of_double(double v) { return __builtin_bit
 // A number's bits: of f32, i32 and bool 4 bytes, of i64 and f64 8.
 template <class T>
 LAMINA_DEVICE T as(unsigned long long bits) {
-  if constexpr (scalar::is_float<T> && sizeof(T) == 8) return double_of(bits);
-  else if constexpr (scalar::is_float<T>) return scalar::float_of(int(unsigned(bits)));
-  else return T(bits);
+  if constexpr (scalar::is_float<T> && sizeof(T) == 8)
+    return double_of(bits);
+  else if constexpr (scalar::is_float<T>)
+    return scalar::float_of(int(unsigned(bits)));
+  else
+    return T(bits);
 }
 template <class T>
 LAMINA_DEVICE unsigned long long bits_of(T v) {
-  if constexpr (scalar::is_float<T> && sizeof(T) == 8) return bits_of_double(v);
-  else if constexpr (scalar::is_float<T>) return unsigned(scalar::bits_of(v));
-  else if constexpr (sizeof(T) == 8) return (unsigned long long)v;
-  else return unsigned(v);
+  if constexpr (scalar::is_float<T> && sizeof(T) == 8)
+    return bits_of_double(v);
+  else if constexpr (scalar::is_float<T>)
+    return unsigned(scalar::bits_of(v));
+  else if constexpr (sizeof(T) == 8)
+    return (unsigned long long)v;
+  else
+    return unsigned(v);
 }
 
 #define LAMINA_CALL1(name) scalar::name(a)
@@ -41,7 +48,8 @@ LAMINA_DEVICE unsigned long long bits_of(T v) {
 #define LAMINA_CALL3(name) scalar::name(a, b, c)
 // Of f32: every operation that takes floats.
 template <ScalarOp op, class T>
-LAMINA_DEVICE unsigned long long apply_one([[maybe_unused]] unsigned long long x, [[maybe_unused]] T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
+LAMINA_DEVICE unsigned long long apply_one([[maybe_unused]] unsigned long long x, [[maybe_unused]] T a, [[maybe_unused]] T b,
+                                           [[maybe_unused]] T c) {
   constexpr Domain d = domain(op);
   if constexpr (op == ScalarOp::cast || d == Domain::integer || d == Domain::bits || d == Domain::boolean) {
     return 0;
@@ -125,7 +133,8 @@ LAMINA_CALLED unsigned long long convert(unsigned long long x, DType from, DType
     default: return convert(as<float>(x), to);
   }
 }
-LAMINA_CALLED unsigned long long calculate(ScalarOp op, DType type, DType result, unsigned long long x, unsigned long long y, unsigned long long z) {
+LAMINA_CALLED unsigned long long calculate(ScalarOp op, DType type, DType result, unsigned long long x, unsigned long long y,
+                                           unsigned long long z) {
   if (type == DType::f32) {  // what optimizers are made of
     const float a = as<float>(x), b = as<float>(y);
     switch (op) {
@@ -165,7 +174,16 @@ LAMINA_DEVICE void store_bits(char* p, DType t, unsigned long long v) {
 // One code with its operands: elements of matrices that are n wide.
 struct Code {
   LAMINA_DEVICE Code(const Block& b, int code, int first_in, int first_out, bool given, int n)
-      : operands(b.operands()), at(b.arguments.at), moved(b.turns().moved), scratch(b.scratch()), model(b.model), words(b.code(code)), first_in(first_in), first_out(first_out), given(given), n(n) {}
+      : operands(b.operands()),
+        at(b.arguments.at),
+        moved(b.turns().moved),
+        scratch(b.scratch()),
+        model(b.model),
+        words(b.code(code)),
+        first_in(first_in),
+        first_out(first_out),
+        given(given),
+        n(n) {}
   const BlockOperand* operands;
   char* const* at;
   const long long* moved;
@@ -183,11 +201,16 @@ struct Code {
   LAMINA_DEVICE bool wide() const { return words[4] != 0; }
   LAMINA_DEVICE int registers() const { return inputs() + constants() + instructions(); }
   // How many threads have registers at once.
-  LAMINA_DEVICE int threads() const { return most(int(kWarp), least(kThreads, kScratchFloats / (registers() * (wide() ? 2 : 1)) / int(kWarp) * int(kWarp))); }
+  LAMINA_DEVICE int threads() const {
+    return most(int(kWarp), least(kThreads, kScratchFloats / (registers() * (wide() ? 2 : 1)) / int(kWarp) * int(kWarp)));
+  }
 
   LAMINA_DEVICE char* address(int operand, int row, int column) const {
     const BlockOperand& o = operands[operand];
-    const long long place = o.broadcast == Broadcast::full ? (long long)row * n + column : o.broadcast == Broadcast::row ? column : o.broadcast == Broadcast::column ? row : 0;
+    const long long place = o.broadcast == Broadcast::full     ? (long long)row * n + column
+                            : o.broadcast == Broadcast::row    ? column
+                            : o.broadcast == Broadcast::column ? row
+                                                               : 0;
     return at[o.base] + o.offset + moved[o.mover] + (model * o.model_stride + place) * o.element_bytes;
   }
 
@@ -199,7 +222,8 @@ struct Code {
     if (given) r[0] = Word(bits_of(input0)), next = 1;
     for (int i = next; i < inputs(); ++i) r[i * threads] = Word(load_bits(address(first_in + i - next, row, column), DType(w[i])));
     w += inputs();
-    for (int i = 0; i < constants(); ++i, w += section::kCodeConstant) r[(inputs() + i) * threads] = Word(unsigned(w[1]) | (unsigned long long)unsigned(w[2]) << 32);
+    for (int i = 0; i < constants(); ++i, w += section::kCodeConstant)
+      r[(inputs() + i) * threads] = Word(unsigned(w[1]) | (unsigned long long)unsigned(w[2]) << 32);
     int to = inputs() + constants();
     for (int i = 0; i < instructions(); ++i, ++to, w += section::kCodeInstruction) {
       const ScalarOp op = ScalarOp(w[0] & 0xff);
@@ -207,7 +231,8 @@ struct Code {
       const Word a = r[w[1] * threads], b = count > 1 ? r[w[2] * threads] : Word(0), c = count > 2 ? r[w[3] * threads] : Word(0);
       r[to * threads] = Word(calculate(op, DType(w[0] >> 8 & 0xff), DType(w[0] >> 16 & 0xff), a, b, c));
     }
-    for (int i = 0; i < outputs(); ++i, w += section::kCodeOutput) store_bits(output_address(i, row, column), DType(w[1]), r[w[0] * threads]);
+    for (int i = 0; i < outputs(); ++i, w += section::kCodeOutput)
+      store_bits(output_address(i, row, column), DType(w[1]), r[w[0] * threads]);
   }
   LAMINA_DEVICE char* output_address(int i, int row, int column) const {
     const BlockOperand& o = operands[first_out + i];
@@ -221,8 +246,10 @@ struct Code {
     for (int turn = 0; turn < turns; ++turn) {
       if (turns > 1) sync_block();  // the registers are others' next
       if (!active || t / together != turn) continue;
-      if (wide()) run(reinterpret_cast<unsigned long long*>(scratch), t % together, together, row, column, input0);
-      else run(reinterpret_cast<unsigned*>(scratch), t % together, together, row, column, input0);
+      if (wide())
+        run(reinterpret_cast<unsigned long long*>(scratch), t % together, together, row, column, input0);
+      else
+        run(reinterpret_cast<unsigned*>(scratch), t % together, together, row, column, input0);
     }
     if (turns > 1) sync_block();
   }

@@ -1,5 +1,5 @@
-// Which of a section's two kernels a launch takes: the interpreter until the one that is compiled for this section is there, and for good when that
-// does not compile.
+// Which of a section's two kernels a launch takes: the interpreter until the one that is compiled for this section is there, and for good
+// when that does not compile.
 #pragma once
 #include <string>
 
@@ -15,12 +15,16 @@ inline Wanted wanted_of(const std::string& text) {
   if (text.empty()) return Wanted::whichever;
   if (text == "interpret") return Wanted::interpreter;
   if (text == "compile") return Wanted::compiled;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_SECTION=", text, " is not a kernel of a section"), .where = "the environment", .why = "it is interpret or compile", .fix = "unset LAMINA_SECTION, or set it to one of them"});
+  throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_SECTION=", text, " is not a kernel of a section"),
+                                            .where = "the environment",
+                                            .why = "it is interpret or compile",
+                                            .fix = "unset LAMINA_SECTION, or set it to one of them"});
 }
 
-// Asks for the compiled kernel, which the first request does not start to make. What is known of it afterwards is in d.compiled, d.interpreted and
-// s.kernel_used. s.mutex is held; d's device is current.
-inline void look_for_compiled(lamina::cuda::CompiledKernels& kernels, Wanted wanted, int architecture, const section::BlockSection& s, section::BlockSection::OnDevice& d) {
+// Asks for the compiled kernel, which the first request does not start to make. What is known of it afterwards is in d.compiled,
+// d.interpreted and s.kernel_used. s.mutex is held; d's device is current.
+inline void look_for_compiled(lamina::cuda::CompiledKernels& kernels, Wanted wanted, int architecture, const section::BlockSection& s,
+                              section::BlockSection::OnDevice& d) {
   const auto give_up = [&](const std::string& why) {
     d.interpreted = true;
     s.kernel_used = cat("the interpreter: ", why);

@@ -59,10 +59,10 @@ LAMINA_DEVICE void multiply(Sums& sums, const float* const (&x)[kTiles], int x_l
 
 // One pass over a step's weights: which rows of the pass are the thread's.
 struct Pass {
-  int rows;            // of the batch, in this pass
-  int tiles;           // this thread's, of four rows; the last may have fewer
-  int last;            // rows of its last one
-  int first[kTiles];   // row of the pass
+  int rows;           // of the batch, in this pass
+  int tiles;          // this thread's, of four rows; the last may have fewer
+  int last;           // rows of its last one
+  int first[kTiles];  // row of the pass
   LAMINA_DEVICE Pass(int rows, int group, int groups) : rows(rows), tiles(0), last(0) {
     LAMINA_UNROLL
     for (int t = 0; t < kTiles; ++t) {
@@ -135,7 +135,8 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const int group = int(thread_index()) / cut.columns, column = int(thread_index()) % cut.columns;
 
   const bool handed = Form::in_cluster && s.handed;
-  const bool held = handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
+  const bool held =
+      handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
   const int from = held && !handed ? b.held_at : 0, to = 1 - from;
   const int held_leading = padded(inner), kept_leading = padded(outer);
   const bool keep = mine.size() * kept_leading <= kRowFloats;
@@ -171,7 +172,8 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
         const float* batch = (handed ? inbox(b) : b.rows_memory(from)) + (held ? (begin - mine.begin) * held_leading : 0);
         const int leading = held ? held_leading : cut.leading;
         if (!held && (!gradient || k == 0)) {
-          bring(x + (long long)begin * inner + (gradient ? 0 : k), inner, least(cut.batch_rows, mine.end - begin), gradient ? s.n : rows, b.rows_memory(from), cut.leading);
+          bring(x + (long long)begin * inner + (gradient ? 0 : k), inner, least(cut.batch_rows, mine.end - begin), gradient ? s.n : rows,
+                b.rows_memory(from), cut.leading);
           sync_block();
         }
         if constexpr (gradient) {

@@ -10,8 +10,8 @@ LAMINA_DEVICE T load_element(const char* base, long long i) {
   return load_shared_between_blocks(reinterpret_cast<const T*>(base) + i);
 }
 
-// What section_code.h's Code is, of one code. Written::run(in, out, input0, places...) computes one element; its operands are elements of matrices that
-// are n wide.
+// What section_code.h's Code is, of one code. Written::run(in, out, input0, places...) computes one element; its operands are elements of
+// matrices that are n wide.
 template <class Written>
 struct WrittenCode {
   // `given`: input 0 is given, and first_in is input 1's.

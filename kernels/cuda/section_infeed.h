@@ -1,7 +1,7 @@
-// The host's side of an infeed: stacked values that stay on the host, whose slices come to the device in chunks while a section runs. The device has
-// a ring of two chunks. While iterations read one, the host fills the other; a chunk's memory is free for the one after the next when all blocks have met
-// behind it. What the two sides say to each other are words of the launch's state (section_block.h), which the host reads and writes by copies on a
-// stream of its own.
+// The host's side of an infeed: stacked values that stay on the host, whose slices come to the device in chunks while a section runs. The
+// device has a ring of two chunks. While iterations read one, the host fills the other; a chunk's memory is free for the one after the next
+// when all blocks have met behind it. What the two sides say to each other are words of the launch's state (section_block.h), which the
+// host reads and writes by copies on a stream of its own.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -18,11 +18,13 @@ namespace lamina::kernels::cuda {
 class Infeed {
  public:
   // Of one call of the section. Before its first launch, which is not on the way yet: nothing has come.
-  Infeed(const section::BlockSection& s, section::BlockSection::OnDevice& d, const KernelCall& call) : plan_(s.plan.infeed), d_(d), backend_(*call.stream.backend) {
+  Infeed(const section::BlockSection& s, section::BlockSection::OnDevice& d, const KernelCall& call)
+      : plan_(s.plan.infeed), d_(d), backend_(*call.stream.backend) {
     if (!d.infeed_stream.backend) d.infeed_stream = backend_.create_stream(call.stream.device);
     if (!d.rings) d.rings = backend_.allocate(d.infeed_stream, size_t(plan_.bytes));
     words_ = d.state + s.plan.program.counters;
-    for (const section::BlockPlan::Stack& stack : plan_.stacks) stacks_.push_back(static_cast<const char*>(call.in[size_t(stack.buffer)]->data));
+    for (const section::BlockPlan::Stack& stack : plan_.stacks)
+      stacks_.push_back(static_cast<const char*>(call.in[size_t(stack.buffer)]->data));
     const uint32_t nothing[] = {0, 0, 0};
     backend_.copy(d_.infeed_stream, words_ + resident::kCome, nothing, sizeof nothing, CopyKind::to_device);
   }
@@ -60,9 +62,11 @@ class Infeed {
     const int64_t slices = std::min<int64_t>(plan_.chunk, plan_.slices - come_);
     for (size_t i = 0; i < stacks_.size(); ++i) {
       const section::BlockPlan::Stack& stack = plan_.stacks[i];
-      backend_.copy(d_.infeed_stream, static_cast<char*>(d_.rings) + stack.at + number % 2 * plan_.chunk * stack.slice, stacks_[i] + come_ * stack.slice, size_t(slices * stack.slice), CopyKind::to_device);
+      backend_.copy(d_.infeed_stream, static_cast<char*>(d_.rings) + stack.at + number % 2 * plan_.chunk * stack.slice,
+                    stacks_[i] + come_ * stack.slice, size_t(slices * stack.slice), CopyKind::to_device);
     }
-    look();  // waits for the copies: the slices are there before that is said. synchronize() would take the reports of kernels that still run
+    look();  // waits for the copies: the slices are there before that is said. synchronize() would take the reports of kernels that still
+             // run
     come_ += slices;
     const auto come = uint32_t(come_);
     backend_.copy(d_.infeed_stream, words_ + resident::kCome, &come, sizeof come, CopyKind::to_device);

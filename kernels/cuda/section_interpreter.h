@@ -17,16 +17,22 @@ struct InFloat32 {
 template <class Form>
 struct InEveryPrecision {
   LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) {
-    if (s.precision == Precision::float32) product<false, Form>(b, s);
-    else product_by_tensor_cores<false, Form>(b, s);
+    if (s.precision == Precision::float32)
+      product<false, Form>(b, s);
+    else
+      product_by_tensor_cores<false, Form>(b, s);
   }
   LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) {
-    if (s.precision == Precision::float32) product<true, Form>(b, s);
-    else product_by_tensor_cores<true, Form>(b, s);
+    if (s.precision == Precision::float32)
+      product<true, Form>(b, s);
+    else
+      product_by_tensor_cores<true, Form>(b, s);
   }
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) {
-    if (s.precision == Precision::float32) update<ColumnSums, Code, Code>(b, s);
-    else update<MmaUpdateSums, Code, Code>(b, s);
+    if (s.precision == Precision::float32)
+      update<ColumnSums, Code, Code>(b, s);
+    else
+      update<MmaUpdateSums, Code, Code>(b, s);
   }
 };
 

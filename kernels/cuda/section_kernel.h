@@ -17,12 +17,14 @@ LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int numbe
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
     const unsigned* counter = resident::counter<in_cluster>(b, waits[w].counter);
-    if (!poll<in_cluster>(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
+    if (!poll<in_cluster>(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; }))
+      stopped = true;
   }
   return !sync_block_or(stopped);
 }
 
-// Behind each model that this block has in the step, and behind all of them; `good` is false where the launch is to end, and so is what end_models() gives.
+// Behind each model that this block has in the step, and behind all of them; `good` is false where the launch is to end, and so is what
+// end_models() gives.
 LAMINA_DEVICE void between_models(Block& b, const BlockStep& s, const Rows& models) {
   if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
 }

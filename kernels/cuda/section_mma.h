@@ -1,10 +1,11 @@
-// Products of a section by tensor cores, in the precisions that have a name: tf32, 3xtf32 and bf16. Operands are rounded as they go from shared
-// memory into registers; what lies in memory, and every sum, stays float32.
+// Products of a section by tensor cores, in the precisions that have a name: tf32, 3xtf32 and bf16. Operands are rounded as they go from
+// shared memory into registers; what lies in memory, and every sum, stays float32.
 //
-// A warp's tile is 16 columns of the result by 8 rows of the batch, since a block of a small batch has few rows. Weights are therefore the first
-// operand of each instruction and rows of the batch the second one. An element's sum goes along k in order, 8 of it at a time (bf16: 16); the order
-// within one instruction is the hardware's. In 3xtf32 those 8 are summed alone, the small products first, and then added: tensor cores cut off
-// the digits of a long sum where an addition rounds them (Ootomo and Yokota, arXiv 2203.03341). There an infinite operand may give NaN.
+// A warp's tile is 16 columns of the result by 8 rows of the batch, since a block of a small batch has few rows. Weights are therefore the
+// first operand of each instruction and rows of the batch the second one. An element's sum goes along k in order, 8 of it at a time (bf16:
+// 16); the order within one instruction is the hardware's. In 3xtf32 those 8 are summed alone, the small products first, and then added:
+// tensor cores cut off the digits of a long sum where an addition rounds them (Ootomo and Yokota, arXiv 2203.03341). There an infinite
+// operand may give NaN.
 #pragma once
 #include "kernels/cuda/section_dense.h"
 #include "kernels/cuda/section_update.h"
@@ -12,7 +13,8 @@
 namespace lamina::kernels::cuda::resident {
 
 constexpr int kMmaColumns = 16, kMmaRows = 8, kMmaTiles = 2;
-static_assert(kMmaTiles * kThreads / int(kWarp) * kMmaColumns * kMmaRows >= kTiles * kTileRows * kThreads);  // a pass has no more (Block::cut)
+static_assert(kMmaTiles * kThreads / int(kWarp) * kMmaColumns * kMmaRows >=
+              kTiles * kTileRows * kThreads);  // a pass has no more (Block::cut)
 
 // Where an operand's elements lie: those of one column (or row) from `first` on, `step` apart in k.
 struct Along {
@@ -30,7 +32,8 @@ LAMINA_DEVICE TwoParts in_two_parts(float v) {
   return {big, tf32_bits(v - scalar::float_of(int(big)))};
 }
 
-// sums += the products of k to k + 8 (bf16: 16), of which those from `count` on are zeros. low, high: columns lane / 4 and 8 more; row: lane / 4.
+// sums += the products of k to k + 8 (bf16: 16), of which those from `count` on are zeros. low, high: columns lane / 4 and 8 more; row:
+// lane / 4.
 template <Precision precision, bool ends>
 LAMINA_DEVICE void multiply_tile(float (&sums)[4], const Along& low, const Along& high, const Along& row, int k, int count) {
   auto at = [&](const Along& from, int i) { return ends ? from.at(i, count) : from.at(i); };
@@ -79,13 +82,16 @@ LAMINA_DEVICE void multiply_tile(float (&sums)[4], const Along& low, const Along
   if (k < count) multiply_tile<precision, true>(sums, low, high, row, k, count);
 }
 
-// A thread's sums of a matrix of so many columns and rows, in its warp's tiles. Element q of them, where has(q), is at column(q) and row(q).
+// A thread's sums of a matrix of so many columns and rows, in its warp's tiles. Element q of them, where has(q), is at column(q) and
+// row(q).
 struct MmaSums {
   static constexpr int kCount = kMmaTiles * 4;
   float v[kMmaTiles][4];
   int columns, rows, across;  // tiles of columns, side by side
 
-  LAMINA_DEVICE MmaSums(int columns, int rows) : columns(columns), rows(rows), across((columns + kMmaColumns - 1) / kMmaColumns) { clear(); }
+  LAMINA_DEVICE MmaSums(int columns, int rows) : columns(columns), rows(rows), across((columns + kMmaColumns - 1) / kMmaColumns) {
+    clear();
+  }
   LAMINA_DEVICE void clear() {
     LAMINA_UNROLL
     for (int q = 0; q < kCount; ++q) v[q / 4][q % 4] = 0;
@@ -96,8 +102,8 @@ struct MmaSums {
   LAMINA_DEVICE bool has(int q) const { return column(q) < columns && row(q) < rows; }
   LAMINA_DEVICE float operator[](int q) const { return v[q / 4][q % 4]; }
 
-  // v(column, row) += the sum over k < count of a[column * a_column + k * a_k] b[row * b_row + k * b_k]. What is beyond the last column or row reads
-  // the last one's numbers, and nobody its sums.
+  // v(column, row) += the sum over k < count of a[column * a_column + k * a_k] b[row * b_row + k * b_k]. What is beyond the last column or
+  // row reads the last one's numbers, and nobody its sums.
   LAMINA_DEVICE void add(Precision precision, const float* a, int a_column, int a_k, const float* b, int b_row, int b_k, int count) {
     LAMINA_UNROLL
     for (int i = 0; i < kMmaTiles; ++i) {
@@ -105,9 +111,12 @@ struct MmaSums {
       if (row >= rows) continue;  // the same for all lanes
       const Along low{a + least(first, columns - 1) * a_column, a_k}, high{a + least(first + 8, columns - 1) * a_column, a_k};
       const Along other{b + least(row + int(lane() / 4), rows - 1) * b_row, b_k};
-      if (precision == Precision::tf32) multiply_tile<Precision::tf32>(v[i], low, high, other, count);
-      else if (precision == Precision::bf16) multiply_tile<Precision::bf16>(v[i], low, high, other, count);
-      else multiply_tile<Precision::tf32x3>(v[i], low, high, other, count);
+      if (precision == Precision::tf32)
+        multiply_tile<Precision::tf32>(v[i], low, high, other, count);
+      else if (precision == Precision::bf16)
+        multiply_tile<Precision::bf16>(v[i], low, high, other, count);
+      else
+        multiply_tile<Precision::tf32x3>(v[i], low, high, other, count);
     }
   }
 };
@@ -115,7 +124,9 @@ struct MmaSums {
 // The sums of an update: columns of weights, and rows of weights where a product has those of the batch.
 struct MmaUpdateSums : MmaSums {
   LAMINA_DEVICE explicit MmaUpdateSums(int n) : MmaSums(n, update_rows(n)) {}
-  LAMINA_DEVICE void add(const BlockStep& s, const float* xs, int leading, const float* zs, int batch) { MmaSums::add(s.precision, zs, 1, s.n, xs, 1, leading, batch); }
+  LAMINA_DEVICE void add(const BlockStep& s, const float* xs, int leading, const float* zs, int batch) {
+    MmaSums::add(s.precision, zs, 1, s.n, xs, 1, leading, batch);
+  }
 };
 
 // What product() of section_dense.h does, in another precision.
@@ -132,7 +143,8 @@ LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
   const float* mask = gradient && s.has_mask ? b.in<const float>(s, 2) : nullptr;
 
   const bool handed = Form::in_cluster && s.handed;
-  const bool held = handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
+  const bool held =
+      handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
   const int from = held && !handed ? b.held_at : 0, to = 1 - from;
   const int leading = held ? padded(inner) : cut.leading, kept_leading = padded(outer);
   const bool keep = mine.size() * kept_leading <= kRowFloats;

@@ -14,7 +14,9 @@ LAMINA_DEVICE float combine(Reduction op, float a, float b) {
     default: return a + b;
   }
 }
-LAMINA_DEVICE float of_nothing(Reduction op) { return op == Reduction::prod ? 1.0f : op == Reduction::mean ? scalar::float_of(0x7fc00000) : 0.0f; }
+LAMINA_DEVICE float of_nothing(Reduction op) {
+  return op == Reduction::prod ? 1.0f : op == Reduction::mean ? scalar::float_of(0x7fc00000) : 0.0f;
+}
 
 // Equally long parts as a balanced tree, whatever their number. `level` gives the place of a level's sum.
 template <class Level>
@@ -72,8 +74,10 @@ LAMINA_DEVICE float column_result(Reduction op, const float* x, int rows, int n,
     const int end = least(rows, first + block_rows);
     float v = load_shared_between_blocks(x + (long long)first * n + column);
     for (int r = first + 1; r < end; ++r) v = combine(op, v, load_shared_between_blocks(x + (long long)r * n + column));
-    if (rows <= block_rows) only = v;
-    else push(op, blocks, v, level);
+    if (rows <= block_rows)
+      only = v;
+    else
+      push(op, blocks, v, level);
   }
   const float sum = rows <= block_rows ? only : total(op, blocks, level);
   return op == Reduction::mean ? sum / float(rows) : sum;

@@ -124,7 +124,9 @@ LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& 
     }
     switch (c.element_bytes) {
       case 1: reinterpret_cast<unsigned char*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned char*>(x) + from); break;
-      case 2: reinterpret_cast<unsigned short*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned short*>(x) + from); break;
+      case 2:
+        reinterpret_cast<unsigned short*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned short*>(x) + from);
+        break;
       case 4: reinterpret_cast<unsigned*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const unsigned*>(x) + from); break;
       default: reinterpret_cast<long long*>(y)[to] = load_shared_between_blocks(reinterpret_cast<const long long*>(x) + from); break;
     }

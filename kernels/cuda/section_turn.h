@@ -1,5 +1,5 @@
-// Loops and branches: where a run of steps ends, every block decides alike what comes next. What it decides by lies in memory and is read behind a
-// barrier of all blocks; nobody writes it before the next one.
+// Loops and branches: where a run of steps ends, every block decides alike what comes next. What it decides by lies in memory and is read
+// behind a barrier of all blocks; nobody writes it before the next one.
 #pragma once
 #include "kernels/cuda/clock.h"
 #include "kernels/cuda/section_cluster.h"
@@ -45,8 +45,8 @@ LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
   }
 }
 
-// Until the host has copied the chunk that begins with this slice. False: it is time to leave. The host writes while the kernel runs, so all that is
-// seen of it is behind an acquire of the whole system, and other blocks see it behind the barrier where this one arrives then.
+// Until the host has copied the chunk that begins with this slice. False: it is time to leave. The host writes while the kernel runs, so
+// all that is seen of it is behind an acquire of the whole system, and other blocks see it behind the barrier where this one arrives then.
 LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
   const Arguments& a = b.arguments;
   const unsigned* words = a.state + a.places.counters;
@@ -58,9 +58,10 @@ LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
   return true;
 }
 
-// A barrier of all blocks: what they have written is seen behind it. False when the launch is to end. With `may_leave` the first block looks at the
-// clock, and Turns::leaves says whether the launch has lasted long enough; with `slice` it waits for that slice's chunk before. It is in the word by which blocks meet: whoever sets it arrives nowhere
-// else in this launch, so the word is exactly so large at the barrier where all are to leave.
+// A barrier of all blocks: what they have written is seen behind it. False when the launch is to end. With `may_leave` the first block
+// looks at the clock, and Turns::leaves says whether the launch has lasted long enough; with `slice` it waits for that slice's chunk
+// before. It is in the word by which blocks meet: whoever sets it arrives nowhere else in this launch, so the word is exactly so large at
+// the barrier where all are to leave.
 template <bool in_cluster>
 LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 0) {
   const Arguments& a = b.arguments;
@@ -96,7 +97,8 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
   Turns& t = b.turns();
   b.held_buffer = -1;
   if (!first) {
-    if (turn.barrier ? !meet<in_cluster>(b, turn.turn == Turn::again, number, first_of_chunk(a, t, turn)) : (sync_block(), false)) return false;
+    if (turn.barrier ? !meet<in_cluster>(b, turn.turn == Turn::again, number, first_of_chunk(a, t, turn)) : (sync_block(), false))
+      return false;
     if (t.leaves) return false;
   }
   const int l = turn.loop;
@@ -120,7 +122,8 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
         break;
       case Turn::again:
         jumps = ++t.iteration[l] < t.count[l] || turn.always;
-        if (turn.infeed && block_index() == 0 && unsigned(t.iteration[l]) % unsigned(a.places.chunk) == 0) store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
+        if (turn.infeed && block_index() == 0 && unsigned(t.iteration[l]) % unsigned(a.places.chunk) == 0)
+          store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
         break;
       case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0; break;
       case Turn::leave: jumps = true; break;

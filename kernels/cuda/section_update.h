@@ -1,5 +1,5 @@
-// dense_update: dw = x^T dz and db, and what the optimizer does with them, without writing dw to memory. An element of dw goes through the rows
-// of the batch in order; db as kernels/reduce.h says.
+// dense_update: dw = x^T dz and db, and what the optimizer does with them, without writing dw to memory. An element of dw goes through the
+// rows of the batch in order; db as kernels/reduce.h says.
 #pragma once
 #include "kernels/cuda/section_reduce.h"
 
@@ -16,7 +16,8 @@ struct ColumnSums {
   static constexpr int kCount = kUpdateRows;
   float v[kCount];
   int of_column, group;
-  LAMINA_DEVICE explicit ColumnSums(int n) : of_column(int(thread_index()) % update_columns(n)), group(int(thread_index()) / update_columns(n)) {}
+  LAMINA_DEVICE explicit ColumnSums(int n)
+      : of_column(int(thread_index()) % update_columns(n)), group(int(thread_index()) / update_columns(n)) {}
   LAMINA_DEVICE void clear() {
     LAMINA_UNROLL
     for (int q = 0; q < kCount; ++q) v[q] = 0;
@@ -42,7 +43,8 @@ struct ColumnSums {
 // Sums: who of the block makes which elements of dw, and how. First, Second: what runs code and code2.
 template <class Sums, class First, class Second>
 LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
-  const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block, parts = s.partition == Partition::models ? 1 : s.blocks;
+  const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block,
+            parts = s.partition == Partition::models ? 1 : s.blocks;
   const float* x = b.in<const float>(s, 0);
   const float* dz = b.in<const float>(s, 1);
   const int t = int(thread_index());

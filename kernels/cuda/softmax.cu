@@ -8,7 +8,8 @@ namespace lamina::kernels::cuda {
 namespace {
 
 template <class T, bool log, bool by_warp>
-LAMINA_KERNEL(256) softmax_rows(const T* x, T* y, Line line) {
+LAMINA_KERNEL(256)
+softmax_rows(const T* x, T* y, Line line) {
   using C = compute_t<T>;
   const int64_t rows = line.outer * line.inner;
   for (int64_t r = by_warp ? first_warp() : first_element(); r < rows; r += by_warp ? all_warps() : all_threads()) {
@@ -47,7 +48,7 @@ void log_softmax(Stream& stream, const View& x, const View& y, int axis) {
   run<true, T>(stream, x, y, axis);
 }
 #define LAMINA_INSTANTIATE(T)                                       \
-  template void softmax<T>(Stream&, const View&, const View&, int);     \
+  template void softmax<T>(Stream&, const View&, const View&, int); \
   template void log_softmax<T>(Stream&, const View&, const View&, int);
 LAMINA_INSTANTIATE(f16)
 LAMINA_INSTANTIATE(bf16)

@@ -1,5 +1,5 @@
-// Elements become unsigned keys of the same order, with their places behind them, and are sorted as a bitonic network: what lies within 1024
-// items in a block's shared memory, longer steps through global memory. Everything else reads the sorted items. Bound by memory.
+// Elements become unsigned keys of the same order, with their places behind them, and are sorted as a bitonic network: what lies within
+// 1024 items in a block's shared memory, longer steps through global memory. Everything else reads the sorted items. Bound by memory.
 #include "kernels/sort.h"
 
 #include "kernels/cuda/scratch.h"
@@ -65,8 +65,10 @@ LAMINA_DEVICE KeyOf<T> key_of(T v) {
   using K = KeyOf<T>;
   constexpr K sign = K(1) << (8 * sizeof(K) - 1);
   if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>) return K(K(std::make_signed_t<K>(v)) ^ sign);
-    else return K(v);
+    if constexpr (std::is_signed_v<T>)
+      return K(K(std::make_signed_t<K>(v)) ^ sign);
+    else
+      return K(v);
   } else {
     const compute_t<T> wide = widen(v);
     if (wide != wide) return K(~K(0));
@@ -79,8 +81,10 @@ LAMINA_DEVICE T value_of(KeyOf<T> key) {
   using K = KeyOf<T>;
   constexpr K sign = K(1) << (8 * sizeof(K) - 1);
   if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>) return T(std::make_signed_t<K>(key ^ sign));
-    else return T(key);
+    if constexpr (std::is_signed_v<T>)
+      return T(std::make_signed_t<K>(key ^ sign));
+    else
+      return T(key);
   } else {
     return narrow<T>(bits_as<compute_t<T>>(key & sign ? K(key ^ sign) : K(~key)));
   }
@@ -105,7 +109,8 @@ Rows rows_of(const View& x, const View& y, int axis) {
 }
 
 template <class T>
-LAMINA_KERNEL(256) make_items(const T* x, Item* items, Rows rows, bool descending, bool by_place) {
+LAMINA_KERNEL(256)
+make_items(const T* x, Item* items, Rows rows, bool descending, bool by_place) {
   for (int64_t i = first_element(); i < rows.x.size * rows.padded; i += all_threads()) {
     const int64_t at = i % rows.padded;
     Item item{~uint64_t(0), INT64_MAX};
@@ -118,7 +123,8 @@ LAMINA_KERNEL(256) make_items(const T* x, Item* items, Rows rows, bool descendin
   }
 }
 template <class T>
-LAMINA_KERNEL(256) take_values(const Item* items, T* y, Rows rows, bool descending) {
+LAMINA_KERNEL(256)
+take_values(const Item* items, T* y, Rows rows, bool descending) {
   for (int64_t i = first_element(); i < rows.y.size * rows.length; i += all_threads()) {
     const int64_t row = i / rows.length, at = i % rows.length;
     const KeyOf<T> key = KeyOf<T>(items[row * rows.padded + at].key);
@@ -132,7 +138,8 @@ LAMINA_KERNEL(256) take_places(const Item* items, int64_t* places, Rows rows) {
   }
 }
 template <class T>
-LAMINA_KERNEL(256) take_first(const Item* items, const T* x, T* values, int64_t* places, Rows rows, int64_t k) {
+LAMINA_KERNEL(256)
+take_first(const Item* items, const T* x, T* values, int64_t* places, Rows rows, int64_t k) {
   for (int64_t i = first_element(); i < rows.x.size * k; i += all_threads()) {
     const int64_t place = items[i / k * rows.padded + i % k].place;
     places[i] = place;
@@ -142,7 +149,9 @@ LAMINA_KERNEL(256) take_first(const Item* items, const T* x, T* values, int64_t*
 
 // A block takes a row, 256 items at a time. A group's number is how many groups begin up to its items; where it begins is kept in counts
 // until its last item is seen.
-LAMINA_KERNEL(256) number_groups(const Item* items, int64_t* firsts, int64_t* which, int64_t* counts, int64_t* count, int64_t rows, int64_t n, int64_t padded) {
+LAMINA_KERNEL(256)
+number_groups(const Item* items, int64_t* firsts, int64_t* which, int64_t* counts, int64_t* count, int64_t rows, int64_t n,
+              int64_t padded) {
   LAMINA_SHARED(unsigned, begin_by, kThreads / kWarp);
   for (int64_t r = block_index(); r < rows; r += block_count()) {
     const Item* row = items + r * padded;
@@ -172,7 +181,8 @@ LAMINA_KERNEL(256) number_groups(const Item* items, int64_t* firsts, int64_t* wh
 }
 
 template <class T>
-LAMINA_KERNEL(256) search(const T* sorted, const T* values, int64_t* places, int64_t n, int64_t total, int64_t per_row, bool right) {
+LAMINA_KERNEL(256)
+search(const T* sorted, const T* values, int64_t* places, int64_t n, int64_t total, int64_t per_row, bool right) {
   for (int64_t v = first_element(); v < total; v += all_threads()) {
     const T* row = sorted + v / per_row * n;
     const KeyOf<T> key = equal_key(values[v]);
@@ -180,8 +190,10 @@ LAMINA_KERNEL(256) search(const T* sorted, const T* values, int64_t* places, int
     while (left > 0) {
       const int64_t half = left / 2;
       const KeyOf<T> middle = equal_key(row[low + half]);
-      if (middle < key || (right && middle == key)) low += half + 1, left -= half + 1;
-      else left = half;
+      if (middle < key || (right && middle == key))
+        low += half + 1, left -= half + 1;
+      else
+        left = half;
     }
     places[v] = low;
   }
@@ -206,7 +218,8 @@ void sort_items(Stream& stream, Item* items, int64_t rows, int64_t padded) {
   if (padded < 2) return;
   launch<sort_tiles>(stream, tiles, items, count, padded, int64_t(2), within);
   for (int64_t size = 2 * int64_t(kTile); size <= padded; size *= 2) {
-    for (int64_t step = size / 2; step >= int64_t(kTile); step /= 2) launch<exchange_far>(stream, over(count / 2), items, count, padded, size, step);
+    for (int64_t step = size / 2; step >= int64_t(kTile); step /= 2)
+      launch<exchange_far>(stream, over(count / 2), items, count, padded, size, step);
     launch<sort_tiles>(stream, tiles, items, count, padded, size, size);
   }
 }
@@ -222,8 +235,9 @@ void sort(Stream& stream, const View& x, const View& y, int axis, bool descendin
 template <class T>
 void argsort(Stream& stream, const View& x, const View& places, int axis, bool descending) {
   const Rows rows = rows_of(x, places, axis);
-  with_sorted<T>(stream, x, rows, descending, true,
-                 [&](const Item* items) { launch<take_places>(stream, over(rows.y.size * rows.length), items, places.as<int64_t>(), rows); });
+  with_sorted<T>(stream, x, rows, descending, true, [&](const Item* items) {
+    launch<take_places>(stream, over(rows.y.size * rows.length), items, places.as<int64_t>(), rows);
+  });
 }
 
 template <class T>
@@ -241,8 +255,9 @@ void unique(Stream& stream, const View& x, const View& first, const View& which,
   const Rows rows = rows_of(x, x, x.rank - 1);
   if (rows.length == 0) return zero(stream, count);
   with_sorted<T>(stream, x, rows, false, true, [&](const Item* items) {
-    launch<number_groups>(stream, {.grid = {unsigned(rows.x.size < kMostBlocks ? rows.x.size : kMostBlocks)}, .threads = kThreads}, items, first.as<int64_t>(),
-                          which.as<int64_t>(), counts.as<int64_t>(), count.as<int64_t>(), rows.x.size, rows.length, rows.padded);
+    launch<number_groups>(stream, {.grid = {unsigned(rows.x.size < kMostBlocks ? rows.x.size : kMostBlocks)}, .threads = kThreads}, items,
+                          first.as<int64_t>(), which.as<int64_t>(), counts.as<int64_t>(), count.as<int64_t>(), rows.x.size, rows.length,
+                          rows.padded);
   });
 }
 

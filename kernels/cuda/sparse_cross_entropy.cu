@@ -9,7 +9,9 @@ namespace lamina::kernels::cuda {
 namespace {
 
 template <class T>
-LAMINA_KERNEL(256) cross_entropy_rows(const T* logits, const void* labels, DType label_type, T* losses, T* probabilities, int64_t rows, int64_t n, FaultSite site) {
+LAMINA_KERNEL(256)
+cross_entropy_rows(const T* logits, const void* labels, DType label_type, T* losses, T* probabilities, int64_t rows, int64_t n,
+                   FaultSite site) {
   using C = compute_t<T>;
   for (int64_t r = first_warp(); r < rows; r += all_warps()) {
     const T* x = logits + r * n;
@@ -32,8 +34,8 @@ template <class T>
 void sparse_cross_entropy(Stream& stream, const View& logits, const View& labels, const View& losses, const View& probabilities) {
   const int64_t rows = labels.size(), n = logits.shape[logits.rank - 1];
   if (rows == 0) return;
-  launch<cross_entropy_rows<T>>(stream, over_warps(rows), logits.as<const T>(), static_cast<const void*>(labels.data), labels.dtype, losses.as<T>(),
-                                probabilities.as<T>(), rows, n, stream.backend->fault_site(stream, bad_label));
+  launch<cross_entropy_rows<T>>(stream, over_warps(rows), logits.as<const T>(), static_cast<const void*>(labels.data), labels.dtype,
+                                losses.as<T>(), probabilities.as<T>(), rows, n, stream.backend->fault_site(stream, bad_label));
 }
 
 template void sparse_cross_entropy<f16>(Stream&, const View&, const View&, const View&, const View&);

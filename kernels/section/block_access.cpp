@@ -13,7 +13,8 @@ Span share(int64_t count, int part, int parts) { return {count * part / parts, c
 
 class Part {
  public:
-  Part(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out) : places_(places), s_(step), part_(block - step.first_block), out_(out) {
+  Part(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out)
+      : places_(places), s_(step), part_(block - step.first_block), out_(out) {
     const bool by_models = s_.partition == Partition::models;
     models_ = by_models ? share(s_.replicas, part_, s_.blocks) : Span{0, 1};
     rows_ = by_models || s_.partition == Partition::one ? Span{0, s_.rows} : share(s_.rows, part_, s_.blocks);
@@ -28,9 +29,7 @@ class Part {
       case StepKind::elementwise: return elementwise();
       case StepKind::reduce: return reduce();
       case StepKind::softmax:
-      case StepKind::log_softmax:
-        read(0, rows_of(s_.n));
-        return write(0, rows_of(s_.n));
+      case StepKind::log_softmax: read(0, rows_of(s_.n)); return write(0, rows_of(s_.n));
       case StepKind::sparse_cross_entropy:
         read(0, rows_of(s_.n)), read(1, rows_);
         write(0, rows_);
@@ -52,7 +51,8 @@ class Part {
     if (elements.empty()) return;
     const BlockOperand& o = places_.operands[operand];
     const int64_t last = (models_.end - 1) * o.model_stride;
-    const Span all = s_.partition == Partition::models ? Span{elements.begin + models_.begin * o.model_stride, elements.end + last} : elements;
+    const Span all =
+        s_.partition == Partition::models ? Span{elements.begin + models_.begin * o.model_stride, elements.end + last} : elements;
     out_.push_back({operand, all.begin * o.element_bytes, all.end * o.element_bytes, writes, early, shared});
   }
   void read(int i, Span elements, bool early = false) { add(s_.first_in + i, elements, false, early); }

@@ -11,8 +11,8 @@ struct BlockAccess {
   int operand = 0;             // into the plan's operands
   int64_t begin = 0, end = 0;  // bytes from where the operand lies
   bool write = false;
-  bool early = false;          // weights that are asked for as soon as the step's run begins
-  bool shared = false;         // the step's blocks take turns in these bytes, element by element
+  bool early = false;   // weights that are asked for as soon as the step's run begins
+  bool shared = false;  // the step's blocks take turns in these bytes, element by element
 };
 
 // What of a plan says so.

@@ -63,7 +63,8 @@ const char* why_not(const ElementwiseCode& code) {
     if (!has_type(i.type) || !has_type(i.result)) return types;
     if (!has_operation(i.op, i.type)) return "an operation on whole numbers, bools or doubles that the section kernel does not have";
   }
-  if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters) return "more than 48 values in one elementwise code";
+  if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters)
+    return "more than 48 values in one elementwise code";
   return nullptr;
 }
 
@@ -75,18 +76,22 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
   using kernels::ScalarOp;
   if (code.instructions.size() != 2 || code.outputs.size() != 1 || !code.constants.empty()) return {};
   const auto &product = code.instructions[0], &difference = code.instructions[1];
-  if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32) return {};
+  if (product.op != ScalarOp::mul || difference.op != ScalarOp::sub || product.type != DType::f32 || difference.type != DType::f32)
+    return {};
   const int inputs = int(code.inputs.size());
   const int rate = product.a == 0 ? product.b : product.b == 0 ? product.a : -1, w = difference.a;
   if (rate <= 0 || rate >= inputs || difference.b != inputs || code.outputs[0] != inputs + 1 || w <= 0 || w >= inputs) return {};
-  if (extras[w - 1].broadcast == Broadcast::scalar || extras[w - 1].broadcast == Broadcast::column || extras[rate - 1].broadcast != Broadcast::scalar) return {};
+  if (extras[w - 1].broadcast == Broadcast::scalar || extras[w - 1].broadcast == Broadcast::column ||
+      extras[rate - 1].broadcast != Broadcast::scalar)
+    return {};
   return Descent{w, rate};
 }
 
 class Planner {
  public:
   // stages: of a cluster, or none.
-  Planner(const Flat& flat, int most, Stages stages) : flat_(flat), table_(flat_.table), most_(std::max(1, most)), stages_(std::move(stages)) {
+  Planner(const Flat& flat, int most, Stages stages)
+      : flat_(flat), table_(flat_.table), most_(std::max(1, most)), stages_(std::move(stages)) {
     for (const FlatBuffer& b : flat_.buffers) ranges_.push_back(b.range);
   }
 
@@ -102,7 +107,8 @@ class Planner {
       std::iota(order_.begin(), order_.end(), 0);
     }
     for (const Step& s : table_.steps)
-      if (const char* why = s.kind == StepKind::loop ? nullptr : why_not_on_blocks(table_.codes, s)) internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
+      if (const char* why = s.kind == StepKind::loop ? nullptr : why_not_on_blocks(table_.codes, s))
+        internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
     share();
     place_codes();
     for (size_t i = 0; i < table_.steps.size(); ++i) place_step(i);
@@ -130,7 +136,8 @@ class Planner {
       if (is_new) plan_.base_of.push_back({.buffer = b.constant ? -1 : int(i), .offset = b.constant ? 0 : b.first, .constant = b.constant});
       base_of_buffer_.push_back(it->second);
     }
-    if (plan_.base_of.size() > size_t(kMostBases)) internal_error(cat("a section of ", plan_.base_of.size(), " separate pieces of memory for a GPU"));
+    if (plan_.base_of.size() > size_t(kMostBases))
+      internal_error(cat("a section of ", plan_.base_of.size(), " separate pieces of memory for a GPU"));
     plan_.program.bases = int32_t(plan_.base_of.size());
   }
 
@@ -198,7 +205,8 @@ class Planner {
     plan_.tensor_cores = plan_.tensor_cores || s.precision != Precision::float32;
     out.rows = s.rows, out.k = s.k, out.n = s.n;
     out.run = flat_.run_of[number];
-    out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)], out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
+    out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)],
+    out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
     out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
     out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
     assign(s, number, out);
@@ -237,7 +245,8 @@ class Planner {
       for (DType t : c.inputs) see(t);
       for (const auto& [t, value] : c.constants) see(t);
       for (const auto& i : c.instructions) see(i.type), see(i.result);
-      word(int64_t(c.inputs.size())), word(int64_t(c.constants.size())), word(int64_t(c.instructions.size())), word(int64_t(c.outputs.size())), word(wide);
+      word(int64_t(c.inputs.size())), word(int64_t(c.constants.size())), word(int64_t(c.instructions.size())),
+          word(int64_t(c.outputs.size())), word(wide);
       for (DType t : c.inputs) word(int64_t(t));
       for (const auto& [t, value] : c.constants) {
         uint64_t bits = 0;
@@ -251,7 +260,8 @@ class Planner {
         }
         word(int64_t(t)), word(int64_t(uint32_t(bits))), word(int64_t(uint32_t(bits >> 32)));
       }
-      for (const auto& i : c.instructions) word(int64_t(i.op) | int64_t(i.type) << 8 | int64_t(i.result) << 16), word(i.a), word(i.b), word(i.c);
+      for (const auto& i : c.instructions)
+        word(int64_t(i.op) | int64_t(i.type) << 8 | int64_t(i.result) << 16), word(i.a), word(i.b), word(i.c);
       for (int16_t r : c.outputs) word(r), word(int64_t(c.register_type(r)));
     }
   }
@@ -267,7 +277,9 @@ class Planner {
     for (const Access& x : accesses_[a])
       for (const Access& y : accesses_[b])
         // Part i of both is the same block's only where they are shared alike.
-        if (same ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_) : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)])) return true;
+        if (same ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
+                 : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
+          return true;
     return false;
   }
 
@@ -337,7 +349,8 @@ class Planner {
     counter_places_.assign(size_t(plan_.program.counters), -1);
     for (const BlockStep& step : plan_.steps)
       for (int w = step.first_wait; w < step.first_wait + step.waits; ++w)
-        if (int32_t& place = counter_places_[size_t(plan_.waits[size_t(w)].counter)]; place < 0) place = int32_t(step.first_block << 16 | used[size_t(step.first_block)]++);
+        if (int32_t& place = counter_places_[size_t(plan_.waits[size_t(w)].counter)]; place < 0)
+          place = int32_t(step.first_block << 16 | used[size_t(step.first_block)]++);
     BlockProgram& p = plan_.program;
     p.cluster = 1;
     p.inbox_at = kOwnFloats + stages_.resident_floats;
@@ -364,7 +377,8 @@ class Planner {
       const int leading = padded_width(product_width(from.kind, from.k, from.n));
       const bool fits = from.rows == to.rows && from.rows * leading <= kHandedFloats && from.k > 0 && from.n > 0 && to.k > 0 && to.n > 0;
       int& last = reader[size_t(to.first_block)];
-      if (!fits || from.first_block == to.first_block || from.hands_to >= 0 || (last != nobody && !known_[size_t(from_step)][size_t(last)])) continue;
+      if (!fits || from.first_block == to.first_block || from.hands_to >= 0 || (last != nobody && !known_[size_t(from_step)][size_t(last)]))
+        continue;
       from.hands_to = int16_t(to.first_block), to.handed = 1;
       last = i;
     }
@@ -376,7 +390,8 @@ class Planner {
       for (const Access& a : accesses_[size_t(e)]) {
         const OperandRange& r = ranges_[size_t(a.buffer)];
         if (!a.write || !overlap(r, rows)) continue;
-        const bool gives = is_product(table_.steps[size_t(e)].kind) && plan_.steps[size_t(e)].blocks == 1 && r.space == rows.space && r.begin == rows.begin && r.end == rows.end;
+        const bool gives = is_product(table_.steps[size_t(e)].kind) && plan_.steps[size_t(e)].blocks == 1 && r.space == rows.space &&
+                           r.begin == rows.begin && r.end == rows.end;
         return gives ? e : -1;
       }
     return -1;
@@ -398,8 +413,14 @@ class Planner {
     std::vector<BlockOperand> operands;
     for (const Operand& o : table_.operands) {
       const FlatBuffer& b = flat_.buffers[size_t(o.buffer)];
-      operands.push_back({.buffer = o.buffer, .base = base_of_buffer_[size_t(o.buffer)], .offset = b.first, .model_stride = o.model_stride, .broadcast = o.broadcast,
-                          .dtype = b.view.dtype, .element_bytes = int16_t(size_of(b.view.dtype)), .mover = b.mover});
+      operands.push_back({.buffer = o.buffer,
+                          .base = base_of_buffer_[size_t(o.buffer)],
+                          .offset = b.first,
+                          .model_stride = o.model_stride,
+                          .broadcast = o.broadcast,
+                          .dtype = b.view.dtype,
+                          .element_bytes = int16_t(size_of(b.view.dtype)),
+                          .mover = b.mover});
     }
     p.operands_at = append(operands);
     p.waits_at = append(plan_.waits);
@@ -413,8 +434,11 @@ class Planner {
     for (int b = 0; b < p.blocks; ++b) {
       std::vector<int> places;  // in the order; a target is the first of its run
       for (size_t place = 0; place < order_.size(); ++place)
-        if (const BlockStep& s = plan_.steps[size_t(order_[place])]; b >= s.first_block && b < s.first_block + s.blocks) lists.push_back(order_[place]), places.push_back(int(place));
-      for (size_t t = 0; t < flat_.turns.size(); ++t) targets[t * size_t(p.blocks) + size_t(b)] = int32_t(std::lower_bound(places.begin(), places.end(), flat_.turns[t].target) - places.begin());
+        if (const BlockStep& s = plan_.steps[size_t(order_[place])]; b >= s.first_block && b < s.first_block + s.blocks)
+          lists.push_back(order_[place]), places.push_back(int(place));
+      for (size_t t = 0; t < flat_.turns.size(); ++t)
+        targets[t * size_t(p.blocks) + size_t(b)] =
+            int32_t(std::lower_bound(places.begin(), places.end(), flat_.turns[t].target) - places.begin());
       starts.push_back(int32_t(lists.size()));
     }
     p.targets_at = append(targets);
@@ -432,7 +456,8 @@ class Planner {
     plan_.infeed = flat_.infeed;
     p.chunk = plan_.infeed.chunk;
     for (const BlockPlan::Stack& s : plan_.infeed.stacks)
-      if (plan_.base_of[size_t(base_of_buffer_[size_t(s.buffer)])].buffer != s.buffer) internal_error(cat("%", s.buffer, " comes from the host and shares its memory with another operand"));
+      if (plan_.base_of[size_t(base_of_buffer_[size_t(s.buffer)])].buffer != s.buffer)
+        internal_error(cat("%", s.buffer, " comes from the host and shares its memory with another operand"));
   }
 
   const Flat& flat_;
@@ -484,18 +509,22 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
     default: break;
   }
   constexpr int most_rows = 100'000;  // of a sum over a column: 12 levels of 32 rows
-  if (s.rows > most_rows && ((s.kind == StepKind::dense_update && s.has_bias) || (s.kind == StepKind::reduce && s.reduced == Broadcast::row))) return "a sum over more than 100,000 rows";
+  if (s.rows > most_rows &&
+      ((s.kind == StepKind::dense_update && s.has_bias) || (s.kind == StepKind::reduce && s.reduced == Broadcast::row)))
+    return "a sum over more than 100,000 rows";
   for (int32_t code : {s.code, s.code2})
     if (code >= 0)
       if (const char* why = why_not(codes[size_t(code)])) return why;
   return nullptr;
 }
 
-BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, const BlockLimits& limits) {
+BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,
+                      const BlockLimits& limits) {
   constexpr double long_seconds = 0.05;
   const Flat flat = flatten(table, ranges, views);
   std::optional<BlockPlan> found = Planner(flat, limits.blocks, find_stages(flat, limits)).run();
-  if (!found) found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
+  if (!found)
+    found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
   BlockPlan plan = std::move(*found);
   number_forms(plan);
   plan.may_be_long = plan.program.loops > 0 && (plan.infeed.chunk > 0 || most_seconds(table) > long_seconds);
@@ -519,12 +548,17 @@ const char* name(Turn turn) {
 
 std::string print(const BlockPlan& plan) {
   std::string out = cat(plan.program.blocks, " blocks");
-  if (plan.program.cluster) out += cat(", one cluster, share layers; ", plan.residents.size(), " layers' weights stay in shared memory, of which a block has ", plan.program.shared_floats * 4 / 1024, " KB; ");
-  else out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
+  if (plan.program.cluster)
+    out += cat(", one cluster, share layers; ", plan.residents.size(), " layers' weights stay in shared memory, of which a block has ",
+               plan.program.shared_floats * 4 / 1024, " KB; ");
+  else
+    out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
   if (plan.tensor_cores) out += "; products by tensor cores";
-  if (!plan.turns.empty()) out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns", plan.may_be_long ? ", launched again after each 100 ms" : "");
+  if (!plan.turns.empty())
+    out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
+               plan.may_be_long ? ", launched again after each 100 ms" : "");
   out += '\n';
   const bool has_products = std::any_of(plan.steps.begin(), plan.steps.end(), [](const BlockStep& s) { return s.kind == StepKind::dense; });
   if (has_products && !plan.why_no_cluster.empty()) out += cat("  no cluster of blocks: ", plan.why_no_cluster, '\n');
@@ -544,7 +578,8 @@ std::string print(const BlockPlan& plan) {
     if (s.handed) out += " handed rows";
     if (s.hands_to >= 0) out += cat(" hands its rows to ", s.hands_to);
     if (s.signal >= 0) out += cat(" raises ", s.signal);
-    for (int w = 0; w < s.waits; ++w) out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);
+    for (int w = 0; w < s.waits; ++w)
+      out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);
     out += '\n';
   }
   return out;

@@ -1,15 +1,15 @@
 // How a GPU's blocks share a section: the table as flat numbers that a kernel walks, who does which step, and who waits for whom.
 //
-// Each step belongs to some blocks in a row, part i of it to the i-th. Steps shared by rows all belong to the first blocks, the "spine": a block
-// runs its rows of the batch through the whole chain of layers and waits for nobody. Updates of weights belong to the other blocks, the
-// "helpers", a few each. In a straight run of steps there are no barriers of the whole grid: a step waits for exactly those earlier steps, of other
-// blocks, whose bytes it touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no circle of waits can
-// arise. The bodies of loops and branches lie in the same row (flatten.h): between runs of steps there are turns, which all blocks take alike,
-// mostly behind a barrier of all of them.
+// Each step belongs to some blocks in a row, part i of it to the i-th. Steps shared by rows all belong to the first blocks, the "spine": a
+// block runs its rows of the batch through the whole chain of layers and waits for nobody. Updates of weights belong to the other blocks,
+// the "helpers", a few each. In a straight run of steps there are no barriers of the whole grid: a step waits for exactly those earlier
+// steps, of other blocks, whose bytes it touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no
+// circle of waits can arise. The bodies of loops and branches lie in the same row (flatten.h): between runs of steps there are turns, which
+// all blocks take alike, mostly behind a barrier of all of them.
 //
-// Where the GPU has clusters of blocks, the blocks of a section may instead be one cluster and share the layers ("stages"): a block's weights stay in
-// its shared memory for the whole launch, and it makes all rows of the batch, which it hands to the next block's shared memory. Updates are
-// taken as late as what comes after them allows: while other blocks have the batch.
+// Where the GPU has clusters of blocks, the blocks of a section may instead be one cluster and share the layers ("stages"): a block's
+// weights stay in its shared memory for the whole launch, and it makes all rows of the batch, which it hands to the next block's shared
+// memory. Updates are taken as late as what comes after them allows: while other blocks have the batch.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -19,9 +19,9 @@
 
 #include "kernels/section/block_table.h"
 #include "kernels/section/nested.h"
-#include "runtime/device/recording.h"
 #include "runtime/core/view.h"
 #include "runtime/device/kernel.h"
+#include "runtime/device/recording.h"
 
 namespace lamina::section {
 
@@ -39,15 +39,15 @@ struct BlockPlan {
   BlockProgram program;
   std::vector<char> bytes;
   int spines = 0, helpers = 0;
-  std::string why_no_cluster;  // "" of a cluster
+  std::string why_no_cluster;    // "" of a cluster
   std::vector<BlockStep> steps;  // the same as in bytes, for who explains or checks the plan
   std::vector<BlockWait> waits;
   std::vector<BlockTurn> turns;
   std::vector<BlockResident> residents;
   std::vector<std::string> names;  // per step, for profilers
   struct Base {
-    int buffer = -1;      // one that lies in it: an operand of the instruction
-    int64_t offset = 0;   // and that one's offset
+    int buffer = -1;           // one that lies in it: an operand of the instruction
+    int64_t offset = 0;        // and that one's offset
     char* constant = nullptr;  // of loops and branches, where there is no buffer
   };
   std::vector<Base> base_of;
@@ -64,16 +64,19 @@ struct BlockPlan {
     int64_t bytes = 0;  // of the rings
   } infeed;
   bool tensor_cores = false;  // some product has another precision than float32: the section kernel that has them runs it
-  bool may_be_long = false;  // loops may take longer than a launch should: it returns, and is launched again from where it was
+  bool may_be_long = false;   // loops may take longer than a launch should: it returns, and is launched again from where it was
 };
 
 // Why no block of a GPU can run this step, whose codes are among these, or null. Of a loop or branch: `nested` is what it does.
-LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step, const Nested* nested = nullptr);
+LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step,
+                                         const Nested* nested = nullptr);
 // ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
 // space keep their distances from launch to launch.
-LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views, const BlockLimits& limits);
+LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,
+                                 const BlockLimits& limits);
 LAMINA_API std::string print(const BlockPlan& plan);
-// What the clock of a launch says (BlockClock), for each step that has run, in the table's order; began and ended are microseconds since the first block began.
+// What the clock of a launch says (BlockClock), for each step that has run, in the table's order; began and ended are microseconds since
+// the first block began.
 LAMINA_API size_t clock_entries(const BlockPlan& plan);
 LAMINA_API std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const std::vector<BlockClock>& clock);
 
@@ -87,14 +90,14 @@ struct LAMINA_API BlockSection {
     void* program = nullptr;    // plan.bytes
     uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word, and where the next launch goes on
     size_t state_bytes = 0;
-    void* rings = nullptr;      // of the plan's infeed, and the stream on which they are filled
+    void* rings = nullptr;  // of the plan's infeed, and the stream on which they are filled
     Stream infeed_stream;
     const void* compiled = nullptr;  // the kernel of compiled_source(plan), where there is one
     bool interpreted = false;        // and there will be none
   };
   mutable std::mutex mutex;
   mutable std::vector<OnDevice> copies;
-  mutable std::string source;      // compiled_source(plan), while it is asked for
+  mutable std::string source;       // compiled_source(plan), while it is asked for
   mutable std::string kernel_used;  // by the last launch, in words
   // "the compiled kernel section_dense_dense_update", or the interpreter and why; "" before the first launch on a GPU.
   std::string which_kernel() const;

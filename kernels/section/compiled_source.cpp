@@ -39,7 +39,12 @@ ElementwiseCode code_at(const BlockPlan& plan, int place) {
     code.constants.push_back({type, value});
   }
   for (int i = 0; i < instructions; ++i, w += kCodeInstruction)
-    code.instructions.push_back({.op = ScalarOp(w[0] & 0xff), .type = DType(w[0] >> 8 & 0xff), .result = DType(w[0] >> 16 & 0xff), .a = int16_t(w[1]), .b = int16_t(w[2]), .c = int16_t(w[3])});
+    code.instructions.push_back({.op = ScalarOp(w[0] & 0xff),
+                                 .type = DType(w[0] >> 8 & 0xff),
+                                 .result = DType(w[0] >> 16 & 0xff),
+                                 .a = int16_t(w[1]),
+                                 .b = int16_t(w[2]),
+                                 .c = int16_t(w[3])});
   for (int i = 0; i < outputs; ++i, w += kCodeOutput) code.outputs.push_back(int16_t(w[0]));
   return code;
 }
@@ -49,7 +54,9 @@ std::string code_text(const BlockPlan& plan, const ElementwiseCode& code, int fi
   using kernels::computed_type, kernels::constant_text, kernels::expression_text;
   const int inputs = int(code.inputs.size());
   std::string text = cat("  static constexpr int inputs = ", inputs, ", results = ", code.outputs.size(), ";\n");
-  text += "  LAMINA_DEVICE static void run([[maybe_unused]] const char* const* in, char* const* out, [[maybe_unused]] float given, long long i, [[maybe_unused]] int row, [[maybe_unused]] int column) {\n";
+  text +=
+      "  LAMINA_DEVICE static void run([[maybe_unused]] const char* const* in, char* const* out, [[maybe_unused]] float given, long long "
+      "i, [[maybe_unused]] int row, [[maybe_unused]] int column) {\n";
   for (int k = 0; k < inputs; ++k) {
     const char* type = computed_type(code.inputs[size_t(k)]);
     if (given && k == 0) {
@@ -57,14 +64,20 @@ std::string code_text(const BlockPlan& plan, const ElementwiseCode& code, int fi
       continue;
     }
     const Broadcast broadcast = operand_at(plan, first_in + k - given).broadcast;
-    const char* place = broadcast == Broadcast::full ? "i" : broadcast == Broadcast::row ? "column" : broadcast == Broadcast::column ? "row" : "0";
+    const char* place = broadcast == Broadcast::full     ? "i"
+                        : broadcast == Broadcast::row    ? "column"
+                        : broadcast == Broadcast::column ? "row"
+                                                         : "0";
     text += cat("    const ", type, " r", k, " = load_element<", type, ">(in[", k, "], ", place, ");\n");
   }
   int r = inputs;
-  for (const auto& [type, value] : code.constants) text += cat("    const ", computed_type(type), " r", r++, " = ", constant_text(type, value), ";  // ", value, "\n");
-  for (const auto& in : code.instructions) text += cat("    const ", computed_type(in.result), " r", r++, " = ", expression_text(in), ";\n");
+  for (const auto& [type, value] : code.constants)
+    text += cat("    const ", computed_type(type), " r", r++, " = ", constant_text(type, value), ";  // ", value, "\n");
+  for (const auto& in : code.instructions)
+    text += cat("    const ", computed_type(in.result), " r", r++, " = ", expression_text(in), ";\n");
   for (size_t o = 0; o < code.outputs.size(); ++o)
-    text += cat("    reinterpret_cast<", computed_type(code.register_type(code.outputs[o])), "*>(out[", o, "])[i] = r", code.outputs[o], ";\n");
+    text +=
+        cat("    reinterpret_cast<", computed_type(code.register_type(code.outputs[o])), "*>(out[", o, "])[i] = r", code.outputs[o], ";\n");
   return text + "  }\n";
 }
 
@@ -78,7 +91,8 @@ class FormText {
       case StepKind::dense_grad_input: product("true"); break;
       case StepKind::dense_update: {
         const std::string first = code(s_.code, s_.first_in + 2, true);
-        call_ = cat("update<", s_.precision == Precision::float32 ? "ColumnSums" : "MmaUpdateSums", ", ", first, ", ", code(s_.has_bias ? s_.code2 : -1, s_.first_in + 2 + s_.extras, true), ">(b, s)");
+        call_ = cat("update<", s_.precision == Precision::float32 ? "ColumnSums" : "MmaUpdateSums", ", ", first, ", ",
+                    code(s_.has_bias ? s_.code2 : -1, s_.first_in + 2 + s_.extras, true), ">(b, s)");
         break;
       }
       case StepKind::elementwise: call_ = cat("elementwise<", code(s_.code, s_.first_in, false), ">(b, s)"); break;
@@ -113,7 +127,8 @@ class FormText {
       if (value != otherwise) line += cat(", s.", field, " = ", value);
     };
     set("blocks", s_.blocks, none.blocks), set("replicas", s_.replicas, none.replicas);
-    set("rows", s_.rows, none.rows), set("k", s_.k, none.k), set("n", s_.n, none.n), set("ins", s_.ins, none.ins), set("outs", s_.outs, none.outs), set("extras", s_.extras, none.extras);
+    set("rows", s_.rows, none.rows), set("k", s_.k, none.k), set("n", s_.n, none.n), set("ins", s_.ins, none.ins),
+        set("outs", s_.outs, none.outs), set("extras", s_.extras, none.extras);
     set("has_bias", s_.has_bias, none.has_bias), set("has_mask", s_.has_mask, none.has_mask);
     constexpr const char* precisions[] = {"float32", "tf32", "tf32x3", "bf16"};
     if (s_.precision != none.precision) line += cat(", s.precision = Precision::", precisions[int(s_.precision)]);
@@ -121,8 +136,11 @@ class FormText {
     uint32_t bits = 0;
     std::memcpy(&bits, &s_.scalar, sizeof bits);
     if (bits != 0) line += cat(", s.scalar = scalar::float_of(int(", bits, "u))");
-    if (s_.kind == StepKind::reduce) line += cat(", s.reduction = section::Reduction::", reductions[int(s_.reduction)], ", s.reduced = Broadcast::", broadcasts[int(s_.reduced)]);
-    set("code", std::min(s_.code, 0), none.code), set("code2", std::min(s_.code2, 0), none.code2), set("copy", std::min(s_.copy, 0), none.copy);
+    if (s_.kind == StepKind::reduce)
+      line += cat(", s.reduction = section::Reduction::", reductions[int(s_.reduction)],
+                  ", s.reduced = Broadcast::", broadcasts[int(s_.reduced)]);
+    set("code", std::min(s_.code, 0), none.code), set("code2", std::min(s_.code2, 0), none.code2),
+        set("copy", std::min(s_.copy, 0), none.copy);
     set("descent_w", s_.descent_w, none.descent_w), set("descent_rate", s_.descent_rate, none.descent_rate);
     set("descent_w2", s_.descent_w2, none.descent_w2), set("descent_rate2", s_.descent_rate2, none.descent_rate2);
     fields_ = line + ";\n";
@@ -130,7 +148,8 @@ class FormText {
   void product(const char* gradient) {
     const bool alone = s_.partition == Partition::models || s_.partition == Partition::one;
     const int rows = alone ? s_.rows : (s_.rows + s_.blocks - 1) / std::max(1, s_.blocks);
-    call_ = cat(s_.precision == Precision::float32 ? "product<" : "product_by_tensor_cores<", gradient, ", OneForm<", std::max(1, rows), plan_.program.cluster ? ", true" : "", ">>(b, s)");
+    call_ = cat(s_.precision == Precision::float32 ? "product<" : "product_by_tensor_cores<", gradient, ", OneForm<", std::max(1, rows),
+                plan_.program.cluster ? ", true" : "", ">>(b, s)");
   }
   std::string code(int place, int first_in, bool given) {
     if (place < 0) return "NoCode";
@@ -144,7 +163,8 @@ class FormText {
       for (int a = 0; a < c.rank; ++a) text += cat(a ? ", " : "", values[a]);
       return text + "}";
     };
-    fields_ += cat("  constexpr section::BlockCopy what{.rank = ", c.rank, ", .element_bytes = ", c.element_bytes, ", .shape = ", list(c.shape), ", .from = ", list(c.from), ", .to = ", list(c.to), "};\n");
+    fields_ += cat("  constexpr section::BlockCopy what{.rank = ", c.rank, ", .element_bytes = ", c.element_bytes,
+                   ", .shape = ", list(c.shape), ", .from = ", list(c.from), ", .to = ", list(c.to), "};\n");
     call_ = "copy(b, s, what)";
   }
 
@@ -184,7 +204,8 @@ void number_forms(BlockPlan& plan) {
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     BlockStep& s = plan.steps[i];
     s.form = -1;
-    if (s.kind != StepKind::loop) s.form = int16_t(std::min(kMostForms, numbers.try_emplace(FormText(plan, s).key(), int(numbers.size())).first->second));
+    if (s.kind != StepKind::loop)
+      s.form = int16_t(std::min(kMostForms, numbers.try_emplace(FormText(plan, s).key(), int(numbers.size())).first->second));
     in_bytes[i].form = s.form;
   }
 }
@@ -226,18 +247,27 @@ std::string compiled_source(const BlockPlan& plan) {
       replace_all(call, cat("CODE", c), place->second);
     }
     const std::string body = cat(name(first->kind), "_", form);
-    bodies += cat("// ", describe(*first), "; step", count > 1 ? "s " : " ", steps, count > named ? cat(" and ", count - named, " more") : "", "\n");
+    bodies += cat("// ", describe(*first), "; step", count > 1 ? "s " : " ", steps,
+                  count > named ? cat(" and ", count - named, " more") : "", "\n");
     bodies += cat("LAMINA_DEVICE bool ", body, "(Block& b, const BlockStep& from) {\n  BlockStep s = placed(from);\n", text.fields_text());
-    if (first->kind == StepKind::sparse_cross_entropy) bodies += cat("  return for_models(b, s, [&] { return ", call, "; });\n}\n");
-    else bodies += cat("  return for_models(b, s, [&] { return ", call, ", true; });\n}\n");
+    if (first->kind == StepKind::sparse_cross_entropy)
+      bodies += cat("  return for_models(b, s, [&] { return ", call, "; });\n}\n");
+    else
+      bodies += cat("  return for_models(b, s, [&] { return ", call, ", true; });\n}\n");
     cases += cat("      case ", form, ": return ", body, "(b, s);\n");
   }
   const std::string kernel = compiled_name(plan);
-  return cat("// ", plan.steps.size(), " steps on ", plan.program.blocks, " blocks, in ", forms_of(plan), " forms. Where operands lie is in the table that the launch brings.\n",
-             "#include \"kernels/cuda/section_kernel.h\"\n", plan.tensor_cores ? "#include \"kernels/cuda/section_mma.h\"\n" : "", "namespace lamina::kernels::cuda::resident {\nnamespace {\n", codes, bodies,
-             "struct Steps {\n  static constexpr bool in_cluster = ", plan.program.cluster ? "true" : "false", ";\n  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {\n    switch (s.form) {\n", cases, "      default: return true;\n    }\n  }\n};\n}  // namespace\nstatic_assert(sizeof(BlockStep) == ",
-             sizeof(BlockStep), " && sizeof(BlockOperand) == ", sizeof(BlockOperand), " && sizeof(BlockProgram) == ", sizeof(BlockProgram), ");\n}  // namespace lamina::kernels::cuda::resident\n",
-             "extern \"C\" LAMINA_KERNEL(256, 1) ", kernel, "(LAMINA_ARGUMENT lamina::kernels::cuda::resident::Arguments a) {\n  lamina::kernels::cuda::resident::run_block<lamina::kernels::cuda::resident::Steps>(a);\n}\n");
+  return cat("// ", plan.steps.size(), " steps on ", plan.program.blocks, " blocks, in ", forms_of(plan),
+             " forms. Where operands lie is in the table that the launch brings.\n", "#include \"kernels/cuda/section_kernel.h\"\n",
+             plan.tensor_cores ? "#include \"kernels/cuda/section_mma.h\"\n" : "",
+             "namespace lamina::kernels::cuda::resident {\nnamespace {\n", codes, bodies,
+             "struct Steps {\n  static constexpr bool in_cluster = ", plan.program.cluster ? "true" : "false",
+             ";\n  LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {\n    switch (s.form) {\n", cases,
+             "      default: return true;\n    }\n  }\n};\n}  // namespace\nstatic_assert(sizeof(BlockStep) == ", sizeof(BlockStep),
+             " && sizeof(BlockOperand) == ", sizeof(BlockOperand), " && sizeof(BlockProgram) == ", sizeof(BlockProgram),
+             ");\n}  // namespace lamina::kernels::cuda::resident\n", "extern \"C\" LAMINA_KERNEL(256, 1) ", kernel,
+             "(LAMINA_ARGUMENT lamina::kernels::cuda::resident::Arguments a) {\n  "
+             "lamina::kernels::cuda::resident::run_block<lamina::kernels::cuda::resident::Steps>(a);\n}\n");
 }
 
 }  // namespace lamina::section

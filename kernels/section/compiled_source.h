@@ -1,7 +1,8 @@
-// A planned section as CUDA source, for NVRTC: the section kernel (kernels/cuda/section_kernel.h) with what its steps do known to the compiler. Steps
-// that differ only in where their operands lie and who waits for whom are of one form, and have one body, through which the kernel goes as often as
-// there are such steps. Where things lie is read from the same table that the interpreter walks, and the state between launches is the same: either
-// kernel can go on where the other has stopped. The bodies are those of the interpreter, so they give the same bits.
+// A planned section as CUDA source, for NVRTC: the section kernel (kernels/cuda/section_kernel.h) with what its steps do known to the
+// compiler. Steps that differ only in where their operands lie and who waits for whom are of one form, and have one body, through which the
+// kernel goes as often as there are such steps. Where things lie is read from the same table that the interpreter walks, and the state
+// between launches is the same: either kernel can go on where the other has stopped. The bodies are those of the interpreter, so they give
+// the same bits.
 #pragma once
 #include <string>
 #include <utility>
@@ -14,7 +15,8 @@ namespace lamina::section {
 // More forms than this are not compiled: each takes about as long as an ordinary kernel.
 inline constexpr int kMostForms = 64;
 
-// Sets BlockStep::form of all steps, in plan.steps and plan.bytes: numbers from 0, -1 of turns; kMostForms of those that are too many. plan_blocks() calls it.
+// Sets BlockStep::form of all steps, in plan.steps and plan.bytes: numbers from 0, -1 of turns; kMostForms of those that are too many.
+// plan_blocks() calls it.
 void number_forms(BlockPlan& plan);
 
 // Why there is no source for this plan, or "".

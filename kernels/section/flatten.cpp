@@ -17,7 +17,8 @@ class Flattener {
  public:
   Flattener(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) : outer_(table) {
     out_.movers.emplace_back();
-    for (size_t i = 0; i < ranges.size(); ++i) out_.buffers.push_back({.range = ranges[i], .first = ranges[i].begin - range_of(views[i], 0, 0).begin, .view = views[i]});
+    for (size_t i = 0; i < ranges.size(); ++i)
+      out_.buffers.push_back({.range = ranges[i], .first = ranges[i].begin - range_of(views[i], 0, 0).begin, .view = views[i]});
   }
 
   Flat run() {
@@ -37,7 +38,9 @@ class Flattener {
 
  private:
   int step_count() const { return int(out_.table.steps.size()); }
-  bool last_is(Turn turn) const { return !out_.table.steps.empty() && out_.table.steps.back().kind == StepKind::loop && out_.turns.back().turn == turn; }
+  bool last_is(Turn turn) const {
+    return !out_.table.steps.empty() && out_.table.steps.back().kind == StepKind::loop && out_.turns.back().turn == turn;
+  }
 
   void add_step(Step step, int64_t copied = 0, std::string name = "") {
     out_.table.steps.push_back(step);
@@ -73,7 +76,8 @@ class Flattener {
     for (size_t number = 0; number < table.steps.size(); ++number) {
       Step step = table.steps[number];
       std::vector<int> own;  // the step's operands: inputs, then outputs
-      for (int i = 0; i < step.ins + step.outs; ++i) own.push_back(buffers.at(size_t(table.operands[size_t(i < step.ins ? step.first_in + i : step.first_out + i - step.ins)].buffer)));
+      for (int i = 0; i < step.ins + step.outs; ++i)
+        own.push_back(buffers.at(size_t(table.operands[size_t(i < step.ins ? step.first_in + i : step.first_out + i - step.ins)].buffer)));
       if (step.kind == StepKind::loop || step.kind == StepKind::branch) {
         add_nested(*table.nested.at(size_t(step.code)), own, size_t(step.ins));
         continue;
@@ -111,7 +115,8 @@ class Flattener {
     if (nested.count >= 0) {
       scan.operand = operand(own[size_t(nested.count)]);
       for (size_t i = 0; i < nested.stacked_bytes.size(); ++i)
-        if (nested.stacked_bytes[i] > 0) out_.tails.push_back({.operand = operand(own[ins + carried + i]), .bytes = nested.stacked_bytes[i]});
+        if (nested.stacked_bytes[i] > 0)
+          out_.tails.push_back({.operand = operand(own[ins + carried + i]), .bytes = nested.stacked_bytes[i]});
     }
     scan.tails = int32_t(out_.tails.size()) - scan.first_tail;
     const bool from_host = nested.infeed.chunk > 0;
@@ -124,7 +129,8 @@ class Flattener {
   // The rings of stacked inputs that stay on the host, one after the other.
   void plan_infeed(const Nested& nested, const std::vector<int>& own) {
     constexpr int64_t alignment = 256;
-    const bool fits = out_.infeed.chunk == 0 && !nested.reverse && nested.count < 0 && nested.limit >= 0 && nested.limit <= std::numeric_limits<int32_t>::max();
+    const bool fits = out_.infeed.chunk == 0 && !nested.reverse && nested.count < 0 && nested.limit >= 0 &&
+                      nested.limit <= std::numeric_limits<int32_t>::max();
     if (!fits) internal_error("slices come from the host for a loop that cannot wait for them");
     out_.infeed.chunk = nested.infeed.chunk, out_.infeed.slices = nested.limit;
     for (const int32_t input : nested.infeed.inputs) {
@@ -203,7 +209,9 @@ void add_needs(const TableWithLoops& table, Needs& needs) {
 
 }  // namespace
 
-Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) { return Flattener(table, ranges, views).run(); }
+Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) {
+  return Flattener(table, ranges, views).run();
+}
 
 Needs& Needs::operator+=(const Needs& other) {
   turns += other.turns, movers += other.movers, loops += other.loops, constants += other.constants, steps += other.steps;
@@ -243,8 +251,10 @@ double most_seconds(const TableWithLoops& table) {
   for (const auto& nested : table.nested) {
     double once = turn_seconds;
     for (const InnerProgram& program : nested->programs) once += turn_seconds + most_seconds(*program.table);
-    if (nested->kind == Nested::Kind::branch) out += once;
-    else out += nested->limit < 0 ? std::numeric_limits<double>::infinity() : double(nested->limit) * once;
+    if (nested->kind == Nested::Kind::branch)
+      out += once;
+    else
+      out += nested->limit < 0 ? std::numeric_limits<double>::infinity() : double(nested->limit) * once;
   }
   return out;
 }
@@ -256,7 +266,10 @@ std::string describe(const Nested& nested) {
     case Nested::Kind::scan: break;
   }
   return cat("scan of ", nested.count >= 0 ? "at most " : "", nested.limit, " iterations", nested.reverse ? ", the last one first" : "",
-             nested.infeed.chunk > 0 ? cat(", ", nested.infeed.inputs.size(), nested.infeed.inputs.size() == 1 ? " stacked value" : " stacked values", " from the host, ", nested.infeed.chunk, " slices at a time") : "");
+             nested.infeed.chunk > 0
+                 ? cat(", ", nested.infeed.inputs.size(), nested.infeed.inputs.size() == 1 ? " stacked value" : " stacked values",
+                       " from the host, ", nested.infeed.chunk, " slices at a time")
+                 : "");
 }
 
 }  // namespace lamina::section

@@ -21,8 +21,8 @@ struct InnerBuffer {
   int64_t slice = 0;     // bytes from one iteration's to the next one's; 0: the same in all
   View view;
 };
-// Stacked inputs of a scan on a GPU that stay on the host. The GPU has room for two chunks of their slices, a ring, which the host fills behind the
-// launch while it runs.
+// Stacked inputs of a scan on a GPU that stay on the host. The GPU has room for two chunks of their slices, a ring, which the host fills
+// behind the launch while it runs.
 struct Infeed {
   int32_t chunk = 0;            // slices; 0: all inputs are on the device
   std::vector<int32_t> inputs;  // of the step
@@ -33,18 +33,19 @@ struct InnerProgram {
   std::vector<BufferRef> constants;  // whose addresses views have
 };
 
-// What a loop or branch step does. Its inputs: branch: the bool, then what is used; loop: the carried values, stacked ones, what is used, the
-// count. Its outputs: the results, then temporary memory. Carried values change in the outputs' place.
+// What a loop or branch step does. Its inputs: branch: the bool, then what is used; loop: the carried values, stacked ones, what is used,
+// the count. Its outputs: the results, then temporary memory. Carried values change in the outputs' place.
 struct Nested {
   enum class Kind : uint8_t { branch, while_loop, scan };
   Kind kind = Kind::branch;
-  std::vector<InnerProgram> programs;  // branch: where true, where false; while_loop: condition (a bool at the start of the temporary memory), body; scan: body
+  std::vector<InnerProgram>
+      programs;  // branch: where true, where false; while_loop: condition (a bool at the start of the temporary memory), body; scan: body
   std::vector<int64_t> carried_bytes;  // per carried value
   std::vector<int64_t> stacked_bytes;  // scan: bytes of a slice of each stacked result
   int64_t limit = -1;                  // scan: the length; while_loop: the most iterations, or -1
   int32_t count = -1;                  // scan: the operand that says how many slices, or -1
   bool reverse = false;
-  Infeed infeed;                       // scan, in a section's outermost table alone
+  Infeed infeed;  // scan, in a section's outermost table alone
 };
 
 // "scan of 100 iterations"

@@ -13,12 +13,12 @@ namespace {
 int64_t floats_of(const Step& s) { return int64_t(s.k) * padded_width(s.n); }
 
 // --- a model of the GPU: cycles of the way that a batch takes through the products ---
-constexpr double kStepCycles = 100;       // reading shared memory, the barrier: whatever the sizes
-constexpr double kBytesPerCycle = 50;     // weights from the L2 cache to one multiprocessor
+constexpr double kStepCycles = 100;    // reading shared memory, the barrier: whatever the sizes
+constexpr double kBytesPerCycle = 50;  // weights from the L2 cache to one multiprocessor
 constexpr double kFusedMultiplyAdds = 128, kTensorRowGranule = 8;
 
 struct Layer {
-  int buffer = 0;     // one that is its weights
+  int buffer = 0;  // one that is its weights
   int operand = 0;
   int64_t floats = 0;
   int32_t k = 0, n = 0;
@@ -54,7 +54,8 @@ class Finder {
     if (limits_.cluster < 2) return "this GPU has no clusters of blocks";
     if (room() <= 0) return "a block of this GPU has no shared memory for weights";
     for (const Step& s : flat_.table.steps)
-      if (s.kind != StepKind::loop && (s.partition == Partition::models || s.replicas > 1)) return "models of an ensemble have blocks of their own";
+      if (s.kind != StepKind::loop && (s.partition == Partition::models || s.replicas > 1))
+        return "models of an ensemble have blocks of their own";
     return "";
   }
   const FlatBuffer& buffer(int operand) const { return flat_.buffers[size_t(flat_.table.operands[size_t(operand)].buffer)]; }
@@ -68,7 +69,9 @@ class Finder {
       const int operand = s.first_in + 1;
       const FlatBuffer& w = buffer(operand);
       const auto [at, is_new] = known.try_emplace({w.range.space, w.range.begin}, int(layers_.size()));
-      if (is_new) layers_.push_back({.buffer = flat_.table.operands[size_t(operand)].buffer, .operand = operand, .floats = floats_of(s), .k = s.k, .n = s.n});
+      if (is_new)
+        layers_.push_back(
+            {.buffer = flat_.table.operands[size_t(operand)].buffer, .operand = operand, .floats = floats_of(s), .k = s.k, .n = s.n});
       Layer& layer = layers_[size_t(at->second)];
       if (w.mover != 0 || layer.k != s.k || layer.n != s.n) layer.may_stay = false;
       layer_of_[i] = at->second;
@@ -82,8 +85,10 @@ class Finder {
       if (s.kind == StepKind::loop) continue;
       for (size_t l = 0; l < layers_.size(); ++l) {
         if (!writes(s, layers_[l])) continue;
-        if (is_product(s.kind) || written_[i] >= 0) layers_[l].may_stay = false;
-        else written_[i] = int(l);
+        if (is_product(s.kind) || written_[i] >= 0)
+          layers_[l].may_stay = false;
+        else
+          written_[i] = int(l);
       }
     }
   }
@@ -227,7 +232,11 @@ BlockLimits::Cluster parse_cluster(const std::string& text) {
   if (text.empty()) return BlockLimits::Cluster::where_faster;
   if (text == "off") return BlockLimits::Cluster::never;
   if (text == "on") return BlockLimits::Cluster::where_possible;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_CLUSTER=", text, " does not say which sections are clusters of blocks"), .where = "the environment", .why = "it is on or off", .fix = "unset LAMINA_CUDA_CLUSTER, or set it to one of them"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("LAMINA_CUDA_CLUSTER=", text, " does not say which sections are clusters of blocks"),
+               .where = "the environment",
+               .why = "it is on or off",
+               .fix = "unset LAMINA_CUDA_CLUSTER, or set it to one of them"});
 }
 
 }  // namespace lamina::section

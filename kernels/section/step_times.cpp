@@ -15,7 +15,9 @@ const T* part(const BlockPlan& plan, int32_t at) {
 
 }  // namespace
 
-size_t clock_entries(const BlockPlan& plan) { return size_t(part<int32_t>(plan, plan.program.starts_at)[plan.program.blocks] + plan.program.blocks); }
+size_t clock_entries(const BlockPlan& plan) {
+  return size_t(part<int32_t>(plan, plan.program.starts_at)[plan.program.blocks] + plan.program.blocks);
+}
 
 std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const std::vector<BlockClock>& clock) {
   const int32_t* starts = part<int32_t>(plan, plan.program.starts_at);
@@ -49,7 +51,9 @@ std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const st
   for (size_t i = 0; i < of_step.size(); ++i) {
     if (of_step[i].blocks == 0) continue;
     const bool turn = plan.steps[i].kind == StepKind::loop;
-    of_step[i].text = turn ? cat("a turn of a loop or branch, step ", i) : i < plan.names.size() && !plan.names[i].empty() ? plan.names[i] : name(plan.steps[i].kind);
+    of_step[i].text = turn                                              ? cat("a turn of a loop or branch, step ", i)
+                      : i < plan.names.size() && !plan.names[i].empty() ? plan.names[i]
+                                                                        : name(plan.steps[i].kind);
     out.push_back(std::move(of_step[i]));
   }
   return out;

@@ -20,9 +20,9 @@ enum class StepKind : uint8_t {
   reduce,            // sum, mean, max, min or prod of r x n over rows, columns or both    in: x    out: y
   softmax,           // each row                                      in: x                out: y
   log_softmax,
-  sparse_cross_entropy,       // in: logits[r,n] labels[r]            out: losses[r] probabilities[r,n]
-  dropout,           // in: x state[2]                                out: y
-  copy,              // in: x (any strides)                           out: y
+  sparse_cross_entropy,  // in: logits[r,n] labels[r]            out: losses[r] probabilities[r,n]
+  dropout,               // in: x state[2]                                out: y
+  copy,                  // in: x (any strides)                           out: y
   // Reserved: they run on the CPU interpreter first, when loops and effects come as ops.
   loop,
   branch,
@@ -42,10 +42,10 @@ enum class Broadcast : uint8_t { full, row, column, scalar };  // an operand of 
 
 // How a step can be shared among threads (or blocks) without changing one bit of its result.
 enum class Partition : uint8_t {
-  rows,   // each takes some rows of the batch, and reads only those rows of what earlier `rows` steps wrote
-  tiles,  // each takes some tiles of the result, and reads everything
-  one,    // one does it all
-  models, // each takes some models of an ensemble: the step as a whole, on those models' parts of its operands
+  rows,    // each takes some rows of the batch, and reads only those rows of what earlier `rows` steps wrote
+  tiles,   // each takes some tiles of the result, and reads everything
+  one,     // one does it all
+  models,  // each takes some models of an ensemble: the step as a whole, on those models' parts of its operands
 };
 
 struct Step {
@@ -54,25 +54,25 @@ struct Step {
   Reduction reduction = Reduction::sum;
   Broadcast reduced = Broadcast::full;  // the shape of a reduction's result: row [n], column [r,1], scalar
   Partition partition = Partition::one;
-  bool barrier_before = false;          // all threads have finished the steps before
-  uint8_t has_bias = 0;                 // dense: whether there is a b; dense_update: whether db is wanted
-  uint8_t has_mask = 0;                 // dense_grad_input: whether there is a y
+  bool barrier_before = false;               // all threads have finished the steps before
+  uint8_t has_bias = 0;                      // dense: whether there is a b; dense_update: whether db is wanted
+  uint8_t has_mask = 0;                      // dense_grad_input: whether there is a y
   Precision precision = Precision::float32;  // of the product in the dense steps, on a GPU; the CPU always computes in float32
   int32_t rows = 0, k = 0, n = 0;
-  int32_t code = -1, code2 = -1;        // into Table::codes
-  int32_t extras = 0;                   // dense_update: how many of the inputs after x and dz belong to code
-  float scalar = 0;                     // dropout: the rate; an activation's alpha
-  int32_t first_in = 0, ins = 0;        // into Table::operands
+  int32_t code = -1, code2 = -1;  // into Table::codes
+  int32_t extras = 0;             // dense_update: how many of the inputs after x and dz belong to code
+  float scalar = 0;               // dropout: the rate; an activation's alpha
+  int32_t first_in = 0, ins = 0;  // into Table::operands
   int32_t first_out = 0, outs = 0;
-  int32_t owner = 0;                    // Partition::one: which thread, of as many as there are
-  int32_t replicas = 1;                 // models of an ensemble; the sizes above are one model's
-  int32_t shards = 1;                   // V of data-parallel training
+  int32_t owner = 0;     // Partition::one: which thread, of as many as there are
+  int32_t replicas = 1;  // models of an ensemble; the sizes above are one model's
+  int32_t shards = 1;    // V of data-parallel training
 };
 
 struct Operand {
-  int32_t buffer = 0;                   // index among the instruction's operands: inputs first, then outputs
+  int32_t buffer = 0;  // index among the instruction's operands: inputs first, then outputs
   Broadcast broadcast = Broadcast::full;
-  int32_t model_stride = 0;             // elements from one model's part to the next one's; 0: all models share it
+  int32_t model_stride = 0;  // elements from one model's part to the next one's; 0: all models share it
 };
 
 struct Table {
@@ -80,7 +80,7 @@ struct Table {
   std::vector<Operand> operands;
   std::vector<kernels::ElementwiseCode> codes;
   std::vector<SourceLine> lines;  // per step: the user's; run_section adds it to an Error that the step throws. May be empty.
-  int threads = 1;       // how many the plan was made for
+  int threads = 1;                // how many the plan was made for
   double flops = 0;
 };
 
@@ -89,11 +89,12 @@ LAMINA_API const char* name(Activation activation);
 LAMINA_API std::string print(const Table& table);
 // What the planner knows about each operand: operands that overlap in memory conflict.
 struct OperandRange {
-  int space = 0;          // two operands can only overlap in one space
+  int space = 0;               // two operands can only overlap in one space
   int64_t begin = 0, end = 0;  // bytes
   bool holds_value = true;     // an output that something before the section has written; inputs always do
 };
-// The bytes that a view may touch whose first element lies `first` bytes into the space: some of them before it where the view goes backwards.
+// The bytes that a view may touch whose first element lies `first` bytes into the space: some of them before it where the view goes
+// backwards.
 LAMINA_API OperandRange range_of(const View& view, int space, int64_t first);
 // Marks the steps that must wait for all threads, from the real overlaps of what steps read and write.
 LAMINA_API void place_barriers(Table& table, const std::vector<OperandRange>& ranges);
@@ -108,5 +109,6 @@ namespace lamina::kernels::cpu {
 LAMINA_API void run_section(const KernelCall& call);
 // C[m,n] = op(A) op(B) for one matrix, row-major with leading strides; op transposes when asked. Bits do not depend on threads.
 template <class T>
-void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb, bool transpose_b, T* c, int64_t ldc, Device device);
+void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb, bool transpose_b, T* c,
+            int64_t ldc, Device device);
 }  // namespace lamina::kernels::cpu

@@ -15,8 +15,8 @@ struct Touch {
   Place place;
   int step = 0, operand = 0;
   bool shared = false;
-  int element = -1;             // of the path
-  int64_t begin = 0, end = 0;   // in the first iteration
+  int element = -1;            // of the path
+  int64_t begin = 0, end = 0;  // in the first iteration
 };
 struct Cell {
   int64_t end = 0;

@@ -11,7 +11,8 @@ bool same(const OperandRange& a, const OperandRange& b) { return a.space == b.sp
 
 class Validator {
  public:
-  Validator(const Table& table, const std::vector<OperandRange>& ranges, int inputs) : table_(table), ranges_(ranges), inputs_(inputs), state_(ranges.size()), written_(ranges.size()) {
+  Validator(const Table& table, const std::vector<OperandRange>& ranges, int inputs)
+      : table_(table), ranges_(ranges), inputs_(inputs), state_(ranges.size()), written_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i)
       if (int(i) < inputs || ranges[i].holds_value) state_[i] = State::valid;
     for (size_t i = 0; i < ranges.size(); ++i) of_space_[ranges[i].space].push_back(int(i));
@@ -40,7 +41,8 @@ class Validator {
   }
 
   void check_form(const Step& s) const {
-    require(s.ins >= 0 && s.outs >= 0 && s.first_in >= 0 && s.first_out >= 0 && size_t(s.first_in) + size_t(s.ins) <= table_.operands.size() &&
+    require(s.ins >= 0 && s.outs >= 0 && s.first_in >= 0 && s.first_out >= 0 &&
+                size_t(s.first_in) + size_t(s.ins) <= table_.operands.size() &&
                 size_t(s.first_out) + size_t(s.outs) <= table_.operands.size(),
             "names an operand that is not there");
     for (int i = 0; i < s.ins + s.outs; ++i) {
@@ -130,7 +132,9 @@ class Validator {
           case StepKind::dropout: may = may && i == 0; break;
           default: may = false; break;
         }
-        if (!may) fail(cat("writes %", accesses_[o].buffer, " over %", accesses_[i].buffer, ", which it also ", i < size_t(s.ins) ? "reads" : "writes"));
+        if (!may)
+          fail(cat("writes %", accesses_[o].buffer, " over %", accesses_[i].buffer, ", which it also ",
+                   i < size_t(s.ins) ? "reads" : "writes"));
       }
     }
   }
@@ -164,7 +168,8 @@ class Validator {
       for (const Access& a : earlier_)
         for (const Access& b : accesses_)
           if (conflict(table_.steps[earlier], a, step, b, ranges_))
-            fail(cat("needs a barrier before it: step ", earlier, a.write ? " writes %" : " reads %", a.buffer, ", it ", b.write ? "writes %" : "reads %", b.buffer));
+            fail(cat("needs a barrier before it: step ", earlier, a.write ? " writes %" : " reads %", a.buffer, ", it ",
+                     b.write ? "writes %" : "reads %", b.buffer));
     }
   }
 
@@ -174,7 +179,8 @@ class Validator {
       if (!access.write) continue;
       const OperandRange& range = ranges_[size_t(access.buffer)];
       for (int other : of_space_.at(range.space))
-        if (other != access.buffer && written_[size_t(other)] && overlap(range, ranges_[size_t(other)])) state_[size_t(other)] = State::overwritten;
+        if (other != access.buffer && written_[size_t(other)] && overlap(range, ranges_[size_t(other)]))
+          state_[size_t(other)] = State::overwritten;
     }
     for (const Access& access : accesses_)
       if (access.write) state_[size_t(access.buffer)] = State::valid, written_[size_t(access.buffer)] = true;
@@ -184,7 +190,7 @@ class Validator {
   const std::vector<OperandRange>& ranges_;
   const int inputs_;
   std::vector<State> state_;
-  std::vector<char> written_;  // by a step of this section
+  std::vector<char> written_;                 // by a step of this section
   std::map<int, std::vector<int>> of_space_;  // buffers of each space
   std::vector<Access> accesses_, earlier_;
   size_t number_ = 0, since_barrier_ = 0;

@@ -1,13 +1,14 @@
 // Whether a plan of blocks gives what its table means: from the plan's own bytes, without running it.
 //
-// Where a turn has a barrier, all that came before is over. So the plan is cut there, into every straight path from one barrier to the next one.
-// On a path each block takes its steps one after the other, and a wait that is met lies behind those arrivals without which its counter could not
-// have come so far. Who knows what to be over is kept as a clock: of each other block, how many of its places in the path. Then
+// Where a turn has a barrier, all that came before is over. So the plan is cut there, into every straight path from one barrier to the next
+// one. On a path each block takes its steps one after the other, and a wait that is met lies behind those arrivals without which its
+// counter could not have come so far. Who knows what to be over is kept as a clock: of each other block, how many of its places in the
+// path. Then
 //  - all blocks come to the path's end, in an order that any other order of blocks can be exchanged for, as counters only rise;
 //  - of each byte, every read lies behind the write before it in the table's order, and every write behind the write and the reads before.
 //
-// In a cluster, weights that stay with a block are the same as those in memory, since that block alone writes them and brings them again; and rows
-// that a block is handed are a place in memory too, in which they have to be those that the step reads.
+// In a cluster, weights that stay with a block are the same as those in memory, since that block alone writes them and brings them again;
+// and rows that a block is handed are a place in memory too, in which they have to be those that the step reads.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -44,12 +45,15 @@ class Validator {
   static void require(bool good, const std::string& why) {
     if (!good) fail(why);
   }
-  std::string step_text(int i) const { return cat("step ", i, " (", table_.steps[size_t(i)].kind == StepKind::loop ? "a turn" : name(table_.steps[size_t(i)].kind), ")"); }
+  std::string step_text(int i) const {
+    return cat("step ", i, " (", table_.steps[size_t(i)].kind == StepKind::loop ? "a turn" : name(table_.steps[size_t(i)].kind), ")");
+  }
 
   // --- form ---
   template <class T>
   const T* table_at(int32_t at, size_t count, const char* what) const {
-    if (at < 0 || size_t(at) % alignof(T) != 0 || size_t(at) + count * sizeof(T) > plan_.bytes.size()) fail(cat("its ", what, " do not lie in it"));
+    if (at < 0 || size_t(at) % alignof(T) != 0 || size_t(at) + count * sizeof(T) > plan_.bytes.size())
+      fail(cat("its ", what, " do not lie in it"));
     return reinterpret_cast<const T*>(plan_.bytes.data() + at);
   }
   void check_tables() {
@@ -64,7 +68,8 @@ class Validator {
     starts_ = table_at<int32_t>(p_.starts_at, size_t(p_.blocks) + 1, "lists");
     for (int b = 0; b < p_.blocks; ++b) require(starts_[b] >= 0 && starts_[b] <= starts_[b + 1], cat("block ", b, " has no list"));
     lists_ = table_at<int32_t>(p_.lists_at, size_t(starts_[p_.blocks]), "lists");
-    places_ = {operands_, reinterpret_cast<const BlockCopy*>(plan_.bytes.data() + p_.copies_at), reinterpret_cast<const int32_t*>(plan_.bytes.data() + p_.codes_at)};
+    places_ = {operands_, reinterpret_cast<const BlockCopy*>(plan_.bytes.data() + p_.copies_at),
+               reinterpret_cast<const int32_t*>(plan_.bytes.data() + p_.codes_at)};
     for (size_t t = 0; t < turns_.size(); ++t) {
       BlockTurn turn = turns_[t];
       turn.barrier = flat_.turns[t].barrier;  // whether one is needed is found out here
@@ -72,7 +77,8 @@ class Validator {
       require(!turn.infeed || turns_[t].barrier, cat("turn ", t, ": blocks do not meet where slices come from the host"));
     }
     const BlockMover* movers = table_at<BlockMover>(p_.movers_at, flat_.movers.size(), "movers");
-    require(flat_.movers.empty() || std::memcmp(movers, flat_.movers.data(), flat_.movers.size() * sizeof(BlockMover)) == 0, "its movers are not the table's");
+    require(flat_.movers.empty() || std::memcmp(movers, flat_.movers.data(), flat_.movers.size() * sizeof(BlockMover)) == 0,
+            "its movers are not the table's");
     for (size_t i = 0; i < count_; ++i)
       if (is_turn(int(i))) turn_steps_.push_back(int(i));
     require(turn_steps_.size() == turns_.size(), "it has not the table's turns");
@@ -88,15 +94,19 @@ class Validator {
       const Operand& wanted = table_.operands[i];
       const FlatBuffer& b = flat_.buffers[size_t(wanted.buffer)];
       const auto [base, is_new] = base_of_space.try_emplace(b.range.space, o.base);
-      const bool right = o.base == base->second && space_of_base.try_emplace(o.base, b.range.space).first->second == b.range.space && o.base >= 0 && o.base < p_.bases;
-      require(right && o.offset == b.first && o.mover == b.mover, cat("operand ", i, ", %", wanted.buffer, ", lies at ", o.base, ':', o.offset, ", where the table does not have it"));
-      require(o.buffer == wanted.buffer && o.model_stride == wanted.model_stride && o.broadcast == wanted.broadcast && o.dtype == b.view.dtype && size_t(o.element_bytes) == size_of(b.view.dtype),
+      const bool right = o.base == base->second && space_of_base.try_emplace(o.base, b.range.space).first->second == b.range.space &&
+                         o.base >= 0 && o.base < p_.bases;
+      require(right && o.offset == b.first && o.mover == b.mover,
+              cat("operand ", i, ", %", wanted.buffer, ", lies at ", o.base, ':', o.offset, ", where the table does not have it"));
+      require(o.buffer == wanted.buffer && o.model_stride == wanted.model_stride && o.broadcast == wanted.broadcast &&
+                  o.dtype == b.view.dtype && size_t(o.element_bytes) == size_of(b.view.dtype),
               cat("operand ", i, " is not the table's"));
     }
     require(plan_.base_of.size() == size_t(p_.bases), "it has not as many addresses as it says");
     for (const auto& [base, space] : space_of_base) {
       const BlockPlan::Base& at = plan_.base_of[size_t(base)];
-      require(at.buffer < 0 || (size_t(at.buffer) < flat_.buffers.size() && flat_.buffers[size_t(at.buffer)].range.space == space && flat_.buffers[size_t(at.buffer)].first == at.offset),
+      require(at.buffer < 0 || (size_t(at.buffer) < flat_.buffers.size() && flat_.buffers[size_t(at.buffer)].range.space == space &&
+                                flat_.buffers[size_t(at.buffer)].first == at.offset),
               cat("address ", base, " is another piece of memory's"));
     }
   }
@@ -104,12 +114,17 @@ class Validator {
   void check_step(size_t i) const {
     const BlockStep& s = steps_[i];
     const Step& t = table_.steps[i];
-    const bool same = s.kind == t.kind && s.partition == t.partition && s.precision == t.precision && s.rows == t.rows && s.k == t.k && s.n == t.n && s.replicas == t.replicas &&
-                      s.extras == t.extras && s.has_bias == t.has_bias && s.has_mask == t.has_mask && s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins && s.first_out == t.first_out && s.outs == t.outs && s.run == flat_.run_of[i];
+    const bool same = s.kind == t.kind && s.partition == t.partition && s.precision == t.precision && s.rows == t.rows && s.k == t.k &&
+                      s.n == t.n && s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias &&
+                      s.has_mask == t.has_mask && s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins &&
+                      s.first_out == t.first_out && s.outs == t.outs && s.run == flat_.run_of[i];
     require(same, cat(step_text(int(i)), " is not the table's"));
-    require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks, cat(step_text(int(i)), " belongs to blocks that are not there"));
-    require(s.kind != StepKind::loop || (s.blocks == p_.blocks && s.code == t.code && s.waits == 0 && s.signal < 0), cat(step_text(int(i)), " is not all blocks'"));
-    require(s.waits >= 0 && s.first_wait >= 0 && size_t(s.first_wait) + size_t(s.waits) <= plan_.waits.size(), cat(step_text(int(i)), " has waits that are not there"));
+    require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
+            cat(step_text(int(i)), " belongs to blocks that are not there"));
+    require(s.kind != StepKind::loop || (s.blocks == p_.blocks && s.code == t.code && s.waits == 0 && s.signal < 0),
+            cat(step_text(int(i)), " is not all blocks'"));
+    require(s.waits >= 0 && s.first_wait >= 0 && size_t(s.first_wait) + size_t(s.waits) <= plan_.waits.size(),
+            cat(step_text(int(i)), " has waits that are not there"));
     require(s.signal < p_.counters, cat(step_text(int(i)), " raises a counter that is not there"));
     for (int w = 0; w < s.waits; ++w) {
       const int counter = waits_[s.first_wait + w].counter;
@@ -123,7 +138,8 @@ class Validator {
     arrivals_.resize(size_t(p_.counters));
     for (size_t i = 0; i < count_; ++i)
       if (const int c = steps_[i].signal; c >= 0) {
-        require(raisers_[size_t(c)].empty() || steps_[size_t(raisers_[size_t(c)][0])].run == steps_[i].run, cat("counter ", c, " is raised in two runs"));
+        require(raisers_[size_t(c)].empty() || steps_[size_t(raisers_[size_t(c)][0])].run == steps_[i].run,
+                cat("counter ", c, " is raised in two runs"));
         raisers_[size_t(c)].push_back(int(i));
         arrivals_[size_t(c)] += steps_[i].blocks;
       }
@@ -133,8 +149,10 @@ class Validator {
         const auto& raisers = raisers_[size_t(wait.counter)];
         if (wait.until <= 0) continue;
         require(!raisers.empty() && wait.until <= arrivals_[size_t(wait.counter)],
-                cat(step_text(int(i)), " waits until counter ", wait.counter, " is ", wait.until, ", which comes to ", arrivals_[size_t(wait.counter)]));
-        require(steps_[size_t(raisers[0])].run == steps_[i].run, cat(step_text(int(i)), " waits for counter ", wait.counter, " of another run"));
+                cat(step_text(int(i)), " waits until counter ", wait.counter, " is ", wait.until, ", which comes to ",
+                    arrivals_[size_t(wait.counter)]));
+        require(steps_[size_t(raisers[0])].run == steps_[i].run,
+                cat(step_text(int(i)), " waits for counter ", wait.counter, " of another run"));
       }
     repeats_.resize(turns_.size() + 1);
     for (size_t t = 0; t < turns_.size(); ++t)
@@ -146,14 +164,19 @@ class Validator {
   void check_cluster() const {
     if (!p_.cluster) {
       for (size_t i = 0; i < count_; ++i)
-        require(steps_[i].resident < 0 && steps_[i].renews < 0 && steps_[i].hands_to < 0 && !steps_[i].handed, cat(step_text(int(i)), " is one of a cluster's, which this is not"));
+        require(steps_[i].resident < 0 && steps_[i].renews < 0 && steps_[i].hands_to < 0 && !steps_[i].handed,
+                cat(step_text(int(i)), " is one of a cluster's, which this is not"));
       return;
     }
-    require(p_.inbox_at >= kOwnFloats && p_.words_at >= p_.inbox_at + kHandedFloats && p_.words >= 1 && p_.shared_floats >= p_.words_at + p_.words, "parts of its shared memory overlap");
+    require(p_.inbox_at >= kOwnFloats && p_.words_at >= p_.inbox_at + kHandedFloats && p_.words >= 1 &&
+                p_.shared_floats >= p_.words_at + p_.words,
+            "parts of its shared memory overlap");
     const int32_t* counters = table_at<int32_t>(p_.counter_places_at, size_t(p_.counters), "places of counters");
     std::set<int32_t> places{0};  // where all meet
     for (int c = 0; c < p_.counters; ++c)
-      require(counters[c] >> 16 >= 0 && counters[c] >> 16 < p_.blocks && (counters[c] & 0xffff) < p_.words && places.insert(counters[c]).second, cat("counter ", c, " has no place of its own"));
+      require(
+          counters[c] >> 16 >= 0 && counters[c] >> 16 < p_.blocks && (counters[c] & 0xffff) < p_.words && places.insert(counters[c]).second,
+          cat("counter ", c, " has no place of its own"));
     const BlockResident* residents = table_at<BlockResident>(p_.residents_at, plan_.residents.size(), "weights that stay");
     const int32_t* starts = table_at<int32_t>(p_.resident_starts_at, size_t(p_.blocks) + 1, "lists of weights that stay");
     require(starts[0] == 0 && size_t(starts[p_.blocks]) == plan_.residents.size(), "weights that stay are no block's");
@@ -165,11 +188,15 @@ class Validator {
       const BlockStep& s = steps_[i];
       const int b = s.first_block;
       if (s.resident >= 0) {
-        const BlockResident* found = std::find_if(residents + starts[b], residents + starts[b + 1], [&](const BlockResident& r) { return r.at == s.resident; });
-        require(s.blocks == 1 && is_product(s.kind) && found != residents + starts[b + 1] && same_place(found->operand, s.first_in + 1) && found->rows == s.k && found->n == s.n,
+        const BlockResident* found =
+            std::find_if(residents + starts[b], residents + starts[b + 1], [&](const BlockResident& r) { return r.at == s.resident; });
+        require(s.blocks == 1 && is_product(s.kind) && found != residents + starts[b + 1] && same_place(found->operand, s.first_in + 1) &&
+                    found->rows == s.k && found->n == s.n,
                 cat(step_text(int(i)), " has other weights than those that stay"));
       }
-      require(s.hands_to < p_.blocks && (s.hands_to < 0 || (is_product(s.kind) && s.blocks == 1 && s.k > 0 && s.n > 0 && s.rows * padded_width(result_width(s)) <= kHandedFloats)), cat(step_text(int(i)), " cannot hand its rows to block ", s.hands_to));
+      require(s.hands_to < p_.blocks && (s.hands_to < 0 || (is_product(s.kind) && s.blocks == 1 && s.k > 0 && s.n > 0 &&
+                                                            s.rows * padded_width(result_width(s)) <= kHandedFloats)),
+              cat(step_text(int(i)), " cannot hand its rows to block ", s.hands_to));
       require(!s.handed || (is_product(s.kind) && s.blocks == 1), cat(step_text(int(i)), " is handed rows that are not all of one block"));
     }
   }
@@ -177,10 +204,15 @@ class Validator {
   void check_resident(const BlockResident* residents, const int32_t* starts, int b, int r) const {
     const BlockResident& own = residents[r];
     const std::string what = cat("weights ", r, ", which stay with block ", b, ", ");
-    require(own.operand >= 0 && size_t(own.operand) < table_.operands.size() && operands_[own.operand].mover == 0 && own.rows > 0 && own.n > 0, what + "are no operand that stays where it is");
-    require(own.at >= kOwnFloats && own.at % 4 == 0 && own.at + own.rows * padded_width(own.n) <= p_.inbox_at, what + "lie outside of their part of shared memory");
+    require(
+        own.operand >= 0 && size_t(own.operand) < table_.operands.size() && operands_[own.operand].mover == 0 && own.rows > 0 && own.n > 0,
+        what + "are no operand that stays where it is");
+    require(own.at >= kOwnFloats && own.at % 4 == 0 && own.at + own.rows * padded_width(own.n) <= p_.inbox_at,
+            what + "lie outside of their part of shared memory");
     for (int other = starts[b]; other < r; ++other)
-      require(residents[other].at + residents[other].rows * padded_width(residents[other].n) <= own.at || own.at + own.rows * padded_width(own.n) <= residents[other].at, what + "overlap others");
+      require(residents[other].at + residents[other].rows * padded_width(residents[other].n) <= own.at ||
+                  own.at + own.rows * padded_width(own.n) <= residents[other].at,
+              what + "overlap others");
     const BlockOperand& o = operands_[own.operand];
     const int64_t begin = o.offset, end = begin + int64_t(own.rows) * own.n * o.element_bytes;
     std::vector<BlockAccess> accesses;
@@ -190,11 +222,14 @@ class Validator {
         for (const BlockAccess& a : accesses) {
           const BlockOperand& to = operands_[a.operand];
           if (!a.write || to.base != o.base || to.offset + a.end <= begin || (to.offset + a.begin >= end && to.mover == 0)) continue;
-          require(to.mover == 0 && block == b && steps_[i].blocks == 1 && steps_[i].renews == r, what + "are not brought again where " + step_text(int(i)) + " writes them");
+          require(to.mover == 0 && block == b && steps_[i].blocks == 1 && steps_[i].renews == r,
+                  what + "are not brought again where " + step_text(int(i)) + " writes them");
         }
       }
   }
-  bool same_place(int a, int b) const { return operands_[a].base == operands_[b].base && operands_[a].offset == operands_[b].offset && operands_[a].mover == operands_[b].mover; }
+  bool same_place(int a, int b) const {
+    return operands_[a].base == operands_[b].base && operands_[a].offset == operands_[b].offset && operands_[a].mover == operands_[b].mover;
+  }
   static int result_width(const BlockStep& s) { return product_width(s.kind, s.k, s.n); }
 
   // Each run's steps that are the block's, in any order, and the turn behind them; targets are where a run or a turn begins.
@@ -223,11 +258,16 @@ class Validator {
     for (size_t t = 0; t < turns_.size(); ++t) {
       const int target = turns_[t].target;
       if (target < 0) continue;
-      const int wanted = size_t(target) >= count_ ? length : is_turn(target) ? turn_at[size_t(table_.steps[size_t(target)].code)] : run_at[size_t(flat_.run_of[size_t(target)])];
-      require(targets_[t * size_t(p_.blocks) + size_t(b)] == wanted, cat("turn ", t, " sends block ", b, " to another place than the others"));
+      const int wanted = size_t(target) >= count_ ? length
+                         : is_turn(target)        ? turn_at[size_t(table_.steps[size_t(target)].code)]
+                                                  : run_at[size_t(flat_.run_of[size_t(target)])];
+      require(targets_[t * size_t(p_.blocks) + size_t(b)] == wanted,
+              cat("turn ", t, " sends block ", b, " to another place than the others"));
     }
   }
-  bool has(int block, int step) const { return block >= steps_[step].first_block && block < steps_[step].first_block + steps_[step].blocks; }
+  bool has(int block, int step) const {
+    return block >= steps_[step].first_block && block < steps_[step].first_block + steps_[step].blocks;
+  }
 
   // --- paths ---
   // One element of a path: a run of steps, or a turn that was taken one way or the other.
@@ -245,9 +285,12 @@ class Validator {
   void take(int t, bool jumps) {
     path_.push_back({.turn = t, .jumps = jumps});
     const int target = turns_[size_t(t)].target;
-    if (!jumps) go_on_from(t + 1, false);
-    else if (size_t(target) >= count_) check_path();
-    else go_on_from(is_turn(target) ? table_.steps[size_t(target)].code : flat_.run_of[size_t(target)], is_turn(target));
+    if (!jumps)
+      go_on_from(t + 1, false);
+    else if (size_t(target) >= count_)
+      check_path();
+    else
+      go_on_from(is_turn(target) ? table_.steps[size_t(target)].code : flat_.run_of[size_t(target)], is_turn(target));
     path_.pop_back();
   }
   void go_on_from(int run, bool at_turn) {
@@ -257,7 +300,8 @@ class Validator {
         if (e.run == run) return check_path();  // one block alone
       path_.push_back({.run = run});
     }
-    if (size_t(run) == turns_.size() || meets(size_t(run))) check_path();
+    if (size_t(run) == turns_.size() || meets(size_t(run)))
+      check_path();
     else {
       for (const Element& e : path_) require(e.turn != run || p_.blocks == 1, cat("turn ", run, " follows itself and blocks do not meet"));
       after_turn(run);
@@ -280,7 +324,8 @@ class Validator {
         continue;
       }
       element_ = int(e);
-      const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1, last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
+      const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1,
+                last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
       for (int i = first; i < last; ++i)
         for (int b = steps_[i].first_block; b < steps_[i].first_block + steps_[i].blocks; ++b) {
           accesses_of(places_, steps_[i], b, accesses_);
@@ -318,7 +363,8 @@ class Validator {
           order.insert(order.end(), list.begin(), list.end());
         }
       }
-      for (size_t at = 0; at < order.size(); ++at) part_at_[size_t(first_part_[size_t(order[at])] + b - steps_[order[at]].first_block)] = int(at);
+      for (size_t at = 0; at < order.size(); ++at)
+        part_at_[size_t(first_part_[size_t(order[at])] + b - steps_[order[at]].first_block)] = int(at);
     }
   }
   int place_of(int step, int block) const { return part_at_[size_t(first_part_[size_t(step)] + block - steps_[step].first_block)]; }
@@ -361,7 +407,8 @@ class Validator {
     for (int w = 0; w < s.waits; ++w) {
       const BlockWait& wait = waits_[s.first_wait + w];
       if (reached_[size_t(wait.counter)] < wait.until)
-        fail(cat(step_text(step), " of block ", b, " waits until counter ", wait.counter, " is ", wait.until, ", which never comes further than ", reached_[size_t(wait.counter)]));
+        fail(cat(step_text(step), " of block ", b, " waits until counter ", wait.counter, " is ", wait.until,
+                 ", which never comes further than ", reached_[size_t(wait.counter)]));
     }
     fail(cat(step_text(step), " of block ", b, " is never taken"));
   }
@@ -398,7 +445,9 @@ class Validator {
     for (int step : raisers_[size_t(counter)])
       for (int other = steps_[step].first_block; other < steps_[step].first_block + steps_[step].blocks; ++other) {
         const int place = place_of(step, other);
-        const bool behind = other == block ? place >= at : place < done_[size_t(other)] && clocks_[size_t(clock_of_[size_t(other)][size_t(place)])][size_t(block)] > at;
+        const bool behind =
+            other == block ? place >= at
+                           : place < done_[size_t(other)] && clocks_[size_t(clock_of_[size_t(other)][size_t(place)])][size_t(block)] > at;
         out += !behind;
       }
     return out;
@@ -413,8 +462,8 @@ class Validator {
   }
 
   // --- bytes ---
-  // Operands that move with the same loops are as far apart in each iteration. Where others share their memory, or an iteration ends on the path,
-  // an operand counts as all places that it comes to.
+  // Operands that move with the same loops are as far apart in each iteration. Where others share their memory, or an iteration ends on the
+  // path, an operand counts as all places that it comes to.
   void find_moves() {
     std::map<int, int> mover_of_base;
     everywhere_.assign(size_t(p_.bases), false);
@@ -427,7 +476,8 @@ class Validator {
       if (path_[e].turn >= 0 && turns_[size_t(path_[e].turn)].operand >= 0) see(turns_[size_t(path_[e].turn)].operand);
       if (path_[e].turn >= 0 && turns_[size_t(path_[e].turn)].result >= 0) see(turns_[size_t(path_[e].turn)].result);
       if (path_[e].run < 0) continue;
-      const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1, last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
+      const int r = path_[e].run, first = r == 0 ? 0 : turn_steps_[size_t(r) - 1] + 1,
+                last = size_t(r) < turns_.size() ? turn_steps_[size_t(r)] : int(count_);
       for (int i = first; i < last; ++i) {
         for (int k = 0; k < steps_[i].ins; ++k) see(steps_[i].first_in + k);
         for (int k = 0; k < steps_[i].outs; ++k) see(steps_[i].first_out + k);
@@ -467,7 +517,9 @@ class Validator {
     cut(begin), cut(end);
     int64_t at = begin;
     for (auto cell = memory.lower_bound(begin); at < end; ++cell) {
-      if (cell == memory.end() || cell->first > at) cell = memory.emplace_hint(cell, at, Cell{.end = cell == memory.end() ? end : std::min(end, cell->first), .writers = {}, .readers = {}});
+      if (cell == memory.end() || cell->first > at)
+        cell = memory.emplace_hint(cell, at,
+                                   Cell{.end = cell == memory.end() ? end : std::min(end, cell->first), .writers = {}, .readers = {}});
       f(cell->second);
       at = cell->second.end;
     }
@@ -480,11 +532,14 @@ class Validator {
     require(giver >= 0, what + "that nobody hands to it");
     const BlockStep &from = steps_[giver], &to = steps_[step];
     const int width = to.kind == StepKind::dense ? to.k : to.n;
-    require(same_place(from.first_out, to.first_in) && from.rows == to.rows && result_width(from) == width, what + "which are not its operand");
+    require(same_place(from.first_out, to.first_in) && from.rows == to.rows && result_width(from) == width,
+            what + "which are not its operand");
     touch_bytes(inbox(place.block), 0, 1, {.place = place, .step = step, .operand = to.first_in}, false, place.at);
-    const auto [begin, end] = range_of({.operand = to.first_in, .begin = 0, .end = int64_t(to.rows) * width * operands_[to.first_in].element_bytes});
+    const auto [begin, end] =
+        range_of({.operand = to.first_in, .begin = 0, .end = int64_t(to.rows) * width * operands_[to.first_in].element_bytes});
     each_cell(memory_[size_t(operands_[to.first_in].base)], begin, end, [&](Cell& cell) {
-      for (const Touch& w : cell.writers) require(w.step == giver, cat(what, "of ", step_text(giver), ", which ", step_text(w.step), " has written since"));
+      for (const Touch& w : cell.writers)
+        require(w.step == giver, cat(what, "of ", step_text(giver), ", which ", step_text(w.step), " has written since"));
     });
   }
   Memory& inbox(int block) { return memory_[size_t(p_.bases) + size_t(block)]; }
@@ -492,11 +547,20 @@ class Validator {
   void touch(const BlockAccess& a, int step, const Place& place, int from) {
     const auto [begin, end] = range_of(a);
     const BlockOperand& o = operands_[a.operand];
-    touch_bytes(memory_[size_t(o.base)], begin, end, {.place = place, .step = step, .operand = a.operand, .shared = a.shared, .element = element_, .begin = o.offset + a.begin, .end = o.offset + a.end}, a.write, from);
+    touch_bytes(memory_[size_t(o.base)], begin, end,
+                {.place = place,
+                 .step = step,
+                 .operand = a.operand,
+                 .shared = a.shared,
+                 .element = element_,
+                 .begin = o.offset + a.begin,
+                 .end = o.offset + a.end},
+                a.write, from);
   }
   // In one iteration of all loops, operands that move alike are as far apart as in the first one.
   bool are_apart(const Touch& a, const Touch& b) const {
-    return a.element >= 0 && a.element == b.element && operands_[a.operand].mover == operands_[b.operand].mover && (a.end <= b.begin || b.end <= a.begin);
+    return a.element >= 0 && a.element == b.element && operands_[a.operand].mover == operands_[b.operand].mover &&
+           (a.end <= b.begin || b.end <= a.begin);
   }
   void touch_bytes(Memory& memory, int64_t begin, int64_t end, const Touch& now, bool write, int from) {
     if (begin >= end) return;
@@ -504,10 +568,12 @@ class Validator {
     const auto is_over = [&](const Touch& t) { return is_before(t.place, place, from); };
     each_cell(memory, begin, end, [&](Cell& cell) {
       for (const Touch& w : cell.writers)
-        if (!(w.shared && now.shared && w.step == now.step) && !is_over(w) && !are_apart(w, now)) fail_unordered(w, true, now, write, begin, end);
+        if (!(w.shared && now.shared && w.step == now.step) && !is_over(w) && !are_apart(w, now))
+          fail_unordered(w, true, now, write, begin, end);
       if (!write) {
         for (Touch& r : cell.readers)
-          if (r.place.block == place.block && r.element == now.element && r.begin == now.begin && r.end == now.end && operands_[r.operand].mover == operands_[now.operand].mover) {
+          if (r.place.block == place.block && r.element == now.element && r.begin == now.begin && r.end == now.end &&
+              operands_[r.operand].mover == operands_[now.operand].mover) {
             if (r.place.at < place.at) r = now;
             return;
           }
@@ -522,8 +588,9 @@ class Validator {
     });
   }
   [[noreturn]] void fail_unordered(const Touch& a, bool a_writes, const Touch& b, bool b_writes, int64_t begin, int64_t end) const {
-    fail(cat(step_text(b.step), " of block ", b.place.block, b_writes ? " writes" : " reads", " bytes ", begin, " to ", end, " of piece ", operands_[b.operand].base, " (%", operands_[b.operand].buffer, "), which ",
-             step_text(a.step), " of block ", a.place.block, a_writes ? " writes" : " reads", " (%", operands_[a.operand].buffer, ") before it, and nothing orders the two"));
+    fail(cat(step_text(b.step), " of block ", b.place.block, b_writes ? " writes" : " reads", " bytes ", begin, " to ", end, " of piece ",
+             operands_[b.operand].base, " (%", operands_[b.operand].buffer, "), which ", step_text(a.step), " of block ", a.place.block,
+             a_writes ? " writes" : " reads", " (%", operands_[a.operand].buffer, ") before it, and nothing orders the two"));
   }
 
   // What blocks decide by, and the number of iterations that the first one writes.
@@ -531,10 +598,14 @@ class Validator {
     const BlockTurn& turn = turns_[size_t(e.turn)];
     const int step = turn_steps_[size_t(e.turn)];
     if (turn.operand >= 0)
-      for (int b = 0; b < p_.blocks; ++b) touch({.operand = turn.operand, .begin = 0, .end = turn.turn == Turn::scan ? 8 : 1}, step, {b, place_of(step, b)}, place_of(step, b));
-    if (turn.turn == Turn::test && e.jumps) touch({.operand = turn.result, .begin = 0, .end = 8, .write = true}, step, {0, place_of(step, 0)}, place_of(step, 0));
+      for (int b = 0; b < p_.blocks; ++b)
+        touch({.operand = turn.operand, .begin = 0, .end = turn.turn == Turn::scan ? 8 : 1}, step, {b, place_of(step, b)},
+              place_of(step, b));
+    if (turn.turn == Turn::test && e.jumps)
+      touch({.operand = turn.result, .begin = 0, .end = 8, .write = true}, step, {0, place_of(step, 0)}, place_of(step, 0));
   }
-  // All blocks make the slices zero that no iteration gives: nobody else may touch these results on the path but the iterations, by their slices.
+  // All blocks make the slices zero that no iteration gives: nobody else may touch these results on the path but the iterations, by their
+  // slices.
   void check_tails() {
     if (p_.blocks == 1) return;
     const BlockTail* tails = reinterpret_cast<const BlockTail*>(plan_.bytes.data() + p_.tails_at);
@@ -547,7 +618,9 @@ class Validator {
           if (cell.end <= o.offset || begin >= o.offset + turn.limit * tails[t].bytes) continue;
           for (const auto* touches : {&cell.writers, &cell.readers})
             for (const Touch& touch : *touches)
-              if (!moves_with(operands_[touch.operand].mover, turn.loop)) fail(cat(step_text(touch.step), " of block ", touch.place.block, " touches slices of %", o.buffer, " that ", step_text(turn_steps_[size_t(e.turn)]), " makes zero, and nothing orders the two"));
+              if (!moves_with(operands_[touch.operand].mover, turn.loop))
+                fail(cat(step_text(touch.step), " of block ", touch.place.block, " touches slices of %", o.buffer, " that ",
+                         step_text(turn_steps_[size_t(e.turn)]), " makes zero, and nothing orders the two"));
         }
       }
     }
@@ -569,19 +642,19 @@ class Validator {
   const int32_t *targets_ = nullptr, *starts_ = nullptr, *lists_ = nullptr;
   BlockPlaces places_;
   std::vector<BlockTurn> turns_;
-  std::vector<int> turn_steps_;                   // per turn
-  std::vector<std::vector<int>> run_lists_;       // per block and run: its steps
-  std::vector<std::vector<int>> raisers_;         // per counter: steps
-  std::vector<int> arrivals_;                     // per counter, each time that its run begins
-  std::vector<bool> repeats_;                     // per run: whether a loop is around it
+  std::vector<int> turn_steps_;              // per turn
+  std::vector<std::vector<int>> run_lists_;  // per block and run: its steps
+  std::vector<std::vector<int>> raisers_;    // per counter: steps
+  std::vector<int> arrivals_;                // per counter, each time that its run begins
+  std::vector<bool> repeats_;                // per run: whether a loop is around it
 
   std::vector<Element> path_;
   std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per place: which clock
   std::vector<int> first_part_, part_at_, done_, reached_;
   std::vector<Clock> clocks_;
-  std::vector<Memory> memory_;                    // per base, then per block: its inbox
-  int element_ = -1;                              // of the path: the run whose steps are looked at
-  std::vector<int> handed_;                       // per block: which step has handed it rows last
+  std::vector<Memory> memory_;  // per base, then per block: its inbox
+  int element_ = -1;            // of the path: the run whose steps are looked at
+  std::vector<int> handed_;     // per block: which step has handed it rows last
   std::vector<bool> everywhere_;
   std::vector<BlockAccess> accesses_;
 };

@@ -1,8 +1,8 @@
 // Activations, their gradients, and the normal distribution behind gelu, for float and double. Compiled by g++, nvcc and NVRTC alike.
 //
-// A gradient takes dy and what the activation gave, y, where that is enough (relu, tanh, sigmoid, softplus, elu, leaky_relu), otherwise what
-// it was given, x (gelu, silu). Of floats, sigmoid and softplus are within 2 units in the last place, silu and elu within 4, gelu within 7,
-// gelu_tanh within 4 down to -4. Gradients are as exact where they are not near a zero.
+// A gradient takes dy and what the activation gave, y, where that is enough (relu, tanh, sigmoid, softplus, elu, leaky_relu), otherwise
+// what it was given, x (gelu, silu). Of floats, sigmoid and softplus are within 2 units in the last place, silu and elu within 4, gelu
+// within 7, gelu_tanh within 4 down to -4. Gradients are as exact where they are not near a zero.
 #pragma once
 #include "kernels/shared/scalar_math.h"
 
@@ -138,9 +138,7 @@ LAMINA_SCALAR Normal<float> normal(float x) {
   float tail = e * (t * p);
   return {x < 0 ? tail : 1.0f - tail, e * 0.398942280f};
 }
-LAMINA_SCALAR Normal<double> normal(double x) {
-  return {0.5 * erfc(-x * 0.7071067811865476), exp(-0.5 * x * x) * 0.3989422804014327};
-}
+LAMINA_SCALAR Normal<double> normal(double x) { return {0.5 * erfc(-x * 0.7071067811865476), exp(-0.5 * x * x) * 0.3989422804014327}; }
 // x times the share of the normal distribution below it (Hendrycks and Gimpel, "Gaussian error linear units", 2016).
 template <class T>
 LAMINA_SCALAR T gelu(T x) {

@@ -55,7 +55,7 @@ LAMINA_SCALAR float power(float a, float b) { return float(wide::power(a, b)); }
 LAMINA_SCALAR double power(double a, double b) { return LAMINA_MATH(pow)(a, b); }
 
 // --- computed in double ---
-#define LAMINA_WIDE(name)                                                     \
+#define LAMINA_WIDE(name)                                                    \
   LAMINA_SCALAR float name(float x) { return float(wide::name(double(x))); } \
   LAMINA_SCALAR double name(double x) { return LAMINA_MATH(name)(x); }
 LAMINA_WIDE(acos)
@@ -79,8 +79,8 @@ LAMINA_SCALAR float atan2(float y, float x) { return float(wide::atan2(y, x)); }
 LAMINA_SCALAR double atan2(double y, double x) { return LAMINA_MATH(atan2)(y, x); }
 // near_* is for what is not beyond the limit; a loop whose operands all are has no calls in it.
 LAMINA_SCALAR bool is_near(float x) { return absolute(x) <= wide::kFarthest; }
-#define LAMINA_CIRCULAR(name)                                                                       \
-  LAMINA_SCALAR float near_##name(float x) { return float(wide::name(double(x))); }                 \
+#define LAMINA_CIRCULAR(name)                                                                         \
+  LAMINA_SCALAR float near_##name(float x) { return float(wide::name(double(x))); }                   \
   LAMINA_SCALAR float name(float x) { return is_near(x) ? near_##name(x) : LAMINA_MATH(name##f)(x); } \
   LAMINA_SCALAR double name(double x) { return LAMINA_MATH(name)(x); }
 LAMINA_CIRCULAR(cos)

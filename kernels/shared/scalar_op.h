@@ -77,7 +77,7 @@ enum class Domain : unsigned char {
   numeric,  // integers and floating
   any,      // bool too
   integer,
-  bits,     // integers and bool
+  bits,  // integers and bool
   boolean,
 };
 LAMINA_SCALAR constexpr Domain domain(ScalarOp op) {

@@ -1,6 +1,7 @@
-// What decides between designs of resident kernels, each in a kernel of its own: latencies and rates inside of one multiprocessor and between two. Prints one JSON object.
-// Alone of perf/gpu it needs nothing of Lamina:  nvcc -O3 -std=c++17 -arch=sm_90a -o latencies perf/gpu/latencies.cu
-// Cycles are of clock64 on the multiprocessor; microseconds between multiprocessors are of %globaltimer or of events. Smallest of several runs.
+// What decides between designs of resident kernels, each in a kernel of its own: latencies and rates inside of one multiprocessor and
+// between two. Prints one JSON object. Alone of perf/gpu it needs nothing of Lamina:  nvcc -O3 -std=c++17 -arch=sm_90a -o latencies
+// perf/gpu/latencies.cu Cycles are of clock64 on the multiprocessor; microseconds between multiprocessors are of %globaltimer or of events.
+// Smallest of several runs.
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -11,13 +12,13 @@
 #include <string>
 #include <vector>
 
-#define CHECK(call)                                                                                             \
-  do {                                                                                                          \
-    const cudaError_t e = (call);                                                                               \
-    if (e != cudaSuccess) {                                                                                     \
-      std::fprintf(stderr, "latencies.cu:%d: %s: %s\n", __LINE__, #call, cudaGetErrorString(e));                \
-      std::exit(1);                                                                                             \
-    }                                                                                                           \
+#define CHECK(call)                                                                              \
+  do {                                                                                           \
+    const cudaError_t e = (call);                                                                \
+    if (e != cudaSuccess) {                                                                      \
+      std::fprintf(stderr, "latencies.cu:%d: %s: %s\n", __LINE__, #call, cudaGetErrorString(e)); \
+      std::exit(1);                                                                              \
+    }                                                                                            \
   } while (0)
 
 #define HOPPER (__CUDA_ARCH__ >= 900)
@@ -44,18 +45,24 @@ __global__ void stream_pieces(const char* from, int pieces, int deep, long long*
   const auto copy = [&](int piece) {
     char* to = memory + piece % deep * kPiece;
     for (int i = t * 16; i < kPiece; i += threads * 16)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + size_t(piece) * kPiece + i) : "memory");
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(to + i)), "l"(from + size_t(piece) * kPiece + i)
+                   : "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
   for (int p = 0; p < deep - 1; ++p) copy(p);
   __syncthreads();
   const long long start = clock64();
   for (int p = 0; p < pieces; ++p) {
-    if (p + deep - 1 < pieces) copy(p + deep - 1);
-    else asm volatile("cp.async.commit_group;" ::: "memory");
-    if (deep == 2) asm volatile("cp.async.wait_group 1;" ::: "memory");
-    else if (deep == 4) asm volatile("cp.async.wait_group 3;" ::: "memory");
-    else asm volatile("cp.async.wait_group 7;" ::: "memory");
+    if (p + deep - 1 < pieces)
+      copy(p + deep - 1);
+    else
+      asm volatile("cp.async.commit_group;" ::: "memory");
+    if (deep == 2)
+      asm volatile("cp.async.wait_group 1;" ::: "memory");
+    else if (deep == 4)
+      asm volatile("cp.async.wait_group 3;" ::: "memory");
+    else
+      asm volatile("cp.async.wait_group 7;" ::: "memory");
     __syncthreads();
   }
   if (t == 0) *cycles = clock64() - start;
@@ -72,7 +79,8 @@ __global__ void stream_bulk(const char* from, int pieces, int deep, long long* c
   const auto copy = [&](int piece) {
     const unsigned bar = shared_address(&full[piece % deep]);
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(bar), "r"(kPiece) : "memory");
-    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(shared_address(memory + piece % deep * kPiece)),
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];" ::"r"(
+                     shared_address(memory + piece % deep * kPiece)),
                  "l"(from + size_t(piece) * kPiece), "r"(kPiece), "r"(bar)
                  : "memory");
   };
@@ -82,7 +90,11 @@ __global__ void stream_bulk(const char* from, int pieces, int deep, long long* c
   for (int p = 0; p < pieces; ++p) {
     const unsigned bar = shared_address(&full[p % deep]), phase = unsigned(p / deep) & 1;
     unsigned done = 0;
-    while (!done) asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }" : "=r"(done) : "r"(bar), "r"(phase) : "memory");
+    while (!done)
+      asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }"
+                   : "=r"(done)
+                   : "r"(bar), "r"(phase)
+                   : "memory");
     if (p + deep < pieces) copy(p + deep);
   }
   *cycles = clock64() - start;
@@ -114,12 +126,18 @@ __global__ void cluster_hops(int rounds, int bytes, long long* cycles) {
     for (int half = 0; half < 2; ++half) {
       if ((half == 0) == sends_first) {
         for (int i = t; i < words; i += int(blockDim.x))
-          asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %1, %1}, [%2];" ::"r"(other_memory + 16 * unsigned(i)), "r"(r), "r"(other_bar) : "memory");
+          asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %1, %1}, [%2];" ::"r"(other_memory +
+                                                                                                                          16 * unsigned(i)),
+                       "r"(r), "r"(other_bar)
+                       : "memory");
       } else {
         if (t == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine), "r"(words * 16) : "memory");
         unsigned done = 0;
         while (!done)
-          asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }" : "=r"(done) : "r"(mine), "r"(unsigned(r) & 1) : "memory");
+          asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }"
+                       : "=r"(done)
+                       : "r"(mine), "r"(unsigned(r) & 1)
+                       : "memory");
         __syncthreads();
       }
     }
@@ -215,7 +233,8 @@ __global__ void tiny(float* x) {
   if (threadIdx.x == 0) *x += 1;
 }
 
-// --- 8. one multiprocessor's chain of layers, [rows,64] x [64,64], multiply-adds of float32, weights through shared memory from the second-level cache ---
+// --- 8. one multiprocessor's chain of layers, [rows,64] x [64,64], multiply-adds of float32, weights through shared memory from the
+// second-level cache ---
 template <int rows>
 __global__ void layers(const float* weights, int count, float* out, long long* cycles) {
   __shared__ __align__(16) float w[2][64 * 64];
@@ -223,7 +242,9 @@ __global__ void layers(const float* weights, int count, float* out, long long* c
   const int t = int(threadIdx.x), column = t % 64, group = t / 64;  // 256 threads: four groups of rows
   const auto fetch = [&](int l) {
     for (int i = t; i < 64 * 64 / 4; i += 256)
-      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&w[l % 2][i * 4])), "l"(weights + size_t(l) * 64 * 64 + i * 4) : "memory");
+      asm volatile("cp.async.cg.shared.global [%0], [%1], 16;" ::"r"(shared_address(&w[l % 2][i * 4])),
+                   "l"(weights + size_t(l) * 64 * 64 + i * 4)
+                   : "memory");
     asm volatile("cp.async.commit_group;" ::: "memory");
   };
   for (int i = t; i < rows * 64; i += 256) (&x[0][0])[i] = 1.0f / float(1 + i);
@@ -321,13 +342,16 @@ int main() {
     }
 
   for (int warps : {4, 8, 12}) {
-    add(("block_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(), per(smallest(cycles, [&] { block_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
-    add(("pair_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(), per(smallest(cycles, [&] { pair_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
+    add(("block_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(),
+        per(smallest(cycles, [&] { block_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
+    add(("pair_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(),
+        per(smallest(cycles, [&] { pair_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
   }
 
   add("mma_tf32_latency_cycles", per(smallest(cycles, [&] { products<1><<<1, 32>>>(1000, floats, cycles); }), 1000));
   // 16 x 8 x 8 multiply-adds each.
-  add("mma_tf32_multiply_adds_per_cycle_one_sm", 1000.0 * 4 * 16 * 1024 / double(smallest(cycles, [&] { products<4><<<1, 16 * 32>>>(1000, floats, cycles); })));
+  add("mma_tf32_multiply_adds_per_cycle_one_sm",
+      1000.0 * 4 * 16 * 1024 / double(smallest(cycles, [&] { products<4><<<1, 16 * 32>>>(1000, floats, cycles); })));
 
   if (hopper)
     for (int kib : {165, 200}) {

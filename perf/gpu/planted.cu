@@ -33,11 +33,17 @@ int main(int count, char** words) {
     std::fprintf(stderr, "planted: no memory on a GPU\n");
     return 2;
   }
-  if (std::strcmp(which, "memcheck") == 0) outside<<<1, 64>>>(x, 1024);  // behind both, or it could be the other's memory
-  else if (std::strcmp(which, "racecheck") == 0) race<<<1, 64>>>(x);
-  else if (std::strcmp(which, "initcheck") == 0) unwritten<<<1, 64>>>(x, y);
-  else if (std::strcmp(which, "synccheck") == 0) divergent<<<1, 64>>>(x);
-  else if (std::strcmp(which, "none") == 0) right<<<1, 64>>>(x);
-  else return 2;
+  if (std::strcmp(which, "memcheck") == 0)
+    outside<<<1, 64>>>(x, 1024);  // behind both, or it could be the other's memory
+  else if (std::strcmp(which, "racecheck") == 0)
+    race<<<1, 64>>>(x);
+  else if (std::strcmp(which, "initcheck") == 0)
+    unwritten<<<1, 64>>>(x, y);
+  else if (std::strcmp(which, "synccheck") == 0)
+    divergent<<<1, 64>>>(x);
+  else if (std::strcmp(which, "none") == 0)
+    right<<<1, 64>>>(x);
+  else
+    return 2;
   return cudaDeviceSynchronize() == cudaSuccess ? 0 : 1;
 }

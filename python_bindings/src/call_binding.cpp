@@ -49,7 +49,8 @@ CallBinding::CallBinding(nb::handle callable) {
   }
   for (size_t i = positional; i < positional + keyword_only; ++i) {
     Parameter p{nb::cast<std::string>(names[i]), {}, true};
-    if (!keyword_defaults.is_none() && nb::borrow<nb::dict>(keyword_defaults).contains(nb::object(names[i]))) p.fallback = keyword_defaults[names[i]];
+    if (!keyword_defaults.is_none() && nb::borrow<nb::dict>(keyword_defaults).contains(nb::object(names[i])))
+      p.fallback = keyword_defaults[names[i]];
     keyword_only_.push_back(std::move(p));
   }
   constexpr int kVarArgs = 0x04, kVarKeywords = 0x08;
@@ -74,7 +75,8 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
   };
   const Py_ssize_t wanted = known_ ? Py_ssize_t(positional_.size()) : count;
   if (known_ && count > wanted && !has_rest_) {
-    wrong_call(cat(function, "() takes ", wanted, " positional argument", wanted == 1 ? "" : "s", " but ", count, count == 1 ? " was" : " were", " given"));
+    wrong_call(cat(function, "() takes ", wanted, " positional argument", wanted == 1 ? "" : "s", " but ", count,
+                   count == 1 ? " was" : " were", " given"));
   }
   for (Py_ssize_t i = 0; i < wanted; ++i) {
     if (!known_) {
@@ -104,7 +106,8 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
     }
     out.push_back(std::move(bound));
   }
-  if (known_ && !has_keywords_ && !by_name.empty()) wrong_call(cat(function, "() got an unexpected keyword argument '", by_name.front().first, "'"));
+  if (known_ && !has_keywords_ && !by_name.empty())
+    wrong_call(cat(function, "() got an unexpected keyword argument '", by_name.front().first, "'"));
   std::sort(by_name.begin(), by_name.end(), [](auto& a, auto& b) { return a.first < b.first; });
   for (auto& [name, value] : by_name) out.push_back({std::move(value), name, name});
   return out;

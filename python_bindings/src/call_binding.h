@@ -20,7 +20,9 @@ class CallBinding {
   // One argument per parameter, defaults filled in, then the rest. Raises TypeError as Python does.
   std::vector<BoundArgument> bind(const std::string& function, PyObject* const* args, Py_ssize_t count, PyObject* names) const;
   // Whether `count` positional arguments are all that there can be.
-  bool all_positional(Py_ssize_t count) const { return known_ && !has_rest_ && !has_keywords_ && keyword_only_.empty() && size_t(count) == positional_.size(); }
+  bool all_positional(Py_ssize_t count) const {
+    return known_ && !has_rest_ && !has_keywords_ && keyword_only_.empty() && size_t(count) == positional_.size();
+  }
   size_t parameter_count() const { return positional_.size() + keyword_only_.size() + has_rest_ + has_keywords_; }
   // Whether an argument may be given by this name.
   bool takes(std::string_view name) const;

@@ -88,7 +88,8 @@ class Packer {
       return parts;
     }
     if (is_array(o)) return leaf(to_tensor(value), path, out);
-    throw_type_error(cat(what_, ": ", a_type(o), path.empty() ? "" : cat(" at ", path), " is not a tensor"), "loop variables and results of branches and bodies are tensors",
+    throw_type_error(cat(what_, ": ", a_type(o), path.empty() ? "" : cat(" at ", path), " is not a tensor"),
+                     "loop variables and results of branches and bodies are tensors",
                      "pass tensors, numbers, None, and tuples, lists and dicts of them");
   }
 
@@ -101,7 +102,9 @@ Packed pack(const char* what, nb::handle value, const std::vector<Tensor>* like 
 
 void check_form(const char* op, const std::string& role, const std::string& got, const std::string& other, const std::string& wanted) {
   if (got == wanted) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", role, " returns ", got, ", ", other, " ", wanted), .where = text(CallSite().line()), .why = "the structure is the same whatever runs",
+  throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", role, " returns ", got, ", ", other, " ", wanted),
+                                            .where = text(CallSite().line()),
+                                            .why = "the structure is the same whatever runs",
                                             .fix = cat("return ", wanted)});
 }
 
@@ -116,7 +119,8 @@ nb::object cond(nb::handle pred, nb::callable then, nb::callable otherwise) {
     names = mine->names;
     return mine->tensors;
   };
-  const std::vector<Tensor> out = control::cond(chosen, [&] { return run(then, first, second); }, [&] { return run(otherwise, second, first); }, names);
+  const std::vector<Tensor> out =
+      control::cond(chosen, [&] { return run(then, first, second); }, [&] { return run(otherwise, second, first); }, names);
   return (first ? *first : *second).build(out);
 }
 
@@ -154,12 +158,17 @@ nb::object scan(nb::callable body, nb::handle init, nb::handle xs, std::optional
   std::optional<Packed> ys;
   ScanOptions options{length.value_or(-1), reverse, start.names};
   if (length && *length < 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("scan: the length is ", *length), .where = text(CallSite().line()), .why = "it is 0 or more", .fix = "leave it out to go through all of xs"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("scan: the length is ", *length),
+                                              .where = text(CallSite().line()),
+                                              .why = "it is 0 or more",
+                                              .fix = "leave it out to go through all of xs"});
   const size_t carried = start.tensors.size();
   auto step = [&](std::span<const Tensor> all) {
     const nb::object result = body(start.build(all.first(carried)), stacked.build(all.subspan(carried)));
     if (!PyTuple_CheckExact(result.ptr()) || PyTuple_GET_SIZE(result.ptr()) != 2)
-      throw_type_error(cat("scan: the body returns ", a_type(result.ptr())), "it returns a tuple of two: the loop variables, and what is stacked", "write return state, y (or return state, None)");
+      throw_type_error(cat("scan: the body returns ", a_type(result.ptr())),
+                       "it returns a tuple of two: the loop variables, and what is stacked",
+                       "write return state, y (or return state, None)");
     const Packed next = pack("scan", PyTuple_GET_ITEM(result.ptr(), 0), &start.tensors);
     check_form("scan", "the body", next.form, "init is", start.form);
     Packed y = pack("scan", PyTuple_GET_ITEM(result.ptr(), 1));
@@ -178,15 +187,23 @@ nb::object scan(nb::callable body, nb::handle init, nb::handle xs, std::optional
 
 void bind_control_flow(nb::module_& m) {
   m.def("cond", &cond, nb::arg("pred"), nb::arg("then"), nb::arg("otherwise"),
-        "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one that pred chooses then. Both must return the same structure of\n"
-        "tensors (tuples, lists, dicts, None) with the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A Python bool chooses while tracing.");
+        "then() where pred (one bool) is true, else otherwise().\n\nWhile a function is traced both are traced, and the graph runs the one "
+        "that pred chooses then. Both must return the same structure of\n"
+        "tensors (tuples, lists, dicts, None) with the same dtypes and shapes; anything else raises InvalidArgument or TypeMismatch. A "
+        "Python bool chooses while tracing.");
   m.def("checkpoint", &checkpoint, nb::arg("body"));
-  m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init").none(), nb::arg("maximum_iterations") = nb::none(),
-        "state = body(state) as long as condition(state), one bool, is true; returns the last state. init is the first.\n\nA state is any structure of tensors; numbers in it become tensors. Every tensor "
-        "keeps its dtype and shape, else\nTypeMismatch or InvalidArgument is raised. With maximum_iterations the loop ends after that many at the latest, and a gradient plans its memory for them.");
-  m.def("scan", &scan, nb::arg("body"), nb::arg("init").none(), nb::arg("xs") = nb::none(), nb::arg("length") = nb::none(), nb::arg("reverse") = false,
-        "state, y = body(state, x) for each slice x of xs along its first axis; returns the last state and the ys, stacked along a new first axis.\n\nxs is any structure of tensors of one length, or None "
-        "with length=. reverse goes from the last slice to the first. The state keeps its structure, dtypes\nand shapes, as in while_loop.");
+  m.def("while_loop", &while_loop, nb::arg("condition"), nb::arg("body"), nb::arg("init").none(),
+        nb::arg("maximum_iterations") = nb::none(),
+        "state = body(state) as long as condition(state), one bool, is true; returns the last state. init is the first.\n\nA state is any "
+        "structure of tensors; numbers in it become tensors. Every tensor "
+        "keeps its dtype and shape, else\nTypeMismatch or InvalidArgument is raised. With maximum_iterations the loop ends after that many "
+        "at the latest, and a gradient plans its memory for them.");
+  m.def(
+      "scan", &scan, nb::arg("body"), nb::arg("init").none(), nb::arg("xs") = nb::none(), nb::arg("length") = nb::none(),
+      nb::arg("reverse") = false,
+      "state, y = body(state, x) for each slice x of xs along its first axis; returns the last state and the ys, stacked along a new first "
+      "axis.\n\nxs is any structure of tensors of one length, or None "
+      "with length=. reverse goes from the last slice to the first. The state keeps its structure, dtypes\nand shapes, as in while_loop.");
 }
 
 }  // namespace lamina::python

@@ -23,9 +23,10 @@ bool dtype_of_format(const char* format, Py_ssize_t item_size, DType& out) {
     case 'e': out = DType::f16; break;
     case 'f': out = DType::f32; break;
     case 'd': out = DType::f64; break;
-    case 'h': case 'i': case 'l': case 'q':
-      out = item_size == 2 ? DType::i16 : item_size == 4 ? DType::i32 : DType::i64;
-      break;
+    case 'h':
+    case 'i':
+    case 'l':
+    case 'q': out = item_size == 2 ? DType::i16 : item_size == 4 ? DType::i32 : DType::i64; break;
     default: return false;
   }
   return size_of(out) == size_t(item_size);
@@ -64,7 +65,8 @@ Tensor tensor_from_array(nb::handle value) {
   for (int attempt = 0;; ++attempt) {
     nb::object array = nb::borrow(value);
     if (attempt > 0) array = numpy().attr("ascontiguousarray")(value);
-    if (attempt > 0 && nb::cast<std::string>(array.attr("dtype").attr("byteorder")) == (std::endian::native == std::endian::little ? ">" : "<")) {
+    if (attempt > 0 &&
+        nb::cast<std::string>(array.attr("dtype").attr("byteorder")) == (std::endian::native == std::endian::little ? ">" : "<")) {
       array = array.attr("astype")(array.attr("dtype").attr("newbyteorder")("="));
     }
     BufferView buffer(array.ptr(), PyBUF_C_CONTIGUOUS | PyBUF_FORMAT);
@@ -122,24 +124,31 @@ struct NestedNumbers {
   bool any = false;
 
   [[noreturn]] static void ragged(const std::string& detail) {
-    throw Error(ErrorKind::invalid_argument, {.what = "constant: the nested lists do not form a rectangle", .where = "", .why = detail,
+    throw Error(ErrorKind::invalid_argument, {.what = "constant: the nested lists do not form a rectangle",
+                                              .where = "",
+                                              .why = detail,
                                               .fix = "make all lists at one level equally long"});
   }
   void add(nb::handle value) {
     PyObject* o = value.ptr();
     Kind k;
     int64_t n = 0;
-    if (PyBool_Check(o)) k = boolean, n = o == Py_True;
-    else if (PyLong_Check(o)) k = integer, n = to_int64(value);
-    else k = floating;
+    if (PyBool_Check(o))
+      k = boolean, n = o == Py_True;
+    else if (PyLong_Check(o))
+      k = integer, n = to_int64(value);
+    else
+      k = floating;
     if (any && (k == boolean) != (kind == boolean)) {
       throw_type_error("constant: numbers and booleans are mixed", "", "use only numbers, or only True and False");
     }
     any = true;
     if (k == floating && kind != floating) floats.assign(integers.begin(), integers.end());
     if (k > kind) kind = k;
-    if (kind == floating) floats.push_back(k == floating ? PyFloat_AS_DOUBLE(o) : double(n));
-    else integers.push_back(n);
+    if (kind == floating)
+      floats.push_back(k == floating ? PyFloat_AS_DOUBLE(o) : double(n));
+    else
+      integers.push_back(n);
   }
   void walk(nb::handle value, size_t depth) {
     PyObject* o = value.ptr();
@@ -173,15 +182,17 @@ Tensor number(NestedNumbers::Kind kind, int64_t n, double x, DType dtype) {
 
 void check_number(const NestedNumbers& in, DType dtype) {
   if (in.kind == NestedNumbers::floating && !is_floating(dtype)) {
-    throw_type_error(cat("constant: a floating-point number does not become ", numpy_name(dtype), " by itself"), "the fraction would be lost",
-                     cat("write lm.astype(lm.constant(...), lm.", numpy_name(dtype), ")"));
+    throw_type_error(cat("constant: a floating-point number does not become ", numpy_name(dtype), " by itself"),
+                     "the fraction would be lost", cat("write lm.astype(lm.constant(...), lm.", numpy_name(dtype), ")"));
   }
   if (in.kind != NestedNumbers::integer) return;
-  if (dtype == DType::boolean) throw_type_error("constant: integers do not become bool by themselves", "", "compare with 0, or use lm.astype");
+  if (dtype == DType::boolean)
+    throw_type_error("constant: integers do not become bool by themselves", "", "compare with 0, or use lm.astype");
   for (const int64_t n : in.integers) {
     if (!fits(n, dtype)) {
-      throw Error(ErrorKind::invalid_argument, {.what = cat("constant: ", n, " does not fit ", numpy_name(dtype)), .where = "", .why = "",
-                                                .fix = "pass dtype=lm.int64"});
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat("constant: ", n, " does not fit ", numpy_name(dtype)), .where = "", .why = "", .fix = "pass dtype=lm.int64"});
     }
   }
 }
@@ -196,10 +207,13 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
   }
   if (in.has_array) return tensor_from_array(numpy().attr("asarray")(value));
   if (!in.any) in.kind = NestedNumbers::floating;  // empty lists are float32, as NumPy's are floating
-  const DType d = dtype.value_or(in.kind == NestedNumbers::boolean ? DType::boolean : in.kind == NestedNumbers::integer ? DType::i32 : DType::f32);
+  const DType d = dtype.value_or(in.kind == NestedNumbers::boolean   ? DType::boolean
+                                 : in.kind == NestedNumbers::integer ? DType::i32
+                                                                     : DType::f32);
   check_number(in, d);
   if (in.shape.empty()) {
-    return number(in.kind, in.kind == NestedNumbers::floating ? 0 : in.integers[0], in.kind == NestedNumbers::floating ? in.floats[0] : 0, d);
+    return number(in.kind, in.kind == NestedNumbers::floating ? 0 : in.integers[0], in.kind == NestedNumbers::floating ? in.floats[0] : 0,
+                  d);
   }
   const TensorType type{d, Shape(in.shape.begin(), in.shape.end())};
   std::vector<std::byte> bytes(size_t(byte_size(type)));
@@ -207,13 +221,17 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
     T* out = reinterpret_cast<T*>(bytes.data());
     if (in.kind == NestedNumbers::floating) {
       for (size_t i = 0; i < in.floats.size(); ++i) {
-        if constexpr (std::is_same_v<T, double>) out[i] = in.floats[i];
-        else out[i] = T(float(in.floats[i]));
+        if constexpr (std::is_same_v<T, double>)
+          out[i] = in.floats[i];
+        else
+          out[i] = T(float(in.floats[i]));
       }
     } else {
       for (size_t i = 0; i < in.integers.size(); ++i) {
-        if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) out[i] = T(float(in.integers[i]));
-        else out[i] = T(in.integers[i]);
+        if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
+          out[i] = T(float(in.integers[i]));
+        else
+          out[i] = T(in.integers[i]);
       }
     }
   });
@@ -256,7 +274,11 @@ Shape to_shape(nb::handle value, bool open) {
     nb::object n = nb::steal(PyNumber_Index(d.ptr()));
     if (!n.is_valid()) throw_python_error();
     const int64_t length = to_int64(n);
-    if (length < 0) throw Error(ErrorKind::invalid_argument, {.what = cat("shape: the dimension ", length, " is negative"), .where = text(CallSite().line()), .why = "a length is 0 or more", .fix = "pass the length itself; only reshape takes -1"});
+    if (length < 0)
+      throw Error(ErrorKind::invalid_argument, {.what = cat("shape: the dimension ", length, " is negative"),
+                                                .where = text(CallSite().line()),
+                                                .why = "a length is 0 or more",
+                                                .fix = "pass the length itself; only reshape takes -1"});
     return Dim(length);
   };
   if (PyIndex_Check(value.ptr())) return {dimension(value)};
@@ -279,7 +301,9 @@ nb::tuple to_python(const Shape& shape) {
 std::vector<int64_t> to_axes(nb::handle value) {
   if (value.is_none()) return {};
   auto whole = [](nb::handle v) {
-    if (v.is_none()) throw_type_error("None is no whole number", "a length that is open while a function is traced is None in x.shape", "write -1 for the length that remains");
+    if (v.is_none())
+      throw_type_error("None is no whole number", "a length that is open while a function is traced is None in x.shape",
+                       "write -1 for the length that remains");
     if (!PyIndex_Check(v.ptr())) throw_type_error(cat(nb::repr(v).c_str(), " is no whole number"), "axes and lengths are", "");
     nb::object n = nb::steal(PyNumber_Index(v.ptr()));
     if (!n.is_valid()) throw_python_error();
@@ -313,12 +337,18 @@ Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
 
 bool to_operand(nb::handle value, std::optional<Operand>& out) {
   PyObject* o = value.ptr();
-  if (is_tensor(o)) out.emplace(as_tensor(o), CallSite());
-  else if (PyFloat_Check(o)) out.emplace(PyFloat_AS_DOUBLE(o), CallSite());
-  else if (PyBool_Check(o)) out.emplace(o == Py_True, CallSite());
-  else if (PyLong_Check(o)) out.emplace(to_int64(value), CallSite());
-  else if (is_variable(o)) out.emplace(as_variable(o), CallSite());
-  else if (PyList_Check(o) || PyTuple_Check(o)) out.emplace(to_tensor(value), CallSite());
+  if (is_tensor(o))
+    out.emplace(as_tensor(o), CallSite());
+  else if (PyFloat_Check(o))
+    out.emplace(PyFloat_AS_DOUBLE(o), CallSite());
+  else if (PyBool_Check(o))
+    out.emplace(o == Py_True, CallSite());
+  else if (PyLong_Check(o))
+    out.emplace(to_int64(value), CallSite());
+  else if (is_variable(o))
+    out.emplace(as_variable(o), CallSite());
+  else if (PyList_Check(o) || PyTuple_Check(o))
+    out.emplace(to_tensor(value), CallSite());
   else if (is_array(o)) {
     // A NumPy scalar is a number like Python's; an array keeps its dtype.
     if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) && PyObject_HasAttrString(o, "item")) {
@@ -335,7 +365,8 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
 Operand to_operand(nb::handle value) {
   std::optional<Operand> out;
   if (!to_operand(value, out)) {
-    throw_type_error(cat(a_type(value.ptr()), " is not a tensor"), "", "pass tensors, Variables, numbers, nested lists of them or NumPy arrays");
+    throw_type_error(cat(a_type(value.ptr()), " is not a tensor"), "",
+                     "pass tensors, Variables, numbers, nested lists of them or NumPy arrays");
   }
   return *std::move(out);
 }
@@ -361,39 +392,41 @@ struct BufferShape {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   view->obj = nullptr;
-  return guarded<int>([&] {
-    Tensor t = as_tensor(self);
-    const char* format = format_of(t.dtype());
-    if ((flags & PyBUF_WRITABLE) || !format || t.is_symbolic() || t.device().kind != DeviceKind::cpu) {
-      PyErr_SetString(PyExc_BufferError, !format             ? "Python has no format for bfloat16; use lm.astype(x, lm.float32)"
-                                         : t.is_symbolic()   ? "a symbolic tensor has no memory yet"
-                                         : t.device().kind != DeviceKind::cpu ? "the tensor is not in host memory; use .numpy()"
-                                                                              : "tensors are immutable: ask for a read-only buffer");
-      return -1;
-    }
-    const void* data = t.data();
-    auto shape = std::make_unique<BufferShape>();
-    Py_ssize_t size = Py_ssize_t(size_of(t.dtype()));
-    view->itemsize = size;
-    for (auto d : numbers(t.shape())) shape->shape.push_back(Py_ssize_t(d));
-    shape->strides.resize(shape->shape.size());
-    for (size_t i = shape->shape.size(); i-- > 0;) {
-      shape->strides[i] = size;
-      size *= shape->shape[i];
-    }
-    view->buf = const_cast<void*>(data);
-    view->len = size;
-    view->readonly = 1;
-    view->ndim = int(shape->shape.size());
-    view->format = (flags & PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
-    view->shape = (flags & PyBUF_ND) ? shape->shape.data() : nullptr;
-    view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? shape->strides.data() : nullptr;
-    view->suboffsets = nullptr;
-    shape->tensor = std::move(t);
-    view->internal = shape.release();
-    view->obj = Py_NewRef(self);
-    return 0;
-  }, -1);
+  return guarded<int>(
+      [&] {
+        Tensor t = as_tensor(self);
+        const char* format = format_of(t.dtype());
+        if ((flags & PyBUF_WRITABLE) || !format || t.is_symbolic() || t.device().kind != DeviceKind::cpu) {
+          PyErr_SetString(PyExc_BufferError, !format           ? "Python has no format for bfloat16; use lm.astype(x, lm.float32)"
+                                             : t.is_symbolic() ? "a symbolic tensor has no memory yet"
+                                             : t.device().kind != DeviceKind::cpu ? "the tensor is not in host memory; use .numpy()"
+                                                                                  : "tensors are immutable: ask for a read-only buffer");
+          return -1;
+        }
+        const void* data = t.data();
+        auto shape = std::make_unique<BufferShape>();
+        Py_ssize_t size = Py_ssize_t(size_of(t.dtype()));
+        view->itemsize = size;
+        for (auto d : numbers(t.shape())) shape->shape.push_back(Py_ssize_t(d));
+        shape->strides.resize(shape->shape.size());
+        for (size_t i = shape->shape.size(); i-- > 0;) {
+          shape->strides[i] = size;
+          size *= shape->shape[i];
+        }
+        view->buf = const_cast<void*>(data);
+        view->len = size;
+        view->readonly = 1;
+        view->ndim = int(shape->shape.size());
+        view->format = (flags & PyBUF_FORMAT) ? const_cast<char*>(format) : nullptr;
+        view->shape = (flags & PyBUF_ND) ? shape->shape.data() : nullptr;
+        view->strides = (flags & PyBUF_STRIDES) == PyBUF_STRIDES ? shape->strides.data() : nullptr;
+        view->suboffsets = nullptr;
+        shape->tensor = std::move(t);
+        view->internal = shape.release();
+        view->obj = Py_NewRef(self);
+        return 0;
+      },
+      -1);
 }
 
 void release_buffer(PyObject*, Py_buffer* view) { delete static_cast<BufferShape*>(view->internal); }

@@ -11,7 +11,7 @@
 
 namespace lamina::python {
 
-extern PyTypeObject* tensor_type;     // lm.Tensor
+extern PyTypeObject* tensor_type;    // lm.Tensor
 extern PyTypeObject* variable_type;  // lm.Variable
 
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type; }
@@ -34,7 +34,7 @@ std::optional<DType> to_optional_dtype(nb::handle value);
 
 // A number or a sequence of numbers; None is an unknown dimension where `open` allows it.
 Shape to_shape(nb::handle value, bool open = false);
-nb::tuple to_python(const Shape& shape);  // None for unknown dimensions
+nb::tuple to_python(const Shape& shape);         // None for unknown dimensions
 std::vector<int64_t> to_axes(nb::handle value);  // None: empty
 
 // What lm.constant does: numbers, nested lists of them, NumPy arrays and scalars, tensors. Copies.

@@ -44,75 +44,107 @@ using PrecisionSwitch = Changed<&config::set_matmul_precision, Precision>;
 
 template <class Switch>
 void bind_switch(nb::module_& m, const char* name, const char* doc) {
-  nb::class_<Switch>(m, name, doc).def("__enter__", [](nb::object self) { return self; }).def("__exit__", [](Switch& s, nb::args) { s.exit(); });
+  nb::class_<Switch>(m, name, doc).def("__enter__", [](nb::object self) { return self; }).def("__exit__", [](Switch& s, nb::args) {
+    s.exit();
+  });
 }
 
 }  // namespace
 
 void bind_devices(nb::module_& m) {
-  nb::class_<DeviceContext>(m, "device", "with lm.device(\"cpu:1\"): tensors, Variables and ops inside are placed there.\n\nRaises DeviceUnavailable when there is none.")
+  nb::class_<DeviceContext>(
+      m, "device",
+      "with lm.device(\"cpu:1\"): tensors, Variables and ops inside are placed there.\n\nRaises DeviceUnavailable when there is none.")
       .def(nb::init<std::string>(), nb::arg("name"))
-      .def("__enter__", [](nb::object self) {
-        nb::inst_ptr<DeviceContext>(self)->enter();
-        return self;
-      })
+      .def("__enter__",
+           [](nb::object self) {
+             nb::inst_ptr<DeviceContext>(self)->enter();
+             return self;
+           })
       .def("__exit__", [](DeviceContext& c, nb::args) { c.exit(); });
-  m.def("device_of", [](nb::handle x) {
-    if (is_variable(x.ptr())) return device_of(as_variable(x.ptr()));
-    if (is_tensor(x.ptr())) return device_of(as_tensor(x.ptr()));
-    throw_type_error(cat("device_of: ", a_type(x.ptr()), " lies on no device"), "", "pass a tensor or a Variable");
-  }, nb::arg("x"), "Where a tensor or Variable lies: \"cpu:0\".");
-  m.def("synchronize", [] { synchronize(); }, nb::call_guard<ReleasedGil>(),
-        "Waits until everything started so far has finished, and raises its first error. Without it a clock may stop before the work is done.");
+  m.def(
+      "device_of",
+      [](nb::handle x) {
+        if (is_variable(x.ptr())) return device_of(as_variable(x.ptr()));
+        if (is_tensor(x.ptr())) return device_of(as_tensor(x.ptr()));
+        throw_type_error(cat("device_of: ", a_type(x.ptr()), " lies on no device"), "", "pass a tensor or a Variable");
+      },
+      nb::arg("x"), "Where a tensor or Variable lies: \"cpu:0\".");
+  m.def(
+      "synchronize", [] { synchronize(); }, nb::call_guard<ReleasedGil>(),
+      "Waits until everything started so far has finished, and raises its first error. Without it a clock may stop before the work is "
+      "done.");
   m.def("executing_eagerly", [] { return executing_eagerly(); }, "False while a function is traced.");
 
-  m.def("fma_peak", [](double seconds) { return peak_flops(seconds); }, nb::arg("seconds") = 0.05, nb::call_guard<ReleasedGil>(),
-        "float32 operations per second of one core with the instruction set in use, measured; a multiplication and an addition count as two.");
+  m.def(
+      "fma_peak", [](double seconds) { return peak_flops(seconds); }, nb::arg("seconds") = 0.05, nb::call_guard<ReleasedGil>(),
+      "float32 operations per second of one core with the instruction set in use, measured; a multiplication and an addition count as "
+      "two.");
 
   nb::module_ c = m.def_submodule("config", "Switches and what this machine has.");
   bind_switch<EagerSwitch>(c, "EagerSwitch", "What run_functions_eagerly gives: usable in `with`, which sets the switch back.");
-  c.def("run_functions_eagerly", [](bool on) {
-    const bool before = config::functions_run_eagerly();
-    config::run_functions_eagerly(on);
-    return EagerSwitch(before);
-  }, nb::arg("on"), "While on, calls of lm.function objects run their Python code, also those traced before. For debugging.\n\n"
-                    "`with lm.config.run_functions_eagerly(True):` sets it back at the end.");
+  c.def(
+      "run_functions_eagerly",
+      [](bool on) {
+        const bool before = config::functions_run_eagerly();
+        config::run_functions_eagerly(on);
+        return EagerSwitch(before);
+      },
+      nb::arg("on"),
+      "While on, calls of lm.function objects run their Python code, also those traced before. For debugging.\n\n"
+      "`with lm.config.run_functions_eagerly(True):` sets it back at the end.");
   bind_switch<PrecisionSwitch>(c, "PrecisionSwitch", "What set_matmul_precision gives: usable in `with`, which sets the precision back.");
-  c.def("set_matmul_precision", [](const std::string& precision) {
-    const Precision before = config::matmul_precision();
-    config::set_matmul_precision(parse_precision(precision));
-    return PrecisionSwitch(before);
-  }, nb::arg("precision"),
-        "How exactly products of float32 matrices are computed that are made from now on, in the whole process: matmul, einsum, Dense and what\n"
-        "gradients make of them. A function is traced again under another precision. Convolutions stay in float32.\n\n"
-        "Parameters, gradients, optimizer state and all sums stay float32; only what a product multiplies is rounded first:\n\n"
-        "- \"float32\" (the default): not at all; one rounding per multiply-add, on fused multiply-add units.\n"
-        "- \"tf32\": to 11 significant bits (relative error at most 2**-11 each), half way cases away from zero; on tensor cores.\n"
-        "- \"3xtf32\": each operand is the sum of two tf32 numbers, and three products are made, the small ones first: nearly float32's accuracy.\n"
-        "- \"bf16\": to 8 significant bits (relative error at most 2**-8 each), half way cases to even; on tensor cores.\n\n"
-        "A name is a permission: where nothing faster is to be had, products are computed in float32 all the same. That is so on the CPU, and on a\n"
-        "GPU for products that are neither in a section nor large enough for cuBLASLt; cuBLASLt has no 3xtf32 and computes it in float32.\n\n"
-        "`with lm.config.set_matmul_precision(\"tf32\"):` sets it back at the end. Raises NotFound for any other name.");
-  c.def("matmul_precision", [] { return std::string(name(config::matmul_precision())); }, "The name that set_matmul_precision has set; \"float32\" before.");
+  c.def(
+      "set_matmul_precision",
+      [](const std::string& precision) {
+        const Precision before = config::matmul_precision();
+        config::set_matmul_precision(parse_precision(precision));
+        return PrecisionSwitch(before);
+      },
+      nb::arg("precision"),
+      "How exactly products of float32 matrices are computed that are made from now on, in the whole process: matmul, einsum, Dense and "
+      "what\n"
+      "gradients make of them. A function is traced again under another precision. Convolutions stay in float32.\n\n"
+      "Parameters, gradients, optimizer state and all sums stay float32; only what a product multiplies is rounded first:\n\n"
+      "- \"float32\" (the default): not at all; one rounding per multiply-add, on fused multiply-add units.\n"
+      "- \"tf32\": to 11 significant bits (relative error at most 2**-11 each), half way cases away from zero; on tensor cores.\n"
+      "- \"3xtf32\": each operand is the sum of two tf32 numbers, and three products are made, the small ones first: nearly float32's "
+      "accuracy.\n"
+      "- \"bf16\": to 8 significant bits (relative error at most 2**-8 each), half way cases to even; on tensor cores.\n\n"
+      "A name is a permission: where nothing faster is to be had, products are computed in float32 all the same. That is so on the CPU, "
+      "and on a\n"
+      "GPU for products that are neither in a section nor large enough for cuBLASLt; cuBLASLt has no 3xtf32 and computes it in float32.\n\n"
+      "`with lm.config.set_matmul_precision(\"tf32\"):` sets it back at the end. Raises NotFound for any other name.");
+  c.def(
+      "matmul_precision", [] { return std::string(name(config::matmul_precision())); },
+      "The name that set_matmul_precision has set; \"float32\" before.");
   c.def("functions_run_eagerly", [] { return config::functions_run_eagerly(); });
-  c.def("list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "", "[\"cpu:0\"]; of one kind when it is given.");
+  c.def(
+      "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
+      "[\"cpu:0\"]; of one kind when it is given.");
   c.def("threads", [] { return config::threads(); }, "Threads per CPU device: LAMINA_THREADS, else the cores this process may use.");
-  c.def("cpu_isa", [] { return config::cpu_isa(); }, "The instruction set of the CPU kernels: avx512, avx2 or scalar; LAMINA_CPU forces one.");
+  c.def(
+      "cpu_isa", [] { return config::cpu_isa(); },
+      "The instruction set of the CPU kernels: avx512, avx2 or scalar; LAMINA_CPU forces one.");
 
   nb::module_ cuda = m.def_submodule("cuda", "Whether there is a GPU.");
   cuda.def("is_available", [] { return cuda::is_available(); });
   cuda.def("why_unavailable", [] { return cuda::why_unavailable(); }, "Why not; \"\" when it is available.");
-  cuda.def("libraries", [] {
-    nb::list out;
-    for (const LibraryReport& r : cuda::libraries()) {
-      nb::dict d;
-      d["name"] = r.name, d["wanted"] = r.wanted, d["found"] = r.found, d["version"] = r.version;
-      d["why"] = r.why, d["fix"] = r.fix, d["required"] = r.required;
-      out.append(d);
-    }
-    return out;
-  }, "NVIDIA's driver and libraries, a dict each: name, wanted (its file), found (its path or \"\"), version, and where it is missing why and fix.\n\n"
-     "Empty in a build without CUDA. `python -m lamina doctor` prints it.");
+  cuda.def(
+      "libraries",
+      [] {
+        nb::list out;
+        for (const LibraryReport& r : cuda::libraries()) {
+          nb::dict d;
+          d["name"] = r.name, d["wanted"] = r.wanted, d["found"] = r.found, d["version"] = r.version;
+          d["why"] = r.why, d["fix"] = r.fix, d["required"] = r.required;
+          out.append(d);
+        }
+        return out;
+      },
+      "NVIDIA's driver and libraries, a dict each: name, wanted (its file), found (its path or \"\"), version, and where it is missing why "
+      "and fix.\n\n"
+      "Empty in a build without CUDA. `python -m lamina doctor` prints it.");
 }
 
 }  // namespace lamina::python

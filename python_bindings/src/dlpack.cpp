@@ -49,7 +49,8 @@ Tensor copy_of(const Array& array, const TensorType& type) {
 }
 
 [[noreturn]] void throw_refused(std::string why) {
-  throw Error(ErrorKind::invalid_argument, {.what = "from_dlpack: the array cannot be shared", .why = std::move(why), .fix = "use lm.constant, which copies"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = "from_dlpack: the array cannot be shared", .why = std::move(why), .fix = "use lm.constant, which copies"});
 }
 
 // Asked for here, not by nanobind: that falls back on older ways to the memory, which some libraries give although they refused
@@ -72,7 +73,8 @@ nb::object capsule_of(const nb::object& object) {
 
 Tensor tensor_from_dlpack(const nb::object& object) {
   if (is_tensor(object.ptr())) return as_tensor(object.ptr());
-  if (!nb::hasattr(object, "__dlpack__")) throw_type_error(cat("from_dlpack: ", a_type(object.ptr()), " has no __dlpack__"), "", "use lm.constant");
+  if (!nb::hasattr(object, "__dlpack__"))
+    throw_type_error(cat("from_dlpack: ", a_type(object.ptr()), " has no __dlpack__"), "", "use lm.constant");
   auto array = std::make_shared<Array>();
   if (!nb::try_cast(capsule_of(object), *array)) throw_refused("what its __dlpack__ returned is no DLPack capsule");
   TensorType type{from_dlpack(array->dtype()), {}};
@@ -84,7 +86,8 @@ Tensor tensor_from_dlpack(const nb::object& object) {
   }
   for (size_t i = 0; i < array->ndim(); ++i) type.shape.emplace_back(int64_t(array->shape(i)));
   if (array->device_type() != nb::device::cpu::value) {
-    throw Error(ErrorKind::device, {.what = "from_dlpack: the array is not in host memory", .where = "", .why = "", .fix = "copy it to the host first"});
+    throw Error(ErrorKind::device,
+                {.what = "from_dlpack: the array is not in host memory", .where = "", .why = "", .fix = "copy it to the host first"});
   }
   if (!contiguous && array->size() > 0) return copy_of(*array, type);
   // The last tensor may die on a thread without the GIL.
@@ -171,7 +174,8 @@ nb::object dlpack_capsule(const Tensor& given, nb::handle max_version, nb::handl
   Tensor t = given;
   t.concrete("__dlpack__()");
   if (t.device().kind != DeviceKind::cpu) refuse("the tensor is not in host memory; copy it with .to(\"cpu:0\") first");
-  if (!device.is_none() && nb::cast<int>(device[0]) != nb::device::cpu::value) refuse("the tensor is in host memory; dl_device must be the CPU");
+  if (!device.is_none() && nb::cast<int>(device[0]) != nb::device::cpu::value)
+    refuse("the tensor is in host memory; dl_device must be the CPU");
   const bool copied = !copy.is_none() && nb::cast<bool>(copy);
   if (copied) t = Tensor(copy_to(t.device(), t.buffer(), size_t(byte_size(t.type()))), t.type_ref());
   if (!max_version.is_none() && nb::cast<int>(max_version[0]) >= 1) {

@@ -63,36 +63,47 @@ std::optional<DType> to_optional_dtype(nb::handle value) {
 }
 
 void bind_dtypes(nb::module_& m) {
-  nb::class_<DTypeObject>(m, "DType", "The element type of a tensor: lm.float32, lm.int32, lm.bool, ... Equal to its name and to NumPy's dtype.")
+  nb::class_<DTypeObject>(m, "DType",
+                          "The element type of a tensor: lm.float32, lm.int32, lm.bool, ... Equal to its name and to NumPy's dtype.")
       .def("__repr__", [](const DTypeObject& d) { return cat("lm.", numpy_name(d.dtype)); })
       .def("__str__", [](const DTypeObject& d) { return std::string(numpy_name(d.dtype)); })
       .def("__hash__", [](const DTypeObject& d) { return nb::hash(nb::str(numpy_name(d.dtype))); })
-      .def("__eq__", [](const DTypeObject& a, nb::handle b) {
-        DType d;
-        return find_dtype(b, d) && d == a.dtype;
-      }, nb::arg("other").none())
-      .def("__ne__", [](const DTypeObject& a, nb::handle b) {
-        DType d;
-        return !find_dtype(b, d) || d != a.dtype;
-      }, nb::arg("other").none())
-      .def("__reduce__", [](const DTypeObject& d) {
-        return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("dtype"), nb::make_tuple(numpy_name(d.dtype)));
-      })
-      .def_prop_ro("name", [](const DTypeObject& d) { return std::string(numpy_name(d.dtype)); }, "NumPy's name: \"float32\".")
-      .def_prop_ro("itemsize", [](const DTypeObject& d) { return size_of(d.dtype); }, "Bytes per element.")
+      .def(
+          "__eq__",
+          [](const DTypeObject& a, nb::handle b) {
+            DType d;
+            return find_dtype(b, d) && d == a.dtype;
+          },
+          nb::arg("other").none())
+      .def(
+          "__ne__",
+          [](const DTypeObject& a, nb::handle b) {
+            DType d;
+            return !find_dtype(b, d) || d != a.dtype;
+          },
+          nb::arg("other").none())
+      .def("__reduce__",
+           [](const DTypeObject& d) {
+             return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("dtype"), nb::make_tuple(numpy_name(d.dtype)));
+           })
+      .def_prop_ro(
+          "name", [](const DTypeObject& d) { return std::string(numpy_name(d.dtype)); }, "NumPy's name: \"float32\".")
+      .def_prop_ro(
+          "itemsize", [](const DTypeObject& d) { return size_of(d.dtype); }, "Bytes per element.")
       .def_prop_ro("is_floating", [](const DTypeObject& d) { return is_floating(d.dtype); })
       .def_prop_ro("is_integer", [](const DTypeObject& d) { return is_integer(d.dtype); })
-      .def_prop_ro("dtype", [](const DTypeObject& d) {
-        return nb::module_::import_("numpy").attr("dtype")(numpy_name(d.dtype));
-      }, "NumPy's dtype, so that NumPy takes a Lamina dtype where it wants one.");
+      .def_prop_ro(
+          "dtype", [](const DTypeObject& d) { return nb::module_::import_("numpy").attr("dtype")(numpy_name(d.dtype)); },
+          "NumPy's dtype, so that NumPy takes a Lamina dtype where it wants one.");
   for (const DType d : kDTypes) {
     nb::object object = nb::cast(DTypeObject{d});
     m.attr(numpy_name(d)) = object;
     dtype_objects[size_t(d)] = object.release().ptr();
   }
-  m.def("dtype", [](nb::handle value) { return to_python(to_dtype(value)); }, nb::arg("value"),
-        "The dtype that a name, a NumPy dtype or scalar type, or bool, int or float stands for.\n\n"
-        "Raises NotFound for an unknown name, TypeMismatch for anything else.");
+  m.def(
+      "dtype", [](nb::handle value) { return to_python(to_dtype(value)); }, nb::arg("value"),
+      "The dtype that a name, a NumPy dtype or scalar type, or bool, int or float stands for.\n\n"
+      "Raises NotFound for an unknown name, TypeMismatch for anything else.");
 }
 
 }  // namespace lamina::python

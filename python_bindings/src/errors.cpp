@@ -87,14 +87,20 @@ void bind_errors(nb::module_& m) {
       set_python_error(e);
     }
   });
-  m.def("unknown_name", [](const std::string& kind, const std::string& name, const std::vector<std::string>& existing) {
-    return exception_for(unknown_name(kind, name, existing));
-  }, nb::arg("kind"), nb::arg("name"), nb::arg("existing"), "The error for a name that does not exist; lists what exists, nearest first.");
-  m.def("_set_package_folder", [](nb::str folder) {
-    Py_XDECREF(package_folder);
-    package_folder = folder.release().ptr();
-    set_line_finder(user_line);
-  }, nb::arg("folder"));
+  m.def(
+      "unknown_name",
+      [](const std::string& kind, const std::string& name, const std::vector<std::string>& existing) {
+        return exception_for(unknown_name(kind, name, existing));
+      },
+      nb::arg("kind"), nb::arg("name"), nb::arg("existing"), "The error for a name that does not exist; lists what exists, nearest first.");
+  m.def(
+      "_set_package_folder",
+      [](nb::str folder) {
+        Py_XDECREF(package_folder);
+        package_folder = folder.release().ptr();
+        set_line_finder(user_line);
+      },
+      nb::arg("folder"));
   m.def("_user_line", [] { return text(user_line()); }, "Where the running user code is: \"train.py:41\".");
 }
 

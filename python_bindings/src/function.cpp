@@ -1,5 +1,5 @@
-// lm.Function: what lm.function gives. A Python type of its own rather than nanobind's, for the speed of a cached call, for weak references and
-// for garbage collection of cycles (model.call = lm.function(model.call) is one).
+// lm.Function: what lm.function gives. A Python type of its own rather than nanobind's, for the speed of a cached call, for weak references
+// and for garbage collection of cycles (model.call = lm.function(model.call) is one).
 #include "python_bindings/src/function.h"
 
 #include <structmember.h>
@@ -27,22 +27,21 @@ struct Relaxed {
 
 // What a Function is besides a Python object.
 struct State {
-  std::optional<CallBinding> binding;             // how the Python function takes its arguments; from the first call on
+  std::optional<CallBinding> binding;  // how the Python function takes its arguments; from the first call on
   std::optional<std::vector<TensorSpec>> signature;
-  std::optional<Function> function;               // from the first call on, when the arguments' names are known
+  std::optional<Function> function;  // from the first call on, when the arguments' names are known
   bool relax_shapes = false;
   bool autograph = true;
   int64_t memory_budget = 0;
   std::vector<Relaxed> relaxed;
-  int retired_traces = 0;                         // of relaxed graphs that wider ones replaced
+  int retired_traces = 0;                                           // of relaxed graphs that wider ones replaced
   std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects of those that were asked for
-  bool receives_self = false;                     // the first argument is the instance whose method this is: no part of the key
+  bool receives_self = false;  // the first argument is the instance whose method this is: no part of the key
   std::string name;
 };
 
 struct FunctionObject {
-  PyObject_HEAD
-  vectorcallfunc vectorcall;
+  PyObject_HEAD vectorcallfunc vectorcall;
   PyObject* dict;
   PyObject* weak_references;
   PyObject* python_function;
@@ -60,7 +59,8 @@ thread_local std::string pending_warning;
 void observe_retrace(const std::string& name, int traces, const TraceRecord& record) {
   constexpr int kQuiet = 2;  // one graph for training and one for the last, smaller batch are nothing to speak of
   if (traces <= kQuiet) return;
-  pending_warning = cat("lm.function ", name, " was traced again (", traces, " graphs): ", record.cause, " at ", text(record.line), "; ", record.fix);
+  pending_warning =
+      cat("lm.function ", name, " was traced again (", traces, " graphs): ", record.cause, " at ", text(record.line), "; ", record.fix);
 }
 
 void emit_warning() {
@@ -142,7 +142,8 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
 }
 
 // Runs the Python body on symbolic arguments. Called without the GIL.
-Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors, std::span<const Variable> variables) {
+Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors,
+                  std::span<const Variable> variables) {
   HeldGil gil;
   Rebuilder in{tensors, variables};
   std::vector<nb::object> values;
@@ -167,7 +168,8 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
     explicit AutographScope(bool on) : before(std::exchange(autograph_flag, on)) {}
     ~AutographScope() { autograph_flag = before; }
   } scope(self->state->autograph);
-  nb::object result = nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
+  nb::object result =
+      nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
   if (!result.is_valid()) throw_python_error();
   Traced out;
   out.arguments = parts_of(bound, self->state->receives_self);
@@ -289,10 +291,12 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   nb::object id = nb::steal(PyLong_FromVoidPtr(instance));
   if (PyObject* entry = PyDict_GetItemWithError(self->instances, id.ptr())) return Py_NewRef(PyTuple_GET_ITEM(entry, 1));
   // The callback holds the dict, not this Function: a dead instance takes its entry out.
-  static PyMethodDef forget_def{"forget", [](PyObject* pair, PyObject*) -> PyObject* {
+  static PyMethodDef forget_def{"forget",
+                                [](PyObject* pair, PyObject*) -> PyObject* {
                                   if (PyDict_DelItem(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)) != 0) PyErr_Clear();
                                   return Py_NewRef(Py_None);
-                                }, METH_O, nullptr};
+                                },
+                                METH_O, nullptr};
   nb::object pair = nb::make_tuple(nb::handle(self->instances), id);
   nb::object forget = nb::steal(PyCFunction_New(&forget_def, pair.ptr()));
   nb::object reference = nb::steal(PyWeakref_NewRef(instance, forget.ptr()));
@@ -424,7 +428,8 @@ struct ExplainCall {
   Py_ssize_t positional;
   nb::object names;
   std::optional<Device> device;
-  ExplainCall(FunctionObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords) : arguments(args, args + count), positional(count) {
+  ExplainCall(FunctionObject* self, PyObject* const* args, Py_ssize_t count, PyObject* keywords)
+      : arguments(args, args + count), positional(count) {
     const Py_ssize_t given = keywords ? PyTuple_GET_SIZE(keywords) : 0;
     nb::list others;
     for (Py_ssize_t i = 0; i < given; ++i) {
@@ -452,7 +457,10 @@ PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject
       return to_python(get_concrete(self, prepared).shared_from_this()->explanation(call.device, lengths)).release().ptr();
     }
     if (!state.function || state.function->concrete_functions().empty()) {
-      throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"), .where = "", .why = "", .fix = "call it first, or pass explain() its arguments"});
+      throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"),
+                                     .where = "",
+                                     .why = "",
+                                     .fix = "call it first, or pass explain() its arguments"});
     }
     return to_python(state.function->concrete_functions().back()->explanation(call.device)).release().ptr();
   });
@@ -464,7 +472,8 @@ PyMethodDef methods[] = {
     {"inspect", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(inspect_call)), METH_FASTCALL | METH_KEYWORDS,
      "Which ops the graph for these arguments has: .traced and .optimized."},
     {"explain", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(explain)), METH_FASTCALL | METH_KEYWORDS,
-     "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest graph.\n"
+     "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest "
+     "graph.\n"
      "device=: a device to plan for, one that is not there too (\"null:h100\"); nothing runs. The result is a lm.Explanation."},
     {nullptr, nullptr, 0, nullptr},
 };
@@ -505,11 +514,16 @@ void collect_garbage() {
   PyGC_Collect();
 }
 
-nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph, std::optional<int64_t> memory_budget) {
+nb::object make_function(nb::handle function, nb::handle input_signature, bool relax_shapes, bool autograph,
+                         std::optional<int64_t> memory_budget) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
-  if (!PyCallable_Check(function.ptr())) throw_type_error(cat("lm.function: ", a_type(function.ptr()), " cannot be called"), "", "pass a function or a callable object");
+  if (!PyCallable_Check(function.ptr()))
+    throw_type_error(cat("lm.function: ", a_type(function.ptr()), " cannot be called"), "", "pass a function or a callable object");
   if (memory_budget && *memory_budget < 1)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("lm.function: the memory budget is ", *memory_budget, " bytes"), .where = text(CallSite().line()), .why = "it is 1 or more", .fix = "leave it out for no limit"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("lm.function: the memory budget is ", *memory_budget, " bytes"),
+                                              .where = text(CallSite().line()),
+                                              .why = "it is 1 or more",
+                                              .fix = "leave it out for no limit"});
   State state;
   state.memory_budget = memory_budget.value_or(0);
   const nb::object name = nb::getattr(function, "__name__", nb::none());
@@ -538,8 +552,8 @@ void bind_function(nb::module_& m) {
   m.attr("Function") = nb::handle(type);
   set_garbage_collector(collect_garbage);
   set_retrace_observer(observe_retrace);
-  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false, nb::arg("autograph") = true,
-        nb::arg("memory_budget") = nb::none());
+  m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
+        nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");

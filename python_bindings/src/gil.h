@@ -6,8 +6,8 @@
 
 namespace lamina::python {
 
-// A thread that is at work when the interpreter ends is never given the lock again: up to Python 3.13 CPython then unwinds the thread's stack, and a
-// destructor or catch-all in its way ends the process. The thread is parked instead; the process ends without it.
+// A thread that is at work when the interpreter ends is never given the lock again: up to Python 3.13 CPython then unwinds the thread's
+// stack, and a destructor or catch-all in its way ends the process. The thread is parked instead; the process ends without it.
 template <class F>
 auto or_park(F take) {
   try {

@@ -35,7 +35,8 @@ IndexPart index_part(PyObject* o) {
     if (n == -1 && PyErr_Occurred()) throw_python_error();
     part = IndexPart::at(n);
   } else {
-    throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name, "", "use integers, slices, ..., None, or integer and bool tensors");
+    throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name, "",
+                     "use integers, slices, ..., None, or integer and bool tensors");
   }
   return part;
 }
@@ -65,14 +66,26 @@ void bind_at(nb::module_& m) {
   nb::class_<AtIndexer>(m, "AtIndexer", "What x.at is; x.at[...] are the elements to change.")
       .def("__getitem__", [](const AtIndexer& a, nb::handle key) { return At(a.x, index_parts(key.ptr()), CallSite()); });
   nb::class_<At>(m, "At", "Some elements of a tensor, to be changed in a copy of it. Values broadcast to their shape.")
-      .def("get", [](const At& a) { return to_python(a.get()); }, "The elements themselves: x[...].")
-      .def("set", [](const At& a, nb::handle v) { return to_python(a.set(to_operand(v))); }, nb::arg("values"), "x with these elements set; of several values for one element the last counts.")
-      .def("add", [](const At& a, nb::handle v) { return to_python(a.add(to_operand(v))); }, nb::arg("values"), "x with the values added to these elements, once for each time that an element is named.")
-      .def("mul", [](const At& a, nb::handle v) { return to_python(a.mul(to_operand(v))); }, nb::arg("values"), "x with these elements multiplied.")
-      .def("min", [](const At& a, nb::handle v) { return to_python(a.min(to_operand(v))); }, nb::arg("values"), "x with these elements lowered to the values where they are larger.")
-      .def("max", [](const At& a, nb::handle v) { return to_python(a.max(to_operand(v))); }, nb::arg("values"), "x with these elements raised to the values where they are smaller.");
-  add_property(m, "at", [](nb::handle self) { return AtIndexer{to_tensor(self)}; },
-               "x.at[...].set(v), .add(v), .mul(v), .min(v), .max(v): a tensor like x with some elements changed. [...] as in x[...].");
+      .def(
+          "get", [](const At& a) { return to_python(a.get()); }, "The elements themselves: x[...].")
+      .def(
+          "set", [](const At& a, nb::handle v) { return to_python(a.set(to_operand(v))); }, nb::arg("values"),
+          "x with these elements set; of several values for one element the last counts.")
+      .def(
+          "add", [](const At& a, nb::handle v) { return to_python(a.add(to_operand(v))); }, nb::arg("values"),
+          "x with the values added to these elements, once for each time that an element is named.")
+      .def(
+          "mul", [](const At& a, nb::handle v) { return to_python(a.mul(to_operand(v))); }, nb::arg("values"),
+          "x with these elements multiplied.")
+      .def(
+          "min", [](const At& a, nb::handle v) { return to_python(a.min(to_operand(v))); }, nb::arg("values"),
+          "x with these elements lowered to the values where they are larger.")
+      .def(
+          "max", [](const At& a, nb::handle v) { return to_python(a.max(to_operand(v))); }, nb::arg("values"),
+          "x with these elements raised to the values where they are smaller.");
+  add_property(
+      m, "at", [](nb::handle self) { return AtIndexer{to_tensor(self)}; },
+      "x.at[...].set(v), .add(v), .mul(v), .min(v), .max(v): a tensor like x with some elements changed. [...] as in x[...].");
 }
 
 }  // namespace
@@ -83,24 +96,46 @@ PyObject* index_with(const Operand& x, PyObject* key) noexcept {
 
 void bind_indexing(nb::module_& m) {
   bind_at(m);
-  add_both(m, "take", [](nb::handle x, nb::handle indices, std::optional<int> axis) {
-    return to_python(axis ? take(to_operand(x), to_operand(indices), *axis) : take(to_operand(x), to_operand(indices)));
-  }, "The elements of the flattened x, or the parts along an axis, that integers name. Raises IndexOutOfRange.", nb::arg("indices"), nb::arg("axis") = nb::none());
-  m.def("take_along_axis", [](nb::handle x, nb::handle indices, int axis) { return to_python(take_along_axis(to_operand(x), to_operand(indices), axis)); },
-        nb::arg("x"), nb::arg("indices"), nb::arg("axis") = -1,
-        "Element [..., i, ...] is x[..., indices[..., i, ...], ...], with i along the axis; the other axes broadcast. Puts what argsort gives into effect.");
-  m.def("gather_nd", [](nb::handle x, nb::handle indices) { return to_python(gather_nd(to_operand(x), to_operand(indices))); }, nb::arg("x"), nb::arg("indices"),
-        "The last axis of indices holds a place along each of x's first axes: element [i..., j...] is x[indices[i..., 0], indices[i..., 1], ..., j...].");
-  m.def("scatter_nd", [](nb::handle indices, nb::handle updates, nb::handle shape) {
-    return to_python(scatter_nd(to_operand(indices), to_operand(updates), to_shape(shape)));
-  }, nb::arg("indices"), nb::arg("updates"), nb::arg("shape"), "Zeros of a shape with the updates added where gather_nd would read.");
-  m.def("scatter_add", [](nb::handle updates, nb::handle indices, nb::handle shape, int axis) {
-    return to_python(scatter_add(to_operand(updates), to_operand(indices), to_shape(shape), axis));
-  }, nb::arg("updates"), nb::arg("indices"), nb::arg("shape"), nb::arg("axis") = 0, "Zeros of a shape with the updates added along an axis at integer indices, in their order.");
-  add_both(m, "nonzero", [](nb::handle x, std::optional<int64_t> size, int64_t fill_value) {
-    return to_tuple(size ? nonzero(to_operand(x), *size, fill_value) : nonzero(to_operand(x)));
-  }, "Where x is not zero: one int64 vector per axis. Their length follows from data, so inside a traced function pass size: the first `size` places,\n"
-     "and fill_value for those that are missing.", nb::arg("size") = nb::none(), nb::arg("fill_value") = 0);
+  add_both(
+      m, "take",
+      [](nb::handle x, nb::handle indices, std::optional<int> axis) {
+        return to_python(axis ? take(to_operand(x), to_operand(indices), *axis) : take(to_operand(x), to_operand(indices)));
+      },
+      "The elements of the flattened x, or the parts along an axis, that integers name. Raises IndexOutOfRange.", nb::arg("indices"),
+      nb::arg("axis") = nb::none());
+  m.def(
+      "take_along_axis",
+      [](nb::handle x, nb::handle indices, int axis) { return to_python(take_along_axis(to_operand(x), to_operand(indices), axis)); },
+      nb::arg("x"), nb::arg("indices"), nb::arg("axis") = -1,
+      "Element [..., i, ...] is x[..., indices[..., i, ...], ...], with i along the axis; the other axes broadcast. Puts what argsort "
+      "gives into effect.");
+  m.def(
+      "gather_nd", [](nb::handle x, nb::handle indices) { return to_python(gather_nd(to_operand(x), to_operand(indices))); }, nb::arg("x"),
+      nb::arg("indices"),
+      "The last axis of indices holds a place along each of x's first axes: element [i..., j...] is x[indices[i..., 0], indices[i..., 1], "
+      "..., j...].");
+  m.def(
+      "scatter_nd",
+      [](nb::handle indices, nb::handle updates, nb::handle shape) {
+        return to_python(scatter_nd(to_operand(indices), to_operand(updates), to_shape(shape)));
+      },
+      nb::arg("indices"), nb::arg("updates"), nb::arg("shape"), "Zeros of a shape with the updates added where gather_nd would read.");
+  m.def(
+      "scatter_add",
+      [](nb::handle updates, nb::handle indices, nb::handle shape, int axis) {
+        return to_python(scatter_add(to_operand(updates), to_operand(indices), to_shape(shape), axis));
+      },
+      nb::arg("updates"), nb::arg("indices"), nb::arg("shape"), nb::arg("axis") = 0,
+      "Zeros of a shape with the updates added along an axis at integer indices, in their order.");
+  add_both(
+      m, "nonzero",
+      [](nb::handle x, std::optional<int64_t> size, int64_t fill_value) {
+        return to_tuple(size ? nonzero(to_operand(x), *size, fill_value) : nonzero(to_operand(x)));
+      },
+      "Where x is not zero: one int64 vector per axis. Their length follows from data, so inside a traced function pass size: the first "
+      "`size` places,\n"
+      "and fill_value for those that are missing.",
+      nb::arg("size") = nb::none(), nb::arg("fill_value") = 0);
 }
 
 }  // namespace lamina::python

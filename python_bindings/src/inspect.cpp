@@ -12,9 +12,12 @@ Shape open_shape(nb::handle shape) {
   Shape out;
   if (PyIndex_Check(shape.ptr())) return to_shape(shape);
   for (nb::handle d : shape) {
-    if (d.is_none()) out.push_back(any_length());
-    else if (PyUnicode_Check(d.ptr())) out.push_back(Dim::symbol(nb::cast<std::string>(d)));
-    else out.push_back(to_shape(nb::make_tuple(d))[0]);
+    if (d.is_none())
+      out.push_back(any_length());
+    else if (PyUnicode_Check(d.ptr()))
+      out.push_back(Dim::symbol(nb::cast<std::string>(d)));
+    else
+      out.push_back(to_shape(nb::make_tuple(d))[0]);
   }
   return out;
 }
@@ -30,7 +33,8 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value) {
     if (PyList_Sort(keys.ptr()) != 0) throw_python_error();
     for (nb::handle key : keys) add_specs(out, nb::borrow<nb::dict>(value)[key]);
   } else {
-    throw_type_error(cat("input_signature: ", a_type(o), " is not a TensorSpec"), "", "write [lm.TensorSpec([None, 784], lm.float32), ...]");
+    throw_type_error(cat("input_signature: ", a_type(o), " is not a TensorSpec"), "",
+                     "write [lm.TensorSpec([None, 784], lm.float32), ...]");
   }
 }
 
@@ -52,7 +56,8 @@ nb::object to_python(const Explanation& e) {
   nb::list launches;
   for (const Explanation::Launch& l : e.launches) {
     nb::dict one;
-    one["name"] = l.name, one["device"] = text(l.device), one["label"] = l.label, one["line"] = l.line.known() ? text(l.line) : std::string();
+    one["name"] = l.name, one["device"] = text(l.device), one["label"] = l.label,
+    one["line"] = l.line.known() ? text(l.line) : std::string();
     one["stream"] = l.stream, one["wait"] = l.wait_for, one["signal"] = l.signal < 0 ? nb::object(nb::none()) : nb::cast(l.signal);
     one["section_steps"] = l.section_steps, one["why_alone"] = l.why_alone, one["details"] = l.details;
     one["predicted_us"] = l.predicted_us < 0 ? nb::object(nb::none()) : nb::cast(l.predicted_us);
@@ -61,8 +66,10 @@ nb::object to_python(const Explanation& e) {
   }
   nb::dict bytes, data;
   for (const auto& [device, size] : e.temporary_bytes) bytes[nb::cast(text(device))] = size;
-  data["function"] = e.function, data["planned_only"] = e.planned_only, data["traced_kernels"] = e.traced_kernels, data["launches"] = launches;
-  data["copies"] = e.copies, data["temporary_bytes"] = bytes, data["trace_ms"] = e.trace_ms, data["passes_ms"] = e.passes_ms, data["compile_ms"] = e.compile_ms;
+  data["function"] = e.function, data["planned_only"] = e.planned_only, data["traced_kernels"] = e.traced_kernels,
+  data["launches"] = launches;
+  data["copies"] = e.copies, data["temporary_bytes"] = bytes, data["trace_ms"] = e.trace_ms, data["passes_ms"] = e.passes_ms,
+  data["compile_ms"] = e.compile_ms;
   data["run_ms"] = e.run_ms < 0 ? nb::object(nb::none()) : nb::cast(e.run_ms);
   data["runs"] = e.runs;
   return nb::module_::import_("lamina._explanation").attr("Explanation")(e.text, data);
@@ -76,58 +83,91 @@ std::vector<TensorSpec> to_specs(nb::handle signature) {
 
 void bind_inspect(nb::module_& m) {
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),
-                         "A dtype and a shape: what an argument must be. None in the shape takes any length; a name such as \"n\" takes any length that is the\n"
+                         "A dtype and a shape: what an argument must be. None in the shape takes any length; a name such as \"n\" takes "
+                         "any length that is the\n"
                          "same wherever the name stands.")
-      .def("__init__", [](TensorSpec* self, nb::handle shape, nb::handle dtype, const std::optional<std::string>& name) {
-        new (self) TensorSpec{open_shape(shape), dtype.is_none() ? DType::f32 : to_dtype(dtype), name.value_or("")};
-      }, nb::arg("shape"), nb::arg("dtype") = nb::none(), nb::arg("name") = nb::none())
+      .def(
+          "__init__",
+          [](TensorSpec* self, nb::handle shape, nb::handle dtype, const std::optional<std::string>& name) {
+            new (self) TensorSpec{open_shape(shape), dtype.is_none() ? DType::f32 : to_dtype(dtype), name.value_or("")};
+          },
+          nb::arg("shape"), nb::arg("dtype") = nb::none(), nb::arg("name") = nb::none())
       .def_prop_ro("shape", [](const TensorSpec& s) { return to_python(s.shape); })
       .def_prop_ro("dtype", [](const TensorSpec& s) { return to_python(s.dtype); })
       .def_prop_ro("name", [](const TensorSpec& s) { return s.name; })
-      .def("__eq__", [](const TensorSpec& a, nb::handle b) {
-        if (!nb::isinstance<TensorSpec>(b)) return false;
-        const TensorSpec& other = *nb::inst_ptr<TensorSpec>(b);
-        return a.dtype == other.dtype && to_python(a.shape).equal(to_python(other.shape));
-      }, nb::arg("other").none())
+      .def(
+          "__eq__",
+          [](const TensorSpec& a, nb::handle b) {
+            if (!nb::isinstance<TensorSpec>(b)) return false;
+            const TensorSpec& other = *nb::inst_ptr<TensorSpec>(b);
+            return a.dtype == other.dtype && to_python(a.shape).equal(to_python(other.shape));
+          },
+          nb::arg("other").none())
       .def("__hash__", [](const TensorSpec& s) { return nb::hash(nb::make_tuple(to_python(s.shape), numpy_name(s.dtype))); })
       .def("__repr__", [](const TensorSpec& s) { return s.str(); });
   nb::class_<Inspection>(m, "Inspection", "Which ops a graph has, by name, in order.")
       .def_ro("traced", &Inspection::traced, "As traced; constants are \"constant\".")
       .def_ro("optimized", &Inspection::optimized, "After the graph passes, before elementwise fusion and sections.")
-      .def("__repr__", [](const Inspection& i) { return cat("<lm.Inspection: ", i.traced.size(), " ops traced, ", i.optimized.size(), " after optimisation>"); });
-  nb::class_<Concrete>(m, "ConcreteFunction", nb::is_weak_referenceable(),
-                       "One graph of a function, callable with tensors that fit it. Normally the function itself is called and picks the graph.")
+      .def("__repr__", [](const Inspection& i) {
+        return cat("<lm.Inspection: ", i.traced.size(), " ops traced, ", i.optimized.size(), " after optimisation>");
+      });
+  nb::class_<Concrete>(
+      m, "ConcreteFunction", nb::is_weak_referenceable(),
+      "One graph of a function, callable with tensors that fit it. Normally the function itself is called and picks the graph.")
       .def("__call__", call_concrete)
       .def_prop_ro("name", [](const Concrete& c) { return c.function->name(); })
-      .def_prop_ro("inputs", [](const Concrete& c) { return c.function->inputs(); }, "A TensorSpec per tensor argument.")
-      .def_prop_ro("outputs", [](const Concrete& c) { return c.function->outputs(); }, "A TensorSpec per output.")
-      .def_prop_ro("structured_outputs", [](const Concrete& c) {
-        std::vector<TensorSpec> specs = c.function->outputs();
-        return static_cast<const ResultStructure*>(c.function->structure().get())->build([&](size_t i) { return nb::cast(specs[i]); });
-      }, "The same, nested as the function's result is.")
-      .def_prop_ro("variables", [](const Concrete& c) { return c.function->variables(); }, "The Variables that the graph reads or writes.")
-      .def_prop_ro("graph", [](const Concrete& c) { return ir::print(c.function->graph()); }, "The graph as traced, as text.")
-      .def_prop_ro("optimized_graph", [](const Concrete& c) { return ir::print(c.function->optimized_graph()); }, "The graph after all passes, as text.")
-      .def_prop_ro("temporary_bytes", [](const Concrete& c) { return c.function->temporary_bytes(); }, "Bytes of temporary memory that a call takes, by the plan used last; 0 before the first call.")
-      .def_prop_ro("plan_count", [](const Concrete& c) { return c.function->plan_count(); }, "For how many concrete shapes it is planned.")
-      .def_prop_ro("instructions", [](const Concrete& c) { return c.function->instructions(); },
-                   "What one call launches, by name, with the plan used last; empty before the first call.")
-      .def_prop_ro("traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
-                   "How many kernels a call would launch if every op of the traced graph were one.")
+      .def_prop_ro(
+          "inputs", [](const Concrete& c) { return c.function->inputs(); }, "A TensorSpec per tensor argument.")
+      .def_prop_ro(
+          "outputs", [](const Concrete& c) { return c.function->outputs(); }, "A TensorSpec per output.")
+      .def_prop_ro(
+          "structured_outputs",
+          [](const Concrete& c) {
+            std::vector<TensorSpec> specs = c.function->outputs();
+            return static_cast<const ResultStructure*>(c.function->structure().get())->build([&](size_t i) { return nb::cast(specs[i]); });
+          },
+          "The same, nested as the function's result is.")
+      .def_prop_ro(
+          "variables", [](const Concrete& c) { return c.function->variables(); }, "The Variables that the graph reads or writes.")
+      .def_prop_ro(
+          "graph", [](const Concrete& c) { return ir::print(c.function->graph()); }, "The graph as traced, as text.")
+      .def_prop_ro(
+          "optimized_graph", [](const Concrete& c) { return ir::print(c.function->optimized_graph()); },
+          "The graph after all passes, as text.")
+      .def_prop_ro(
+          "temporary_bytes", [](const Concrete& c) { return c.function->temporary_bytes(); },
+          "Bytes of temporary memory that a call takes, by the plan used last; 0 before the first call.")
+      .def_prop_ro(
+          "plan_count", [](const Concrete& c) { return c.function->plan_count(); }, "For how many concrete shapes it is planned.")
+      .def_prop_ro(
+          "instructions", [](const Concrete& c) { return c.function->instructions(); },
+          "What one call launches, by name, with the plan used last; empty before the first call.")
+      .def_prop_ro(
+          "traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
+          "How many kernels a call would launch if every op of the traced graph were one.")
       .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
-      .def("explain", [](const Concrete& c, const std::optional<std::string>& device) {
-        return to_python(c.function->explanation(device ? std::optional(parse_device(*device)) : std::nullopt));
-      }, nb::arg("device") = nb::none(), "As fn.explain() does, of this graph.")
+      .def(
+          "explain",
+          [](const Concrete& c, const std::optional<std::string>& device) {
+            return to_python(c.function->explanation(device ? std::optional(parse_device(*device)) : std::nullopt));
+          },
+          nb::arg("device") = nb::none(), "As fn.explain() does, of this graph.")
       .def("__repr__", [](const Concrete& c) { return c.function->str(); });
-  m.def("inspect", [](nb::handle fn, nb::args args, nb::kwargs kwargs) {
-    if (nb::isinstance<Concrete>(fn)) return nb::cast(nb::inst_ptr<Concrete>(fn)->function->inspect());
-    if (PyMethod_Check(fn.ptr()) && is_function(PyMethod_GET_FUNCTION(fn.ptr()))) {
-      return nb::object(nb::handle(PyMethod_GET_FUNCTION(fn.ptr())).attr("inspect")(nb::handle(PyMethod_GET_SELF(fn.ptr())), *args, **kwargs));
-    }
-    const nb::object function = is_function(fn.ptr()) ? nb::borrow(fn) : nb::object(nb::module_::import_("lamina._core").attr("function")(fn));
-    return nb::object(function.attr("inspect")(*args, **kwargs));
-  }, nb::arg("fn"), nb::arg("args"), nb::arg("kwargs"),
-        "Which ops the graph of fn for these arguments has: .traced as recorded, .optimized after the graph passes. fn may be a lm.function or a plain function.");
+  m.def(
+      "inspect",
+      [](nb::handle fn, nb::args args, nb::kwargs kwargs) {
+        if (nb::isinstance<Concrete>(fn)) return nb::cast(nb::inst_ptr<Concrete>(fn)->function->inspect());
+        if (PyMethod_Check(fn.ptr()) && is_function(PyMethod_GET_FUNCTION(fn.ptr()))) {
+          return nb::object(
+              nb::handle(PyMethod_GET_FUNCTION(fn.ptr())).attr("inspect")(nb::handle(PyMethod_GET_SELF(fn.ptr())), *args, **kwargs));
+        }
+        const nb::object function =
+            is_function(fn.ptr()) ? nb::borrow(fn) : nb::object(nb::module_::import_("lamina._core").attr("function")(fn));
+        return nb::object(function.attr("inspect")(*args, **kwargs));
+      },
+      nb::arg("fn"), nb::arg("args"), nb::arg("kwargs"),
+      "Which ops the graph of fn for these arguments has: .traced as recorded, .optimized after the graph passes. fn may be a lm.function "
+      "or a plain function.");
 }
 
 }  // namespace lamina::python

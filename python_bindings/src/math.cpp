@@ -29,28 +29,42 @@ double to_order(nb::handle ord) {
     const std::string name = nb::cast<std::string>(nb::str(ord));
     if (name == "inf") return std::numeric_limits<double>::infinity();
     if (name == "-inf") return -std::numeric_limits<double>::infinity();
-    throw Error(ErrorKind::invalid_argument, {.what = cat("norm: '", name, "' is no order"), .where = "argument 'ord'", .why = "an order is a number", .fix = "pass 1, 2 or float('inf')"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("norm: '", name, "' is no order"),
+                                              .where = "argument 'ord'",
+                                              .why = "an order is a number",
+                                              .fix = "pass 1, 2 or float('inf')"});
   }
   return nb::cast<double>(nb::float_(ord));
 }
 
 void bind_activations(nb::module_& m) {
-  m.def("gelu", [](nb::handle x, bool approximate) {
-    const Operand operand = to_operand(x);
-    return unlocked({&operand}, [&] { return gelu(operand, approximate); });
-  }, nb::arg("x"), nb::arg("approximate") = false,
-        "x times the share of the normal distribution that is below x: x (1 + erf(x / sqrt(2))) / 2. approximate: in the form with tanh, which\n"
-        "is within 5e-4 of it (Hendrycks and Gimpel 2016).");
-  m.def("elu", [](nb::handle x, nb::handle alpha) {
-    const Operand operand = to_operand(x), number = to_operand(alpha);
-    return unlocked({&operand}, [&] { return elu(operand, number); });
-  }, nb::arg("x"), nb::arg("alpha") = 1.0, "x where it is positive, else alpha (exp(x) - 1); alpha may be a tensor");
-  m.def("leaky_relu", [](nb::handle x, nb::handle slope) {
-    const Operand operand = to_operand(x), number = to_operand(slope);
-    return unlocked({&operand}, [&] { return leaky_relu(operand, number); });
-  }, nb::arg("x"), nb::arg("slope") = 0.01, "x where it is positive, else slope x; slope may be a tensor, with a gradient of its own");
-  m.def("selu", [](nb::handle x) { return to_python(selu(to_operand(x))); }, nb::arg("x"),
-        "1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 (Klambauer, Unterthiner, Mayr and Hochreiter 2017)");
+  m.def(
+      "gelu",
+      [](nb::handle x, bool approximate) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return gelu(operand, approximate); });
+      },
+      nb::arg("x"), nb::arg("approximate") = false,
+      "x times the share of the normal distribution that is below x: x (1 + erf(x / sqrt(2))) / 2. approximate: in the form with tanh, "
+      "which\n"
+      "is within 5e-4 of it (Hendrycks and Gimpel 2016).");
+  m.def(
+      "elu",
+      [](nb::handle x, nb::handle alpha) {
+        const Operand operand = to_operand(x), number = to_operand(alpha);
+        return unlocked({&operand}, [&] { return elu(operand, number); });
+      },
+      nb::arg("x"), nb::arg("alpha") = 1.0, "x where it is positive, else alpha (exp(x) - 1); alpha may be a tensor");
+  m.def(
+      "leaky_relu",
+      [](nb::handle x, nb::handle slope) {
+        const Operand operand = to_operand(x), number = to_operand(slope);
+        return unlocked({&operand}, [&] { return leaky_relu(operand, number); });
+      },
+      nb::arg("x"), nb::arg("slope") = 0.01, "x where it is positive, else slope x; slope may be a tensor, with a gradient of its own");
+  m.def(
+      "selu", [](nb::handle x) { return to_python(selu(to_operand(x))); }, nb::arg("x"),
+      "1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 (Klambauer, Unterthiner, Mayr and Hochreiter 2017)");
   m.def("hard_sigmoid", [](nb::handle x) { return to_python(hard_sigmoid(to_operand(x))); }, nb::arg("x"), "clip(x / 6 + 1/2, 0, 1)");
 }
 
@@ -59,11 +73,14 @@ void bind_activations(nb::module_& m) {
 void bind_math(nb::module_& m) {
   bind_activations(m);
   m.def("clip", call_clip, nb::arg("x"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(),
-        "x, with what is below low raised to it and what is above high lowered to it; None is no bound. x gets the gradient at the bounds too.");
-  m.def("bitwise_not", [](nb::handle x) { return to_python(bitwise_not(to_operand(x))); }, nb::arg("x"),
-        "The bits that x has not, of integers; the other of True and False, of bools");
-  m.def("remainder", [](nb::handle a, nb::handle b) { return to_python(mod(to_operand(a), to_operand(b))); }, nb::arg("a"), nb::arg("b"),
-        "The same as mod: the rest of a / b with the sign of b");
+        "x, with what is below low raised to it and what is above high lowered to it; None is no bound. x gets the gradient at the bounds "
+        "too.");
+  m.def(
+      "bitwise_not", [](nb::handle x) { return to_python(bitwise_not(to_operand(x))); }, nb::arg("x"),
+      "The bits that x has not, of integers; the other of True and False, of bools");
+  m.def(
+      "remainder", [](nb::handle a, nb::handle b) { return to_python(mod(to_operand(a), to_operand(b))); }, nb::arg("a"), nb::arg("b"),
+      "The same as mod: the rest of a / b with the sign of b");
 #define BIND(name, text)                                                                                            \
   m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, \
         text " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1")
@@ -73,24 +90,31 @@ void bind_math(nb::module_& m) {
   BIND(count_nonzero, "How many elements are true, or not 0 (int64),");
   BIND(logsumexp, "log(sum(exp(x))), without overflow,");
 #undef BIND
-#define BIND(name, text)                                                                                                                  \
+#define BIND(name, text)                                                                                                                   \
   m.def(#name, &call_spread<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0, \
         text " over an axis or several, over all without. The sum of squares is divided by the number of elements less ddof.")
   BIND(var, "The variance");
   BIND(std, "The standard deviation");
 #undef BIND
-  m.def("norm", [](nb::handle x, nb::handle ord, nb::handle axis, bool keepdims) {
-    const Operand operand = to_operand(x);
-    const Axes axes = to_axes(axis);
-    const double order = to_order(ord);
-    return unlocked({&operand}, [&] { return norm(operand, order, axes, keepdims); });
-  }, nb::arg("x"), nb::arg("ord") = 2, nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
-        "The norm of the axes as one vector, of all without: (sum |x|^ord)^(1/ord). inf: the largest |x|, -inf: the smallest, 0: how many are not 0.\n"
-        "The gradient of a norm that is 0 is 0.");
-  m.def("cumsum", [](nb::handle x, int axis, bool reverse, bool exclusive) {
-    const Operand operand = to_operand(x);
-    return unlocked({&operand}, [&] { return cumsum(operand, axis, reverse, exclusive); });
-  }, nb::arg("x"), nb::arg("axis") = -1, nb::arg("reverse") = false, nb::arg("exclusive") = false, ir::find_op("cumsum").doc);
+  m.def(
+      "norm",
+      [](nb::handle x, nb::handle ord, nb::handle axis, bool keepdims) {
+        const Operand operand = to_operand(x);
+        const Axes axes = to_axes(axis);
+        const double order = to_order(ord);
+        return unlocked({&operand}, [&] { return norm(operand, order, axes, keepdims); });
+      },
+      nb::arg("x"), nb::arg("ord") = 2, nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,
+      "The norm of the axes as one vector, of all without: (sum |x|^ord)^(1/ord). inf: the largest |x|, -inf: the smallest, 0: how many "
+      "are not 0.\n"
+      "The gradient of a norm that is 0 is 0.");
+  m.def(
+      "cumsum",
+      [](nb::handle x, int axis, bool reverse, bool exclusive) {
+        const Operand operand = to_operand(x);
+        return unlocked({&operand}, [&] { return cumsum(operand, axis, reverse, exclusive); });
+      },
+      nb::arg("x"), nb::arg("axis") = -1, nb::arg("reverse") = false, nb::arg("exclusive") = false, ir::find_op("cumsum").doc);
 }
 
 }  // namespace lamina::python

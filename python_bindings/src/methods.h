@@ -7,7 +7,8 @@ namespace lamina::python {
 // Adds f(self, ...) to lm.Tensor and lm.Variable; self comes as a handle.
 template <class F, class... Extra>
 void add_method(nb::module_& m, const char* name, F f, const Extra&... extra) {
-  for (const char* type : {"Tensor", "Variable"}) nb::cpp_function_def(f, nb::scope(m.attr(type)), nb::name(name), nb::is_method(), extra...);
+  for (const char* type : {"Tensor", "Variable"})
+    nb::cpp_function_def(f, nb::scope(m.attr(type)), nb::name(name), nb::is_method(), extra...);
 }
 // And as a property.
 template <class F>

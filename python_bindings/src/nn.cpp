@@ -22,7 +22,8 @@ nn::Initializer to_initializer(nb::handle value) {
   if (nb::isinstance<nn::Initializer>(value)) return *nb::inst_ptr<nn::Initializer>(value);
   if (PyUnicode_Check(value.ptr())) return nn::Initializer(nb::cast<std::string>(value));
   if (!PyCallable_Check(value.ptr())) {
-    throw_type_error(cat(a_type(value.ptr()), " is not an initializer"), "", "pass a name, one of lm.nn.initializers, or a function of the shape");
+    throw_type_error(cat(a_type(value.ptr()), " is not an initializer"), "",
+                     "pass a name, one of lm.nn.initializers, or a function of the shape");
   }
   nb::object function = nb::borrow(value);
   return nn::Initializer("custom", [function](std::span<double> values, std::span<const int64_t> shape, uint64_t) {
@@ -41,7 +42,8 @@ nn::Initializer to_initializer(nb::handle value) {
 nn::Activation to_activation(nb::handle value) {
   if (value.is_none()) return {};
   if (PyUnicode_Check(value.ptr())) return nn::Activation(nb::cast<std::string>(value));
-  if (!PyCallable_Check(value.ptr())) throw_type_error(cat(a_type(value.ptr()), " is not an activation"), "", "pass a name or a function of a tensor");
+  if (!PyCallable_Check(value.ptr()))
+    throw_type_error(cat(a_type(value.ptr()), " is not an activation"), "", "pass a name or a function of a tensor");
   nb::object function = nb::borrow(value);
   return nn::Activation("custom", [function](const Operand& x) { return to_tensor(function(to_python(x.resolve()))); });
 }
@@ -59,12 +61,16 @@ Tensor initial_value(const nn::Initializer& init, nb::handle shape, nb::handle d
 void bind_initializers(nb::module_& m) {
   nb::class_<nn::Initializer>(m, "Initializer", "A weight's first value. Called with a shape it gives a tensor.")
       .def_prop_ro("name", [](const nn::Initializer& i) { return i.name(); })
-      .def("__call__", [](const nn::Initializer& i, nb::handle shape, nb::handle dtype, std::optional<uint64_t> seed) {
-        return to_python(initial_value(i, shape, dtype, seed));
-      }, nb::arg("shape"), nb::arg("dtype") = nb::none(), nb::arg("seed") = nb::none())
+      .def(
+          "__call__",
+          [](const nn::Initializer& i, nb::handle shape, nb::handle dtype, std::optional<uint64_t> seed) {
+            return to_python(initial_value(i, shape, dtype, seed));
+          },
+          nb::arg("shape"), nb::arg("dtype") = nb::none(), nb::arg("seed") = nb::none())
       .def("__repr__", [](const nn::Initializer& i) { return cat("<lm.nn.initializers.", i.name(), ">"); });
   auto seeded = [](nn::Initializer i, std::optional<uint64_t> seed) { return seed ? i.seeded(*seed) : i; };
-  m.def("get_initializer", to_initializer, nb::arg("initializer"), "The Initializer for a name, an Initializer or a function of the shape.");
+  m.def("get_initializer", to_initializer, nb::arg("initializer"),
+        "The Initializer for a name, an Initializer or a function of the shape.");
   m.def("constant_value", [](double value) { return nn::constant_value(value); }, nb::arg("value"), "The same number everywhere.");
   m.def("zeros", [] { return nn::Initializer("zeros"); });
   m.def("ones", [] { return nn::Initializer("ones"); });
@@ -75,37 +81,60 @@ void bind_initializers(nb::module_& m) {
   BIND(he_uniform, "Uniform in +-sqrt(6 / fan_in). He et al. 2015.");
   BIND(he_normal, "Normal with deviation sqrt(2 / fan_in), cut at two deviations. He et al. 2015.");
 #undef BIND
-  m.def("random_uniform", [seeded](double low, double high, std::optional<uint64_t> seed) { return seeded(nn::random_uniform(low, high), seed); },
-        nb::arg("low") = -0.05, nb::arg("high") = 0.05, nb::arg("seed") = nb::none(), "Uniform between low and high.");
-  m.def("random_normal", [seeded](double mean, double deviation, std::optional<uint64_t> seed) { return seeded(nn::random_normal(mean, deviation), seed); },
-        nb::arg("mean") = 0.0, nb::arg("stddev") = 0.05, nb::arg("seed") = nb::none(), "Normal with this mean and deviation.");
-  m.def("orthogonal", [seeded](double gain, std::optional<uint64_t> seed) { return seeded(nn::orthogonal(gain), seed); }, nb::arg("gain") = 1.0,
-        nb::arg("seed") = nb::none(), "gain times orthonormal columns (rows, when there are fewer). Saxe et al. 2014.");
-  m.def("looks_linear", [seeded](bool mirror_in, bool mirror_out, std::optional<uint64_t> seed) { return seeded(nn::looks_linear(mirror_in, mirror_out), seed); },
-        nb::arg("mirror_in") = true, nb::arg("mirror_out") = true, nb::arg("seed") = nb::none(),
-        "Mirrored orthogonal weights: at the start a stack of ReLU layers of any depth computes an orthogonal linear map. The first layer takes\n"
-        "mirror_in=False, the last (linear) one mirror_out=False or plain orthogonal. Mirrored sides must be even. Balduzzi et al. 2017.");
+  m.def(
+      "random_uniform",
+      [seeded](double low, double high, std::optional<uint64_t> seed) { return seeded(nn::random_uniform(low, high), seed); },
+      nb::arg("low") = -0.05, nb::arg("high") = 0.05, nb::arg("seed") = nb::none(), "Uniform between low and high.");
+  m.def(
+      "random_normal",
+      [seeded](double mean, double deviation, std::optional<uint64_t> seed) { return seeded(nn::random_normal(mean, deviation), seed); },
+      nb::arg("mean") = 0.0, nb::arg("stddev") = 0.05, nb::arg("seed") = nb::none(), "Normal with this mean and deviation.");
+  m.def(
+      "orthogonal", [seeded](double gain, std::optional<uint64_t> seed) { return seeded(nn::orthogonal(gain), seed); },
+      nb::arg("gain") = 1.0, nb::arg("seed") = nb::none(),
+      "gain times orthonormal columns (rows, when there are fewer). Saxe et al. 2014.");
+  m.def(
+      "looks_linear",
+      [seeded](bool mirror_in, bool mirror_out, std::optional<uint64_t> seed) {
+        return seeded(nn::looks_linear(mirror_in, mirror_out), seed);
+      },
+      nb::arg("mirror_in") = true, nb::arg("mirror_out") = true, nb::arg("seed") = nb::none(),
+      "Mirrored orthogonal weights: at the start a stack of ReLU layers of any depth computes an orthogonal linear map. The first layer "
+      "takes\n"
+      "mirror_in=False, the last (linear) one mirror_out=False or plain orthogonal. Mirrored sides must be even. Balduzzi et al. 2017.");
 }
 
 void bind_layers(nb::module_& m) {
   nb::class_<nn::Dense>(m, "Dense", "The computation of lm.nn.Dense.")
-      .def("__init__", [](nn::Dense* self, int64_t units, nb::handle activation, bool use_bias, nb::handle kernel, nb::handle bias, nb::handle dtype,
-                          const std::string& name) {
-        new (self) nn::Dense(units, nn::DenseOptions{to_activation(activation), use_bias, to_initializer(kernel), to_initializer(bias), to_dtype(dtype), name});
-      }, nb::arg("units"), nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("kernel_initializer"), nb::arg("bias_initializer"), nb::arg("dtype"),
-           nb::arg("name"))
-      .def("build", [](nn::Dense& d, nb::handle shape) { d.build({d.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
-      .def("call", [](nn::Dense& d, nb::handle x) { return to_python(d.call(to_tensor(x), false)); }, nb::arg("x"))
+      .def(
+          "__init__",
+          [](nn::Dense* self, int64_t units, nb::handle activation, bool use_bias, nb::handle kernel, nb::handle bias, nb::handle dtype,
+             const std::string& name) {
+            new (self) nn::Dense(units, nn::DenseOptions{to_activation(activation), use_bias, to_initializer(kernel), to_initializer(bias),
+                                                         to_dtype(dtype), name});
+          },
+          nb::arg("units"), nb::arg("activation").none(), nb::arg("use_bias"), nb::arg("kernel_initializer"), nb::arg("bias_initializer"),
+          nb::arg("dtype"), nb::arg("name"))
+      .def(
+          "build", [](nn::Dense& d, nb::handle shape) { d.build({d.options().dtype, to_shape(shape, true)}); }, nb::arg("input_shape"))
+      .def(
+          "call", [](nn::Dense& d, nb::handle x) { return to_python(d.call(to_tensor(x), false)); }, nb::arg("x"))
       .def_prop_ro("kernel", [](const nn::Dense& d) { return d.kernel(); })
       .def_prop_ro("bias", [](const nn::Dense& d) { return d.bias(); });
   nb::class_<nn::Dropout>(m, "Dropout", "The computation of lm.nn.Dropout.")
-      .def("__init__", [](nn::Dropout* self, double rate, const std::string& name) { new (self) nn::Dropout(rate, name); }, nb::arg("rate"), nb::arg("name"))
-      .def("call", [](nn::Dropout& d, nb::handle x, bool training) { return to_python(d.call(to_tensor(x), training)); }, nb::arg("x"), nb::arg("training"));
+      .def(
+          "__init__", [](nn::Dropout* self, double rate, const std::string& name) { new (self) nn::Dropout(rate, name); }, nb::arg("rate"),
+          nb::arg("name"))
+      .def(
+          "call", [](nn::Dropout& d, nb::handle x, bool training) { return to_python(d.call(to_tensor(x), training)); }, nb::arg("x"),
+          nb::arg("training"));
   nb::class_<nn::Flatten>(m, "Flatten", "The computation of lm.nn.Flatten.")
-      .def("__init__", [](nn::Flatten* self, const std::string& name) { new (self) nn::Flatten(name); }, nb::arg("name"))
+      .def(
+          "__init__", [](nn::Flatten* self, const std::string& name) { new (self) nn::Flatten(name); }, nb::arg("name"))
       .def("call", [](nn::Flatten& f, nb::handle x) { return to_python(f.call(to_tensor(x), false)); }, nb::arg("x"));
-  m.def("activation", [](nb::handle which, nb::handle x) { return to_python(to_activation(which)(to_operand(x))); }, nb::arg("activation").none(), nb::arg("x"),
-        "An activation, by name or function, applied to x.");
+  m.def(
+      "activation", [](nb::handle which, nb::handle x) { return to_python(to_activation(which)(to_operand(x))); },
+      nb::arg("activation").none(), nb::arg("x"), "An activation, by name or function, applied to x.");
 }
 
 template <class L>
@@ -117,33 +146,52 @@ void bind_loss(nb::module_& m, const char* name, const char* doc) {
 void bind_losses(nb::module_& root) {
   nb::module_ m = root.def_submodule("losses");
   nb::class_<losses::Loss>(m, "Loss", nb::is_weak_referenceable(), "The mean of a loss over samples: loss(y_true, y_pred).")
-      .def("__init__", [](losses::Loss* self, const std::string& name) { new (self) losses::Loss(name); }, nb::arg("name"))
+      .def(
+          "__init__", [](losses::Loss* self, const std::string& name) { new (self) losses::Loss(name); }, nb::arg("name"))
       .def_prop_ro("name", [](const losses::Loss& l) { return l.name(); })
-      .def("__call__", [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l(to_operand(y), to_operand(p))); }, nb::arg("y_true"), nb::arg("y_pred"))
-      .def("per_sample", [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l.per_sample(to_operand(y), to_operand(p))); }, nb::arg("y_true"),
-           nb::arg("y_pred"));
-  bind_loss<losses::SparseCrossEntropy>(m, "SparseCrossEntropy",
-                                        "Mean cross entropy of labels [n] or [n, 1] (any numeric dtype, fractions are cut off) and predictions [n, classes].\n\n"
-                                        "Raises IndexOutOfRange for a label outside 0..classes-1.");
-  bind_loss<losses::CategoricalCrossEntropy>(m, "CategoricalCrossEntropy", "Mean cross entropy of rows of probabilities [n, classes] and predictions [n, classes].");
-  bind_loss<losses::BinaryCrossEntropy>(m, "BinaryCrossEntropy", "Mean cross entropy of independent targets in 0..1 and predictions of the same shape.");
+      .def(
+          "__call__", [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l(to_operand(y), to_operand(p))); },
+          nb::arg("y_true"), nb::arg("y_pred"))
+      .def(
+          "per_sample",
+          [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l.per_sample(to_operand(y), to_operand(p))); },
+          nb::arg("y_true"), nb::arg("y_pred"));
+  bind_loss<losses::SparseCrossEntropy>(
+      m, "SparseCrossEntropy",
+      "Mean cross entropy of labels [n] or [n, 1] (any numeric dtype, fractions are cut off) and predictions [n, classes].\n\n"
+      "Raises IndexOutOfRange for a label outside 0..classes-1.");
+  bind_loss<losses::CategoricalCrossEntropy>(m, "CategoricalCrossEntropy",
+                                             "Mean cross entropy of rows of probabilities [n, classes] and predictions [n, classes].");
+  bind_loss<losses::BinaryCrossEntropy>(m, "BinaryCrossEntropy",
+                                        "Mean cross entropy of independent targets in 0..1 and predictions of the same shape.");
   nb::class_<losses::MeanSquaredError, losses::Loss>(m, "MeanSquaredError").def(nb::init<>());
   nb::class_<losses::MeanAbsoluteError, losses::Loss>(m, "MeanAbsoluteError").def(nb::init<>());
-  nb::class_<losses::Huber, losses::Loss>(m, "Huber", "Half the square of the error up to delta, linear from there on. Huber 1964.").def(nb::init<double>(), nb::arg("delta") = 1.0);
-  nb::class_<losses::KLDivergence, losses::Loss>(m, "KLDivergence", "Mean of sum(y_true * log(y_true / y_pred)) over rows of probabilities.").def(nb::init<>());
-  nb::class_<losses::Hinge, losses::Loss>(m, "Hinge", "Mean of max(0, 1 - y_true * y_pred) of targets -1 and 1 (0 counts as -1).").def(nb::init<>());
-  nb::class_<losses::CosineSimilarity, losses::Loss>(m, "CosineSimilarity", "Minus the mean cosine between rows: -1 for the same direction.").def(nb::init<>());
-  m.def("huber", [](nb::handle y, nb::handle p, double delta) { return to_python(losses::huber(to_operand(y), to_operand(p), delta)); }, nb::arg("y_true"),
-        nb::arg("y_pred"), nb::arg("delta") = 1.0, "Per sample; see Huber.");
-#define BIND(name, doc)                                                                                                                             \
-  m.def(#name, [](nb::handle y, nb::handle p, bool from_logits) { return to_python(losses::name(to_operand(y), to_operand(p), from_logits)); },     \
-        nb::arg("y_true"), nb::arg("y_pred"), nb::arg("from_logits") = false, doc)
+  nb::class_<losses::Huber, losses::Loss>(m, "Huber", "Half the square of the error up to delta, linear from there on. Huber 1964.")
+      .def(nb::init<double>(), nb::arg("delta") = 1.0);
+  nb::class_<losses::KLDivergence, losses::Loss>(m, "KLDivergence",
+                                                 "Mean of sum(y_true * log(y_true / y_pred)) over rows of probabilities.")
+      .def(nb::init<>());
+  nb::class_<losses::Hinge, losses::Loss>(m, "Hinge", "Mean of max(0, 1 - y_true * y_pred) of targets -1 and 1 (0 counts as -1).")
+      .def(nb::init<>());
+  nb::class_<losses::CosineSimilarity, losses::Loss>(m, "CosineSimilarity",
+                                                     "Minus the mean cosine between rows: -1 for the same direction.")
+      .def(nb::init<>());
+  m.def(
+      "huber", [](nb::handle y, nb::handle p, double delta) { return to_python(losses::huber(to_operand(y), to_operand(p), delta)); },
+      nb::arg("y_true"), nb::arg("y_pred"), nb::arg("delta") = 1.0, "Per sample; see Huber.");
+#define BIND(name, doc)                                                                                                                \
+  m.def(                                                                                                                               \
+      #name,                                                                                                                           \
+      [](nb::handle y, nb::handle p, bool from_logits) { return to_python(losses::name(to_operand(y), to_operand(p), from_logits)); }, \
+      nb::arg("y_true"), nb::arg("y_pred"), nb::arg("from_logits") = false, doc)
   BIND(sparse_categorical_crossentropy, "Per sample; see SparseCrossEntropy.");
   BIND(categorical_crossentropy, "Per sample; see CategoricalCrossEntropy.");
   BIND(binary_crossentropy, "Per sample; see BinaryCrossEntropy.");
 #undef BIND
-#define BIND(name)                                                                                                                                  \
-  m.def(#name, [](nb::handle y, nb::handle p) { return to_python(losses::name(to_operand(y), to_operand(p))); }, nb::arg("y_true"), nb::arg("y_pred"), "Per sample.")
+#define BIND(name)                                                                                                                \
+  m.def(                                                                                                                          \
+      #name, [](nb::handle y, nb::handle p) { return to_python(losses::name(to_operand(y), to_operand(p))); }, nb::arg("y_true"), \
+      nb::arg("y_pred"), "Per sample.")
   BIND(mean_squared_error);
   BIND(mean_absolute_error);
   BIND(mse);
@@ -187,47 +235,71 @@ void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
 
 void bind_optimizers(nb::module_& root) {
   nb::module_ m = root.def_submodule("optim");
-  nb::class_<optim::Optimizer>(m, "Optimizer", nb::is_weak_referenceable(), "What a gradient does to a Variable. A hyperparameter is a number, or of lm.per_model for an ensemble.")
-      .def("build", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.build(variables); }, nb::arg("variables"),
-           "Makes the slots of these Variables; from then on the optimizer takes no others.")
+  nb::class_<optim::Optimizer>(m, "Optimizer", nb::is_weak_referenceable(),
+                               "What a gradient does to a Variable. A hyperparameter is a number, or of lm.per_model for an ensemble.")
+      .def(
+          "build", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.build(variables); }, nb::arg("variables"),
+          "Makes the slots of these Variables; from then on the optimizer takes no others.")
       .def("apply_gradients", apply_gradients, nb::arg("gradients_and_variables"),
            "One step. Takes any iterable of (gradient, Variable), once; pairs whose gradient is None are left out.\n\n"
            "Raises InvalidArgument for a Variable that the optimizer was not built for.")
-      .def_prop_rw("learning_rate", [](const optim::Optimizer& o) { return o.learning_rate(); },
-                   [](const optim::Optimizer& o, nb::handle rate) { o.learning_rate().assign(to_operand(rate)); },
-                   "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew.")
+      .def_prop_rw(
+          "learning_rate", [](const optim::Optimizer& o) { return o.learning_rate(); },
+          [](const optim::Optimizer& o, nb::handle rate) { o.learning_rate().assign(to_operand(rate)); },
+          "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew.")
       .def_prop_ro("name", [](const optim::Optimizer& o) { return o.name(); })
       .def_prop_ro("built", [](const optim::Optimizer& o) { return o.built(); })
-      .def_prop_ro("variables", [](const optim::Optimizer& o) { return o.variables(); }, "The learning rate, the step counter where there is one, and the slots.")
-      .def("state_dict", [](const optim::Optimizer& o) { return nb::module_::import_("lamina._state").attr("of_variables")(o.variables()); },
-           "{name: NumPy copy} of its variables.")
-      .def("load_state_dict", [](const optim::Optimizer& o, nb::handle state, bool strict) {
-        nb::module_::import_("lamina._state").attr("into_variables")(o.name(), o.variables(), state, strict);
-      }, nb::arg("state"), nb::arg("strict") = true,
-           "Assigns what state_dict() gave; the slots exist after build() or the first step. Nothing is changed when something does not fit.\n\n"
-           "Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for\n"
-           "other dtypes.");
+      .def_prop_ro(
+          "variables", [](const optim::Optimizer& o) { return o.variables(); },
+          "The learning rate, the step counter where there is one, and the slots.")
+      .def(
+          "state_dict", [](const optim::Optimizer& o) { return nb::module_::import_("lamina._state").attr("of_variables")(o.variables()); },
+          "{name: NumPy copy} of its variables.")
+      .def(
+          "load_state_dict",
+          [](const optim::Optimizer& o, nb::handle state, bool strict) {
+            nb::module_::import_("lamina._state").attr("into_variables")(o.name(), o.variables(), state, strict);
+          },
+          nb::arg("state"), nb::arg("strict") = true,
+          "Assigns what state_dict() gave; the slots exist after build() or the first step. Nothing is changed when something does not "
+          "fit.\n\n"
+          "Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch "
+          "for\n"
+          "other dtypes.");
   nb::class_<optim::SGD, optim::Optimizer>(m, "SGD", "Gradient descent, with momentum and Nesterov's form of it.")
-      .def("__init__", [](optim::SGD* self, HyperArgument rate, HyperArgument momentum, bool nesterov) {
-        new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov);
-      },
-           nb::arg("learning_rate") = 0.01, nb::arg("momentum") = 0.0, nb::arg("nesterov") = false);
+      .def(
+          "__init__",
+          [](optim::SGD* self, HyperArgument rate, HyperArgument momentum, bool nesterov) {
+            new (self) optim::SGD(to_hyper(rate), to_hyper(momentum), nesterov);
+          },
+          nb::arg("learning_rate") = 0.01, nb::arg("momentum") = 0.0, nb::arg("nesterov") = false);
   nb::class_<optim::RMSprop, optim::Optimizer>(m, "RMSprop", "Gradients divided by a running root mean square. Tieleman and Hinton 2012.")
-      .def("__init__", [](optim::RMSprop* self, HyperArgument rate, HyperArgument rho, HyperArgument momentum, HyperArgument epsilon,
-                         bool centered) {
-        new (self) optim::RMSprop(to_hyper(rate), {to_hyper(rho), to_hyper(momentum), to_hyper(epsilon), centered});
-      }, nb::arg("learning_rate") = 0.001, nb::arg("rho") = 0.9, nb::arg("momentum") = 0.0, nb::arg("epsilon") = 1e-7, nb::arg("centered") = false);
+      .def(
+          "__init__",
+          [](optim::RMSprop* self, HyperArgument rate, HyperArgument rho, HyperArgument momentum, HyperArgument epsilon, bool centered) {
+            new (self) optim::RMSprop(to_hyper(rate), {to_hyper(rho), to_hyper(momentum), to_hyper(epsilon), centered});
+          },
+          nb::arg("learning_rate") = 0.001, nb::arg("rho") = 0.9, nb::arg("momentum") = 0.0, nb::arg("epsilon") = 1e-7,
+          nb::arg("centered") = false);
   nb::class_<optim::Adam, optim::Optimizer>(m, "Adam", "Kingma and Ba 2015.")
-      .def("__init__", [](optim::Adam* self, HyperArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon,
-                         HyperArgument weight_decay) {
-        new (self) optim::Adam(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
-      }, nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7, nb::arg("weight_decay") = 0.0)
+      .def(
+          "__init__",
+          [](optim::Adam* self, HyperArgument rate, HyperArgument beta_1, HyperArgument beta_2, HyperArgument epsilon,
+             HyperArgument weight_decay) {
+            new (self) optim::Adam(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
+          },
+          nb::arg("learning_rate") = 0.001, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7,
+          nb::arg("weight_decay") = 0.0)
       .def_prop_ro("iterations", [](const optim::Adam& a) { return a.iterations(); }, "How many steps were done: an int64 Variable.");
   nb::class_<optim::AdamW, optim::Adam>(m, "AdamW", "Adam with decoupled weight decay. Loshchilov and Hutter 2019.")
-      .def("__init__", [](optim::AdamW* self, HyperArgument rate, HyperArgument weight_decay, HyperArgument beta_1, HyperArgument beta_2,
-                         HyperArgument epsilon) {
-        new (self) optim::AdamW(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
-      }, nb::arg("learning_rate") = 0.001, nb::arg("weight_decay") = 0.004, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999, nb::arg("epsilon") = 1e-7);
+      .def(
+          "__init__",
+          [](optim::AdamW* self, HyperArgument rate, HyperArgument weight_decay, HyperArgument beta_1, HyperArgument beta_2,
+             HyperArgument epsilon) {
+            new (self) optim::AdamW(to_hyper(rate), {to_hyper(beta_1), to_hyper(beta_2), to_hyper(epsilon), to_hyper(weight_decay)});
+          },
+          nb::arg("learning_rate") = 0.001, nb::arg("weight_decay") = 0.004, nb::arg("beta_1") = 0.9, nb::arg("beta_2") = 0.999,
+          nb::arg("epsilon") = 1e-7);
 }
 
 }  // namespace
@@ -238,8 +310,9 @@ void bind_nn(nb::module_& root) {
   bind_layers(m);
   bind_losses(root);
   bind_optimizers(root);
-  root.def("accuracy", [](nb::handle y, nb::handle p) { return to_python(metrics::accuracy(to_operand(y), to_operand(p))); }, nb::arg("y_true"), nb::arg("y_pred"),
-           "Share of samples whose largest prediction is the label: a float32 scalar.");
+  root.def(
+      "accuracy", [](nb::handle y, nb::handle p) { return to_python(metrics::accuracy(to_operand(y), to_operand(p))); }, nb::arg("y_true"),
+      nb::arg("y_pred"), "Share of samples whose largest prediction is the label: a float32 scalar.");
 }
 
 }  // namespace lamina::python

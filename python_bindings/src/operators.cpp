@@ -15,7 +15,9 @@ PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus) {
   return binary_slot<pow>(a, b);
 }
 
-PyObject* identity_slot(PyObject* a) { return guarded([&] { return wrap(to_operand(a).resolve()); }); }
+PyObject* identity_slot(PyObject* a) {
+  return guarded([&] { return wrap(to_operand(a).resolve()); });
+}
 
 nb::object rounded(const Operand& x, nb::handle digits) {
   if (digits.is_none()) return to_python(round(x));
@@ -37,16 +39,20 @@ PyObject* compare_slot(PyObject* a, PyObject* b, int operation) {
 }
 
 int truth(const Tensor& t) noexcept {
-  return guarded<int>([&] {
-    if (t.is_symbolic() && autograph_flag) {
-      const nb::object why = nb::module_::import_("lamina.autograph.conversion").attr("why_not_here")();
-      if (!why.is_none())
-        throw Error(ErrorKind::conversion, {.what = "a tensor of a graph is a condition in a function that was not converted", .where = text(CallSite().line()), .why = nb::cast<std::string>(why),
-                                            .fix = "write lm.cond, lm.while_loop or lm.where, or put the function into a file"});
-    }
-    t.concrete("bool()");
-    return int(is_floating(t.dtype()) ? t.item<double>() != 0 : t.item<int64_t>() != 0);
-  }, -1);
+  return guarded<int>(
+      [&] {
+        if (t.is_symbolic() && autograph_flag) {
+          const nb::object why = nb::module_::import_("lamina.autograph.conversion").attr("why_not_here")();
+          if (!why.is_none())
+            throw Error(ErrorKind::conversion, {.what = "a tensor of a graph is a condition in a function that was not converted",
+                                                .where = text(CallSite().line()),
+                                                .why = nb::cast<std::string>(why),
+                                                .fix = "write lm.cond, lm.while_loop or lm.where, or put the function into a file"});
+        }
+        t.concrete("bool()");
+        return int(is_floating(t.dtype()) ? t.item<double>() != 0 : t.item<int64_t>() != 0);
+      },
+      -1);
 }
 
 PyObject* to_int(const Tensor& t) noexcept {

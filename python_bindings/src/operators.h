@@ -41,15 +41,15 @@ nb::object item_of(const Tensor& t);
 nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, nb::handle copy);
 
 #define LAMINA_SLOT(slot, function) {slot, reinterpret_cast<void*>(function)}
-#define LAMINA_OPERATOR_SLOTS                                                                                                   \
-  LAMINA_SLOT(Py_nb_add, &binary_slot<add>), LAMINA_SLOT(Py_nb_subtract, &binary_slot<sub>),                                    \
-      LAMINA_SLOT(Py_nb_multiply, &binary_slot<mul>), LAMINA_SLOT(Py_nb_true_divide, &binary_slot<div>),                        \
-      LAMINA_SLOT(Py_nb_floor_divide, &binary_slot<floor_divide>), LAMINA_SLOT(Py_nb_remainder, &binary_slot<mod>),             \
-      LAMINA_SLOT(Py_nb_matrix_multiply, &binary_slot<matrix_product>), LAMINA_SLOT(Py_nb_and, &binary_slot<bitwise_and>),      \
-      LAMINA_SLOT(Py_nb_or, &binary_slot<bitwise_or>), LAMINA_SLOT(Py_nb_xor, &binary_slot<bitwise_xor>),                       \
-      LAMINA_SLOT(Py_nb_lshift, &binary_slot<shift_left>), LAMINA_SLOT(Py_nb_rshift, &binary_slot<shift_right>),                \
-      LAMINA_SLOT(Py_nb_invert, &unary_slot<bitwise_not>), LAMINA_SLOT(Py_nb_negative, &unary_slot<neg>),                       \
-      LAMINA_SLOT(Py_nb_absolute, &unary_slot<lamina::abs>),                                                                    \
-      LAMINA_SLOT(Py_nb_power, &power_slot), LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot)
+#define LAMINA_OPERATOR_SLOTS                                                                                              \
+  LAMINA_SLOT(Py_nb_add, &binary_slot<add>), LAMINA_SLOT(Py_nb_subtract, &binary_slot<sub>),                               \
+      LAMINA_SLOT(Py_nb_multiply, &binary_slot<mul>), LAMINA_SLOT(Py_nb_true_divide, &binary_slot<div>),                   \
+      LAMINA_SLOT(Py_nb_floor_divide, &binary_slot<floor_divide>), LAMINA_SLOT(Py_nb_remainder, &binary_slot<mod>),        \
+      LAMINA_SLOT(Py_nb_matrix_multiply, &binary_slot<matrix_product>), LAMINA_SLOT(Py_nb_and, &binary_slot<bitwise_and>), \
+      LAMINA_SLOT(Py_nb_or, &binary_slot<bitwise_or>), LAMINA_SLOT(Py_nb_xor, &binary_slot<bitwise_xor>),                  \
+      LAMINA_SLOT(Py_nb_lshift, &binary_slot<shift_left>), LAMINA_SLOT(Py_nb_rshift, &binary_slot<shift_right>),           \
+      LAMINA_SLOT(Py_nb_invert, &unary_slot<bitwise_not>), LAMINA_SLOT(Py_nb_negative, &unary_slot<neg>),                  \
+      LAMINA_SLOT(Py_nb_absolute, &unary_slot<lamina::abs>), LAMINA_SLOT(Py_nb_power, &power_slot),                        \
+      LAMINA_SLOT(Py_nb_positive, &identity_slot), LAMINA_SLOT(Py_tp_richcompare, &compare_slot)
 
 }  // namespace lamina::python

@@ -55,89 +55,130 @@ void bind_elementwise(nb::module_& m) {
   LAMINA_FOR_BINARY(BIND)
 #undef BIND
   m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), "x, through which no gradient flows");
-  m.def("where", [](nb::handle condition, nb::handle a, nb::handle b) -> nb::object {
-    if (a.is_none() && b.is_none()) {
-      nb::list places;
-      for (Tensor& t : nonzero(to_operand(condition))) places.append(to_python(std::move(t)));
-      return nb::tuple(places);
-    }
-    return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
-  }, nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(),
-        "a where the condition (bool) holds, else b; all three broadcast. Of a condition alone: nonzero(condition).");
-  m.def("astype", [](nb::handle x, nb::handle dtype) { return to_python(astype(to_operand(x), to_dtype(dtype))); }, nb::arg("x"), nb::arg("dtype"),
-        "x converted to a dtype; a fraction is cut off, bool is whether the number is not 0");
+  m.def(
+      "where",
+      [](nb::handle condition, nb::handle a, nb::handle b) -> nb::object {
+        if (a.is_none() && b.is_none()) {
+          nb::list places;
+          for (Tensor& t : nonzero(to_operand(condition))) places.append(to_python(std::move(t)));
+          return nb::tuple(places);
+        }
+        return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
+      },
+      nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(),
+      "a where the condition (bool) holds, else b; all three broadcast. Of a condition alone: nonzero(condition).");
+  m.def(
+      "astype", [](nb::handle x, nb::handle dtype) { return to_python(astype(to_operand(x), to_dtype(dtype))); }, nb::arg("x"),
+      nb::arg("dtype"), "x converted to a dtype; a fraction is cut off, bool is whether the number is not 0");
 }
 
 void bind_products_and_reductions(nb::module_& m) {
-  m.def("matmul", [](nb::handle a, nb::handle b, bool transpose_a, bool transpose_b) {
-    const Operand left = to_operand(a), right = to_operand(b);
-    return unlocked({&left, &right}, [&] { return matmul(left, right, transpose_a, transpose_b); });
-  }, nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false,
-        "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the left is a row, on\n"
-        "the right a column, and its axis vanishes. Raises InvalidArgument for shapes that do not fit, TypeMismatch for different dtypes.");
-#define BIND(name, doc)                                                                                                             \
-  m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,                 \
+  m.def(
+      "matmul",
+      [](nb::handle a, nb::handle b, bool transpose_a, bool transpose_b) {
+        const Operand left = to_operand(a), right = to_operand(b);
+        return unlocked({&left, &right}, [&] { return matmul(left, right, transpose_a, transpose_b); });
+      },
+      nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false,
+      "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the left is a row, "
+      "on\n"
+      "the right a column, and its axis vanishes. Raises InvalidArgument for shapes that do not fit, TypeMismatch for different dtypes.");
+#define BIND(name, doc)                                                                                             \
+  m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, \
         doc " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1")
   BIND(sum, "The sum");
   BIND(mean, "The mean");
   BIND(max, "The largest element");
   BIND(min, "The smallest element");
 #undef BIND
-  m.def("argmax", [](nb::handle x, int axis, bool keepdims) { return to_python(argmax(to_operand(x), axis, keepdims)); }, nb::arg("x"),
-        nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first largest element along an axis");
-  m.def("argmin", [](nb::handle x, int axis, bool keepdims) { return to_python(argmin(to_operand(x), axis, keepdims)); }, nb::arg("x"),
-        nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first smallest element along an axis");
-  m.def("softmax", [](nb::handle x, int axis) { return to_python(softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
-        ir::find_op("softmax").doc);
-  m.def("log_softmax", [](nb::handle x, int axis) { return to_python(log_softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
-        ir::find_op("log_softmax").doc);
+  m.def(
+      "argmax", [](nb::handle x, int axis, bool keepdims) { return to_python(argmax(to_operand(x), axis, keepdims)); }, nb::arg("x"),
+      nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first largest element along an axis");
+  m.def(
+      "argmin", [](nb::handle x, int axis, bool keepdims) { return to_python(argmin(to_operand(x), axis, keepdims)); }, nb::arg("x"),
+      nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first smallest element along an axis");
+  m.def(
+      "softmax", [](nb::handle x, int axis) { return to_python(softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
+      ir::find_op("softmax").doc);
+  m.def(
+      "log_softmax", [](nb::handle x, int axis) { return to_python(log_softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
+      ir::find_op("log_softmax").doc);
 }
 
 void bind_shapes(nb::module_& m) {
-  m.def("reshape", [](nb::handle x, nb::handle shape) { return to_python(reshape(to_operand(x), to_axes(shape))); }, nb::arg("x"), nb::arg("shape"),
-        "The same elements in another shape; one dimension may be -1: it is what remains");
-  m.def("flatten", [](nb::handle x, int first_axis) { return to_python(flatten(to_operand(x), first_axis)); }, nb::arg("x"), nb::arg("first_axis") = 0,
-        "The axes from first_axis on as one");
-  m.def("broadcast_to", [](nb::handle x, nb::handle shape) { return to_python(broadcast_to(to_operand(x), to_shape(shape))); }, nb::arg("x"),
-        nb::arg("shape"), "x repeated along new axes and axes of length 1");
-  m.def("transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes(axes))); }, nb::arg("x"),
-        nb::arg("axes") = nb::none(), "The axes in another order; reversed without one");
-  m.def("expand_dims", [](nb::handle x, int axis) { return to_python(expand_dims(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis"),
-        "x with a new axis of length 1");
-  m.def("squeeze", [](nb::handle x, nb::handle axis) { return to_python(squeeze(to_operand(x), to_axes(axis))); }, nb::arg("x"),
-        nb::arg("axis") = nb::none(), "x without these axes of length 1; without all of them when none is given");
-  m.def("concat", [](nb::handle parts, int axis) { return to_python(concat(to_tensors(parts, "concat"), axis, CallSite())); }, nb::arg("parts"),
-        nb::arg("axis") = 0, "The parts one after another along an axis");
-  m.def("stack", [](nb::handle parts, int axis) { return to_python(stack(to_tensors(parts, "stack"), axis, CallSite())); }, nb::arg("parts"),
-        nb::arg("axis") = 0, "The parts, all of one shape, along a new axis");
-  m.def("gather", [](nb::handle x, nb::handle indices, int axis, int batch_axes) {
-    return to_python(gather(to_operand(x), to_operand(indices), axis, batch_axes));
-  }, nb::arg("x"), nb::arg("indices"), nb::arg("axis") = 0, nb::arg("batch_axes") = 0,
-        "The parts of x along an axis that an integer tensor names; x and indices may share their first batch_axes axes. Raises IndexOutOfRange.");
-  m.def("one_hot", [](nb::handle labels, int64_t classes, nb::handle dtype) {
-    return to_python(one_hot(to_operand(labels), classes, dtype_or(dtype, DType::f32)));
-  }, nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(), "1 where the class is the label, else 0, along a new last axis");
+  m.def(
+      "reshape", [](nb::handle x, nb::handle shape) { return to_python(reshape(to_operand(x), to_axes(shape))); }, nb::arg("x"),
+      nb::arg("shape"), "The same elements in another shape; one dimension may be -1: it is what remains");
+  m.def(
+      "flatten", [](nb::handle x, int first_axis) { return to_python(flatten(to_operand(x), first_axis)); }, nb::arg("x"),
+      nb::arg("first_axis") = 0, "The axes from first_axis on as one");
+  m.def(
+      "broadcast_to", [](nb::handle x, nb::handle shape) { return to_python(broadcast_to(to_operand(x), to_shape(shape))); }, nb::arg("x"),
+      nb::arg("shape"), "x repeated along new axes and axes of length 1");
+  m.def(
+      "transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes(axes))); }, nb::arg("x"),
+      nb::arg("axes") = nb::none(), "The axes in another order; reversed without one");
+  m.def(
+      "expand_dims", [](nb::handle x, int axis) { return to_python(expand_dims(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis"),
+      "x with a new axis of length 1");
+  m.def(
+      "squeeze", [](nb::handle x, nb::handle axis) { return to_python(squeeze(to_operand(x), to_axes(axis))); }, nb::arg("x"),
+      nb::arg("axis") = nb::none(), "x without these axes of length 1; without all of them when none is given");
+  m.def(
+      "concat", [](nb::handle parts, int axis) { return to_python(concat(to_tensors(parts, "concat"), axis, CallSite())); },
+      nb::arg("parts"), nb::arg("axis") = 0, "The parts one after another along an axis");
+  m.def(
+      "stack", [](nb::handle parts, int axis) { return to_python(stack(to_tensors(parts, "stack"), axis, CallSite())); }, nb::arg("parts"),
+      nb::arg("axis") = 0, "The parts, all of one shape, along a new axis");
+  m.def(
+      "gather",
+      [](nb::handle x, nb::handle indices, int axis, int batch_axes) {
+        return to_python(gather(to_operand(x), to_operand(indices), axis, batch_axes));
+      },
+      nb::arg("x"), nb::arg("indices"), nb::arg("axis") = 0, nb::arg("batch_axes") = 0,
+      "The parts of x along an axis that an integer tensor names; x and indices may share their first batch_axes axes. Raises "
+      "IndexOutOfRange.");
+  m.def(
+      "one_hot",
+      [](nb::handle labels, int64_t classes, nb::handle dtype) {
+        return to_python(one_hot(to_operand(labels), classes, dtype_or(dtype, DType::f32)));
+      },
+      nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(),
+      "1 where the class is the label, else 0, along a new last axis");
 }
 
 void bind_factories(nb::module_& m) {
-  m.def("constant", [](nb::handle value, nb::handle dtype) { return to_python(to_tensor(value, to_optional_dtype(dtype))); }, nb::arg("value").none(),
-        nb::arg("dtype") = nb::none(),
-        "A tensor with a copy of a number, nested lists of numbers or a NumPy array. Python integers become int32, floats float32, lists with\n"
-        "both float32; arrays keep their dtype. Raises TypeMismatch and InvalidArgument for what is no rectangle of numbers.");
-  m.def("zeros", [](nb::handle shape, nb::handle dtype) { return to_python(zeros(to_shape(shape), dtype_or(dtype, DType::f32))); }, nb::arg("shape"),
-        nb::arg("dtype") = nb::none(), "Zeros; float32 unless a dtype is given");
-  m.def("ones", [](nb::handle shape, nb::handle dtype) { return to_python(ones(to_shape(shape), dtype_or(dtype, DType::f32))); }, nb::arg("shape"),
-        nb::arg("dtype") = nb::none(), "Ones; float32 unless a dtype is given");
-  m.def("full", [](nb::handle shape, nb::handle value, nb::handle dtype) {
-    const Tensor one = to_tensor(value, to_optional_dtype(dtype));
-    return to_python(broadcast_to(Operand(one, CallSite()), to_shape(shape)));
-  }, nb::arg("shape"), nb::arg("value"), nb::arg("dtype") = nb::none(), "One number everywhere");
-  m.def("zeros_like", [](nb::handle x, nb::handle dtype) {
-    return to_python(dtype.is_none() ? zeros_like(to_operand(x)) : zeros_like(to_operand(x), to_dtype(dtype)));
-  }, nb::arg("x"), nb::arg("dtype") = nb::none(), "Zeros of x's shape, and of its dtype unless one is given");
-  m.def("ones_like", [](nb::handle x, nb::handle dtype) {
-    return to_python(dtype.is_none() ? ones_like(to_operand(x)) : ones_like(to_operand(x), to_dtype(dtype)));
-  }, nb::arg("x"), nb::arg("dtype") = nb::none(), "Ones of x's shape, and of its dtype unless one is given");
+  m.def(
+      "constant", [](nb::handle value, nb::handle dtype) { return to_python(to_tensor(value, to_optional_dtype(dtype))); },
+      nb::arg("value").none(), nb::arg("dtype") = nb::none(),
+      "A tensor with a copy of a number, nested lists of numbers or a NumPy array. Python integers become int32, floats float32, lists "
+      "with\n"
+      "both float32; arrays keep their dtype. Raises TypeMismatch and InvalidArgument for what is no rectangle of numbers.");
+  m.def(
+      "zeros", [](nb::handle shape, nb::handle dtype) { return to_python(zeros(to_shape(shape), dtype_or(dtype, DType::f32))); },
+      nb::arg("shape"), nb::arg("dtype") = nb::none(), "Zeros; float32 unless a dtype is given");
+  m.def(
+      "ones", [](nb::handle shape, nb::handle dtype) { return to_python(ones(to_shape(shape), dtype_or(dtype, DType::f32))); },
+      nb::arg("shape"), nb::arg("dtype") = nb::none(), "Ones; float32 unless a dtype is given");
+  m.def(
+      "full",
+      [](nb::handle shape, nb::handle value, nb::handle dtype) {
+        const Tensor one = to_tensor(value, to_optional_dtype(dtype));
+        return to_python(broadcast_to(Operand(one, CallSite()), to_shape(shape)));
+      },
+      nb::arg("shape"), nb::arg("value"), nb::arg("dtype") = nb::none(), "One number everywhere");
+  m.def(
+      "zeros_like",
+      [](nb::handle x, nb::handle dtype) {
+        return to_python(dtype.is_none() ? zeros_like(to_operand(x)) : zeros_like(to_operand(x), to_dtype(dtype)));
+      },
+      nb::arg("x"), nb::arg("dtype") = nb::none(), "Zeros of x's shape, and of its dtype unless one is given");
+  m.def(
+      "ones_like",
+      [](nb::handle x, nb::handle dtype) {
+        return to_python(dtype.is_none() ? ones_like(to_operand(x)) : ones_like(to_operand(x), to_dtype(dtype)));
+      },
+      nb::arg("x"), nb::arg("dtype") = nb::none(), "Ones of x's shape, and of its dtype unless one is given");
   for (const char* name : {"arange", "range"}) {
     m.def(name, make_range, nb::arg("start"), nb::arg("stop") = nb::none(), nb::arg("step") = 1, nb::arg("dtype") = nb::none(),
           "start, start + step, ... before stop; with one argument 0, 1, ... before it. int32 for integers, otherwise float32.");

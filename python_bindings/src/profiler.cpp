@@ -57,13 +57,18 @@ void bind_profiler(nb::module_& root) {
       device_steps.append(nb::make_tuple(s.text, index(s.range), s.times, s.blocks, s.began, s.ended, s.busy, s.waited));
     return nb::make_tuple(ranges, device_steps);
   });
-  m.def("listening", [] { return profiler::listening(); },
-        "Whether ranges are taken: by the library that NVTX_INJECTION64_PATH named when the first was due (nsys and ncu set it), or by lm.profiler.record().");
+  m.def(
+      "listening", [] { return profiler::listening(); },
+      "Whether ranges are taken: by the library that NVTX_INJECTION64_PATH named when the first was due (nsys and ncu set it), or by "
+      "lm.profiler.record().");
   m.def("status", [] { return profiler::status(); }, "In words where ranges go, or why no tool listens.");
-  m.def("attached_by", [] { return profiler::attached_by(); },
-        "Why this process is taken to be under a profiler, a sanitizer or a debugger: \"NSYS_PROFILING_SESSION_ID is set\"; \"\" when it is not.\n\n"
-        "Looked at are LAMINA_RESIDENT=staged, NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH, what nsys, ncu and compute-sanitizer set, and whether a\n"
-        "process traces this one, as debuggers do.");
+  m.def(
+      "attached_by", [] { return profiler::attached_by(); },
+      "Why this process is taken to be under a profiler, a sanitizer or a debugger: \"NSYS_PROFILING_SESSION_ID is set\"; \"\" when it is "
+      "not.\n\n"
+      "Looked at are LAMINA_RESIDENT=staged, NVTX_INJECTION64_PATH, CUDA_INJECTION64_PATH, what nsys, ncu and compute-sanitizer set, and "
+      "whether a\n"
+      "process traces this one, as debuggers do.");
 }
 
 }  // namespace lamina::python

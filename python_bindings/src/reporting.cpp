@@ -81,45 +81,65 @@ void bind_reporting(nb::module_& m) {
   main_thread = nb::cast<unsigned long>(nb::module_::import_("threading").attr("main_thread")().attr("ident"));
   set_interrupt_check(check_signals);
   set_standard_targets(std::make_shared<StandardStream>("stdout"), std::make_shared<StandardStream>("stderr"));
-  m.def("_print", [](const std::string& format, nb::handle values, int64_t summarize, int64_t stream, nb::object file) {
-    PrintOptions options{summarize, stream, nullptr};
-    if (!file.is_none()) {
-      options.stream = new_text_stream();
-      options.target = std::make_shared<FileObject>(std::move(file));
-    }
-    print_format(format, tensors_of(values), options, CallSite());
-  }, nb::arg("format"), nb::arg("values"), nb::arg("summarize"), nb::arg("stream"), nb::arg("file").none());
-  m.def("_check", [](nb::handle condition, const std::string& message, nb::handle values, const std::vector<std::pair<std::string, nb::object>>& named) {
-    std::vector<std::pair<std::string, Tensor>> tensors;
-    for (auto& [name, value] : named) tensors.emplace_back(name, to_operand(value).resolve());
-    check(to_operand(condition), message, tensors_of(values), tensors);
-  }, nb::arg("condition"), nb::arg("message"), nb::arg("values"), nb::arg("named"));
+  m.def(
+      "_print",
+      [](const std::string& format, nb::handle values, int64_t summarize, int64_t stream, nb::object file) {
+        PrintOptions options{summarize, stream, nullptr};
+        if (!file.is_none()) {
+          options.stream = new_text_stream();
+          options.target = std::make_shared<FileObject>(std::move(file));
+        }
+        print_format(format, tensors_of(values), options, CallSite());
+      },
+      nb::arg("format"), nb::arg("values"), nb::arg("summarize"), nb::arg("stream"), nb::arg("file").none());
+  m.def(
+      "_check",
+      [](nb::handle condition, const std::string& message, nb::handle values,
+         const std::vector<std::pair<std::string, nb::object>>& named) {
+        std::vector<std::pair<std::string, Tensor>> tensors;
+        for (auto& [name, value] : named) tensors.emplace_back(name, to_operand(value).resolve());
+        check(to_operand(condition), message, tensors_of(values), tensors);
+      },
+      nb::arg("condition"), nb::arg("message"), nb::arg("values"), nb::arg("named"));
   m.def("_escaped_format", escaped_format, nb::arg("text"));
-  m.def("check_numerics", [](nb::handle x, const std::string& message) { return to_python(check_numerics(to_operand(x), message)); }, nb::arg("x"), nb::arg("message") = "",
-        "x; raises InvalidArgument with the message when an element is NaN or infinite, and says how many are and where the first is.\n\nWhile a function is traced this becomes part of the graph, "
-        "and runs whenever its result is needed. The gradient is checked too.");
+  m.def(
+      "check_numerics", [](nb::handle x, const std::string& message) { return to_python(check_numerics(to_operand(x), message)); },
+      nb::arg("x"), nb::arg("message") = "",
+      "x; raises InvalidArgument with the message when an element is NaN or infinite, and says how many are and where the first "
+      "is.\n\nWhile a function is traced this becomes part of the graph, "
+      "and runs whenever its result is needed. The gradient is checked too.");
 
-  m.def("_list_buffer", [](nb::handle shape, nb::handle dtype) { return to_python(list::buffer({to_dtype(dtype), to_shape(shape)}, CallSite())); }, nb::arg("shape"), nb::arg("dtype"));
-  m.def("_list_set", [](nb::handle buffer, nb::handle position, nb::handle value) {
-    return to_python(list::set(to_operand(buffer).resolve(), to_operand(position).resolve(), to_operand(value).resolve(), CallSite()));
-  }, nb::arg("buffer"), nb::arg("position"), nb::arg("value"));
-  m.def("_list_close", [](nb::handle buffer, nb::handle count) { list::close(to_operand(buffer).resolve(), to_operand(count).resolve()); }, nb::arg("buffer"), nb::arg("count"));
+  m.def(
+      "_list_buffer",
+      [](nb::handle shape, nb::handle dtype) { return to_python(list::buffer({to_dtype(dtype), to_shape(shape)}, CallSite())); },
+      nb::arg("shape"), nb::arg("dtype"));
+  m.def(
+      "_list_set",
+      [](nb::handle buffer, nb::handle position, nb::handle value) {
+        return to_python(list::set(to_operand(buffer).resolve(), to_operand(position).resolve(), to_operand(value).resolve(), CallSite()));
+      },
+      nb::arg("buffer"), nb::arg("position"), nb::arg("value"));
+  m.def(
+      "_list_close", [](nb::handle buffer, nb::handle count) { list::close(to_operand(buffer).resolve(), to_operand(count).resolve()); },
+      nb::arg("buffer"), nb::arg("count"));
 
   nb::class_<Building>(m, "_Building")
       .def("__enter__", [](Building& b) { b.scope.reset(new TraceScope(b.graph.building())); })
       .def("__exit__", [](Building& b, nb::args) { b.scope.reset(); });
   nb::class_<Graph>(m, "_Graph")
       .def(nb::init<std::string>())
-      .def("building", [](const Graph& g) { return new Building{g, {}}; }, nb::rv_policy::take_ownership)
+      .def(
+          "building", [](const Graph& g) { return new Building{g, {}}; }, nb::rv_policy::take_ownership)
       .def("input", [](Graph& g, const TensorSpec& spec, const std::string& name) { return to_python(g.input(spec, name)); })
-      .def("variable", [](Graph& g, nb::handle initial, const std::string& name) {
-        std::optional<Operand> value;
-        {
-          EagerScope outside;
-          value.emplace(Operand(to_tensor(initial, std::nullopt), CallSite()));
-        }
-        return to_python(g.variable(*value, name));
-      })
+      .def("variable",
+           [](Graph& g, nb::handle initial, const std::string& name) {
+             std::optional<Operand> value;
+             {
+               EagerScope outside;
+               value.emplace(Operand(to_tensor(initial, std::nullopt), CallSite()));
+             }
+             return to_python(g.variable(*value, name));
+           })
       .def("initialize", &Graph::initialize)
       .def("operations", &Graph::operations)
       .def("tensor", [](const Graph& g, const std::string& name) { return to_python(g.tensor(name)); })
@@ -127,8 +147,10 @@ void bind_reporting(nb::module_& m) {
       .def("run", [](const Graph& g, nb::handle fetches, const std::vector<std::pair<std::string, nb::object>>& inputs) {
         std::vector<Graph::Fetch> wanted;
         for (nb::handle one : fetches) {
-          if (PyUnicode_Check(one.ptr())) wanted.emplace_back(nb::cast<std::string>(one));
-          else wanted.emplace_back(as_tensor(one.ptr()));
+          if (PyUnicode_Check(one.ptr()))
+            wanted.emplace_back(nb::cast<std::string>(one));
+          else
+            wanted.emplace_back(as_tensor(one.ptr()));
         }
         std::vector<std::pair<std::string, Tensor>> given;
         for (auto& [name, value] : inputs) given.emplace_back(name, to_tensor(value));

@@ -15,17 +15,20 @@ bool has_dataclass_fields(PyObject* o) {
 }
 
 nb::list fields_of(nb::handle value) {
-  return nb::borrow<nb::list>(nb::object(nb::steal(PySequence_List(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))).attr("__dataclass_fields__")).ptr()))));
+  return nb::borrow<nb::list>(nb::object(nb::steal(
+      PySequence_List(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))).attr("__dataclass_fields__")).ptr()))));
 }
 
 // A number for an object, the same for as long as it lives and never used again.
 std::string identity_of(nb::handle value) {
   static PyObject* known = PyDict_New();  // id -> (weak reference or the object itself, number); kept for the life of the process
   static uint64_t last = 0;
-  static PyMethodDef forget_def{"forget", [](PyObject* id, PyObject*) -> PyObject* {
+  static PyMethodDef forget_def{"forget",
+                                [](PyObject* id, PyObject*) -> PyObject* {
                                   if (PyDict_DelItem(known, id) != 0) PyErr_Clear();
                                   return Py_NewRef(Py_None);
-                                }, METH_O, nullptr};
+                                },
+                                METH_O, nullptr};
   nb::object id = nb::steal(PyLong_FromVoidPtr(value.ptr()));
   if (PyObject* entry = PyDict_GetItemWithError(known, id.ptr())) return nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(entry, 1)));
   nb::object forget = nb::steal(PyCFunction_New(&forget_def, id.ptr()));
@@ -62,7 +65,9 @@ bool number_of_value(nb::handle value, std::string& out) {
   return true;
 }
 
-bool compared_by_identity(PyObject* o) { return Py_TYPE(o)->tp_hash == PyBaseObject_Type.tp_hash || Py_TYPE(o)->tp_hash == PyObject_HashNotImplemented; }
+bool compared_by_identity(PyObject* o) {
+  return Py_TYPE(o)->tp_hash == PyBaseObject_Type.tp_hash || Py_TYPE(o)->tp_hash == PyObject_HashNotImplemented;
+}
 
 void append_bytes(std::string& key, const void* data, size_t size) { key.append(static_cast<const char*>(data), size); }
 
@@ -95,7 +100,8 @@ std::string in_words(nb::handle value) {
   PyObject* o = value.ptr();
   if (is_tensor(o) || is_array(o) || nb::isinstance<TensorSpec>(value)) return "a tensor";
   if (is_variable(o)) return "a Variable";
-  if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) return cat(PyList_CheckExact(o) ? "a list of " : "a tuple of ", PySequence_Fast_GET_SIZE(o));
+  if (PyList_CheckExact(o) || PyTuple_CheckExact(o))
+    return cat(PyList_CheckExact(o) ? "a list of " : "a tuple of ", PySequence_Fast_GET_SIZE(o));
   if (PyDict_CheckExact(o)) {
     std::string keys;
     for (const nb::object& k : sorted_keys(value)) keys += cat(keys.empty() ? "" : ", ", nb::cast<std::string>(nb::repr(k)));
@@ -199,7 +205,8 @@ void Flattener::add_text(PyObject* string) {
 void Flattener::add_sequence(nb::handle value, char mark, const std::string& path) {
   const Py_ssize_t n = PySequence_Fast_GET_SIZE(value.ptr());
   add_count(mark, n);
-  for (Py_ssize_t i = 0; i < n; ++i) add(PySequence_Fast_GET_ITEM(value.ptr(), i), want_names_ ? element_path(path, std::to_string(i)) : path);
+  for (Py_ssize_t i = 0; i < n; ++i)
+    add(PySequence_Fast_GET_ITEM(value.ptr(), i), want_names_ ? element_path(path, std::to_string(i)) : path);
 }
 
 void Flattener::add_dict(nb::handle value, const std::string& path) {
@@ -227,8 +234,10 @@ bool Flattener::add_dataclass(nb::handle value, const std::string& path) {
 
 void Flattener::add_object(nb::handle value) {
   std::string number;
-  if (!compared_by_identity(value.ptr()) && number_of_value(value, number)) key += cat('h', number, ';');
-  else key += cat('o', identity_of(value), ';');
+  if (!compared_by_identity(value.ptr()) && number_of_value(value, number))
+    key += cat('h', number, ';');
+  else
+    key += cat('o', identity_of(value), ';');
 }
 
 nb::object Rebuilder::rebuild(nb::handle value) {

@@ -10,8 +10,8 @@
 
 namespace lamina::python {
 
-// Takes arguments apart: tensors and Variables in the order they are met, and a key that is equal exactly when everything else is: how they are
-// nested, and the Python values by type and value. Objects that Python compares by identity count by identity.
+// Takes arguments apart: tensors and Variables in the order they are met, and a key that is equal exactly when everything else is: how they
+// are nested, and the Python values by type and value. Objects that Python compares by identity count by identity.
 class Flattener {
  public:
   std::vector<Tensor> tensors;
@@ -59,8 +59,8 @@ class ResultStructure {
   enum class Kind : uint8_t { tensor, kept, list, tuple, dict, named_tuple, dataclass };
   nb::object build(const std::function<nb::object(size_t)>& leaf, size_t& next) const;
   Kind kind_ = Kind::tensor;
-  nb::object kept_;                // the value itself, the named tuple's class, a dataclass instance to copy
-  std::vector<nb::object> keys_;   // of a dict, or a dataclass's fields
+  nb::object kept_;               // the value itself, the named tuple's class, a dataclass instance to copy
+  std::vector<nb::object> keys_;  // of a dict, or a dataclass's fields
   std::vector<std::shared_ptr<ResultStructure>> children_;
 };
 

@@ -32,7 +32,8 @@ nb::object map_nested(nb::handle value, const char* what, F&& f) {
     return out;
   }
   if (!is_tensor(o) && !is_variable(o)) {
-    throw_type_error(cat("GradientTape.", what, ": ", a_type(o), " is not a tensor or Variable"), "", "pass tensors or Variables, or lists of them");
+    throw_type_error(cat("GradientTape.", what, ": ", a_type(o), " is not a tensor or Variable"), "",
+                     "pass tensors or Variables, or lists of them");
   }
   return f(value);
 }
@@ -54,16 +55,22 @@ class PauseContext {
 std::vector<Source> sources_of(nb::handle sources, const char* what) {
   std::vector<Source> by;
   map_nested(sources, what, [&](nb::handle s) {
-    if (is_variable(s.ptr())) by.emplace_back(as_variable(s.ptr()));
-    else by.emplace_back(as_tensor(s.ptr()));
+    if (is_variable(s.ptr()))
+      by.emplace_back(as_variable(s.ptr()));
+    else
+      by.emplace_back(as_tensor(s.ptr()));
     return nb::none();
   });
   return by;
 }
 
-nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, nb::handle output_gradients, const std::string& unconnected) {
+nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, nb::handle output_gradients,
+                    const std::string& unconnected) {
   if (unconnected != "none" && unconnected != "zero")
-    throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape.gradient: unconnected_gradients is '", unconnected, "'"), .where = text(CallSite().line()), .why = "", .fix = "pass \"none\" or \"zero\""});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("GradientTape.gradient: unconnected_gradients is '", unconnected, "'"),
+                                              .where = text(CallSite().line()),
+                                              .why = "",
+                                              .fix = "pass \"none\" or \"zero\""});
   std::vector<Tensor> targets, cotangents;
   map_nested(target, "gradient", [&](nb::handle t) {
     targets.push_back(to_tensor(t));
@@ -79,7 +86,8 @@ nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, n
   }
   std::vector<Tensor> gradients = tape.gradient(targets, by, cotangents, CallSite());
   for (size_t i = 0; i < by.size() && unconnected == "zero"; ++i)
-    if (!gradients[i].defined()) gradients[i] = zeros_like(by[i].variable ? Operand(*by[i].variable, CallSite()) : Operand(by[i].tensor, CallSite()));
+    if (!gradients[i].defined())
+      gradients[i] = zeros_like(by[i].variable ? Operand(*by[i].variable, CallSite()) : Operand(by[i].tensor, CallSite()));
   size_t next = 0;
   return map_nested(sources, "gradient", [&](nb::handle) { return to_python(std::move(gradients[next++])); });
 }
@@ -104,11 +112,14 @@ nb::list to_list(std::span<const Tensor> tensors) {
 
 // body(inputs) -> (results, function of a list of cotangents), all flat lists of tensors.
 nb::list custom_gradient(nb::callable body, nb::handle inputs) {
-  return to_list(control::custom_gradient([&](std::span<const Tensor> given) {
-    const nb::object made = body(to_list(given));
-    nb::object backward = made[1];
-    return control::WithGradient{tensors_of(made[0]), [backward](std::span<const Tensor> cotangents) { return tensors_of(backward(to_list(cotangents))); }};
-  }, tensors_of(inputs), CallSite()));
+  return to_list(control::custom_gradient(
+      [&](std::span<const Tensor> given) {
+        const nb::object made = body(to_list(given));
+        nb::object backward = made[1];
+        return control::WithGradient{tensors_of(made[0]),
+                                     [backward](std::span<const Tensor> cotangents) { return tensors_of(backward(to_list(cotangents))); }};
+      },
+      tensors_of(inputs), CallSite()));
 }
 
 }  // namespace
@@ -118,33 +129,48 @@ void bind_tape(nb::module_& m) {
   nb::class_<PauseContext>(m, "_TapePause")
       .def("__enter__", [](PauseContext& p) { p.enter(); })
       .def("__exit__", [](PauseContext& p, nb::args) { p.exit(); });
-  nb::class_<GradientTape>(m, "GradientTape", nb::is_weak_referenceable(),
-                           "Records the ops inside `with lm.GradientTape() as tape:` and differentiates them; eager and while tracing.\n\n"
-                           "Trainable Variables are watched when they are read (unless watch_accessed_variables is False), tensors after watch().\n"
-                           "gradient() can be asked once, with persistent=True often.")
-      .def("__init__", [](GradientTape* self, bool persistent, bool watch) {
-        new (self) GradientTape(GradientTape::Options{.persistent = persistent, .watch_variables = watch, .started = false});
-      }, nb::arg("persistent") = false, nb::arg("watch_accessed_variables") = true)
-      .def("__enter__", [](nb::object self) {
-        nb::inst_ptr<GradientTape>(self)->start();
-        return self;
-      })
+  nb::class_<GradientTape>(
+      m, "GradientTape", nb::is_weak_referenceable(),
+      "Records the ops inside `with lm.GradientTape() as tape:` and differentiates them; eager and while tracing.\n\n"
+      "Trainable Variables are watched when they are read (unless watch_accessed_variables is False), tensors after watch().\n"
+      "gradient() can be asked once, with persistent=True often.")
+      .def(
+          "__init__",
+          [](GradientTape* self, bool persistent, bool watch) {
+            new (self) GradientTape(GradientTape::Options{.persistent = persistent, .watch_variables = watch, .started = false});
+          },
+          nb::arg("persistent") = false, nb::arg("watch_accessed_variables") = true)
+      .def("__enter__",
+           [](nb::object self) {
+             nb::inst_ptr<GradientTape>(self)->start();
+             return self;
+           })
       .def("__exit__", [](GradientTape& t, nb::args) { t.stop(); })
-      .def("watch", [](GradientTape& t, nb::handle x) {
-        map_nested(x, "watch", [&](nb::handle one) {
-          if (is_variable(one.ptr())) t.watch(as_variable(one.ptr()));
-          else t.watch(as_tensor(one.ptr()));
-          return nb::none();
-        });
-      }, nb::arg("x"), "Records what is computed from these tensors or Variables from now on.")
-      .def("gradient", gradient, nb::arg("target"), nb::arg("sources"), nb::arg("output_gradients") = nb::none(), nb::arg("unconnected_gradients") = "none",
-           "The gradient of the sum of all targets by each source, in the sources' structure; where nothing connects them None, or zeros with\n"
+      .def(
+          "watch",
+          [](GradientTape& t, nb::handle x) {
+            map_nested(x, "watch", [&](nb::handle one) {
+              if (is_variable(one.ptr()))
+                t.watch(as_variable(one.ptr()));
+              else
+                t.watch(as_tensor(one.ptr()));
+              return nb::none();
+            });
+          },
+          nb::arg("x"), "Records what is computed from these tensors or Variables from now on.")
+      .def("gradient", gradient, nb::arg("target"), nb::arg("sources"), nb::arg("output_gradients") = nb::none(),
+           nb::arg("unconnected_gradients") = "none",
+           "The gradient of the sum of all targets by each source, in the sources' structure; where nothing connects them None, or zeros "
+           "with\n"
            "unconnected_gradients=\"zero\".\n\n"
            "Raises TapeUsed when a tape that is not persistent is asked twice, TypeMismatch for targets that are not floating point.")
       .def("jacobian", jacobian, nb::arg("target"), nb::arg("sources"),
-           "The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; None where nothing\n"
+           "The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; None "
+           "where nothing\n"
            "connects them. It computes a gradient per element of the target; lm.jacobian computes them together.")
-      .def("stop_recording", [](nb::object self) { return std::make_unique<PauseContext>(self); }, "with tape.stop_recording(): what runs inside is not recorded.")
+      .def(
+          "stop_recording", [](nb::object self) { return std::make_unique<PauseContext>(self); },
+          "with tape.stop_recording(): what runs inside is not recorded.")
       .def("reset", [](GradientTape& t) { t.reset(); }, "Forgets what was recorded.");
 }
 

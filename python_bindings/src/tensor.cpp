@@ -14,12 +14,14 @@ PyTypeObject* tensor_type = nullptr;
 namespace {
 
 Py_ssize_t length(PyObject* self) {
-  return guarded<Py_ssize_t>([&] {
-    const Shape& shape = as_tensor(self).shape();
-    if (shape.empty()) throw_type_error("len(): a tensor without axes has no length", "", "use .size or .item()");
-    if (!shape[0].known()) throw Error(ErrorKind::invalid_argument, {.what = "len(): the first dimension is not known while tracing"});
-    return Py_ssize_t(shape[0].number());
-  }, -1);
+  return guarded<Py_ssize_t>(
+      [&] {
+        const Shape& shape = as_tensor(self).shape();
+        if (shape.empty()) throw_type_error("len(): a tensor without axes has no length", "", "use .size or .item()");
+        if (!shape[0].known()) throw Error(ErrorKind::invalid_argument, {.what = "len(): the first dimension is not known while tracing"});
+        return Py_ssize_t(shape[0].number());
+      },
+      -1);
 }
 
 PyObject* iterate(PyObject* self) {
@@ -100,72 +102,124 @@ nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, n
 }
 
 void bind_tensor(nb::module_& m) {
-  nb::class_<Tensor> c(m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
-                       "An immutable array on a device; while a function is traced, the name of a value that its graph will compute.\n\n"
-                       "Made by lm.constant and every op. Operators broadcast as NumPy's do and take a tensor of the same dtype or a Python number.");
+  nb::class_<Tensor> c(
+      m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
+      "An immutable array on a device; while a function is traced, the name of a value that its graph will compute.\n\n"
+      "Made by lm.constant and every op. Operators broadcast as NumPy's do and take a tensor of the same dtype or a Python number.");
   tensor_type = reinterpret_cast<PyTypeObject*>(c.ptr());
-  c.def_prop_ro("shape", [](const Tensor& t) { return to_python(t.shape()); }, "The lengths of the axes; None for one that is not known while tracing.")
+  c.def_prop_ro(
+       "shape", [](const Tensor& t) { return to_python(t.shape()); },
+       "The lengths of the axes; None for one that is not known while tracing.")
       .def_prop_ro("dtype", [](const Tensor& t) { return to_python(t.dtype()); })
-      .def_prop_ro("ndim", [](const Tensor& t) { return t.rank(); }, "The number of axes.")
-      .def_prop_ro("size", [](const Tensor& t) { return t.size(); }, "The number of elements.")
-      .def_prop_ro("device", [](const Tensor& t) { return device_of(t); }, "Where it lies: \"cpu:0\".")
-      .def_prop_ro("T", [](const Tensor& t) { return to_python(transpose(self_operand(t))); }, "The tensor with its axes in reverse order.")
-      .def("numpy", [](const Tensor& t) { return to_numpy(t); }, "A NumPy array with a copy of the elements; waits for the device.")
-      .def("__array__", [](nb::object self, nb::handle dtype, nb::handle copy) { return as_array(self, as_tensor(self.ptr()), dtype, copy); },
-           nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
-      .def("item", [](const Tensor& t) { return item_of(t); }, "The only element as a Python number. Raises InvalidArgument when there are several.")
-      .def("tolist", [](const Tensor& t) { return to_numpy(t).attr("tolist")(); }, "The elements as nested lists of Python numbers.")
-      .def("__format__", [](const nb::object& self, const std::string& spec) {
-        const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(as_tensor(self.ptr()));
-        return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));
-      })
-      .def("__reduce__", [](const Tensor& t) {
-        const bool half = t.dtype() == DType::bf16;
-        nb::object array = to_numpy(half ? astype(self_operand(t), DType::f32) : t);
-        return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("tensor"), nb::make_tuple(array, numpy_name(t.dtype())));
-      })
-      .def("__dlpack__", [](const Tensor& t, nb::handle, nb::handle version, nb::handle device, nb::handle copy) {
-        return dlpack_capsule(t, version, device, copy);
-      }, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
-      .def("__dlpack_device__", [](const Tensor& t) { return nb::make_tuple(t.device().kind == DeviceKind::gpu ? 2 : 1, int(t.device().index)); })
-      .def("to", [](const Tensor& t, const std::string& device) { return to_python(t.to(parse_device(device))); }, nb::arg("device"),
-           "The same values on another device (\"gpu:0\"), also in a traced function; the tensor itself when it is there. Gradients go back to where it was. In a traced function ops run on the function's device, or on that of lm.device, wherever their operands are. Raises DeviceUnavailable.")
-      .def("astype", [](const Tensor& t, nb::handle dtype) { return to_python(astype(self_operand(t), to_dtype(dtype))); }, nb::arg("dtype"))
-      .def("reshape", [](const Tensor& t, nb::args shape) {
-        return to_python(reshape(self_operand(t), to_axes(nb::len(shape) == 1 ? nb::object(shape[0]) : nb::object(shape))));
-      }, "The same elements in another shape; one dimension may be -1.")
-      .def("transpose", [](const Tensor& t, nb::args axes) {
-        return to_python(transpose(self_operand(t), to_axes(nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes))));
-      }, "The axes in this order; without any, reversed.")
-      .def("squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes(axis))); }, nb::arg("axis") = nb::none())
-      .def("sum", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(sum(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("mean", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(mean(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("max", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(max(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("min", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("prod", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(prod(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("all", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(all(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("any", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(any(self_operand(t), to_axes(axis), keepdims)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
-      .def("var", [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) { return to_python(var(self_operand(t), to_axes(axis), keepdims, ddof)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
-      .def("std", [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) { return to_python(lamina::std(self_operand(t), to_axes(axis), keepdims, ddof)); },
-           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
-      .def("cumsum", [](const Tensor& t, int axis) { return to_python(cumsum(self_operand(t), axis)); }, nb::arg("axis") = -1)
-      .def("__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); }, nb::arg("ndigits") = nb::none())
-      .def("argmin", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmin(self_operand(t), axis, keepdims)); },
-           nb::arg("axis") = -1, nb::arg("keepdims") = false)
-      .def("argmax", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmax(self_operand(t), axis, keepdims)); },
-           nb::arg("axis") = -1, nb::arg("keepdims") = false);
+      .def_prop_ro(
+          "ndim", [](const Tensor& t) { return t.rank(); }, "The number of axes.")
+      .def_prop_ro(
+          "size", [](const Tensor& t) { return t.size(); }, "The number of elements.")
+      .def_prop_ro(
+          "device", [](const Tensor& t) { return device_of(t); }, "Where it lies: \"cpu:0\".")
+      .def_prop_ro(
+          "T", [](const Tensor& t) { return to_python(transpose(self_operand(t))); }, "The tensor with its axes in reverse order.")
+      .def(
+          "numpy", [](const Tensor& t) { return to_numpy(t); }, "A NumPy array with a copy of the elements; waits for the device.")
+      .def(
+          "__array__",
+          [](nb::object self, nb::handle dtype, nb::handle copy) { return as_array(self, as_tensor(self.ptr()), dtype, copy); },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def(
+          "item", [](const Tensor& t) { return item_of(t); },
+          "The only element as a Python number. Raises InvalidArgument when there are several.")
+      .def(
+          "tolist", [](const Tensor& t) { return to_numpy(t).attr("tolist")(); }, "The elements as nested lists of Python numbers.")
+      .def("__format__",
+           [](const nb::object& self, const std::string& spec) {
+             const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(as_tensor(self.ptr()));
+             return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));
+           })
+      .def("__reduce__",
+           [](const Tensor& t) {
+             const bool half = t.dtype() == DType::bf16;
+             nb::object array = to_numpy(half ? astype(self_operand(t), DType::f32) : t);
+             return nb::make_tuple(nb::module_::import_("lamina._pickle").attr("tensor"), nb::make_tuple(array, numpy_name(t.dtype())));
+           })
+      .def(
+          "__dlpack__",
+          [](const Tensor& t, nb::handle, nb::handle version, nb::handle device, nb::handle copy) {
+            return dlpack_capsule(t, version, device, copy);
+          },
+          nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(), nb::arg("dl_device") = nb::none(),
+          nb::arg("copy") = nb::none())
+      .def("__dlpack_device__",
+           [](const Tensor& t) { return nb::make_tuple(t.device().kind == DeviceKind::gpu ? 2 : 1, int(t.device().index)); })
+      .def(
+          "to", [](const Tensor& t, const std::string& device) { return to_python(t.to(parse_device(device))); }, nb::arg("device"),
+          "The same values on another device (\"gpu:0\"), also in a traced function; the tensor itself when it is there. Gradients go back "
+          "to where it was. In a traced function ops run on the function's device, or on that of lm.device, wherever their operands are. "
+          "Raises DeviceUnavailable.")
+      .def(
+          "astype", [](const Tensor& t, nb::handle dtype) { return to_python(astype(self_operand(t), to_dtype(dtype))); }, nb::arg("dtype"))
+      .def(
+          "reshape",
+          [](const Tensor& t, nb::args shape) {
+            return to_python(reshape(self_operand(t), to_axes(nb::len(shape) == 1 ? nb::object(shape[0]) : nb::object(shape))));
+          },
+          "The same elements in another shape; one dimension may be -1.")
+      .def(
+          "transpose",
+          [](const Tensor& t, nb::args axes) {
+            return to_python(transpose(self_operand(t), to_axes(nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes))));
+          },
+          "The axes in this order; without any, reversed.")
+      .def(
+          "squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes(axis))); },
+          nb::arg("axis") = nb::none())
+      .def(
+          "sum", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(sum(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "mean", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(mean(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "max", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(max(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "min", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "prod", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(prod(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "all", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(all(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "any", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(any(self_operand(t), to_axes(axis), keepdims)); },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
+      .def(
+          "var",
+          [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) {
+            return to_python(var(self_operand(t), to_axes(axis), keepdims, ddof));
+          },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
+      .def(
+          "std",
+          [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) {
+            return to_python(lamina::std(self_operand(t), to_axes(axis), keepdims, ddof));
+          },
+          nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
+      .def(
+          "cumsum", [](const Tensor& t, int axis) { return to_python(cumsum(self_operand(t), axis)); }, nb::arg("axis") = -1)
+      .def(
+          "__round__", [](const Tensor& t, nb::handle digits) { return rounded(self_operand(t), digits); }, nb::arg("ndigits") = nb::none())
+      .def(
+          "argmin", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmin(self_operand(t), axis, keepdims)); },
+          nb::arg("axis") = -1, nb::arg("keepdims") = false)
+      .def(
+          "argmax", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmax(self_operand(t), axis, keepdims)); },
+          nb::arg("axis") = -1, nb::arg("keepdims") = false);
   c.attr("__array_priority__") = 1000;  // an ndarray leaves its operators with a tensor to the tensor
-  m.def("from_dlpack", [](nb::object array) { return to_python(tensor_from_dlpack(array)); }, nb::arg("array"),
-        "The tensor that looks at another library's memory, without a copy when its elements lie in row-major order. The memory must not be\n"
-        "changed while the tensor is used. Takes anything with __dlpack__.");
+  m.def(
+      "from_dlpack", [](nb::object array) { return to_python(tensor_from_dlpack(array)); }, nb::arg("array"),
+      "The tensor that looks at another library's memory, without a copy when its elements lie in row-major order. The memory must not be\n"
+      "changed while the tensor is used. Takes anything with __dlpack__.");
 }
 
 }  // namespace lamina::python

@@ -14,11 +14,13 @@ namespace {
 Tensor value_of(PyObject* o) { return as_variable(o).read(CallSite()); }
 
 Py_ssize_t length(PyObject* self) {
-  return guarded<Py_ssize_t>([&] {
-    const Shape& shape = as_variable(self).shape();
-    if (shape.empty()) throw_type_error("len(): a Variable without axes has no length", "", "use .size");
-    return Py_ssize_t(shape[0].number());
-  }, -1);
+  return guarded<Py_ssize_t>(
+      [&] {
+        const Shape& shape = as_variable(self).shape();
+        if (shape.empty()) throw_type_error("len(): a Variable without axes has no length", "", "use .size");
+        return Py_ssize_t(shape[0].number());
+      },
+      -1);
 }
 
 PyObject* iterate(PyObject* self) {
@@ -94,35 +96,54 @@ PyType_Slot slots[] = {
 }  // namespace
 
 void bind_variable(nb::module_& m) {
-  nb::class_<Variable> c(m, "Variable", nb::type_slots(slots), nb::is_weak_referenceable(),
-                         "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
-                         "reference. dtype and shape never change. v += x and the like assign it.");
+  nb::class_<Variable> c(
+      m, "Variable", nb::type_slots(slots), nb::is_weak_referenceable(),
+      "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
+      "reference. dtype and shape never change. v += x and the like assign it.");
   variable_type = reinterpret_cast<PyTypeObject*>(c.ptr());
-  c.def("__init__", [](Variable* self, nb::handle initial, const std::optional<std::string>& name, bool trainable, nb::handle dtype) {
-     new (self) Variable(Operand(to_tensor(initial, to_optional_dtype(dtype)), CallSite()), name.value_or(""), trainable);
-   }, nb::arg("initial"), nb::arg("name") = nb::none(), nb::arg("trainable") = true, nb::arg("dtype") = nb::none())
+  c.def(
+       "__init__",
+       [](Variable* self, nb::handle initial, const std::optional<std::string>& name, bool trainable, nb::handle dtype) {
+         new (self) Variable(Operand(to_tensor(initial, to_optional_dtype(dtype)), CallSite()), name.value_or(""), trainable);
+       },
+       nb::arg("initial"), nb::arg("name") = nb::none(), nb::arg("trainable") = true, nb::arg("dtype") = nb::none())
       .def_prop_ro("shape", [](const Variable& v) { return to_python(v.shape()); })
       .def_prop_ro("dtype", [](const Variable& v) { return to_python(v.dtype()); })
       .def_prop_ro("ndim", [](const Variable& v) { return v.rank(); })
-      .def_prop_ro("size", [](const Variable& v) { return v.size(); }, "The number of elements.")
+      .def_prop_ro(
+          "size", [](const Variable& v) { return v.size(); }, "The number of elements.")
       .def_prop_ro("name", [](const Variable& v) { return v.name(); })
-      .def_prop_ro("trainable", [](const Variable& v) { return v.trainable(); }, "Whether tapes watch it by themselves.")
+      .def_prop_ro(
+          "trainable", [](const Variable& v) { return v.trainable(); }, "Whether tapes watch it by themselves.")
       .def_prop_ro("device", [](const Variable& v) { return device_of(v); })
       .def_prop_ro("T", [](const Variable& v) { return to_python(transpose(Operand(v, CallSite()))); })
-      .def_prop_ro("models", [](const Variable& v) { return v.models(); }, "Of a stacked Variable (lm.nn.stack, lm.per_model): how many models it has a value for. 0: it is not stacked.")
-      .def("read", [](const Variable& v) { return to_python(v.read(CallSite())); }, "The value now, as a tensor that later assignments do not change.")
-      .def("assign", [](const Variable& v, nb::handle value) { v.assign(to_operand(value)); }, nb::arg("value"),
-           "Sets the value, which must have this Variable's dtype and shape. Raises TypeMismatch or InvalidArgument.")
-      .def("assign_add", [](const Variable& v, nb::handle value) { v.assign_add(to_operand(value)); }, nb::arg("value"))
-      .def("assign_sub", [](const Variable& v, nb::handle value) { v.assign_sub(to_operand(value)); }, nb::arg("value"))
-      .def("numpy", [](const Variable& v) { return to_numpy(v.read(CallSite())); }, "A NumPy array with a copy of the value.")
+      .def_prop_ro(
+          "models", [](const Variable& v) { return v.models(); },
+          "Of a stacked Variable (lm.nn.stack, lm.per_model): how many models it has a value for. 0: it is not stacked.")
+      .def(
+          "read", [](const Variable& v) { return to_python(v.read(CallSite())); },
+          "The value now, as a tensor that later assignments do not change.")
+      .def(
+          "assign", [](const Variable& v, nb::handle value) { v.assign(to_operand(value)); }, nb::arg("value"),
+          "Sets the value, which must have this Variable's dtype and shape. Raises TypeMismatch or InvalidArgument.")
+      .def(
+          "assign_add", [](const Variable& v, nb::handle value) { v.assign_add(to_operand(value)); }, nb::arg("value"))
+      .def(
+          "assign_sub", [](const Variable& v, nb::handle value) { v.assign_sub(to_operand(value)); }, nb::arg("value"))
+      .def(
+          "numpy", [](const Variable& v) { return to_numpy(v.read(CallSite())); }, "A NumPy array with a copy of the value.")
       .def("item", [](const Variable& v) { return item_of(v.read(CallSite())); })
       .def("tolist", [](const Variable& v) { return to_numpy(v.read(CallSite())).attr("tolist")(); })
-      .def("__array__", [](const Variable& v, nb::handle dtype, nb::handle copy) {
-        nb::object value = to_python(v.read(CallSite()));
-        return as_array(value, as_tensor(value.ptr()), dtype, copy);
-      }, nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
-      .def("__round__", [](const Variable& v, nb::handle digits) { return rounded(Operand(v, CallSite()), digits); }, nb::arg("ndigits") = nb::none())
+      .def(
+          "__array__",
+          [](const Variable& v, nb::handle dtype, nb::handle copy) {
+            nb::object value = to_python(v.read(CallSite()));
+            return as_array(value, as_tensor(value.ptr()), dtype, copy);
+          },
+          nb::arg("dtype") = nb::none(), nb::arg("copy") = nb::none())
+      .def(
+          "__round__", [](const Variable& v, nb::handle digits) { return rounded(Operand(v, CallSite()), digits); },
+          nb::arg("ndigits") = nb::none())
       .def("__format__", [](const nb::object& self, const std::string& spec) {
         const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(value_of(self.ptr()));
         return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));

@@ -25,7 +25,8 @@ VmapResults run_body(nb::handle body, std::span<const Tensor> tensors) {
   return out;
 }
 
-nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes, const std::vector<std::string>& names, std::optional<int64_t> axis_size, nb::handle body) {
+nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::optional<int64_t>>& axes,
+              const std::vector<std::string>& names, std::optional<int64_t> axis_size, nb::handle body) {
   std::vector<VmapArgument> arguments;
   for (size_t i = 0; i < tensors.size(); ++i) arguments.push_back({to_tensor(tensors[i]), axes.at(i), names.at(i)});
   const SourceLine line = CallSite().line();
@@ -42,16 +43,25 @@ nb::list vmap(const std::string& name, nb::list tensors, const std::vector<std::
 }  // namespace
 
 void bind_vmap(nb::module_& m) {
-  m.def("_vmap", vmap, nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("axis_size").none(), nb::arg("body"));
-  m.def("per_model", [](nb::handle values, const std::string& name, nb::handle dtype) {
-    return per_model(to_tensor(values, to_optional_dtype(dtype)), name);
-  }, nb::arg("values"), nb::arg("name") = "per_model", nb::arg("dtype") = nb::none(),
-        "Hyperparameters of an ensemble: a Variable with a value per model, [models, ...], that inside of lm.vmap is seen as one model's.\n\n"
-        "Optimizers take one wherever they take a number: lm.optim.SGD(lm.per_model([0.1, 0.01])). Raises InvalidArgument for a value without axes.");
-  m.def("_stack_variable", [](const Variable& v, nb::handle values) { v.stack(to_tensor(values)); }, nb::arg("variable"), nb::arg("values"));
-  m.def("_is_mapped", [](const Variable& v) { return ModelAxis::of(*v.handle()) != nullptr; }, nb::arg("variable"),
-        "Whether a running call of lm.vmap maps the stacked Variable.");
-  m.def("_use_generator", [](std::optional<Variable> generator) { return random::use_generator(std::move(generator)); }, nb::arg("generator").none());
+  m.def("_vmap", vmap, nb::arg("name"), nb::arg("tensors"), nb::arg("axes"), nb::arg("names"), nb::arg("axis_size").none(),
+        nb::arg("body"));
+  m.def(
+      "per_model",
+      [](nb::handle values, const std::string& name, nb::handle dtype) {
+        return per_model(to_tensor(values, to_optional_dtype(dtype)), name);
+      },
+      nb::arg("values"), nb::arg("name") = "per_model", nb::arg("dtype") = nb::none(),
+      "Hyperparameters of an ensemble: a Variable with a value per model, [models, ...], that inside of lm.vmap is seen as one model's.\n\n"
+      "Optimizers take one wherever they take a number: lm.optim.SGD(lm.per_model([0.1, 0.01])). Raises InvalidArgument for a value "
+      "without axes.");
+  m.def(
+      "_stack_variable", [](const Variable& v, nb::handle values) { v.stack(to_tensor(values)); }, nb::arg("variable"), nb::arg("values"));
+  m.def(
+      "_is_mapped", [](const Variable& v) { return ModelAxis::of(*v.handle()) != nullptr; }, nb::arg("variable"),
+      "Whether a running call of lm.vmap maps the stacked Variable.");
+  m.def(
+      "_use_generator", [](std::optional<Variable> generator) { return random::use_generator(std::move(generator)); },
+      nb::arg("generator").none());
 }
 
 }  // namespace lamina::python

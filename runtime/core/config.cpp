@@ -17,8 +17,10 @@ int positive_number(const char* name, int otherwise) {
   int value = 0;
   auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (code != std::errc() || end != text.data() + text.size() || value < 1 || value > 1024)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(name, "=", text, " is not a number from 1 to 1024"), .where = "the environment",
-                                              .why = "", .fix = cat("unset ", name, ", or set it to a number")});
+    throw Error(ErrorKind::invalid_argument, {.what = cat(name, "=", text, " is not a number from 1 to 1024"),
+                                              .where = "the environment",
+                                              .why = "",
+                                              .fix = cat("unset ", name, ", or set it to a number")});
   return value;
 }
 
@@ -31,7 +33,8 @@ int available_cores() {
 bool machine_has(const std::string& isa) {
 #if defined(__x86_64__)
   if (isa == "avx512")
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512dq");
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512dq");
   if (isa == "avx2") return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 #endif
   return isa == "scalar";
@@ -39,11 +42,15 @@ bool machine_has(const std::string& isa) {
 
 std::string checked_isa(const std::string& isa, const char* where) {
   if (isa != "avx512" && isa != "avx2" && isa != "scalar")
-    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CPU=", isa, " names no instruction set"), .where = where,
-                                              .why = "the choices are avx512, avx2 and scalar", .fix = "unset it to take the best that the machine has"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CPU=", isa, " names no instruction set"),
+                                              .where = where,
+                                              .why = "the choices are avx512, avx2 and scalar",
+                                              .fix = "unset it to take the best that the machine has"});
   if (!machine_has(isa))
-    throw Error(ErrorKind::device, {.what = cat("LAMINA_CPU=", isa, " cannot be used"), .where = where,
-                                    .why = "this machine's processor does not have it", .fix = cat("use ", best_cpu_isa())});
+    throw Error(ErrorKind::device, {.what = cat("LAMINA_CPU=", isa, " cannot be used"),
+                                    .where = where,
+                                    .why = "this machine's processor does not have it",
+                                    .fix = cat("use ", best_cpu_isa())});
   return isa;
 }
 
@@ -65,7 +72,8 @@ std::string environment(const char* name) {
 int threads() { return thread_count(); }
 void set_threads(int threads) {
   if (threads < 1 || threads > 1024)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(threads, " threads cannot be used"), .where = "", .why = "the count is from 1 to 1024", .fix = ""});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(threads, " threads cannot be used"), .where = "", .why = "the count is from 1 to 1024", .fix = ""});
   thread_count() = threads;
 }
 std::string best_cpu_isa() {

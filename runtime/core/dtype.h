@@ -39,23 +39,53 @@ constexpr bool is_floating(DType d) { return d >= DType::f16; }
 constexpr bool is_integer(DType d) { return d >= DType::u8 && d <= DType::i64; }  // bool is neither
 constexpr bool is_signed(DType d) { return d != DType::boolean && d != DType::u8; }
 
-LAMINA_API const char* name(DType d);        // "f32": in printed graphs and errors
-LAMINA_API const char* numpy_name(DType d);  // "float32": what Python users see
+LAMINA_API const char* name(DType d);                 // "f32": in printed graphs and errors
+LAMINA_API const char* numpy_name(DType d);           // "float32": what Python users see
 LAMINA_API DType parse_dtype(std::string_view text);  // accepts both; throws not_found
 inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name(d); }
 
 template <class T>
 constexpr DType dtype_of();
-template <> constexpr DType dtype_of<bool>() { return DType::boolean; }
-template <> constexpr DType dtype_of<uint8_t>() { return DType::u8; }
-template <> constexpr DType dtype_of<int8_t>() { return DType::i8; }
-template <> constexpr DType dtype_of<int16_t>() { return DType::i16; }
-template <> constexpr DType dtype_of<int32_t>() { return DType::i32; }
-template <> constexpr DType dtype_of<int64_t>() { return DType::i64; }
-template <> constexpr DType dtype_of<f16>() { return DType::f16; }
-template <> constexpr DType dtype_of<bf16>() { return DType::bf16; }
-template <> constexpr DType dtype_of<float>() { return DType::f32; }
-template <> constexpr DType dtype_of<double>() { return DType::f64; }
+template <>
+constexpr DType dtype_of<bool>() {
+  return DType::boolean;
+}
+template <>
+constexpr DType dtype_of<uint8_t>() {
+  return DType::u8;
+}
+template <>
+constexpr DType dtype_of<int8_t>() {
+  return DType::i8;
+}
+template <>
+constexpr DType dtype_of<int16_t>() {
+  return DType::i16;
+}
+template <>
+constexpr DType dtype_of<int32_t>() {
+  return DType::i32;
+}
+template <>
+constexpr DType dtype_of<int64_t>() {
+  return DType::i64;
+}
+template <>
+constexpr DType dtype_of<f16>() {
+  return DType::f16;
+}
+template <>
+constexpr DType dtype_of<bf16>() {
+  return DType::bf16;
+}
+template <>
+constexpr DType dtype_of<float>() {
+  return DType::f32;
+}
+template <>
+constexpr DType dtype_of<double>() {
+  return DType::f64;
+}
 
 // Calls f.operator()<T>() with the C++ type of d.
 template <class F>

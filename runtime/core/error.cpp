@@ -60,7 +60,9 @@ Error Error::at(const std::string& where) const {
 }
 
 void internal_error(const std::string& what) {
-  throw Error(ErrorKind::internal, {.what = "internal error: " + what, .where = "", .why = "this is a bug in Lamina",
+  throw Error(ErrorKind::internal, {.what = "internal error: " + what,
+                                    .where = "",
+                                    .why = "this is a bug in Lamina",
                                     .fix = "please report it with the program that shows it"});
 }
 
@@ -71,7 +73,8 @@ Error unknown_name(const std::string& what_kind, const std::string& name, std::v
   std::string list;
   for (size_t i = 0; i < std::min(existing.size(), kShown); ++i) list += (list.empty() ? "" : ", ") + existing[i];
   if (existing.size() > kShown) list += cat(" and ", existing.size() - kShown, " more");
-  return Error(ErrorKind::not_found, {.what = cat("there is no ", what_kind, " named '", name, "'"), .where = "",
+  return Error(ErrorKind::not_found, {.what = cat("there is no ", what_kind, " named '", name, "'"),
+                                      .where = "",
                                       .why = existing.empty() ? cat("there is no ", what_kind, " at all") : "there are: " + list,
                                       .fix = existing.empty() ? "" : cat("did you mean '", existing.front(), "'?")});
 }

@@ -24,7 +24,8 @@ LAMINA_API void set_standard_targets(TextTargetRef out, TextTargetRef err);
 // A number that no other target has.
 LAMINA_API int64_t new_text_stream();
 
-// Writes the text, or keeps it while this thread has a TextHold. stream 1 and 2 go to the standard targets as they are when the text is written.
+// Writes the text, or keeps it while this thread has a TextHold. stream 1 and 2 go to the standard targets as they are when the text is
+// written.
 LAMINA_API void write_text(int64_t stream, const TextTargetRef& target, std::string text);
 
 // While it lives, this thread's text waits: a target may need a lock (an interpreter's) whose holder waits for a Variable of this program.

@@ -19,8 +19,10 @@ void InterruptPoll::look() {
     asked_ = now;
   } else {
     const auto since = now - looked_;
-    if (since < 5ms) stride_ *= 2;
-    else if (since > 20ms) stride_ = stride_ > 4 ? stride_ / 4 : 1;
+    if (since < 5ms)
+      stride_ *= 2;
+    else if (since > 20ms)
+      stride_ = stride_ > 4 ? stride_ / 4 : 1;
   }
   looked_ = now;
   until_ = iterations_ + stride_;

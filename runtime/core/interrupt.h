@@ -15,7 +15,8 @@ void check_interrupt();
 class InterruptPoll {
  public:
   void operator()() {
-    if (++iterations_ >= until_) [[unlikely]] look();
+    if (++iterations_ >= until_) [[unlikely]]
+      look();
   }
 
  private:

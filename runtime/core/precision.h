@@ -1,5 +1,5 @@
-// How exactly matrix products of float32 are computed, by name. The names say what happens to the operands; sums are float32 in all of them,
-// and so are the operands in memory, so weights, gradients and what an optimizer keeps are never rounded.
+// How exactly matrix products of float32 are computed, by name. The names say what happens to the operands; sums are float32 in all of
+// them, and so are the operands in memory, so weights, gradients and what an optimizer keeps are never rounded.
 #pragma once
 #include <cstdint>
 #include <string>

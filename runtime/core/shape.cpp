@@ -23,8 +23,10 @@ std::string print(const Polynomial& p) {
   for (auto& [symbols, factor] : p) {
     std::string term;
     for (auto& name : symbols) term += (term.empty() ? "" : "*") + name;
-    if (symbols.empty()) term = std::to_string(factor);
-    else if (factor != 1) term = std::to_string(factor) + "*" + term;
+    if (symbols.empty())
+      term = std::to_string(factor);
+    else if (factor != 1)
+      term = std::to_string(factor) + "*" + term;
     s += (s.empty() || term[0] == '-' ? "" : "+") + term;
   }
   return s.empty() ? "0" : s;
@@ -50,7 +52,8 @@ int64_t intern(const Polynomial& p) {
 }
 
 [[noreturn]] void too_large() {
-  throw Error(ErrorKind::invalid_argument, {.what = "a dimension is too large", .where = "", .why = "it does not fit 63 bits", .fix = "use a smaller shape"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = "a dimension is too large", .where = "", .why = "it does not fit 63 bits", .fix = "use a smaller shape"});
 }
 int64_t checked_mul(int64_t a, int64_t b) {
   int64_t r;
@@ -120,7 +123,8 @@ Dim from(const Polynomial& p) {
   if (p.empty()) return Dim(0);
   if (p.size() == 1 && p.begin()->first.empty() && p.begin()->second >= 0) return Dim(p.begin()->second);
   if (p.size() == 1 && p.begin()->first.empty())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("a dimension would be ", p.begin()->second), .where = "", .why = "dimensions are not negative", .fix = ""});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("a dimension would be ", p.begin()->second), .where = "", .why = "dimensions are not negative", .fix = ""});
   return make_dim_from_code(intern(p));
 }
 }  // namespace
@@ -128,9 +132,12 @@ Dim from(const Polynomial& p) {
 Dim Dim::symbol(std::string_view name) {
   auto letter = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
   std::string_view rest = name.substr(!name.empty() && name[0] == '?' ? 1 : 0);
-  if (rest.empty() || !std::all_of(rest.begin(), rest.end(), letter) || (name[0] != '?' && std::isdigit(static_cast<unsigned char>(name[0]))))
-    throw Error(ErrorKind::invalid_argument, {.what = cat("'", name, "' cannot name a dimension"), .where = "",
-                                              .why = "a name is letters, digits and _, and begins with a letter", .fix = "choose another name"});
+  if (rest.empty() || !std::all_of(rest.begin(), rest.end(), letter) ||
+      (name[0] != '?' && std::isdigit(static_cast<unsigned char>(name[0]))))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("'", name, "' cannot name a dimension"),
+                                              .where = "",
+                                              .why = "a name is letters, digits and _, and begins with a letter",
+                                              .fix = "choose another name"});
   return make_dim_from_code(intern({{{std::string(name)}, 1}}));
 }
 
@@ -144,8 +151,10 @@ Dim Dim::parse(std::string_view text) {
   bool negative = text.starts_with('-');
   size_t i = negative ? 1 : 0;
   auto bad = [&]() -> Error {
-    return Error(ErrorKind::invalid_argument, {.what = cat("'", text, "' is not a dimension"), .where = "",
-                                               .why = "a dimension is a number, a name, or sums and products of them", .fix = ""});
+    return Error(ErrorKind::invalid_argument, {.what = cat("'", text, "' is not a dimension"),
+                                               .where = "",
+                                               .why = "a dimension is a number, a name, or sums and products of them",
+                                               .fix = ""});
   };
   while (i < text.size()) {
     Dim term(1);
@@ -179,8 +188,10 @@ bool Dim::is_slot() const { return !known() && text().find('?') != std::string::
 
 int64_t Dim::number() const {
   if (!known())
-    throw Error(ErrorKind::state, {.what = cat("the dimension ", text(), " is not known yet"), .where = "",
-                                   .why = "the function was traced for any length here", .fix = "use an op that works for any length, or trace with a fixed shape"});
+    throw Error(ErrorKind::state, {.what = cat("the dimension ", text(), " is not known yet"),
+                                   .where = "",
+                                   .why = "the function was traced for any length here",
+                                   .fix = "use an op that works for any length, or trace with a fixed shape"});
   return code_;
 }
 
@@ -191,14 +202,21 @@ std::string Dim::text() const {
   return t.entries.at(size_t(-1 - code_)).second;
 }
 
-Dim operator+(Dim a, Dim b) { return a.known() && b.known() ? Dim(checked_add(a.code(), b.code())) : from(add(polynomial(a), polynomial(b), 1)); }
+Dim operator+(Dim a, Dim b) {
+  return a.known() && b.known() ? Dim(checked_add(a.code(), b.code())) : from(add(polynomial(a), polynomial(b), 1));
+}
 Dim operator-(Dim a, Dim b) { return from(add(polynomial(a), polynomial(b), -1)); }
-Dim operator*(Dim a, Dim b) { return a.known() && b.known() ? Dim(checked_mul(a.code(), b.code())) : from(multiply(polynomial(a), polynomial(b))); }
+Dim operator*(Dim a, Dim b) {
+  return a.known() && b.known() ? Dim(checked_mul(a.code(), b.code())) : from(multiply(polynomial(a), polynomial(b)));
+}
 Dim operator/(Dim a, Dim b) {
-  if (b == Dim(0)) throw Error(ErrorKind::invalid_argument, {.what = cat("the dimension ", a, " cannot be divided by 0"), .where = "", .why = "", .fix = ""});
+  if (b == Dim(0))
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("the dimension ", a, " cannot be divided by 0"), .where = "", .why = "", .fix = ""});
   if (a.known() && b.known() && a.code() % b.code() == 0) return Dim(a.code() / b.code());
   if (auto q = divide(polynomial(a), polynomial(b))) return from(*q);
-  throw Error(ErrorKind::invalid_argument, {.what = cat("the dimension ", a, " is not a multiple of ", b), .where = "", .why = "", .fix = ""});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("the dimension ", a, " is not a multiple of ", b), .where = "", .why = "", .fix = ""});
 }
 
 Dim substitute(Dim d, const DimBindings& bindings) {
@@ -223,16 +241,21 @@ bool match(Dim pattern, int64_t length, DimBindings& bindings) {
   int64_t constant = 0, factor = 0;
   std::string name;
   for (auto& [symbols, f] : p) {
-    if (symbols.empty()) constant = f;
-    else if (symbols.size() == 1 && name.empty()) name = symbols[0], factor = f;
-    else return true;  // checked when its symbols are known from elsewhere
+    if (symbols.empty())
+      constant = f;
+    else if (symbols.size() == 1 && name.empty())
+      name = symbols[0], factor = f;
+    else
+      return true;  // checked when its symbols are known from elsewhere
   }
   if (name.empty() || factor == 0 || (length - constant) % factor != 0 || (length - constant) / factor < 0) return false;
   bindings[name] = (length - constant) / factor;
   return true;
 }
 
-bool known(const Shape& shape) { return std::all_of(shape.begin(), shape.end(), [](Dim d) { return d.known(); }); }
+bool known(const Shape& shape) {
+  return std::all_of(shape.begin(), shape.end(), [](Dim d) { return d.known(); });
+}
 
 std::string text(const Shape& shape) {
   std::string s;
@@ -265,8 +288,10 @@ Shape broadcast(const Shape& a, const Shape& b) {
     Dim x = i < a.size() ? a[a.size() - 1 - i] : Dim(1), y = i < b.size() ? b[b.size() - 1 - i] : Dim(1);
     if (!(x == y) && !(x == Dim(1)) && !(y == Dim(1)))
       throw Error(ErrorKind::invalid_argument,
-                  {.what = cat("the shapes [", text(a), "] and [", text(b), "] do not broadcast"), .where = "",
-                   .why = cat("dimension ", out.size() - 1 - i, " is ", x, " and ", y, "; they must be equal, or one of them 1"), .fix = "reshape one of them"});
+                  {.what = cat("the shapes [", text(a), "] and [", text(b), "] do not broadcast"),
+                   .where = "",
+                   .why = cat("dimension ", out.size() - 1 - i, " is ", x, " and ", y, "; they must be equal, or one of them 1"),
+                   .fix = "reshape one of them"});
     out[out.size() - 1 - i] = x == Dim(1) ? y : x;
   }
   return out;
@@ -275,7 +300,8 @@ Shape broadcast(const Shape& a, const Shape& b) {
 int normalize_axis(const char* op, int64_t axis, size_t rank) {
   int64_t r = int64_t(rank);
   if (axis < -r || axis >= r)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": axis ", axis, " is out of range"), .where = "argument 'axis'",
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": axis ", axis, " is out of range"),
+                                              .where = "argument 'axis'",
                                               .why = cat("the input has ", r, r == 1 ? " dimension" : " dimensions"),
                                               .fix = r ? cat("pass an axis from ", -r, " to ", r - 1) : "a scalar has no axis"});
   return int(axis < 0 ? axis + r : axis);

@@ -16,9 +16,9 @@ class LAMINA_API Dim {
  public:
   constexpr Dim() = default;
   constexpr Dim(int64_t number) : code_(number) {}  // not negative: shapes are checked where they are made
-  static Dim symbol(std::string_view name);  // a letter first, then letters, digits or _; "?" first for a run-time slot
-  static Dim fresh(std::string_view stem);   // a symbol that nobody else has
-  static Dim parse(std::string_view text);   // what text() prints
+  static Dim symbol(std::string_view name);         // a letter first, then letters, digits or _; "?" first for a run-time slot
+  static Dim fresh(std::string_view stem);          // a symbol that nobody else has
+  static Dim parse(std::string_view text);          // what text() prints
 
   constexpr bool known() const { return code_ >= 0; }
   bool is_slot() const;
@@ -45,8 +45,8 @@ LAMINA_API bool match(Dim pattern, int64_t length, DimBindings& bindings);
 
 using Shape = std::vector<Dim>;
 LAMINA_API bool known(const Shape& shape);
-LAMINA_API std::string text(const Shape& shape);  // "2,n"
-LAMINA_API Dim size_of(const Shape& shape);        // the product; throws invalid_argument when it does not fit 63 bits
+LAMINA_API std::string text(const Shape& shape);              // "2,n"
+LAMINA_API Dim size_of(const Shape& shape);                   // the product; throws invalid_argument when it does not fit 63 bits
 LAMINA_API std::vector<int64_t> numbers(const Shape& shape);  // throws when a dimension is unknown
 LAMINA_API Shape substitute(const Shape& shape, const DimBindings& bindings);
 // NumPy's broadcasting of two shapes; throws invalid_argument. An unknown dimension fits itself and 1.

@@ -10,7 +10,8 @@ std::string text(const TensorType& type) { return cat(name(type.dtype), '[', tex
 TensorType parse_type(std::string_view s) {
   size_t open = s.find('[');
   if (open == std::string_view::npos || s.back() != ']')
-    throw Error(ErrorKind::invalid_argument, {.what = cat("'", s, "' is not a tensor type"), .where = "", .why = "a type is written like f32[2,n]", .fix = ""});
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat("'", s, "' is not a tensor type"), .where = "", .why = "a type is written like f32[2,n]", .fix = ""});
   TensorType type{parse_dtype(s.substr(0, open)), {}};
   std::string_view dims = s.substr(open + 1, s.size() - open - 2);
   while (!dims.empty()) {
@@ -25,8 +26,10 @@ int64_t byte_size(const TensorType& type) { return (size_of(type.shape) * Dim(in
 
 View contiguous_view(void* data, const TensorType& type) {
   if (type.rank() > kMaxRank)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("a tensor of ", type.rank(), " dimensions is not supported"), .where = "",
-                                              .why = cat("at most ", kMaxRank, " are"), .fix = "reshape it"});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("a tensor of ", type.rank(), " dimensions is not supported"),
+                                              .where = "",
+                                              .why = cat("at most ", kMaxRank, " are"),
+                                              .fix = "reshape it"});
   View v;
   v.data = data, v.dtype = type.dtype, v.rank = int32_t(type.rank());
   int64_t stride = 1;

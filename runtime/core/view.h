@@ -22,7 +22,9 @@ struct View {
     return n;
   }
   template <class T>
-  T* as() const { return static_cast<T*>(data); }
+  T* as() const {
+    return static_cast<T*>(data);
+  }
 };
 
 LAMINA_API View contiguous_view(void* data, const TensorType& type);  // row-major; the shape must be known

@@ -33,10 +33,11 @@ std::string fix_for(cudaError_t status) {
 
 Error error_of(const CudaApi& api, cudaError_t status, const std::string& doing, Device device) {
   api.take_last_error();  // so that the next call does not report it again
-  return Error(status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::device, {.what = cat("cuda: cannot ", doing),
-                                   .where = text(device),
-                                   .why = cat(api.error_name(status), " (", static_cast<int>(status), "): ", api.error_text(status)),
-                                   .fix = fix_for(status)});
+  return Error(status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::device,
+               {.what = cat("cuda: cannot ", doing),
+                .where = text(device),
+                .why = cat(api.error_name(status), " (", static_cast<int>(status), "): ", api.error_text(status)),
+                .fix = fix_for(status)});
 }
 
 }  // namespace lamina::cuda

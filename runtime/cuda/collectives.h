@@ -1,9 +1,9 @@
 // Collectives by NCCL: what several GPUs, of one process or of several, compute together.
 //
 // No call waits inside of NCCL, which does not return where another rank has gone: its communicators are nonblocking, and each call here
-// ends within a time limit, but for ncclCommAbort and ncclCommDestroy, which wait for this process's ranks: where several communicators hang on one GPU, aborting one may
-// wait for the others. After a failure the ranks of this process are aborted, once, since NCCL promises nothing about a communicator
-// after that; a new one can be made, by all ranks.
+// ends within a time limit, but for ncclCommAbort and ncclCommDestroy, which wait for this process's ranks: where several communicators
+// hang on one GPU, aborting one may wait for the others. After a failure the ranks of this process are aborted, once, since NCCL promises
+// nothing about a communicator after that; a new one can be made, by all ranks.
 //
 // All ranks make the same calls in the same order with the same sizes. NCCL does not compare them: where they differ, they wait for each
 // other.

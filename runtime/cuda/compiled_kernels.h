@@ -1,5 +1,5 @@
-// Kernels that are compiled behind the program's back. What wants one asks on every launch, and runs a slower kernel until there is one. The
-// first request for a key counts only: what runs once is not worth compiling.
+// Kernels that are compiled behind the program's back. What wants one asks on every launch, and runs a slower kernel until there is one.
+// The first request for a key counts only: what runs once is not worth compiling.
 #pragma once
 #include <atomic>
 #include <condition_variable>

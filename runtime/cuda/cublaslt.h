@@ -28,7 +28,7 @@ inline constexpr int kCompute32FromBf16 = 75, kCompute32FromTf32 = 77;       // 
 inline constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBf16 = 14;  // cudaDataType_t
 inline constexpr int32_t kPlain = 0, kTransposed = 1;                        // cublasOperation_t
 inline constexpr uint32_t kNoEpilogue = 1, kRelu = 2, kBias = 4;             // cublasLtEpilogue_t; kRelu | kBias: the bias first
-inline constexpr uint32_t kBiasGradientOfFirst = 256;                       // sums of the first operand along the product's depth, to where a bias would be read
+inline constexpr uint32_t kBiasGradientOfFirst = 256;  // sums of the first operand along the product's depth, to where a bias would be read
 inline constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8,
                      kBiasBatchStride = 10;              // cublasLtMatmulDescAttributes_t
 inline constexpr int kBatchCount = 5, kBatchStride = 6;  // cublasLtMatrixLayoutAttribute_t

@@ -42,10 +42,8 @@ const CudaApi& cudart_api() {
       .allocate_host = cudaHostAlloc,
       .free_host = cudaFreeHost,
       .copy = cudaMemcpyAsync,
-      .library_load =
-          [](cudaLibrary_t* library, const void* code) {
-            return cudaLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0);
-          },
+      .library_load = [](cudaLibrary_t* library,
+                         const void* code) { return cudaLibraryLoadData(library, code, nullptr, nullptr, 0, nullptr, nullptr, 0); },
       .library_unload = cudaLibraryUnload,
       .library_kernel = cudaLibraryGetKernel,
       .launch = cudaLaunchKernelExC,

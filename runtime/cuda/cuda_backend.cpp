@@ -148,7 +148,9 @@ DeviceProperties CudaBackend::properties(Device device) {
           .compute_capability = p.major * 10 + p.minor,
           .multiprocessors = p.multiProcessorCount,
           .shared_memory_per_block = static_cast<int64_t>(p.sharedMemPerBlockOptin),
-          .largest_cluster = p.clusterLaunch == 0 ? 0 : p.major == 9 || p.major == 10 ? 16 : 8,
+          .largest_cluster = p.clusterLaunch == 0            ? 0
+                             : p.major == 9 || p.major == 10 ? 16
+                                                             : 8,
           .threads = 1};
 }
 
@@ -279,7 +281,8 @@ void CudaBackend::copy(Stream& stream, void* to, const void* from, size_t bytes,
     return;
   }
   if (GraphScratch::now())
-    throw Error(ErrorKind::device, {.what = "a copy between host and device cannot be recorded", .where = text(stream.device), .why = "", .fix = ""});
+    throw Error(ErrorKind::device,
+                {.what = "a copy between host and device cannot be recorded", .where = text(stream.device), .why = "", .fix = ""});
   if (kind == CopyKind::to_device)
     opened.staging->to_device(stream, to, from, bytes);
   else
@@ -323,28 +326,32 @@ CompiledKernels& CudaBackend::compiled() {
 
 Products& CudaBackend::products() {
   std::call_once(products_once_, [this] {
-    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); }, least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT")));
+    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); },
+                                           least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT")));
   });
   return *products_;
 }
 
 Convolutions& CudaBackend::convolutions() {
   std::call_once(convolutions_once_, [this] {
-    convolutions_ = std::make_unique<Convolutions>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+    convolutions_ = std::make_unique<Convolutions>([] { return load_cudnn(system_loader()); },
+                                                   least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
   });
   return *convolutions_;
 }
 
 Pooling& CudaBackend::pooling() {
   std::call_once(pooling_once_, [this] {
-    pooling_ = std::make_unique<Pooling>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+    pooling_ = std::make_unique<Pooling>([] { return load_cudnn(system_loader()); },
+                                         least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
   });
   return *pooling_;
 }
 
 BatchNorm& CudaBackend::batch_norm() {
   std::call_once(batch_norm_once_, [this] {
-    batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); }, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+    batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); },
+                                              least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
   });
   return *batch_norm_;
 }

@@ -52,10 +52,10 @@ class CudaBackend final : public Backend {
 
   // For kernels that have a faster form, compiled by NVRTC behind their first launches.
   CompiledKernels& compiled();
-  Products& products();          // large matrix products, by cuBLASLt
-  Convolutions& convolutions();  // large convolutions, by cuDNN
-  Pooling& pooling();            // large max pooling
-  BatchNorm& batch_norm();       // large batch normalisation in training
+  Products& products();                                                  // large matrix products, by cuBLASLt
+  Convolutions& convolutions();                                          // large convolutions, by cuDNN
+  Pooling& pooling();                                                    // large max pooling
+  BatchNorm& batch_norm();                                               // large batch normalisation in training
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
@@ -73,7 +73,7 @@ class CudaBackend final : public Backend {
     int architecture = 0;
     CaptureStreams capture_streams;
     std::unique_ptr<Staging> staging;
-    Fault* fault = nullptr;        // in pinned memory, where kernels report what they cannot use
+    Fault* fault = nullptr;  // in pinned memory, where kernels report what they cannot use
   };
 
   const Found& found();

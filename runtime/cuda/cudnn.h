@@ -1,7 +1,7 @@
 // cuDNN: the functions and the numbers of its interface that Lamina uses, declared here as those of cublaslt.h are. It is the interface by
-// function (cudnnConvolutionForward), which every cuDNN 9 has: two dozen calls whose numbers have been the same for years, and its heuristics
-// say which algorithms are deterministic. The interface by graphs would fuse more, and is a hundred attributes that no card was there to
-// try.
+// function (cudnnConvolutionForward), which every cuDNN 9 has: two dozen calls whose numbers have been the same for years, and its
+// heuristics say which algorithms are deterministic. The interface by graphs would fuse more, and is a hundred attributes that no card was
+// there to try.
 #pragma once
 #include <cstddef>
 
@@ -23,7 +23,7 @@ struct Choice {
 };
 
 inline constexpr bool not_supported(int status) { return status >= 3000 && status < 4000; }  // cudnnStatus_t; 0 is success
-inline constexpr bool no_memory(int status) { return status == 4003 || status == 4004; }       // of the host, of the device
+inline constexpr bool no_memory(int status) { return status == 4003 || status == 4004; }     // of the host, of the device
 inline constexpr int kFloat = 0, kDouble = 1, kHalf = 2, kBfloat16 = 9;                      // cudnnDataType_t
 inline constexpr int kChannelsLast = 1;                                                      // cudnnTensorFormat_t: CUDNN_TENSOR_NHWC
 inline constexpr int kDefaultMath = 0, kTensorMath = 1, kConvertingMath = 2, kFmaMath = 3;   // cudnnMathType_t; 0 allows tf32
@@ -59,19 +59,19 @@ struct CudnnApi {
                 void* result_data);
   int (*pooling_create)(void** pooling);
   int (*pooling_destroy)(void* pooling);
-  int (*pooling_set)(void* pooling, int mode, int nan, int window_height, int window_width, int pad_height, int pad_width, int stride_height,
-                     int stride_width);
+  int (*pooling_set)(void* pooling, int mode, int nan, int window_height, int window_width, int pad_height, int pad_width,
+                     int stride_height, int stride_width);
   int (*pool)(void* handle, void* pooling, const void* alpha, void* x, const void* x_data, const void* beta, void* y, void* y_data);
   int (*pool_gradient)(void* handle, void* pooling, const void* alpha, void* y, const void* y_data, void* dy, const void* dy_data, void* x,
                        const void* x_data, const void* beta, void* dx, void* dx_data);
   int (*norm_derive)(void* of_channels, void* x, int mode);
-  int (*normalize)(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data, void* of_channels,
-                   const void* scale, const void* bias, double average_factor, void* running_mean, void* running_variance, double epsilon,
-                   void* saved_mean, void* saved_inverse_deviation);
+  int (*normalize)(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data,
+                   void* of_channels, const void* scale, const void* bias, double average_factor, void* running_mean,
+                   void* running_variance, double epsilon, void* saved_mean, void* saved_inverse_deviation);
   int (*normalize_gradient)(void* handle, int mode, const void* alpha_data, const void* beta_data, const void* alpha_parameters,
-                            const void* beta_parameters, void* x, const void* x_data, void* dy, const void* dy_data, void* dx, void* dx_data,
-                            void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon, const void* saved_mean,
-                            const void* saved_inverse_deviation);
+                            const void* beta_parameters, void* x, const void* x_data, void* dy, const void* dy_data, void* dx,
+                            void* dx_data, void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon,
+                            const void* saved_mean, const void* saved_inverse_deviation);
   const char* (*status_text)(int status);
 };
 // Throws device, with every path that was tried, when the library is missing.

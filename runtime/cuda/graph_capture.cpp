@@ -148,7 +148,8 @@ RecordedGraph::~RecordedGraph() {
   for (Event& event : joins_) backend_.destroy_event(event);
 }
 
-void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) {
+void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addresses,
+                        const std::function<void(std::span<Stream>)>& launches) {
   CurrentDevice current(backend_.api(), device_);
   if (launch_recorded(streams, addresses, launches)) return;
   joins_.reserve(streams.size());
@@ -189,17 +190,21 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
                                                const std::function<void(std::span<Stream>)>& launches) {
   const CudaApi& api = backend_.api();
   const unsigned kernels = backend_.compiled().version();
-  auto at = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) { return std::equal(addresses.begin(), addresses.end(), r.addresses.begin(), r.addresses.end()); });
+  auto at = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) {
+    return std::equal(addresses.begin(), addresses.end(), r.addresses.begin(), r.addresses.end());
+  });
   if (at == ready_.end()) {
     const bool own = came_before(addresses) && ready_.size() < kMostReady;
     at = ready_.empty() || own ? ready_.emplace(ready_.end()) : ready_.end() - 1;
   }
   std::rotate(ready_.begin(), at, at + 1);
   Ready& ready = ready_.front();
-  if (ready.executable && ready.kernels == kernels && std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end())) return ready;
+  if (ready.executable && ready.kernels == kernels &&
+      std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end()))
+    return ready;
 
   std::vector<void*> now(addresses.begin(), addresses.end());  // from here on an executable and its addresses change together
-  struct Graph {  // until it is made ready
+  struct Graph {                                               // until it is made ready
     const CudaApi& api;
     cudaGraph_t graph;
     ~Graph() { api.graph_destroy(graph); }

@@ -17,7 +17,8 @@ class CudaBackend;
 // Nothing runs while `launches` is called. If it throws, the capture is ended and the stream is as before.
 std::unique_ptr<Replayable> capture_graph(const CudaApi& api, Stream& stream, const std::function<void()>& launches);
 
-// Memory for the time of a launch, of launches that are recorded: theirs as long as the graph lives. Each recording gets it in the same order.
+// Memory for the time of a launch, of launches that are recorded: theirs as long as the graph lives. Each recording gets it in the same
+// order.
 class GraphScratch {
  public:
   GraphScratch(CudaBackend& backend, const Stream& home) : backend_(backend), home_(home) {}
@@ -95,9 +96,9 @@ class RecordedGraph final : public LaunchGraph {
   bool ran_ = false;
   std::string why_not_;
   std::unique_ptr<GraphScratch> scratch_;
-  std::vector<Ready> ready_;        // the one used last is first
-  std::vector<size_t> missed_;      // hashes of the last addresses that no recording had
-  std::vector<Event> joins_;        // per stream
+  std::vector<Ready> ready_;    // the one used last is first
+  std::vector<size_t> missed_;  // hashes of the last addresses that no recording had
+  std::vector<Event> joins_;    // per stream
 };
 
 }  // namespace lamina::cuda

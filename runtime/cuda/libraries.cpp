@@ -54,7 +54,8 @@ std::vector<std::string> folders() {
   }
   if (const char* environment = std::getenv("VIRTUAL_ENV")) {
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(fs::path(environment) / "lib", ignored)) add_wheels(out, entry.path() / "site-packages");
+    for (const auto& entry : fs::directory_iterator(fs::path(environment) / "lib", ignored))
+      add_wheels(out, entry.path() / "site-packages");
   }
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH"})
     if (const char* root = std::getenv(variable)) add_if_there(out, fs::path(root) / "lib64");
@@ -99,7 +100,8 @@ constexpr const char* kDriverFix = "install NVIDIA's driver; in a container, pas
 }  // namespace
 
 const LibraryName& cublaslt_name() {
-  static const LibraryName name{"cuBLASLt", "libcublasLt.so." LAMINA_CUDA_MAJOR, "nvidia-cublas", "", false, "cublasLtGetVersion", cublaslt_version};
+  static const LibraryName name{"cuBLASLt",      "libcublasLt.so." LAMINA_CUDA_MAJOR, "nvidia-cublas", "", false, "cublasLtGetVersion",
+                                cublaslt_version};
   return name;
 }
 const LibraryName& cudnn_name() {
@@ -144,7 +146,8 @@ OpenLibrary open_library(const LibraryName& library, const Loader& loader) {
     if (out.handle) {
       out.path = path;
       Dl_info info{};  // a bare name was found by the system, which knows where
-      if (void* known = loader.symbol(out.handle, library.symbol); known && dladdr(known, &info) && info.dli_fname) out.path = info.dli_fname;
+      if (void* known = loader.symbol(out.handle, library.symbol); known && dladdr(known, &info) && info.dli_fname)
+        out.path = info.dli_fname;
       out.tried.clear();
       return out;
     }

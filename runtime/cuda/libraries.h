@@ -12,7 +12,7 @@ namespace lamina::cuda {
 struct Loader {
   std::function<void*(const std::string& path)> open;
   std::function<void*(void* library, const char* name)> symbol;
-  std::function<std::string()> error;        // why the last one failed
+  std::function<std::string()> error;                 // why the last one failed
   std::function<std::vector<std::string>()> folders;  // looked into after the system's own places
 };
 const Loader& system_loader();
@@ -23,7 +23,7 @@ struct LibraryName {
   const char* package;  // what pip brings it with; "" where pip does not
   const char* fix;      // "" for pip install package
   bool required;
-  const char* symbol;  // a function that it surely has
+  const char* symbol;                                           // a function that it surely has
   std::string (*version)(const Loader& loader, void* library);  // as it says itself
 };
 const LibraryName& cublaslt_name();

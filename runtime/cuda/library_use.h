@@ -82,7 +82,8 @@ class PlansOnGpu {
       Kept made;
       make(made.plan);
       if (plans_.size() >= kMostPlans)
-        plans_.erase(std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
+        plans_.erase(
+            std::min_element(plans_.begin(), plans_.end(), [](const auto& a, const auto& b) { return a.second.used < b.second.used; }));
       found = plans_.emplace(key, std::move(made)).first;
     }
     found->second.used = ++clock_;

@@ -20,7 +20,8 @@ ErrorKind kind_of(int result) { return result == 1 ? ErrorKind::out_of_memory : 
 
 void check(const NvrtcApi& api, int result, const std::string& doing) {
   if (result == 0) return;
-  throw Error(kind_of(result), {.what = cat("cuda: cannot ", doing), .where = "NVRTC", .why = cat(api.error_text(result), " (", result, ")"), .fix = ""});
+  throw Error(kind_of(result),
+              {.what = cat("cuda: cannot ", doing), .where = "NVRTC", .why = cat(api.error_text(result), " (", result, ")"), .fix = ""});
 }
 
 class Program {
@@ -28,7 +29,9 @@ class Program {
   Program(const NvrtcApi& api, const Source& source, const std::string& file) : api_(api) {
     std::vector<const char*> names, texts;
     for (const Header& h : source.headers) names.push_back(h.name.c_str()), texts.push_back(h.text.c_str());
-    check(api, api.create(&program_, source.text.c_str(), (file.empty() ? source.name + ".cu" : file).c_str(), int(names.size()), texts.data(), names.data()),
+    check(api,
+          api.create(&program_, source.text.c_str(), (file.empty() ? source.name + ".cu" : file).c_str(), int(names.size()), texts.data(),
+                     names.data()),
           cat("begin to compile ", source.name));
   }
   ~Program() { api_.destroy(&program_); }
@@ -110,10 +113,11 @@ std::string compile_cubin(const NvrtcApi& api, const Source& source, int archite
   const std::string target = cat("--gpu-architecture=sm_", architecture, architecture == 90 ? "a" : "");
   const char* options[] = {target.c_str(), "--std=c++20", "--fmad=false", "-lineinfo", "--device-as-default-execution-space"};
   if (const int result = api.compile(program.get(), int(std::size(options)), options); result != 0) {
-    throw Error(kind_of(result), {.what = cat("cuda: the kernel ", source.name, " does not compile for ", target.substr(target.find('=') + 1)),
-                                    .where = "NVRTC",
-                                    .why = cat(api.error_text(result), ": ", program.log()),
-                                    .fix = ""});
+    throw Error(kind_of(result),
+                {.what = cat("cuda: the kernel ", source.name, " does not compile for ", target.substr(target.find('=') + 1)),
+                 .where = "NVRTC",
+                 .why = cat(api.error_text(result), ": ", program.log()),
+                 .fix = ""});
   }
   size_t bytes = 0;
   check(api, api.cubin_size(program.get(), &bytes), cat("read the code of ", source.name));

@@ -11,7 +11,8 @@ namespace lamina::cuda {
 // The functions of NVRTC that Lamina calls; results are nvrtcResult, of which 0 is success.
 struct NvrtcApi {
   int (*version)(int* major, int* minor);
-  int (*create)(void** program, const char* source, const char* name, int headers, const char* const* header_sources, const char* const* header_names);
+  int (*create)(void** program, const char* source, const char* name, int headers, const char* const* header_sources,
+                const char* const* header_names);
   int (*destroy)(void** program);
   int (*compile)(void* program, int options, const char* const* option_texts);
   int (*log_size)(void* program, size_t* bytes);
@@ -33,11 +34,12 @@ struct Source {
   std::vector<Header> headers;  // what the text includes
 };
 
-// Machine code for compute capability `architecture` (90 for sm_90), with the line numbers of `file`, for profilers ("": the name and ".cu").
-// Throws device with the compiler's log.
+// Machine code for compute capability `architecture` (90 for sm_90), with the line numbers of `file`, for profilers ("": the name and
+// ".cu"). Throws device with the compiler's log.
 std::string compile_cubin(const NvrtcApi& api, const Source& source, int architecture, const std::string& file = "");
 
-// The same through the cache in `folder`, whose copy of the source the line numbers are of; an unreadable or damaged entry is made anew, and a folder that cannot be written is done without.
+// The same through the cache in `folder`, whose copy of the source the line numbers are of; an unreadable or damaged entry is made anew,
+// and a folder that cannot be written is done without.
 std::string cached_cubin(const NvrtcApi& api, const Source& source, int architecture, const std::string& folder);
 // LAMINA_CACHE, else lamina in XDG_CACHE_HOME or ~/.cache; "" when there is no such place.
 std::string cache_folder();

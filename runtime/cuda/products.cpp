@@ -81,8 +81,8 @@ struct Products::Key {
   Batch batch;
   uint32_t align_a = 256, align_b = 256, align_c = 256, align_bias = 256;
   auto tied() const {
-    return std::tie(dtype, compute, epilogue, transpose_a, transpose_b, has_bias, rows, columns, depth, leading_a, leading_b, batch.count, batch.a,
-                    batch.b, batch.bias, batch.c, align_a, align_b, align_c, align_bias);
+    return std::tie(dtype, compute, epilogue, transpose_a, transpose_b, has_bias, rows, columns, depth, leading_a, leading_b, batch.count,
+                    batch.a, batch.b, batch.bias, batch.c, align_a, align_b, align_c, align_bias);
   }
   bool operator<(const Key& other) const { return tied() < other.tied(); }
 };
@@ -213,14 +213,17 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
     LAMINA_LT(function(object, attribute, &value, sizeof value), name, problem.text);
   };
   void* made = nullptr;
-  LAMINA_LT(api.operation_create(&made, key.compute, wide ? cublaslt::kReal64 : cublaslt::kReal32), "cublasLtMatmulDescCreate", problem.text);
+  LAMINA_LT(api.operation_create(&made, key.compute, wide ? cublaslt::kReal64 : cublaslt::kReal32), "cublasLtMatmulDescCreate",
+            problem.text);
   plan.operation = Owned(made, api.operation_destroy);
   const auto set_operation = [&](int attribute, auto value) {
     set(api.operation_set, made, attribute, value, "cublasLtMatmulDescSetAttribute");
   };
   set_operation(cublaslt::kTransposeA, key.transpose_b ? cublaslt::kTransposed : cublaslt::kPlain);  // our b comes first
   set_operation(cublaslt::kTransposeB, key.transpose_a ? cublaslt::kTransposed : cublaslt::kPlain);
-  const uint32_t after = key.epilogue == Epilogue::bias_gradient ? cublaslt::kBiasGradientOfFirst : (key.epilogue == Epilogue::relu ? cublaslt::kRelu : 0) | (key.has_bias ? cublaslt::kBias : 0);
+  const uint32_t after = key.epilogue == Epilogue::bias_gradient
+                             ? cublaslt::kBiasGradientOfFirst
+                             : (key.epilogue == Epilogue::relu ? cublaslt::kRelu : 0) | (key.has_bias ? cublaslt::kBias : 0);
   set_operation(cublaslt::kEpilogue, after ? after : cublaslt::kNoEpilogue);
   if (key.has_bias) {
     set_operation(cublaslt::kBiasPointer,
@@ -283,9 +286,9 @@ void Products::run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Probl
                 problem.text);
     }
     char* c = problem.c + at.c * size;
-    LAMINA_LT(api.matmul(gpu.handle.get(), plan.operation.get(), factors.one(), problem.b + at.b * size, plan.b.get(), problem.a + at.a * size,
-                         plan.a.get(), factors.zero(), c, plan.c.get(), c, plan.c.get(), &plan.algorithm, workspace.data(), workspace.bytes(),
-                         stream.native),
+    LAMINA_LT(api.matmul(gpu.handle.get(), plan.operation.get(), factors.one(), problem.b + at.b * size, plan.b.get(),
+                         problem.a + at.a * size, plan.a.get(), factors.zero(), c, plan.c.get(), c, plan.c.get(), &plan.algorithm,
+                         workspace.data(), workspace.bytes(), stream.native),
               "cublasLtMatmul", problem.text);
     size_t next = 0;
     while (next < index.size() && ++index[next] == problem.outer[next].count) index[next++] = 0;

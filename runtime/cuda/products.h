@@ -22,8 +22,8 @@ namespace lamina::cuda {
 
 // Products of fewer multiply-adds than LAMINA_CUBLASLT says (library_use.h) are left to our own kernel.
 
-// What follows the product. relu is max(x, 0); what the library makes of NaN there is not documented. bias_gradient: the sums of b's columns, along the
-// product's depth, are written to where a bias would be read: of dw = x^T dz they are the bias's gradient.
+// What follows the product. relu is max(x, 0); what the library makes of NaN there is not documented. bias_gradient: the sums of b's
+// columns, along the product's depth, are written to where a bias would be read: of dw = x^T dz they are the bias's gradient.
 enum class Epilogue : uint8_t { none, relu, bias_gradient };
 
 class Products {
@@ -35,9 +35,10 @@ class Products {
   Products& operator=(const Products&) = delete;
 
   // c = epilogue(op(a) op(b) + bias) on the stream, whose device is current. Matrices are the last two axes of a, b and c, op transposes,
-  // and leading axes broadcast; a bias has c's columns as its last axis; for its gradient there are no leading axes. c is contiguous. f16, bf16, f32 and f64. False, with nothing done,
-  // when our own kernel is to serve: the product is small, the library is missing or has no algorithm for it, or the strides are none that
-  // it can take. precision: of f32. Throws device, naming the call, the instruction and the shapes, when a call fails.
+  // and leading axes broadcast; a bias has c's columns as its last axis; for its gradient there are no leading axes. c is contiguous. f16,
+  // bf16, f32 and f64. False, with nothing done, when our own kernel is to serve: the product is small, the library is missing or has no
+  // algorithm for it, or the strides are none that it can take. precision: of f32. Throws device, naming the call, the instruction and the
+  // shapes, when a call fails.
   bool multiply(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, const View* bias = nullptr,
                 Epilogue epilogue = Epilogue::none, Precision precision = Precision::float32);
 

@@ -24,9 +24,9 @@ class Staging {
  private:
   struct Block {
     char* data = nullptr;
-    cudaEvent_t done = nullptr;       // behind the copies that use it
-    cudaStream_t stream = nullptr;    // of those copies
-    size_t used = 0;                  // bytes, from the start
+    cudaEvent_t done = nullptr;     // behind the copies that use it
+    cudaStream_t stream = nullptr;  // of those copies
+    size_t used = 0;                // bytes, from the start
   };
   // A block with room for `bytes` behind what copies of the same stream use of it; null where there is no pinned memory.
   Block* take(Stream& stream, size_t bytes);

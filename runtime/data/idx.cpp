@@ -32,7 +32,7 @@ struct Closer {
 class Reader {
  public:
   explicit Reader(std::string path) : path_(std::move(path)) {
-    struct stat status {};
+    struct stat status{};
     if (path_.find('\0') != std::string::npos) bad(path_, "cannot open the file", "its name has a zero byte in it", "check the path");
     if (stat(path_.c_str(), &status) != 0) bad(path_, "cannot open the file", std::strerror(errno), "check the path");
     if (!S_ISREG(status.st_mode)) {

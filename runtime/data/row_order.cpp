@@ -164,7 +164,8 @@ class Repeated final : public RowOrder {
 
 void require_positive(const char* what, int64_t n) {
   if (n > 0) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("Dataset: ", what, " of ", n), .where = "", .why = "it must be positive", .fix = "pass 1 or more"});
+  throw Error(ErrorKind::invalid_argument,
+              {.what = cat("Dataset: ", what, " of ", n), .where = "", .why = "it must be positive", .fix = "pass 1 or more"});
 }
 
 }  // namespace
@@ -183,7 +184,9 @@ RowOrderRef shuffle_rows(RowOrderRef order, int64_t window, uint64_t seed) {
 
 RowOrderRef repeat_rows(RowOrderRef order, std::optional<int64_t> times) {
   if (times && *times < 0) {
-    throw Error(ErrorKind::invalid_argument, {.what = cat("Dataset: repeat ", *times, " times"), .where = "", .why = "the number is negative",
+    throw Error(ErrorKind::invalid_argument, {.what = cat("Dataset: repeat ", *times, " times"),
+                                              .where = "",
+                                              .why = "the number is negative",
                                               .fix = "pass 0 or more, or no number to repeat without end"});
   }
   return std::make_shared<Repeated>(std::move(order), times);

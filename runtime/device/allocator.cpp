@@ -79,10 +79,10 @@ void* Allocator::allocate(size_t bytes) {
   }
   size_t free = limit_ - std::min(limit_, in_use_ + cached_), cached = cached_;
   lock.unlock();
-  throw Error(ErrorKind::out_of_memory,
-              {.what = cat("out of memory on ", device_, ": asked for ", bytes, " bytes"), .where = "",
-               .why = cat("of ", limit_, " bytes ", free, " are free and ", cached, " are cached"),
-               .fix = "use a smaller batch or model, or free tensors that are no longer needed"});
+  throw Error(ErrorKind::out_of_memory, {.what = cat("out of memory on ", device_, ": asked for ", bytes, " bytes"),
+                                         .where = "",
+                                         .why = cat("of ", limit_, " bytes ", free, " are free and ", cached, " are cached"),
+                                         .fix = "use a smaller batch or model, or free tensors that are no longer needed"});
 }
 
 void Allocator::free(void* data, size_t bytes) {

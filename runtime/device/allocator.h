@@ -15,14 +15,14 @@ class Allocator {
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  void* allocate(size_t bytes);  // 64-byte aligned, uninitialised; throws out_of_memory with asked, free and cached
+  void* allocate(size_t bytes);         // 64-byte aligned, uninitialised; throws out_of_memory with asked, free and cached
   void free(void* data, size_t bytes);  // with the bytes that were asked for
 
   struct Usage {
     size_t in_use = 0, cached = 0, limit = 0;
   };
   Usage usage();
-  void trim();  // gives the cached blocks back to the system
+  void trim();                            // gives the cached blocks back to the system
   std::mutex& mutex() { return mutex_; }  // held over a fork
 
   static size_t class_of(size_t bytes);

@@ -7,13 +7,19 @@
 namespace lamina {
 
 Kernel Backend::compile(Device device, const std::string&, const std::string& entry) {
-  throw Error(ErrorKind::device, {.what = cat("the kernel '", entry, "' cannot be compiled for ", device), .where = "", .why = cat("the ", name(), " backend compiles no source"), .fix = ""});
+  throw Error(ErrorKind::device, {.what = cat("the kernel '", entry, "' cannot be compiled for ", device),
+                                  .where = "",
+                                  .why = cat("the ", name(), " backend compiles no source"),
+                                  .fix = ""});
 }
 
 FaultSite Backend::fault_site(Stream&, Error (*)(const Fault&)) { return {}; }
 
 std::unique_ptr<Replayable> Backend::record_launches(Stream& stream, const std::function<void()>&) {
-  throw Error(ErrorKind::device, {.what = cat("launches on ", stream.device, " cannot be recorded"), .where = "", .why = cat("the ", name(), " backend records none"), .fix = ""});
+  throw Error(ErrorKind::device, {.what = cat("launches on ", stream.device, " cannot be recorded"),
+                                  .where = "",
+                                  .why = cat("the ", name(), " backend records none"),
+                                  .fix = ""});
 }
 
 std::unique_ptr<LaunchGraph> Backend::launch_graph(Device) { return nullptr; }
@@ -33,9 +39,13 @@ void require_device(Device device) {
   Backend& backend = backend_of(device);
   int count = backend.device_count();
   if (device.index < count) return;
-  throw Error(ErrorKind::device, {.what = cat("there is no device ", device), .where = "",
-                                  .why = count == 0 ? backend.unavailable_reason() : cat("the ", backend.name(), " backend has ", count, count == 1 ? " device" : " devices"),
-                                  .fix = device.kind == DeviceKind::cpu ? "set LAMINA_CPU_DEVICES to split the CPU into more" : "choose one of lm.config.list_devices()"});
+  throw Error(ErrorKind::device,
+              {.what = cat("there is no device ", device),
+               .where = "",
+               .why = count == 0 ? backend.unavailable_reason()
+                                 : cat("the ", backend.name(), " backend has ", count, count == 1 ? " device" : " devices"),
+               .fix = device.kind == DeviceKind::cpu ? "set LAMINA_CPU_DEVICES to split the CPU into more"
+                                                     : "choose one of lm.config.list_devices()"});
 }
 
 }  // namespace lamina

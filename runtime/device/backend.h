@@ -27,9 +27,9 @@ class Replayable {
 class LaunchGraph {
  public:
   virtual ~LaunchGraph() = default;
-  // Does what `launches(streams)` would do, behind what is on the first stream and before what follows there; who uses the others for more orders
-  // them with it. `launches` may be called with other streams, or not at all: of its own it must depend on `addresses` only, which are all
-  // those that it uses. What it throws when it is launched one by one is thrown on.
+  // Does what `launches(streams)` would do, behind what is on the first stream and before what follows there; who uses the others for more
+  // orders them with it. `launches` may be called with other streams, or not at all: of its own it must depend on `addresses` only, which
+  // are all those that it uses. What it throws when it is launched one by one is thrown on.
   virtual void run(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches) = 0;
   virtual std::string why_not() const = 0;  // why the launches are started one by one, for good; "" when they are not
 };

@@ -9,7 +9,8 @@ Buffer::Buffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
   data_ = backend_of(device).allocate(stream, bytes);
 }
 
-Buffer::Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner) : device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
+Buffer::Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner)
+    : device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
 
 Buffer::~Buffer() {
   if (owner_ || !data_) return;
@@ -33,8 +34,10 @@ void copy(Device on, void* to, const void* from, size_t bytes, CopyKind kind) {
 BufferRef copy_to(Device device, const BufferRef& buffer, size_t bytes) {
   auto out = std::make_shared<Buffer>(device, bytes);
   bool host_source = buffer->device().kind == DeviceKind::cpu, host_target = device.kind == DeviceKind::cpu;
-  if (host_target) copy_to_host(out->data(), buffer, 0, bytes);
-  else copy(device, out->data(), buffer->data(), bytes, host_source ? CopyKind::to_device : CopyKind::within_device);
+  if (host_target)
+    copy_to_host(out->data(), buffer, 0, bytes);
+  else
+    copy(device, out->data(), buffer->data(), bytes, host_source ? CopyKind::to_device : CopyKind::within_device);
   return out;
 }
 

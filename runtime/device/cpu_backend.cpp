@@ -113,7 +113,8 @@ class CpuBackend final : public Backend {
                      std::unique_lock lock(e->mutex);
                      e->changed.wait(lock, [&] { return e->reached >= ticket; });
                    },
-               .name = "", .always = true});
+               .name = "",
+               .always = true});
   }
   void synchronize(Stream& stream) override { stream_of(stream).synchronize(); }
 
@@ -158,8 +159,7 @@ class CpuBackend final : public Backend {
       Kernel kernel;
       std::vector<const View*> in, out;
     };
-    auto d = std::make_shared<Deferred>(
-        Deferred{stream, kernel, {call.in.begin(), call.in.end()}, {call.out.begin(), call.out.end()}});
+    auto d = std::make_shared<Deferred>(Deferred{stream, kernel, {call.in.begin(), call.in.end()}, {call.out.begin(), call.out.end()}});
     const void* args = call.args;
     s.submit({.run = [d, args] { d->kernel.run({.stream = d->stream, .args = args, .in = d->in, .out = d->out}); }, .name = name});
   }
@@ -193,7 +193,8 @@ class CpuBackend final : public Backend {
 
   State& state(Device device) {
     if (device.kind == DeviceKind::cpu && device.index >= 0 && device.index < int(devices_.size())) return *devices_[size_t(device.index)];
-    throw Error(ErrorKind::device, {.what = cat("there is no device ", device), .where = "",
+    throw Error(ErrorKind::device, {.what = cat("there is no device ", device),
+                                    .where = "",
                                     .why = cat("the CPU is split into ", devices_.size(), devices_.size() == 1 ? " device" : " devices"),
                                     .fix = "set LAMINA_CPU_DEVICES to split it into more"});
   }

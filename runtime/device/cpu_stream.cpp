@@ -175,7 +175,8 @@ void CpuStream::synchronize() {
 }
 
 void CpuStream::begin_recording() {
-  if (recording) throw Error(ErrorKind::state, {.what = "launches are being recorded already", .where = text(device), .why = "", .fix = ""});
+  if (recording)
+    throw Error(ErrorKind::state, {.what = "launches are being recorded already", .where = text(device), .why = "", .fix = ""});
   recording = new Recording{this, {}};
   busy_.fetch_add(1);
 }

@@ -33,8 +33,8 @@ class CpuStream {
  public:
   struct Task {
     std::function<void()> run;
-    std::string name;    // of the instruction; "" for what cannot fail
-    bool always = false;  // also after an error: events must be reached, memory must be freed
+    std::string name;          // of the instruction; "" for what cannot fail
+    bool always = false;       // also after an error: events must be reached, memory must be freed
     HeldText* held = nullptr;  // where the text of its submitter waits; set when it is queued
   };
 
@@ -48,8 +48,8 @@ class CpuStream {
   bool idle() const { return busy_.load(std::memory_order_acquire) == 0; }
   void submit(Task task);   // runs it now when the stream is inline and nothing is pending, otherwise queues it
   void enqueue(Task task);  // queues it: for what would make the caller wait
-  void synchronize();  // throws the first error since the last call
-  void finish();       // the same wait; the error stays for synchronize()
+  void synchronize();       // throws the first error since the last call
+  void finish();            // the same wait; the error stays for synchronize()
   bool may_finish() const;  // false on its own worker, and while this thread records it
 
   // Between these, tasks that this thread submits are kept instead of run.

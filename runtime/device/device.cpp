@@ -9,14 +9,34 @@ namespace lamina {
 const std::vector<DeviceProperties>& null_models() {
   constexpr int64_t kKiB = 1024, kGiB = int64_t(1) << 30;
   static const std::vector<DeviceProperties> models{
-      {.name = "h100", .memory = 80 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB, .largest_cluster = 16},
-      {.name = "h200", .memory = 141 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB, .largest_cluster = 16},
+      {.name = "h100",
+       .memory = 80 * kGiB,
+       .compute_capability = 90,
+       .multiprocessors = 132,
+       .shared_memory_per_block = 227 * kKiB,
+       .largest_cluster = 16},
+      {.name = "h200",
+       .memory = 141 * kGiB,
+       .compute_capability = 90,
+       .multiprocessors = 132,
+       .shared_memory_per_block = 227 * kKiB,
+       .largest_cluster = 16},
       {.name = "a100", .memory = 80 * kGiB, .compute_capability = 80, .multiprocessors = 108, .shared_memory_per_block = 163 * kKiB},
       {.name = "rtx3090", .memory = 24 * kGiB, .compute_capability = 86, .multiprocessors = 82, .shared_memory_per_block = 99 * kKiB},
       {.name = "rtx4090", .memory = 24 * kGiB, .compute_capability = 89, .multiprocessors = 128, .shared_memory_per_block = 99 * kKiB},
-      {.name = "b200", .memory = 180 * kGiB, .compute_capability = 100, .multiprocessors = 148, .shared_memory_per_block = 227 * kKiB, .largest_cluster = 16},
+      {.name = "b200",
+       .memory = 180 * kGiB,
+       .compute_capability = 100,
+       .multiprocessors = 148,
+       .shared_memory_per_block = 227 * kKiB,
+       .largest_cluster = 16},
       {.name = "l40s", .memory = 48 * kGiB, .compute_capability = 89, .multiprocessors = 142, .shared_memory_per_block = 99 * kKiB},
-      {.name = "rtx5090", .memory = 32 * kGiB, .compute_capability = 120, .multiprocessors = 170, .shared_memory_per_block = 99 * kKiB, .largest_cluster = 8},
+      {.name = "rtx5090",
+       .memory = 32 * kGiB,
+       .compute_capability = 120,
+       .multiprocessors = 170,
+       .shared_memory_per_block = 99 * kKiB,
+       .largest_cluster = 8},
   };
   return models;
 }
@@ -32,7 +52,9 @@ std::string text(Device d) {
 
 Device parse_device(std::string_view s) {
   auto bad = [&] {
-    return Error(ErrorKind::not_found, {.what = cat("'", s, "' is not a device"), .where = "", .why = "a device is written cpu:0, gpu:0 or null:h100",
+    return Error(ErrorKind::not_found, {.what = cat("'", s, "' is not a device"),
+                                        .where = "",
+                                        .why = "a device is written cpu:0, gpu:0 or null:h100",
                                         .fix = "see lm.config.list_devices()"});
   };
   auto number = [&](std::string_view t) {
@@ -51,7 +73,8 @@ Device parse_device(std::string_view s) {
     std::vector<std::string> names;
     for (size_t i = 0; i < null_models().size(); ++i) {
       names.push_back(null_models()[i].name);
-      if (names.back() == model) return {DeviceKind::null, uint8_t(i), second == std::string_view::npos ? int16_t(0) : number(rest.substr(second + 1))};
+      if (names.back() == model)
+        return {DeviceKind::null, uint8_t(i), second == std::string_view::npos ? int16_t(0) : number(rest.substr(second + 1))};
     }
     throw unknown_name("null device model", model, names);
   }

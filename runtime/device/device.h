@@ -30,8 +30,8 @@ struct DeviceProperties {
   int threads = 1;                      // on a CPU: threads that one instruction may use
 };
 
-LAMINA_API std::string text(Device device);             // "cpu:0", "gpu:1", "null:h100", "null:h100:3"
-LAMINA_API Device parse_device(std::string_view text);  // "gpu" means "gpu:0"; throws not_found. Does not ask whether it exists.
+LAMINA_API std::string text(Device device);                     // "cpu:0", "gpu:1", "null:h100", "null:h100:3"
+LAMINA_API Device parse_device(std::string_view text);          // "gpu" means "gpu:0"; throws not_found. Does not ask whether it exists.
 LAMINA_API const std::vector<DeviceProperties>& null_models();  // name is "a100", "h100", ...
 inline std::ostream& operator<<(std::ostream& out, Device d) { return out << text(d); }
 

@@ -14,7 +14,8 @@
 
 namespace lamina {
 
-// `launch` is 0 until a kernel has claimed the record, and `ready` 0 until it has filled it; the other fields mean what its `describe` says.
+// `launch` is 0 until a kernel has claimed the record, and `ready` 0 until it has filled it; the other fields mean what its `describe`
+// says.
 struct Fault {
   unsigned launch = 0, ready = 0;
   int which = 0;

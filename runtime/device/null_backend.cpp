@@ -22,7 +22,9 @@ class NullBackend final : public Backend {
   int device_count() override { return kDevicesPerModel; }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override { return null_models().at(device.model); }
-  bool image_library_serves(double operations) override { return operations >= std::max(1.0, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN"))); }
+  bool image_library_serves(double operations) override {
+    return operations >= std::max(1.0, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+  }
 
   Stream default_stream(Device device) override { return {this, device, nullptr}; }
   Stream create_stream(Device device) override {
@@ -67,10 +69,10 @@ class NullBackend final : public Backend {
     Memory& memory = memories_[stream.device];
     size_t limit = size_t(properties(stream.device).memory), size = rounded(bytes);
     if (size < bytes || size > limit - memory.used)
-      throw Error(ErrorKind::out_of_memory,
-                  {.what = cat("out of memory on ", stream.device, ": asked for ", bytes, " bytes"), .where = "",
-                   .why = cat("of ", limit, " bytes ", limit - memory.used, " are free and 0 are cached"),
-                   .fix = "use a smaller batch or model, or free tensors that are no longer needed"});
+      throw Error(ErrorKind::out_of_memory, {.what = cat("out of memory on ", stream.device, ": asked for ", bytes, " bytes"),
+                                             .where = "",
+                                             .why = cat("of ", limit, " bytes ", limit - memory.used, " are free and 0 are cached"),
+                                             .fix = "use a smaller batch or model, or free tensors that are no longer needed"});
     memory.used += size;
     void* data = reinterpret_cast<void*>(memory.next);
     memory.next += size;
@@ -85,7 +87,11 @@ class NullBackend final : public Backend {
   }
   void copy(Stream& stream, void* to, const void*, size_t bytes, CopyKind kind) override {
     std::lock_guard lock(mutex_);
-    note(cat("copy ", bytes, " bytes ", kind == CopyKind::to_device ? "to " : kind == CopyKind::to_host ? "from " : "within ", place(stream)));
+    note(cat("copy ", bytes, " bytes ",
+             kind == CopyKind::to_device ? "to "
+             : kind == CopyKind::to_host ? "from "
+                                         : "within ",
+             place(stream)));
     if (kind == CopyKind::to_host && bytes > 0) std::memset(to, 0, bytes);  // nothing was computed; what the host reads is at least defined
   }
   void launch(Stream& stream, const Kernel&, const KernelCall&, const char* name) override {

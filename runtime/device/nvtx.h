@@ -1,6 +1,7 @@
 // NVTX 3 as tools see it: what NVTX_INJECTION64_PATH names is loaded and told where a process keeps its function pointers. This is the
 // process's side of that interface, which is fixed for binaries, and as much of it as Lamina uses. It is here, rather than NVIDIA's header,
-// so that every build has ranges, also one without the CUDA toolkit; tests/cuda/nvtx_test.cpp compares it with the header where there is one.
+// so that every build has ranges, also one without the CUDA toolkit; tests/cuda/nvtx_test.cpp compares it with the header where there is
+// one.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -11,8 +12,8 @@ constexpr uint16_t kVersion = 3;
 constexpr const char* kPathVariable = "NVTX_INJECTION64_PATH";
 constexpr const char* kEntry = "InitializeInjectionNvtx2";
 
-constexpr int32_t kPayloadInt64 = 2;    // EventAttributes::payload_type
-constexpr int32_t kMessageText = 1;     // EventAttributes::message_type
+constexpr int32_t kPayloadInt64 = 2;  // EventAttributes::payload_type
+constexpr int32_t kMessageText = 1;   // EventAttributes::message_type
 constexpr int32_t kMessageRegistered = 3;
 
 struct EventAttributes {
@@ -37,7 +38,7 @@ struct EventAttributes {
 using Function = void (*)();
 
 // The functions by module and number. A tool writes its own into those that it wants. It may want modules that Lamina never calls.
-constexpr int kModules = 7, kDomains = 5;  // none, core, CUDA, OpenCL, CUDA runtime, domains, synchronization
+constexpr int kModules = 7, kDomains = 5;                            // none, core, CUDA, OpenCL, CUDA runtime, domains, synchronization
 constexpr unsigned kFunctions[kModules] = {0, 16, 9, 15, 7, 16, 7};  // with the unused number 0
 enum DomainFunction : unsigned { kRangePush = 4, kRangePop = 5, kNameCategory = 8, kRegisterString = 10, kCreateDomain = 12 };
 

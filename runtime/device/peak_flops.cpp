@@ -14,16 +14,16 @@ constexpr int kRounds = 2000, kChains = 12;  // enough independent sums to fill 
 // The volatile start keeps the compiler from computing the sums itself, the sink from dropping them.
 volatile float start = 1.0f, sink = 0;
 
-#define LAMINA_CHAINS(vector, fma)                                                                        \
-  vector x = vector{} + start, y = vector{} + 0.999f, sum[kChains];                                       \
-  for (int i = 0; i < kChains; ++i) sum[i] = x * float(i);                                                \
-  for (int round = 0; round < kRounds; ++round) {                                                         \
-    _Pragma("GCC unroll 12") for (int i = 0; i < kChains; ++i) sum[i] = fma;                              \
-    asm volatile("" : "+x"(y));                                                                           \
-  }                                                                                                       \
-  vector total{};                                                                                         \
-  for (int i = 0; i < kChains; ++i) total += sum[i];                                                      \
-  sink = total[0];                                                                                        \
+#define LAMINA_CHAINS(vector, fma)                                           \
+  vector x = vector{} + start, y = vector{} + 0.999f, sum[kChains];          \
+  for (int i = 0; i < kChains; ++i) sum[i] = x * float(i);                   \
+  for (int round = 0; round < kRounds; ++round) {                            \
+    _Pragma("GCC unroll 12") for (int i = 0; i < kChains; ++i) sum[i] = fma; \
+    asm volatile("" : "+x"(y));                                              \
+  }                                                                          \
+  vector total{};                                                            \
+  for (int i = 0; i < kChains; ++i) total += sum[i];                         \
+  sink = total[0];                                                           \
   return double(kRounds) * kChains * 2 * double(sizeof(vector) / sizeof(float));
 
 #if defined(__x86_64__)

@@ -52,8 +52,11 @@ void* domain() {
   if (const auto create = domain_function<nvtx::CreateDomain>(nvtx::kCreateDomain)) {
     std::call_once(made_domain, [&] {
       made.store(create("Lamina"), std::memory_order_release);
-      constexpr std::pair<Kind, const char*> kinds[] = {
-          {Kind::function, "function"}, {Kind::instruction, "instruction"}, {Kind::step, "step"}, {Kind::layer, "layer"}, {Kind::user, "user"}};
+      constexpr std::pair<Kind, const char*> kinds[] = {{Kind::function, "function"},
+                                                        {Kind::instruction, "instruction"},
+                                                        {Kind::step, "step"},
+                                                        {Kind::layer, "layer"},
+                                                        {Kind::user, "user"}};
       if (const auto name = domain_function<nvtx::NameCategory>(nvtx::kNameCategory))
         for (auto [kind, text] : kinds) name(made, uint32_t(kind), text);
     });
@@ -85,8 +88,10 @@ void push(Kind kind, int32_t message_type, const void* message, const int64_t* p
   event.size = sizeof(event);
   event.category = uint32_t(kind);
   event.message_type = message_type;
-  if (message_type == nvtx::kMessageRegistered) event.message.registered = const_cast<void*>(message);
-  else event.message.text = static_cast<const char*>(message);
+  if (message_type == nvtx::kMessageRegistered)
+    event.message.registered = const_cast<void*>(message);
+  else
+    event.message.text = static_cast<const char*>(message);
   if (payload) event.payload_type = nvtx::kPayloadInt64, event.payload.integer = *payload;
   if (const auto tool = domain_function<nvtx::RangePush>(nvtx::kRangePush)) tool(domain(), &event);
 }
@@ -104,7 +109,8 @@ bool detail::find_tool() {
 std::string status() {
   listening();
   if (!failure.empty()) return cat("no tool listens: ", failure);
-  return domain_function<nvtx::RangePush>(nvtx::kRangePush) ? cat("ranges go to ", path) : cat(path, " is loaded, and takes no ranges so far");
+  return domain_function<nvtx::RangePush>(nvtx::kRangePush) ? cat("ranges go to ", path)
+                                                            : cat(path, " is loaded, and takes no ranges so far");
 }
 
 void* Name::registered() const {
@@ -134,8 +140,9 @@ void pop() {
 
 std::string attached_by() {
   if (const char* mode = std::getenv("LAMINA_RESIDENT"); mode && std::string_view(mode) == "staged") return "LAMINA_RESIDENT=staged";
-  for (const char* variable : {nvtx::kPathVariable, "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
-                               "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NV_SANITIZER_INJECTION_PORT_BASE", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"})
+  for (const char* variable :
+       {nvtx::kPathVariable, "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+        "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NV_SANITIZER_INJECTION_PORT_BASE", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"})
     if (const char* value = std::getenv(variable); value && *value) return cat(variable, " is set");
   std::ifstream process("/proc/self/status");
   for (std::string word; process >> word;)

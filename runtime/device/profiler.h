@@ -58,10 +58,12 @@ LAMINA_API void pop();
 class Scope {
  public:
   Scope(const Name* name, int64_t payload) : on_(name != nullptr) {
-    if (on_) [[unlikely]] push(*name, payload);
+    if (on_) [[unlikely]]
+      push(*name, payload);
   }
   ~Scope() {
-    if (on_) [[unlikely]] pop();
+    if (on_) [[unlikely]]
+      pop();
   }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -74,10 +76,12 @@ class Scope {
 class Range {
  public:
   explicit Range(std::string_view text, Kind kind = Kind::user) : on_(listening()) {
-    if (on_) [[unlikely]] push(kind, text);
+    if (on_) [[unlikely]]
+      push(kind, text);
   }
   ~Range() {
-    if (on_) [[unlikely]] pop();
+    if (on_) [[unlikely]]
+      pop();
   }
   Range(const Range&) = delete;
   Range& operator=(const Range&) = delete;
@@ -103,6 +107,6 @@ inline bool profiler_attached() { return !attached_by().empty(); }
 namespace detail {
 // cudaProfilerStart and cudaProfilerStop; nothing where there is no GPU. Throws device when CUDA refuses. In runtime/cuda.
 LAMINA_API void cuda_capture(bool on);
-}
+}  // namespace detail
 
 }  // namespace lamina::profiler

@@ -41,7 +41,10 @@ void start_recording(bool with_device_steps) {
   const bool tool = listening();
   std::lock_guard lock(mutex);
   if (detail::recording)
-    throw Error(ErrorKind::state, {.what = "a recording of ranges runs already", .where = "", .why = "there is one for the whole process", .fix = "end the other one first"});
+    throw Error(ErrorKind::state, {.what = "a recording of ranges runs already",
+                                   .where = "",
+                                   .why = "there is one for the whole process",
+                                   .fix = "end the other one first"});
   other_tool = tool;
   ++session, threads = 0;
   ranges.clear(), device_steps.clear();
@@ -54,7 +57,8 @@ void start_recording(bool with_device_steps) {
 Recording stop_recording() {
   const Clock::time_point now = Clock::now();
   std::lock_guard lock(mutex);
-  if (!detail::recording) throw Error(ErrorKind::state, {.what = "no recording of ranges runs", .where = "", .why = "", .fix = "start one first"});
+  if (!detail::recording)
+    throw Error(ErrorKind::state, {.what = "no recording of ranges runs", .where = "", .why = "", .fix = "start one first"});
   detail::recording = false, steps_wanted = false;
   if (!other_tool) detail::state.store(detail::off, std::memory_order_release);
   for (TimedRange& range : ranges)
@@ -71,7 +75,8 @@ void add_device_steps(std::vector<DeviceStep> steps) {
   for (const DeviceStep& s : steps) {
     if (steps_wanted) break;
     char times[160];
-    std::snprintf(times, sizeof times, ": %.2f us busy, %.2f us waited, %lld times, %d blocks", s.busy, s.waited, static_cast<long long>(s.times), s.blocks);
+    std::snprintf(times, sizeof times, ": %.2f us busy, %.2f us waited, %lld times, %d blocks", s.busy, s.waited,
+                  static_cast<long long>(s.times), s.blocks);
     const Range range(s.text + times, Kind::step);
   }
   std::lock_guard lock(mutex);

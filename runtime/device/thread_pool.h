@@ -12,6 +12,7 @@ class LAMINA_API ThreadPool {
   class Barrier {
    public:
     virtual void wait() = 0;
+
    protected:
     ~Barrier() = default;
   };

@@ -13,28 +13,29 @@
 namespace lamina::exec {
 
 struct Executor::Frame {
-  std::vector<BufferRef> arenas;           // per device of the program
-  std::vector<View> views;                 // per slot; addresses filled in
-  std::vector<const View*> operands;       // of all instructions, one after the other: inputs, then outputs
+  std::vector<BufferRef> arenas;      // per device of the program
+  std::vector<View> views;            // per slot; addresses filled in
+  std::vector<const View*> operands;  // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
-  std::vector<std::pair<size_t, Event>> sides;  // streams beside a GPU's default stream, each with an event for where it leaves that and comes back
+  std::vector<std::pair<size_t, Event>>
+      sides;  // streams beside a GPU's default stream, each with an event for where it leaves that and comes back
   struct Graph {
-    std::unique_ptr<LaunchGraph> graph;    // null: one by one
+    std::unique_ptr<LaunchGraph> graph;  // null: one by one
     std::vector<Stream> streams;
     std::function<void(std::span<Stream>)> launches;
   };
-  std::vector<Graph> graphs;               // per stretch
-  std::vector<void*> addresses;            // of the stretch that is being started
-  std::vector<VariableState*> variables;   // of the last call that used this frame
-  std::vector<VariableState*> locked;      // the written ones, in the order in which they are locked
-  std::vector<BufferRef> held;             // per variable, during a call
+  std::vector<Graph> graphs;              // per stretch
+  std::vector<void*> addresses;           // of the stretch that is being started
+  std::vector<VariableState*> variables;  // of the last call that used this frame
+  std::vector<VariableState*> locked;     // the written ones, in the order in which they are locked
+  std::vector<BufferRef> held;            // per variable, during a call
   struct Fresh {
     VariableState* variable;
-    BufferRef buffer;                      // takes the place of its own
-    bool first;                            // it had none
+    BufferRef buffer;  // takes the place of its own
+    bool first;        // it had none
   };
-  std::vector<Fresh> fresh;                // of written variables that cannot be written in place, during a call
-  std::vector<profiler::Name> names;       // per instruction, from the first call on that a profiler sees
+  std::vector<Fresh> fresh;           // of written variables that cannot be written in place, during a call
+  std::vector<profiler::Name> names;  // per instruction, from the first call on that a profiler sees
 
   Frame() = default;
   Frame(const Frame&) = delete;
@@ -48,7 +49,8 @@ namespace {
 // The first stream runs on the caller's thread where the backend can do that. A GPU's first is where buffers are filled and freed.
 bool is_default_stream(const Program& p, size_t s) {
   const Device device = p.streams[s].device;
-  return s == 0 || (device.kind != DeviceKind::cpu && std::none_of(p.streams.begin(), p.streams.begin() + int64_t(s), [&](const StreamUse& u) { return u.device == device; }));
+  return s == 0 || (device.kind != DeviceKind::cpu && std::none_of(p.streams.begin(), p.streams.begin() + int64_t(s),
+                                                                   [&](const StreamUse& u) { return u.device == device; }));
 }
 }  // namespace
 
@@ -60,7 +62,8 @@ Executor::Executor(std::shared_ptr<const Program> program) : program_(std::move(
   try {
     for (size_t s = 0; s < program_->streams.size(); ++s) {
       Device device = program_->streams[s].device;
-      streams_.push_back(is_default_stream(*program_, s) ? backend_of(device).default_stream(device) : backend_of(device).create_stream(device));
+      streams_.push_back(is_default_stream(*program_, s) ? backend_of(device).default_stream(device)
+                                                         : backend_of(device).create_stream(device));
     }
   } catch (...) {
     destroy_streams();
@@ -93,11 +96,13 @@ Executor::Frame* Executor::take_frame() {
 
   const Program& p = *program_;
   auto frame = std::make_unique<Frame>();
-  for (size_t d = 0; d < p.devices.size(); ++d) frame->arenas.push_back(p.arena_bytes[d] ? std::make_shared<Buffer>(p.devices[d], size_t(p.arena_bytes[d])) : nullptr);
+  for (size_t d = 0; d < p.devices.size(); ++d)
+    frame->arenas.push_back(p.arena_bytes[d] ? std::make_shared<Buffer>(p.devices[d], size_t(p.arena_bytes[d])) : nullptr);
   for (const Slot& slot : p.slots) {
     View view = slot.view;
     const Storage& storage = p.storages[size_t(slot.storage)];
-    if (storage.kind == StorageKind::arena && storage.bytes) view.data = static_cast<char*>(frame->arenas[size_t(storage.index)]->data()) + storage.offset + slot.offset;
+    if (storage.kind == StorageKind::arena && storage.bytes)
+      view.data = static_cast<char*>(frame->arenas[size_t(storage.index)]->data()) + storage.offset + slot.offset;
     if (storage.kind == StorageKind::constant) view.data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
     frame->views.push_back(view);
   }
@@ -111,7 +116,8 @@ Executor::Frame* Executor::take_frame() {
   frame->sides.reserve(streams_.size());
   for (Device device : event_devices) frame->events.push_back(backend_of(device).create_event(device));
   for (size_t s = 0; s < streams_.size(); ++s)
-    if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s)) frame->sides.emplace_back(s, backend_of(device).create_event(device));
+    if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s))
+      frame->sides.emplace_back(s, backend_of(device).create_event(device));
   for (size_t s = 0; s < stretches_.size(); ++s) {
     const Device device = streams_[size_t(stretches_[s].streams[0])].device;
     Frame::Graph& g = frame->graphs.emplace_back();
@@ -185,7 +191,8 @@ class Executor::Call {
 std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::span<VariableState* const> variables) {
   const Program& p = *program_;
   if (inputs.size() != p.inputs.size() || variables.size() != p.variables.size())
-    internal_error(cat("a program of ", p.inputs.size(), " inputs and ", p.variables.size(), " variables was run with ", inputs.size(), " and ", variables.size()));
+    internal_error(cat("a program of ", p.inputs.size(), " inputs and ", p.variables.size(), " variables was run with ", inputs.size(),
+                       " and ", variables.size()));
   std::optional<TextHold> hold;  // text is written when the variables' locks are gone
   if (p.host_effects && std::any_of(p.variables.begin(), p.variables.end(), [](const VariableUse& v) { return v.written; })) hold.emplace();
   std::vector<BufferRef> outputs = run_locked(inputs, variables);
@@ -195,15 +202,20 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
 
 // What the call writes to for a Variable that it has locked: the Variable's buffer, or one in the list of fresh ones.
 Buffer& Executor::written_buffer(Frame& frame, VariableState& variable, const VariableUse& use, size_t bytes) {
-  const auto known = std::find_if(frame.fresh.begin(), frame.fresh.end(), [&](const Frame::Fresh& fresh) { return fresh.variable == &variable; });
+  const auto known =
+      std::find_if(frame.fresh.begin(), frame.fresh.end(), [&](const Frame::Fresh& fresh) { return fresh.variable == &variable; });
   if (known != frame.fresh.end()) return *known->buffer;  // the same Variable twice
   if (!variable.buffer) {
     if (!use.written_first)
-      throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
+      throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"),
+                                     .where = "",
+                                     .why = "it was read before it was initialised",
+                                     .fix = "assign it first"});
     return *frame.fresh.emplace_back(Frame::Fresh{&variable, std::make_shared<Buffer>(variable.device, bytes), true}).buffer;
   }
   if (owned_alone(variable.buffer)) return *variable.buffer;
-  return *frame.fresh.emplace_back(Frame::Fresh{&variable, copy_to(variable.device, variable.buffer, bytes), false}).buffer;  // somebody still reads the old value
+  return *frame.fresh.emplace_back(Frame::Fresh{&variable, copy_to(variable.device, variable.buffer, bytes), false})
+              .buffer;  // somebody still reads the old value
 }
 
 std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables) {
@@ -318,7 +330,8 @@ void Executor::find_streams_of_one_stretch() {
     return -1;
   };
   const Device first = p.streams.empty() ? Device{} : p.streams[0].device;
-  one_gpu_ = first.kind != DeviceKind::cpu && std::all_of(p.streams.begin(), p.streams.end(), [&](const StreamUse& s) { return s.device == first; });
+  one_gpu_ = first.kind != DeviceKind::cpu &&
+             std::all_of(p.streams.begin(), p.streams.end(), [&](const StreamUse& s) { return s.device == first; });
   constexpr int unused = -2;
   only_in_.assign(p.streams.size(), unused);
   for (size_t i = 0; i < p.instructions.size(); ++i) {
@@ -335,7 +348,9 @@ void Executor::find_streams_of_one_stretch() {
 }
 
 // Then its graph orders it.
-bool Executor::is_inside_a_graph(const Frame& frame, size_t stream) const { return only_in_[stream] >= 0 && frame.graphs[size_t(only_in_[stream])].graph; }
+bool Executor::is_inside_a_graph(const Frame& frame, size_t stream) const {
+  return only_in_[stream] >= 0 && frame.graphs[size_t(only_in_[stream])].graph;
+}
 
 // A GPU's stream goes on behind what is on the device's default stream now; and the other way round.
 void Executor::fork(size_t stream, Event& event) {
@@ -361,7 +376,11 @@ void Executor::launch(Frame& frame, size_t index, Stream& stream) {
   const Instruction& instruction = program_->instructions[index];
   const View* const* operand = frame.operands.data() + operand_of_[index];
   const profiler::Scope range(profiler::listening() && !frame.names.empty() ? &frame.names[index] : nullptr, int64_t(index));
-  KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};
+  KernelCall call{stream,
+                  instruction.kernel.args.get(),
+                  {operand, instruction.inputs.size()},
+                  {operand + instruction.inputs.size(), instruction.outputs.size()},
+                  instruction.line};
   try {
     if (instruction.kernel) return stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
     // A copy from another device.
@@ -386,7 +405,8 @@ void Executor::launch_one_by_one(Frame& frame, size_t index, std::span<Stream> s
     const auto place = std::find(stretch.streams.begin(), stretch.streams.end(), instruction.stream);
     Stream& stream = streams[size_t(place - stretch.streams.begin())];
     for (int event : instruction.wait_for)
-      if (const size_t at = signal_at_[size_t(event)]; at >= stretch.begin && at < stretch.end) stream.backend->wait(stream, frame.events[size_t(event)]);
+      if (const size_t at = signal_at_[size_t(event)]; at >= stretch.begin && at < stretch.end)
+        stream.backend->wait(stream, frame.events[size_t(event)]);
     launch(frame, i, stream);
     if (instruction.signal >= 0) stream.backend->record(stream, frame.events[size_t(instruction.signal)]);
   }
@@ -397,12 +417,15 @@ void Executor::launch_stretch(Frame& frame, size_t index) {
   Frame::Graph& g = frame.graphs[index];
   // Waits for what is outside come before all of it, signals to the outside after it: what is outside is all earlier or all later.
   for (int event : stretch.waits) wait(frame, g.streams[0], event);
-  const auto is_outer = [&](size_t stream) { return std::find(stretch.outer.begin(), stretch.outer.end(), int(stream)) != stretch.outer.end(); };
+  const auto is_outer = [&](size_t stream) {
+    return std::find(stretch.outer.begin(), stretch.outer.end(), int(stream)) != stretch.outer.end();
+  };
   for (auto& [stream, event] : frame.sides)
     if (is_outer(stream)) join(stream, event);
   frame.addresses.clear();
   for (size_t o = operand_of_[stretch.begin]; o < operand_of_[stretch.end]; ++o) frame.addresses.push_back(frame.operands[o]->data);
-  const profiler::Range range(profiler::listening() ? cat("graph of ", stretch.end - stretch.begin, " launches") : "", profiler::Kind::instruction);
+  const profiler::Range range(profiler::listening() ? cat("graph of ", stretch.end - stretch.begin, " launches") : "",
+                              profiler::Kind::instruction);
   g.graph->run(g.streams, frame.addresses, g.launches);
   for (auto& [stream, event] : frame.sides)
     if (is_outer(stream)) fork(stream, event);
@@ -444,7 +467,7 @@ void Executor::launch_all(Frame& frame) {
     else
       for (auto& [s, event] : frame.sides)
         if (!is_inside_a_graph(frame, s)) join(s, event);
-  } catch (...) {  // an Error, or what interrupts a loop
+  } catch (...) {             // an Error, or what interrupts a loop
     if (streams_.size() > 1)  // nothing may still be using the frame
       for (Stream& stream : streams_) {
         try {
@@ -464,7 +487,8 @@ std::string Executor::graphs() const {
     if (!backend_of(device).launch_graph(device)) continue;
     const auto& instructions = program_->instructions;
     out += cat(device, ": the ", s.end - s.begin, " instructions from ", instructions[s.begin].name, " to ", instructions[s.end - 1].name,
-               s.why_not.empty() ? cat(" are one ", backend_of(device).name(), " graph from the second call on\n") : cat(" are started one by one: ", s.why_not, "\n"));
+               s.why_not.empty() ? cat(" are one ", backend_of(device).name(), " graph from the second call on\n")
+                                 : cat(" are started one by one: ", s.why_not, "\n"));
   }
   return out;
 }

@@ -27,10 +27,10 @@ class LAMINA_API Executor {
   // Instructions in a row that one device may run as one graph: nothing of the host's and no other device's is between them.
   struct Stretch {
     size_t begin = 0, end = 0;
-    std::vector<int> streams;        // the device's first of all, then those of the instructions
-    std::vector<int> outer;          // of these, beside the first: those that are used outside of it too
-    std::vector<int> waits, signals; // events that instructions outside of it signal, and wait for
-    std::string why_not;             // under mutex_: why its graph could not be made
+    std::vector<int> streams;         // the device's first of all, then those of the instructions
+    std::vector<int> outer;           // of these, beside the first: those that are used outside of it too
+    std::vector<int> waits, signals;  // events that instructions outside of it signal, and wait for
+    std::string why_not;              // under mutex_: why its graph could not be made
   };
   struct Frame;  // the arenas of one concurrent call and the slots' views with their addresses filled in
   class Call;    // a frame in use: gives it back, and the variables' locks, when it ends
@@ -53,11 +53,11 @@ class LAMINA_API Executor {
   std::shared_ptr<const Program> program_;
   std::vector<std::vector<int>> slots_of_;  // per storage
   std::vector<Stream> streams_;
-  std::vector<size_t> operand_of_;          // per instruction: its first in Frame::operands
-  std::vector<size_t> signal_at_;           // per event: the instruction that signals it
+  std::vector<size_t> operand_of_;  // per instruction: its first in Frame::operands
+  std::vector<size_t> signal_at_;   // per event: the instruction that signals it
   std::vector<Stretch> stretches_;
-  std::vector<int> only_in_;                // per stream: the stretch outside of which nobody knows of it, or -1
-  bool one_gpu_ = false;                    // all streams are one device's, which has finished nothing when a call returns
+  std::vector<int> only_in_;  // per stream: the stretch outside of which nobody knows of it, or -1
+  bool one_gpu_ = false;      // all streams are one device's, which has finished nothing when a call returns
   mutable std::mutex mutex_;
   std::atomic<Frame*> stock_[8] = {};
 };

@@ -42,14 +42,16 @@ std::string stream_text(const Program& p, int stream) {
 }  // namespace
 
 int stream_number(const Program& p, int stream) {
-  return int(std::count_if(p.streams.begin(), p.streams.begin() + stream, [&](const StreamUse& s) { return s.device == p.streams[size_t(stream)].device; }));
+  return int(std::count_if(p.streams.begin(), p.streams.begin() + stream,
+                           [&](const StreamUse& s) { return s.device == p.streams[size_t(stream)].device; }));
 }
 
 std::string print(const Program& p) {
   std::string s;
   for (size_t d = 0; d < p.devices.size(); ++d) s += cat("arena ", p.devices[d], ": ", p.arena_bytes[d], " bytes\n");
   for (size_t i = 0; i < p.inputs.size(); ++i) s += cat("input ", i, ": ", p.inputs[i], '\n');
-  for (size_t v = 0; v < p.variables.size(); ++v) s += cat("variable ", v, " '", p.variables[v].name, "': ", p.variables[v].type, p.variables[v].written ? " written\n" : "\n");
+  for (size_t v = 0; v < p.variables.size(); ++v)
+    s += cat("variable ", v, " '", p.variables[v].name, "': ", p.variables[v].type, p.variables[v].written ? " written\n" : "\n");
   for (const Instruction& instruction : p.instructions) {
     s += instruction.name;
     if (p.streams.size() > 1) s += stream_text(p, instruction.stream);

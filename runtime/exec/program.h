@@ -29,18 +29,18 @@ struct Slot {
 };
 
 struct Instruction {
-  std::string name;                // "dense_relu", "section 612 steps"
+  std::string name;  // "dense_relu", "section 612 steps"
   Kernel kernel;
   std::vector<int> inputs, outputs;  // slots
   int stream = 0;
-  int source_stream = -1;            // of a copy from another device (kernel is empty): where its input comes from
-  SourceLine line;                 // the user's line
-  std::vector<int> wait_for;       // events, before it starts
-  int signal = -1;                 // the event recorded after it, or -1
-  std::string detail;              // for profilers, in its first line: layer and what is fused, or a section's layers; then more text for print()
-  int section_steps = 0;             // of a section
-  std::string why_in_no_section;     // of what could have been a step of one, where that is known
-  bool waits = false;                // its kernel waits for the device, as one that reads a loop's condition does: it cannot be recorded
+  int source_stream = -1;     // of a copy from another device (kernel is empty): where its input comes from
+  SourceLine line;            // the user's line
+  std::vector<int> wait_for;  // events, before it starts
+  int signal = -1;            // the event recorded after it, or -1
+  std::string detail;     // for profilers, in its first line: layer and what is fused, or a section's layers; then more text for print()
+  int section_steps = 0;  // of a section
+  std::string why_in_no_section;  // of what could have been a step of one, where that is known
+  bool waits = false;             // its kernel waits for the device, as one that reads a loop's condition does: it cannot be recorded
 };
 
 struct VariableUse {
@@ -56,21 +56,21 @@ struct StreamUse {
 };
 
 struct Program {
-  std::vector<TensorType> inputs;    // concrete
+  std::vector<TensorType> inputs;  // concrete
   std::vector<Device> input_devices;
   std::vector<VariableUse> variables;
   std::vector<BufferRef> constants;
-  std::vector<TensorType> outputs;   // concrete
+  std::vector<TensorType> outputs;  // concrete
   std::vector<Device> output_devices;
-  std::vector<int> output_slots;     // an output's slot is in its own storage, or is all of an input's, variable's or constant's storage
+  std::vector<int> output_slots;  // an output's slot is in its own storage, or is all of an input's, variable's or constant's storage
   std::vector<Storage> storages;
   std::vector<Slot> slots;
   std::vector<Instruction> instructions;
-  std::vector<Device> devices;       // an arena each
+  std::vector<Device> devices;  // an arena each
   std::vector<int64_t> arena_bytes;
   std::vector<StreamUse> streams;
   int events = 0;
-  bool host_effects = false;         // print, assert: has finished, and raises, when the call returns
+  bool host_effects = false;  // print, assert: has finished, and raises, when the call returns
 };
 
 LAMINA_API std::string print(const Program& program);

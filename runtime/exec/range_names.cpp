@@ -4,7 +4,9 @@
 
 namespace lamina::exec {
 
-std::string_view label_of(const Instruction& instruction) { return std::string_view(instruction.detail).substr(0, instruction.detail.find('\n')); }
+std::string_view label_of(const Instruction& instruction) {
+  return std::string_view(instruction.detail).substr(0, instruction.detail.find('\n'));
+}
 
 std::string behind(SourceLine line) {
   if (!line.known()) return "";

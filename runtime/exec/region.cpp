@@ -35,7 +35,8 @@ SubProgram::Frame SubProgram::new_frame() const {
   for (const Slot& slot : p.slots) {
     frame.views.push_back(slot.view);
     const Storage& storage = p.storages[size_t(slot.storage)];
-    if (storage.kind == StorageKind::constant) frame.views.back().data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
+    if (storage.kind == StorageKind::constant)
+      frame.views.back().data = static_cast<char*>(p.constants[size_t(storage.index)]->data()) + slot.offset;
   }
   for (const Instruction& instruction : p.instructions)
     for (auto* list : {&instruction.inputs, &instruction.outputs})
@@ -65,10 +66,16 @@ void SubProgram::run(const Frame& frame, Stream& stream) const {
   for (const Instruction& instruction : program_->instructions) {
     const profiler::Scope range(named ? &names_[number] : nullptr, int64_t(number));
     ++number;
-    const KernelCall call{stream, instruction.kernel.args.get(), {operand, instruction.inputs.size()}, {operand + instruction.inputs.size(), instruction.outputs.size()}, instruction.line};
+    const KernelCall call{stream,
+                          instruction.kernel.args.get(),
+                          {operand, instruction.inputs.size()},
+                          {operand + instruction.inputs.size(), instruction.outputs.size()},
+                          instruction.line};
     try {
-      if (stream.device.kind == DeviceKind::cpu) instruction.kernel.run(call);
-      else stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
+      if (stream.device.kind == DeviceKind::cpu)
+        instruction.kernel.run(call);
+      else
+        stream.backend->launch(stream, instruction.kernel, call, instruction.name.c_str());
     } catch (const Error& e) {
       if (!instruction.line.known() || e.parts.where.find(text(instruction.line)) != std::string::npos) throw;
       throw e.at(text(instruction.line));
@@ -116,30 +123,39 @@ class Frames {
 };
 
 size_t bytes_of(const View& v) { return size_t(v.size()) * size_of(v.dtype); }
-char* scratch_of(const KernelCall& call, size_t results) { return call.out.size() > results ? static_cast<char*>(call.out[results]->data) : nullptr; }
+char* scratch_of(const KernelCall& call, size_t results) {
+  return call.out.size() > results ? static_cast<char*>(call.out[results]->data) : nullptr;
+}
 
 // The host runs loops of other devices too: it waits for what it decides by.
 bool on_host(const KernelCall& call) { return call.stream.device.kind == DeviceKind::cpu; }
 template <class T>
 T value_at(const KernelCall& call, const void* data) {
   T value{};
-  if (on_host(call)) std::memcpy(&value, data, sizeof value);
-  else call.stream.backend->copy(call.stream, &value, data, sizeof value, CopyKind::to_host);
+  if (on_host(call))
+    std::memcpy(&value, data, sizeof value);
+  else
+    call.stream.backend->copy(call.stream, &value, data, sizeof value, CopyKind::to_host);
   return value;
 }
 void set_bytes(const KernelCall& call, void* to, const void* from, size_t bytes, CopyKind kind) {
   if (bytes == 0) return;
-  if (on_host(call)) std::memcpy(to, from, bytes);
-  else call.stream.backend->copy(call.stream, to, from, bytes, kind);
+  if (on_host(call))
+    std::memcpy(to, from, bytes);
+  else
+    call.stream.backend->copy(call.stream, to, from, bytes, kind);
 }
 void set_zero(const KernelCall& call, void* to, size_t bytes) {
-  if (on_host(call)) std::memset(to, 0, bytes);
-  else set_bytes(call, to, std::vector<std::byte>(bytes).data(), bytes, CopyKind::to_device);
+  if (on_host(call))
+    std::memset(to, 0, bytes);
+  else
+    set_bytes(call, to, std::vector<std::byte>(bytes).data(), bytes, CopyKind::to_device);
 }
 
 void start_carried(const KernelCall& call, size_t carried) {
   for (size_t i = 0; i < carried; ++i)
-    if (call.in[i]->data != call.out[i]->data) set_bytes(call, call.out[i]->data, call.in[i]->data, bytes_of(*call.in[i]), CopyKind::within_device);
+    if (call.in[i]->data != call.out[i]->data)
+      set_bytes(call, call.out[i]->data, call.in[i]->data, bytes_of(*call.in[i]), CopyKind::within_device);
 }
 
 }  // namespace
@@ -184,7 +200,8 @@ void run_scan(const KernelCall& call) {
   const SubProgram& body = args.programs[0];
   const size_t ys = args.slice_bytes.size() - args.stacked, results = args.carried + ys;
   int64_t count = args.length;
-  if (args.counted) count = std::clamp<int64_t>(value_at<int64_t>(call, call.in[args.carried + args.stacked + args.captures]->data), 0, args.length);
+  if (args.counted)
+    count = std::clamp<int64_t>(value_at<int64_t>(call, call.in[args.carried + args.stacked + args.captures]->data), 0, args.length);
   start_carried(call, args.carried);
   for (size_t i = 0; i < ys && count < args.length; ++i) {
     const int64_t slice = args.slice_bytes[args.stacked + i];
@@ -195,9 +212,13 @@ void run_scan(const KernelCall& call) {
   SubProgram::Frame& frame = frames[0];
   const int64_t start = args.reverse ? count - 1 : 0, step = args.reverse ? -1 : 1;
   for (size_t i = 0; i < args.carried; ++i) body.bind(frame, StorageKind::variable, i, call.out[i]->data);
-  for (size_t i = 0; i < args.stacked; ++i) body.bind(frame, StorageKind::input, i, static_cast<char*>(call.in[args.carried + i]->data) + start * args.slice_bytes[i]);
-  for (size_t i = 0; i < args.captures; ++i) body.bind(frame, StorageKind::input, args.stacked + i, call.in[args.carried + args.stacked + i]->data);
-  for (size_t i = 0; i < ys; ++i) body.bind(frame, StorageKind::output, i, static_cast<char*>(call.out[args.carried + i]->data) + start * args.slice_bytes[args.stacked + i]);
+  for (size_t i = 0; i < args.stacked; ++i)
+    body.bind(frame, StorageKind::input, i, static_cast<char*>(call.in[args.carried + i]->data) + start * args.slice_bytes[i]);
+  for (size_t i = 0; i < args.captures; ++i)
+    body.bind(frame, StorageKind::input, args.stacked + i, call.in[args.carried + args.stacked + i]->data);
+  for (size_t i = 0; i < ys; ++i)
+    body.bind(frame, StorageKind::output, i,
+              static_cast<char*>(call.out[args.carried + i]->data) + start * args.slice_bytes[args.stacked + i]);
   body.bind(frame, StorageKind::arena, 0, scratch_of(call, results));
   InterruptPoll interrupted;
   for (int64_t done = 0;;) {

@@ -1,5 +1,5 @@
-// Running the Programs of cond, while_loop, scan and with_length inside of one instruction. The instruction's operands are the node's inputs
-// and results, then, when they need temporary memory, one more result with those bytes.
+// Running the Programs of cond, while_loop, scan and with_length inside of one instruction. The instruction's operands are the node's
+// inputs and results, then, when they need temporary memory, one more result with those bytes.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace lamina::exec {
 
-// A Program whose storages are bound to addresses instead of being allocated: an arena lies at an address of the caller's, a carried value of
-// a loop is a variable of the Program, which reads it and assigns it in place. One device, no copies between devices.
+// A Program whose storages are bound to addresses instead of being allocated: an arena lies at an address of the caller's, a carried value
+// of a loop is a variable of the Program, which reads it and assigns it in place. One device, no copies between devices.
 class SubProgram {
  public:
   explicit SubProgram(std::shared_ptr<const Program> program);
   struct Frame {
-    std::vector<View> views;             // per slot
-    std::vector<const View*> operands;   // of all instructions, one after the other
+    std::vector<View> views;            // per slot
+    std::vector<const View*> operands;  // of all instructions, one after the other
   };
   Frame new_frame() const;
   void bind(Frame& frame, StorageKind kind, size_t index, void* data) const;
@@ -76,10 +76,10 @@ struct LengthArgs {
   mutable std::vector<std::shared_ptr<const LengthPlan>> plans;  // the one used last is first
 };
 
-void run_cond(const KernelCall& call);        // args: CondArgs
-void run_while_loop(const KernelCall& call);  // args: LoopArgs
-void run_scan(const KernelCall& call);        // args: ScanArgs
-void run_with_length(const KernelCall& call); // args: LengthArgs
+void run_cond(const KernelCall& call);         // args: CondArgs
+void run_while_loop(const KernelCall& call);   // args: LoopArgs
+void run_scan(const KernelCall& call);         // args: ScanArgs
+void run_with_length(const KernelCall& call);  // args: LengthArgs
 
 inline constexpr int64_t kConditionBytes = 64;  // at the start of a while_loop's temporary memory: the condition
 

@@ -7,7 +7,10 @@ namespace lamina::exec {
 BufferRef read(VariableState& variable) {
   std::lock_guard lock(variable.mutex);
   if (!variable.buffer)
-    throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"), .where = "", .why = "it was read before it was initialised", .fix = "assign it first"});
+    throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"),
+                                   .where = "",
+                                   .why = "it was read before it was initialised",
+                                   .fix = "assign it first"});
   return variable.buffer;
 }
 

@@ -34,7 +34,9 @@ void* take(size_t bytes, size_t alignment) {
   if (counted && allocation_fails()) return nullptr;
   const size_t before = std::max(kHeader, alignment);
   if (bytes > SIZE_MAX - 2 * before) return nullptr;
-  char* start = static_cast<char*>(alignment <= 16 ? std::malloc(bytes + before) : std::aligned_alloc(alignment, (bytes + before + alignment - 1) / alignment * alignment));
+  char* start =
+      static_cast<char*>(alignment <= 16 ? std::malloc(bytes + before)
+                                         : std::aligned_alloc(alignment, (bytes + before + alignment - 1) / alignment * alignment));
   if (!start) return nullptr;
   const Header header{counted, start};
   std::memcpy(start + before - kHeader, &header, kHeader);
@@ -85,7 +87,9 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
 }
 // A sanitizer's own would come between otherwise: std::stable_sort takes its buffer here.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return lamina::tests::take(bytes, 16); }
-void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept { return lamina::tests::take(bytes, size_t(alignment)); }
+void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
+  return lamina::tests::take(bytes, size_t(alignment));
+}
 void operator delete(void* data) noexcept { lamina::tests::give(data); }
 void operator delete(void* data, size_t) noexcept { lamina::tests::give(data); }
 void operator delete(void* data, std::align_val_t) noexcept { lamina::tests::give(data); }

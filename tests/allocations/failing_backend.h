@@ -26,8 +26,12 @@ class FailingBackend final : public Backend {
   void* allocate(Stream& stream, size_t bytes) override;
   void free(Stream& stream, void* data, size_t bytes) override;
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override { real_.copy(stream, to, from, bytes, kind); }
-  void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override { real_.launch(stream, kernel, call, name); }
-  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override { return real_.record_launches(stream, launches); }
+  void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override {
+    real_.launch(stream, kernel, call, name);
+  }
+  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override {
+    return real_.record_launches(stream, launches);
+  }
 
  private:
   Backend& real_ = cpu_backend();

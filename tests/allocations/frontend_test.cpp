@@ -34,7 +34,8 @@ Scenario repeating(const std::function<std::function<Floats()>()>& make) {
   }};
 }
 
-// step() changes Variables. Failing, it leaves each as it was or as it should be (`whole`: all of them the same way); what it does later starts there.
+// step() changes Variables. Failing, it leaves each as it was or as it should be (`whole`: all of them the same way); what it does later
+// starts there.
 struct Stepping {
   std::function<void()> step;
   std::vector<Variable> variables;
@@ -67,7 +68,8 @@ Scenario stepping(const std::function<Stepping()>& make) {
 Tensor numbers(int64_t rows, int64_t columns) { return reshape(arange(0, rows * columns, 1, DType::f32), {rows, columns}) * 0.01f; }
 
 TEST(FailingAllocations, EagerOps) {
-  survives_failing_allocations(repeating([] { return [x = numbers(3, 4), w = numbers(4, 5)] { return softmax(matmul(x, w) + 1.f, -1).to_vector<float>(); }; }));
+  survives_failing_allocations(
+      repeating([] { return [x = numbers(3, 4), w = numbers(4, 5)] { return softmax(matmul(x, w) + 1.f, -1).to_vector<float>(); }; }));
 }
 
 TEST(FailingAllocations, EagerOpsThatWerePlannedBefore) {
@@ -84,7 +86,8 @@ TEST(FailingAllocations, EagerOpsOnANewThread) {
 
 TEST(FailingAllocations, TheFirstCallOfAFunction) {
   survives_failing_allocations(repeating([] {
-    auto f = function([w = numbers(4, 4)](Tensor x, double scale) { return sum(relu(matmul(x, w) * scale - 0.1f)) + x; }, FunctionOptions{.name = "a_function_with_a_long_name", .argument_names = {"x"}, .signature = {}});
+    auto f = function([w = numbers(4, 4)](Tensor x, double scale) { return sum(relu(matmul(x, w) * scale - 0.1f)) + x; },
+                      FunctionOptions{.name = "a_function_with_a_long_name", .argument_names = {"x"}, .signature = {}});
     return [f, x = numbers(2, 4)] { return f(x, 2.5).to_vector<float>(); };
   }));
 }
@@ -183,7 +186,8 @@ TEST(FailingAllocations, StartingAndStoppingATape) {
   }));
 }
 
-Stepping training(bool traced, std::shared_ptr<optim::Optimizer> optimizer, const std::function<std::vector<Floats>(std::vector<Floats>)>& rule, std::vector<Variable> others = {}) {
+Stepping training(bool traced, std::shared_ptr<optim::Optimizer> optimizer,
+                  const std::function<std::vector<Floats>(std::vector<Floats>)>& rule, std::vector<Variable> others = {}) {
   Variable w(tensor({1, 2, 4}, {3}), "w");
   auto step = [w, optimizer](Tensor x) {
     GradientTape tape;
@@ -237,17 +241,23 @@ TEST(FailingAllocations, SlotsOfAnOptimizer) {
 TEST(FailingAllocations, Assignments) {
   survives_failing_allocations(stepping([] {
     Variable v(numbers(2, 3), "v");
-    return Stepping{.step = [v] { v.assign(v * 2.f + numbers(1, 3)); }, .variables = {v}, .rule = [](std::vector<Floats> x) {
-      for (size_t i = 0; i < 6; ++i) x[0][i] = x[0][i] * 2 + float(i % 3) * 0.01f;
-      return x;
-    }};
+    return Stepping{.step = [v] { v.assign(v * 2.f + numbers(1, 3)); },
+                    .variables = {v},
+                    .rule =
+                        [](std::vector<Floats> x) {
+                          for (size_t i = 0; i < 6; ++i) x[0][i] = x[0][i] * 2 + float(i % 3) * 0.01f;
+                          return x;
+                        }};
   }));
   survives_failing_allocations(stepping([] {
     Variable v(tensor({1, 2}, {2}), "v");
-    return Stepping{.step = [v] { v.assign_add(2.f); }, .variables = {v}, .rule = [](std::vector<Floats> x) {
-      x[0][0] += 2, x[0][1] += 2;
-      return x;
-    }};
+    return Stepping{.step = [v] { v.assign_add(2.f); },
+                    .variables = {v},
+                    .rule =
+                        [](std::vector<Floats> x) {
+                          x[0][0] += 2, x[0][1] += 2;
+                          return x;
+                        }};
   }));
 }
 
@@ -259,13 +269,17 @@ TEST(FailingAllocations, AssignmentsInAFunctionOfWhatIsHeldElsewhere) {
       a.assign(b + x);
       b.assign(a * 2.f);
     });
-    return Stepping{.step = [=] {
-      const Tensor held = a.read(), too = b.read();
-      f(ones({2}));
-    }, .variables = {a, b}, .rule = [](std::vector<Floats> x) {
-      for (size_t i = 0; i < 2; ++i) x[0][i] = x[1][i] + 1, x[1][i] = x[0][i] * 2;
-      return x;
-    }};
+    return Stepping{.step =
+                        [=] {
+                          const Tensor held = a.read(), too = b.read();
+                          f(ones({2}));
+                        },
+                    .variables = {a, b},
+                    .rule =
+                        [](std::vector<Floats> x) {
+                          for (size_t i = 0; i < 2; ++i) x[0][i] = x[1][i] + 1, x[1][i] = x[0][i] * 2;
+                          return x;
+                        }};
   }));
 }
 
@@ -283,13 +297,16 @@ TEST(FailingAllocations, TheFirstValueOfAVariable) {
                   if (!*done)
                     for (const Variable& v : {*first, *second}) {
                       try {
-                        if (const float x = v.read().to_vector<float>()[0]; x != 2 && x != 3) return "a Variable has a value that nobody gave it";
+                        if (const float x = v.read().to_vector<float>()[0]; x != 2 && x != 3)
+                          return "a Variable has a value that nobody gave it";
                       } catch (const Error& e) {
                         if (e.kind != ErrorKind::state) return e.what();
                       }
                     }
                   f(ones({2}));
-                  return first->read().to_vector<float>() == Floats{2, 2} && second->read().to_vector<float>() == Floats{3, 3} ? "" : "afterwards the values are others";
+                  return first->read().to_vector<float>() == Floats{2, 2} && second->read().to_vector<float>() == Floats{3, 3}
+                             ? ""
+                             : "afterwards the values are others";
                 }};
   }});
 }
@@ -308,7 +325,9 @@ TEST(FailingAllocations, MakingVariables) {
                   const Shape now = v->read().shape();
                   if (v->models() != now[0].number()) return "the number of models is not that of the values";
                   v->stack(numbers(5, 3));
-                  return v->models() == 5 && v->read().to_vector<float>() == numbers(5, 3).to_vector<float>() ? "" : "afterwards it is stacked otherwise";
+                  return v->models() == 5 && v->read().to_vector<float>() == numbers(5, 3).to_vector<float>()
+                             ? ""
+                             : "afterwards it is stacked otherwise";
                 }};
   }});
 }
@@ -318,10 +337,12 @@ TEST(FailingAllocations, BranchesAndWhileLoops) {
     Variable v(scalar(0), "v");
     auto f = function([v](Tensor x, Tensor n) {
       const Tensor y = cond(sum(x) > 1.f, [&] { return x * 2.f; }, [&] { return x - 1.f; });
-      const auto [i, z] = while_loop([&](Tensor i, Tensor) { return i < n; }, [&](Tensor i, Tensor z) {
-        v.assign_add(1.f);
-        return std::tuple(i + 1, cond(i == 2, [&] { return z + y; }, [&] { return z * 1.5f; }));
-      }, std::tuple(scalar_i(0), x));
+      const auto [i, z] = while_loop([&](Tensor i, Tensor) { return i < n; },
+                                     [&](Tensor i, Tensor z) {
+                                       v.assign_add(1.f);
+                                       return std::tuple(i + 1, cond(i == 2, [&] { return z + y; }, [&] { return z * 1.5f; }));
+                                     },
+                                     std::tuple(scalar_i(0), x));
       return z;
     });
     return [f, x = numbers(2, 3)] { return f(x, scalar_i(5)).to_vector<float>(); };
@@ -345,7 +366,8 @@ TEST(FailingAllocations, EagerBranchesAndLoops) {
     return [x = numbers(2, 3)] {
       GradientTape tape;
       tape.watch(x);
-      const Tensor y = fori_loop(0, 3, [](Tensor i, Tensor z) { return cond(i == 1, [&] { return z * 3.f; }, [&] { return z + 1.f; }); }, x);
+      const Tensor y =
+          fori_loop(0, 3, [](Tensor i, Tensor z) { return cond(i == 1, [&] { return z * 3.f; }, [&] { return z + 1.f; }); }, x);
       return tape.gradient(sum(y * y), x)[0].to_vector<float>();
     };
   }));
@@ -415,15 +437,19 @@ TEST(FailingAllocations, PrintsAndChecks) {
   }});
 }
 
-// What the attempt itself gives is not compared: a stream whose memory runs out inside of cat() (runtime/core/error.h) makes a shorter text.
+// What the attempt itself gives is not compared: a stream whose memory runs out inside of cat() (runtime/core/error.h) makes a shorter
+// text.
 TEST(FailingAllocations, Explanations) {
   survives_failing_allocations({.make = [] {
     auto f = function([w = numbers(4, 4)](Tensor x) { return relu(matmul(x, w) + 1.f); });
     const Tensor x = numbers(2, 4);
     return Work{[f, x] { (void)f.explain(x), (void)f.concrete(x).str(), (void)x.str(); },
                 [f, x]() -> std::string {
-                  if (f.explain(x).find("\npasses, ") == std::string::npos || f.concrete(x).outputs().size() != 1) return "the explanation lacks its passes";
-                  return x.str().find("[0.04 0.05 0.06 0.07]], shape=(2, 4), dtype=float32)") != std::string::npos ? "" : "the text of a tensor is " + x.str();
+                  if (f.explain(x).find("\npasses, ") == std::string::npos || f.concrete(x).outputs().size() != 1)
+                    return "the explanation lacks its passes";
+                  return x.str().find("[0.04 0.05 0.06 0.07]], shape=(2, 4), dtype=float32)") != std::string::npos
+                             ? ""
+                             : "the text of a tensor is " + x.str();
                 }};
   }});
 }
@@ -500,7 +526,8 @@ TEST(FailingAllocations, BuildingAModel) {
                 [net]() -> std::string {
                   if (!*net) *net = std::make_unique<Tower>();
                   const Tensor y = (**net)(numbers(2, 4)), again = function([&](Tensor x) { return (**net)(x); })(numbers(2, 4));
-                  if ((*net)->variables().size() != 4 || (*net)->count_params() != 4 * 8 + 8 + 8 * 3 + 3) return "the model has other weights";
+                  if ((*net)->variables().size() != 4 || (*net)->count_params() != 4 * 8 + 8 + 8 * 3 + 3)
+                    return "the model has other weights";
                   return y.shape() == Shape{2, 3} && again.shape() == y.shape() ? "" : "the model gives something else";
                 }};
   }});
@@ -523,7 +550,8 @@ TEST(FailingAllocations, Draws) {
   survives_failing_allocations({.make = [] {
     random::set_seed(5);
     const random::State before = random::state();
-    return Work{[] { random::set_seed(9); }, [before]() -> std::string {
+    return Work{[] { random::set_seed(9); },
+                [before]() -> std::string {
                   const random::State now = random::state();
                   const bool old = now == before, fresh = now == random::State{9, 0, 9, 0};
                   random::set_seed(5);

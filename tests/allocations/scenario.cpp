@@ -58,8 +58,10 @@ Outcome attempt(const Scenario& s, const Work& work, int64_t index, Failing mann
     if (!unexpected.empty()) out.wrong = unexpected;
     if (out.threw && !out.failed) out.wrong = "threw although nothing failed: " + out.wrong;
   };
-  if (s.on_a_new_thread) std::thread(run).join();
-  else run();
+  if (s.on_a_new_thread)
+    std::thread(run).join();
+  else
+    run();
   return out;
 }
 
@@ -112,7 +114,8 @@ void survives_failing_allocations(const Scenario& s) {
       ++attempts, threw += outcome.threw;
     }
   }
-  std::printf("%lld allocations, %lld made to fail, %lld errors\n", static_cast<long long>(asked), static_cast<long long>(attempts), static_cast<long long>(threw));
+  std::printf("%lld allocations, %lld made to fail, %lld errors\n", static_cast<long long>(asked), static_cast<long long>(attempts),
+              static_cast<long long>(threw));
 }
 
 }  // namespace lamina::tests

@@ -46,31 +46,37 @@ struct Device0 {
 };
 
 Scenario calls_of(const Case& c, int before) {
-  return {.make = [c, before] {
-    struct State {
-      Device0 device;
-      std::shared_ptr<exec::Program> program;
-      std::optional<exec::Executor> executor;
-      std::vector<Values> got;
-    };
-    auto s = std::make_shared<State>();
-    s->program = c.program();
-    if (before > 0) s->executor.emplace(s->program);
-    for (int n = 0; n < before; ++n) cuda::call(*s->executor, cuda::values(float(-n)), cuda::values(2));
-    return Work{[s] {
-                  if (!s->executor) s->executor.emplace(s->program);
-                  for (int n = 0; n < 4; ++n) s->got.push_back(cuda::call(*s->executor, cuda::values(float(n)), cuda::values(2)));
-                },
-                [s, c]() -> std::string {
-                  for (size_t n = 0; n < s->got.size(); ++n)
-                    if (s->got[n] != c.expected(cuda::values(float(n)), cuda::values(2))) return cat("call ", n, " gave other values");
-                  if (!s->executor) s->executor.emplace(s->program);
-                  for (int n = 5; n < 9; ++n)
-                    if (cuda::call(*s->executor, cuda::values(float(n)), cuda::values(3)) != c.expected(cuda::values(float(n)), cuda::values(3))) return cat("afterwards call ", n, " gives other values");
-                  s->executor.reset();
-                  return Device0::left();
-                }};
-  }, .forget_eager_ops = false};
+  return {.make =
+              [c, before] {
+                struct State {
+                  Device0 device;
+                  std::shared_ptr<exec::Program> program;
+                  std::optional<exec::Executor> executor;
+                  std::vector<Values> got;
+                };
+                auto s = std::make_shared<State>();
+                s->program = c.program();
+                if (before > 0) s->executor.emplace(s->program);
+                for (int n = 0; n < before; ++n) cuda::call(*s->executor, cuda::values(float(-n)), cuda::values(2));
+                return Work{[s] {
+                              if (!s->executor) s->executor.emplace(s->program);
+                              for (int n = 0; n < 4; ++n)
+                                s->got.push_back(cuda::call(*s->executor, cuda::values(float(n)), cuda::values(2)));
+                            },
+                            [s, c]() -> std::string {
+                              for (size_t n = 0; n < s->got.size(); ++n)
+                                if (s->got[n] != c.expected(cuda::values(float(n)), cuda::values(2)))
+                                  return cat("call ", n, " gave other values");
+                              if (!s->executor) s->executor.emplace(s->program);
+                              for (int n = 5; n < 9; ++n)
+                                if (cuda::call(*s->executor, cuda::values(float(n)), cuda::values(3)) !=
+                                    c.expected(cuda::values(float(n)), cuda::values(3)))
+                                  return cat("afterwards call ", n, " gives other values");
+                              s->executor.reset();
+                              return Device0::left();
+                            }};
+              },
+          .forget_eager_ops = false};
 }
 
 TEST_F(FailingCudaAllocations, ProgramsThatBecomeGraphs) {
@@ -89,40 +95,43 @@ TEST_F(FailingCudaAllocations, ProgramsOnTwoBackends) {
 }
 
 TEST_F(FailingCudaAllocations, WhatABackendIsAskedFor) {
-  survives_failing_allocations({.make = [] {
-    auto device = std::make_shared<Device0>();
-    auto all = [device] {
-      Backend& backend = device->backend;
-      Stream stream = backend.default_stream(kGpu);
-      struct Made {
-        Backend& backend;
-        Stream stream, other;
-        Event event;
-        void* data = nullptr;
-        std::unique_ptr<Replayable> graph;
-        ~Made() {
-          graph.reset();
-          if (data) backend.free(stream, data, 64);
-          if (event.native) backend.destroy_event(event);
-          if (other.native) backend.destroy_stream(other);
-        }
-      } made{.backend = backend, .stream = stream, .other = {}, .event = {}, .data = nullptr, .graph = nullptr};
-      made.other = backend.create_stream(kGpu);
-      made.event = backend.create_event(kGpu);
-      made.data = backend.allocate(stream, 64);
-      char to[64] = {1, 2, 3}, from[64] = {};
-      backend.copy(stream, made.data, to, 64, CopyKind::to_device);
-      backend.record(stream, made.event);
-      backend.wait(made.other, made.event);
-      const Kernel kernel{.run = [](const KernelCall&) {}, .args = nullptr};
-      made.graph = backend.record_launches(stream, [&] { backend.launch(stream, kernel, {stream, nullptr, {}, {}}, "nothing"); });
-      made.graph->replay(stream);
-      backend.copy(stream, from, made.data, 64, CopyKind::to_host);
-      backend.synchronize(stream);
-      if (std::string_view(to, 64) != std::string_view(from, 64)) throw std::logic_error("other bytes came back");
-    };
-    return Work{all, [all]() -> std::string { return all(), Device0::left(); }};
-  }, .forget_eager_ops = false});
+  survives_failing_allocations(
+      {.make =
+           [] {
+             auto device = std::make_shared<Device0>();
+             auto all = [device] {
+               Backend& backend = device->backend;
+               Stream stream = backend.default_stream(kGpu);
+               struct Made {
+                 Backend& backend;
+                 Stream stream, other;
+                 Event event;
+                 void* data = nullptr;
+                 std::unique_ptr<Replayable> graph;
+                 ~Made() {
+                   graph.reset();
+                   if (data) backend.free(stream, data, 64);
+                   if (event.native) backend.destroy_event(event);
+                   if (other.native) backend.destroy_stream(other);
+                 }
+               } made{.backend = backend, .stream = stream, .other = {}, .event = {}, .data = nullptr, .graph = nullptr};
+               made.other = backend.create_stream(kGpu);
+               made.event = backend.create_event(kGpu);
+               made.data = backend.allocate(stream, 64);
+               char to[64] = {1, 2, 3}, from[64] = {};
+               backend.copy(stream, made.data, to, 64, CopyKind::to_device);
+               backend.record(stream, made.event);
+               backend.wait(made.other, made.event);
+               const Kernel kernel{.run = [](const KernelCall&) {}, .args = nullptr};
+               made.graph = backend.record_launches(stream, [&] { backend.launch(stream, kernel, {stream, nullptr, {}, {}}, "nothing"); });
+               made.graph->replay(stream);
+               backend.copy(stream, from, made.data, 64, CopyKind::to_host);
+               backend.synchronize(stream);
+               if (std::string_view(to, 64) != std::string_view(from, 64)) throw std::logic_error("other bytes came back");
+             };
+             return Work{all, [all]() -> std::string { return all(), Device0::left(); }};
+           },
+       .forget_eager_ops = false});
 }
 
 // The device's memory itself: what is asked of it fails at each of its allocations in turn.
@@ -148,7 +157,8 @@ TEST_F(FailingCudaAllocations, OfTheDevice) {
         }
         fake.failing_call.clear();
         if (!s) s.emplace(c.program());
-        for (int n = 4; n < 8; ++n) EXPECT_EQ(cuda::call(*s, cuda::values(float(n)), cuda::values(2)), c.expected(cuda::values(float(n)), cuda::values(2)));
+        for (int n = 4; n < 8; ++n)
+          EXPECT_EQ(cuda::call(*s, cuda::values(float(n)), cuda::values(2)), c.expected(cuda::values(float(n)), cuda::values(2)));
       }
       EXPECT_EQ(Device0::left(), "") << name << ' ' << index;
       if (fake.failing_after >= 0 || HasFailure()) break;

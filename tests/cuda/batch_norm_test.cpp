@@ -35,7 +35,9 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
     norm_.reset();
     LibraryFixture::TearDown();
   }
-  void restart(double least = 1) { norm_ = std::make_unique<BatchNorm>([this] { return ++loads_, fake_cudnn(); }, least); }
+  void restart(double least = 1) {
+    norm_ = std::make_unique<BatchNorm>([this] { return ++loads_, fake_cudnn(); }, least);
+  }
 
   // P: what belongs to channels.
   template <class T, class P = std::conditional_t<sizeof(T) == 8, double, float>>
@@ -44,14 +46,27 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
     Numbers<P> scale, bias, running_mean, running_variance, mean, inverse, dscale, dbias;
     int64_t channels, rows;
     explicit Operands(std::vector<int64_t> shape, size_t shift = 0)
-        : x(shape, 1, shift), y(shape, 2), dy(shape, 3), dx(shape, 4), scale({shape.back()}, 5), bias({shape.back()}, 6), running_mean({shape.back()}, 7), running_variance({shape.back()}, 8),
-          mean({shape.back()}, 9), inverse({shape.back()}, 10), dscale({shape.back()}, 11), dbias({shape.back()}, 12), channels(shape.back()), rows(x.size() / std::max<int64_t>(1, channels)) {}
+        : x(shape, 1, shift),
+          y(shape, 2),
+          dy(shape, 3),
+          dx(shape, 4),
+          scale({shape.back()}, 5),
+          bias({shape.back()}, 6),
+          running_mean({shape.back()}, 7),
+          running_variance({shape.back()}, 8),
+          mean({shape.back()}, 9),
+          inverse({shape.back()}, 10),
+          dscale({shape.back()}, 11),
+          dbias({shape.back()}, 12),
+          channels(shape.back()),
+          rows(x.size() / std::max<int64_t>(1, channels)) {}
   };
   template <class T>
   bool forward(const Operands<T>& o) {
     return norm_->forward(stream_, o.x.view(), o.y.view(), kEpsilon, [&] {
       ++asked_;
-      return BatchNorm::Forward{o.scale.data(), o.bias.data(), o.running_mean.data(), o.running_variance.data(), o.mean.data(), o.inverse.data()};
+      return BatchNorm::Forward{o.scale.data(), o.bias.data(),   o.running_mean.data(), o.running_variance.data(),
+                                o.mean.data(),  o.inverse.data()};
     });
   }
   template <class T>
@@ -79,7 +94,9 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
         if (variance) *variance = squares / double(o.rows - 1);
         std::vector<double> y;
         for (int64_t r = 0; r < o.rows; ++r)
-          y.push_back((at(o.x, r) + (r == row ? step : 0) - mean) / std::sqrt(squares / double(o.rows) + kEpsilon) * double(o.scale.data()[c]) + double(o.bias.data()[c]));
+          y.push_back((at(o.x, r) + (r == row ? step : 0) - mean) / std::sqrt(squares / double(o.rows) + kEpsilon) *
+                          double(o.scale.data()[c]) +
+                      double(o.bias.data()[c]));
         return y;
       };
       double unbiased = 0, dbias = 0;
@@ -182,8 +199,9 @@ TEST_F(CudaBatchNorm, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) 
   const Operands<float> o({2, 3, 4, 5});
   for (const bool backward : {false, true}) {
     const auto run = [&] { return backward ? gradient(o) : forward(o); };
-    for (const char* name : {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnDeriveBNTensorDescriptor",
-                             backward ? "cudnnBatchNormalizationBackward" : "cudnnBatchNormalizationForwardTraining"}) {
+    for (const char* name :
+         {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnDeriveBNTensorDescriptor",
+          backward ? "cudnnBatchNormalizationBackward" : "cudnnBatchNormalizationForwardTraining"}) {
       SCOPED_TRACE(name);
       restart();
       fake().fail[name] = 5000;
@@ -196,7 +214,8 @@ TEST_F(CudaBatchNorm, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) 
         EXPECT_EQ(e.parts.where, "f32 batch normalisation of [2, 3, 4, 5]");
         EXPECT_EQ(e.parts.why, "cuDNN says CUDNN_STATUS_EXECUTION_FAILED (5000)");
       }
-      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 2 * norm_->plan_count()) << "what a failed plan had made is still there";
+      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 2 * norm_->plan_count())
+          << "what a failed plan had made is still there";
       fake().fail.clear();
       EXPECT_TRUE(run());
     }
@@ -208,8 +227,12 @@ TEST(CudaBatchNormNumbers, AreThoseOfTheLibrarysHeader) {
   static_assert(cudnn::kSpatial == CUDNN_BATCHNORM_SPATIAL && CUDNN_BN_MIN_EPSILON == 0.0);
   // As many arguments, of the same sizes and kinds: enums are ints here, descriptors pointers.
   const auto alike = []<class... A, class... B>(cudnnStatus_t (*)(A...), int (*)(B...)) {
-    if constexpr (sizeof...(A) != sizeof...(B)) return false;
-    else return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> && std::is_floating_point_v<A> == std::is_floating_point_v<B>) && ...);
+    if constexpr (sizeof...(A) != sizeof...(B))
+      return false;
+    else
+      return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
+               std::is_floating_point_v<A> == std::is_floating_point_v<B>) &&
+              ...);
   };
   const CudnnApi api{};
   EXPECT_TRUE(alike(cudnnDeriveBNTensorDescriptor, api.norm_derive));
@@ -233,9 +256,10 @@ TEST_F(CudaBatchNorm, MakesDescriptorsThatTheRealLibraryTakes) {
   api.create = [](void** handle) { return *handle = &made, 0; };
   api.destroy = [](void*) { return 0; };
   api.set_stream = [](void*, void*) { return 0; };
-  api.normalize = [](void*, int, const void*, const void*, void*, const void*, void*, void*, void*, const void*, const void*, double, void*, void*, double, void*, void*) { return ++made, 0; };
-  api.normalize_gradient = [](void*, int, const void*, const void*, const void*, const void*, void*, const void*, void*, const void*, void*, void*, void*, const void*, void*, void*, double, const void*,
-                              const void*) { return ++made, 0; };
+  api.normalize = [](void*, int, const void*, const void*, void*, const void*, void*, void*, void*, const void*, const void*, double, void*,
+                     void*, double, void*, void*) { return ++made, 0; };
+  api.normalize_gradient = [](void*, int, const void*, const void*, const void*, const void*, void*, const void*, void*, const void*, void*,
+                              void*, void*, const void*, void*, void*, double, const void*, const void*) { return ++made, 0; };
   norm_ = std::make_unique<BatchNorm>([&] { return api; }, 1);
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3, 4, 5}, {6, 3}, {2, 2, 2, 2, 3}}) {
     EXPECT_TRUE(forward(Operands<float>(shape)) && gradient(Operands<float>(shape)));
@@ -253,9 +277,11 @@ TEST_F(CudaBatchNorm, MakesDescriptorsThatTheRealLibraryTakes) {
 #if LAMINA_HAS_CUDNN_HEADER
   cudnnDataType_t type;
   int n, c, h, w, steps[4];
-  const auto get = reinterpret_cast<decltype(&cudnnGetTensor4dDescriptor)>(system_loader().symbol(open_library(cudnn_name(), system_loader()).handle, "cudnnGetTensor4dDescriptor"));
+  const auto get = reinterpret_cast<decltype(&cudnnGetTensor4dDescriptor)>(
+      system_loader().symbol(open_library(cudnn_name(), system_loader()).handle, "cudnnGetTensor4dDescriptor"));
   ASSERT_NE(get, nullptr);
-  ASSERT_EQ(get(static_cast<cudnnTensorDescriptor_t>(channels), &type, &n, &c, &h, &w, &steps[0], &steps[1], &steps[2], &steps[3]), CUDNN_STATUS_SUCCESS);
+  ASSERT_EQ(get(static_cast<cudnnTensorDescriptor_t>(channels), &type, &n, &c, &h, &w, &steps[0], &steps[1], &steps[2], &steps[3]),
+            CUDNN_STATUS_SUCCESS);
   EXPECT_EQ(type, CUDNN_DATA_FLOAT) << "half types have floats for their channels";
   EXPECT_EQ((std::vector<int>{n, c, h, w, steps[1]}), (std::vector<int>{1, 5, 1, 1, 1}));
 #endif

@@ -31,7 +31,8 @@ inline void combine(const float* x, const float* y, float* out, float a, float b
   for (int64_t i = 0; i < kCount; ++i) out[i] = x[i] * a + y[i] * b;
 }
 inline void combine_kernel(FakeArguments& k) {
-  combine(static_cast<float*>(k.data[0]), static_cast<float*>(k.data[1]), static_cast<float*>(k.data[2]), float(k.number[0]), float(k.number[1]));
+  combine(static_cast<float*>(k.data[0]), static_cast<float*>(k.data[1]), static_cast<float*>(k.data[2]), float(k.number[0]),
+          float(k.number[1]));
 }
 inline void start(Stream& stream, void* x, void* y, void* out, float a, float b) {
   FakeArguments arguments{.data = {x, y, out}, .number = {a, b}, .count = kCount};
@@ -44,7 +45,8 @@ inline void run_combine(const KernelCall& call) {
   const auto& args = *static_cast<const Combine*>(call.args);
   void *x = call.in[0]->data, *y = call.in[1]->data, *out = call.out[0]->data;
   if (args.manner == Combine::slow) std::this_thread::sleep_for(std::chrono::milliseconds(5));
-  if (call.stream.device.kind == DeviceKind::cpu) return combine(static_cast<float*>(x), static_cast<float*>(y), static_cast<float*>(out), args.a, args.b);
+  if (call.stream.device.kind == DeviceKind::cpu)
+    return combine(static_cast<float*>(x), static_cast<float*>(y), static_cast<float*>(out), args.a, args.b);
   if (args.manner == Combine::waiting) call.stream.backend->synchronize(call.stream);
   for (int i = 0; args.manner == Combine::changing && i < extra_launches; ++i) start(call.stream, x, y, y, 0, 1);  // changes nothing
   if (args.manner != Combine::with_scratch) return start(call.stream, x, y, out, args.a, args.b);
@@ -127,8 +129,10 @@ struct Case {
     std::vector<Values> at(static_cast<size_t>(places), Values(kCount));
     at[0] = x, at[1] = y;
     for (const Step& s : steps) {
-      if (on_cpu(s.x) != on_cpu(s.out)) at[size_t(s.out)] = at[size_t(s.x)];
-      else combine(at[size_t(s.x)].data(), at[size_t(s.y)].data(), at[size_t(s.out)].data(), s.how.a, s.how.b);
+      if (on_cpu(s.x) != on_cpu(s.out))
+        at[size_t(s.out)] = at[size_t(s.x)];
+      else
+        combine(at[size_t(s.x)].data(), at[size_t(s.y)].data(), at[size_t(s.out)].data(), s.how.a, s.how.b);
     }
     return at[2];
   }
@@ -143,7 +147,11 @@ inline Case random_case(unsigned seed, int streams, int steps = 12) {
   for (int s = 0; s < steps; ++s) {
     const auto any = [&] { return written[random() % written.size()]; };
     const int out = s + 1 == steps ? 2 : 3 + int(random() % 5);
-    c.steps.push_back({any(), any(), out, {.a = float(random() % 3), .b = 0.5f, .manner = random() % 3 ? Combine::once : Combine::with_scratch}, int(random() % unsigned(streams))});
+    c.steps.push_back({any(),
+                       any(),
+                       out,
+                       {.a = float(random() % 3), .b = 0.5f, .manner = random() % 3 ? Combine::once : Combine::with_scratch},
+                       int(random() % unsigned(streams))});
     if (std::find(written.begin(), written.end(), out) == written.end()) written.push_back(out);
   }
   return c;

@@ -69,7 +69,9 @@ TEST_F(CompiledKernel, ThatTheDriverRefusesIsDoneWithoutAndLeaksNothing) {
     }
     EXPECT_NE(kernels.why_missing("add").find("cudaErrorNoKernelImageForDevice"), std::string::npos);
     const auto& calls = FakeCuda::now().calls;
-    const auto count = [&](const char* name) { return std::count_if(calls.begin(), calls.end(), [&](const std::string& c) { return c.starts_with(name); }); };
+    const auto count = [&](const char* name) {
+      return std::count_if(calls.begin(), calls.end(), [&](const std::string& c) { return c.starts_with(name); });
+    };
     EXPECT_EQ(count("library_load"), 1) << "it is not tried again";
     EXPECT_EQ(count("library_unload"), call == "library_load" ? 0 : 1);
     EXPECT_EQ(FakeCuda::now().last, cudaSuccess) << "the next launch would be blamed";

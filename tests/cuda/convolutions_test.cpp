@@ -25,8 +25,8 @@ namespace {
 constexpr ConvolutionKind kKinds[] = {ConvolutionKind::forward, ConvolutionKind::grad_input, ConvolutionKind::grad_filter};
 
 // Stride 1 and dilation 1 unless they are given; as much padding after as before.
-ConvolutionSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t a, int64_t b, int64_t before = 0, int64_t stride = 1,
-                          int64_t dilation = 1, int64_t groups = 1) {
+ConvolutionSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t a, int64_t b,
+                          int64_t before = 0, int64_t stride = 1, int64_t dilation = 1, int64_t groups = 1) {
   ConvolutionSizes s{.images = images, .height = height, .width = width, .channels = channels};
   s.filters = filters, s.window_height = a, s.window_width = b, s.groups = groups;
   s.stride_height = s.stride_width = stride, s.dilation_height = s.dilation_width = dilation, s.before_height = s.before_width = before;
@@ -45,7 +45,9 @@ class CudaConvolutions : public LibraryFixture<FakeCudnn> {
     convolutions_.reset();
     LibraryFixture::TearDown();
   }
-  void restart(double least = 1) { convolutions_ = std::make_unique<Convolutions>([this] { return ++loads_, fake_cudnn(); }, least); }
+  void restart(double least = 1) {
+    convolutions_ = std::make_unique<Convolutions>([this] { return ++loads_, fake_cudnn(); }, least);
+  }
 
   template <class T>
   struct Operands {
@@ -53,9 +55,17 @@ class CudaConvolutions : public LibraryFixture<FakeCudnn> {
     Numbers<T> x, w, y, first_result, second_result;
     ConvolutionKind kind;
     Operands(ConvolutionKind kind, const ConvolutionSizes& s, size_t shift = 0)
-        : s(s), x(images(s), 1, shift), w(filters(s), 2), y(result(s), 3), first_result(shape(kind, s), 4), second_result(shape(kind, s), 5), kind(kind) {}
+        : s(s),
+          x(images(s), 1, shift),
+          w(filters(s), 2),
+          y(result(s), 3),
+          first_result(shape(kind, s), 4),
+          second_result(shape(kind, s), 5),
+          kind(kind) {}
     static std::vector<int64_t> images(const ConvolutionSizes& s) { return {s.images, s.height, s.width, s.channels}; }
-    static std::vector<int64_t> filters(const ConvolutionSizes& s) { return {s.window_height, s.window_width, s.channels / s.groups, s.filters}; }
+    static std::vector<int64_t> filters(const ConvolutionSizes& s) {
+      return {s.window_height, s.window_width, s.channels / s.groups, s.filters};
+    }
     static std::vector<int64_t> result(const ConvolutionSizes& s) { return {s.images, s.out_height, s.out_width, s.filters}; }
     static std::vector<int64_t> shape(ConvolutionKind kind, const ConvolutionSizes& s) {
       return kind == ConvolutionKind::forward ? result(s) : kind == ConvolutionKind::grad_input ? images(s) : filters(s);
@@ -73,12 +83,15 @@ class CudaConvolutions : public LibraryFixture<FakeCudnn> {
     SCOPED_TRACE(cat(dtype_of<T>(), " kind ", int(kind), " window ", s.window_height, " stride ", s.stride_height, " groups ", s.groups));
     const Operands<T> o(kind, s);
     ASSERT_TRUE(run(o));
-    const kernels::cpu::ConvSizes sizes{s.images,        s.height,       s.width,        s.channels,        s.out_height,     s.out_width,     s.filters,      s.window_height,
-                                        s.window_width,  s.stride_height, s.stride_width, s.dilation_height, s.dilation_width, s.before_height, s.before_width, s.groups};
+    const kernels::cpu::ConvSizes sizes{s.images,         s.height,        s.width,        s.channels,
+                                        s.out_height,     s.out_width,     s.filters,      s.window_height,
+                                        s.window_width,   s.stride_height, s.stride_width, s.dilation_height,
+                                        s.dilation_width, s.before_height, s.before_width, s.groups};
     Stream cpu;
     if (kind == ConvolutionKind::forward) kernels::cpu::conv2d<T>(cpu, o.first(), o.second(), o.second_result.view(), sizes);
     if (kind == ConvolutionKind::grad_input) kernels::cpu::conv2d_grad_input<T>(cpu, o.first(), o.second(), o.second_result.view(), sizes);
-    if (kind == ConvolutionKind::grad_filter) kernels::cpu::conv2d_grad_filter<T>(cpu, o.first(), o.second(), o.second_result.view(), sizes);
+    if (kind == ConvolutionKind::grad_filter)
+      kernels::cpu::conv2d_grad_filter<T>(cpu, o.first(), o.second(), o.second_result.view(), sizes);
     expect_close(o.first_result, o.second_result);
     ASSERT_EQ(fake().complaints, std::vector<std::string>{});
   }
@@ -88,14 +101,25 @@ class CudaConvolutions : public LibraryFixture<FakeCudnn> {
 };
 
 TEST_F(CudaConvolutions, AreThoseOfTheCpuWithTheirGradients) {
-  for (const ConvolutionSizes& s : {sizes_of(2, 6, 7, 3, 5, 3, 2), sizes_of(1, 5, 5, 4, 2, 3, 3, 1), sizes_of(2, 9, 8, 2, 3, 3, 4, 2, 2), sizes_of(1, 9, 9, 2, 3, 3, 3, 2, 1, 2),
-                                    sizes_of(2, 5, 4, 6, 9, 2, 3, 1, 1, 1, 3), sizes_of(3, 4, 5, 4, 4, 3, 3, 1, 1, 1, 4), sizes_of(1, 1, 1, 1, 1, 1, 1), sizes_of(2, 3, 3, 7, 8, 1, 1)})
+  for (const ConvolutionSizes& s :
+       {sizes_of(2, 6, 7, 3, 5, 3, 2), sizes_of(1, 5, 5, 4, 2, 3, 3, 1), sizes_of(2, 9, 8, 2, 3, 3, 4, 2, 2),
+        sizes_of(1, 9, 9, 2, 3, 3, 3, 2, 1, 2), sizes_of(2, 5, 4, 6, 9, 2, 3, 1, 1, 1, 3), sizes_of(3, 4, 5, 4, 4, 3, 3, 1, 1, 1, 4),
+        sizes_of(1, 1, 1, 1, 1, 1, 1), sizes_of(2, 3, 3, 7, 8, 1, 1)})
     for (ConvolutionKind kind : kKinds) {
       compare<float>(kind, s);
       compare<double>(kind, s);
     }
-  ConvolutionSizes uneven{.images = 2, .height = 9, .width = 8, .channels = 2, .out_height = 5, .out_width = 2, .filters = 3, .window_height = 2, .window_width = 3};
-  uneven.stride_height = 2, uneven.stride_width = 3, uneven.dilation_height = 3, uneven.dilation_width = 2, uneven.before_height = 2, uneven.before_width = 1;
+  ConvolutionSizes uneven{.images = 2,
+                          .height = 9,
+                          .width = 8,
+                          .channels = 2,
+                          .out_height = 5,
+                          .out_width = 2,
+                          .filters = 3,
+                          .window_height = 2,
+                          .window_width = 3};
+  uneven.stride_height = 2, uneven.stride_width = 3, uneven.dilation_height = 3, uneven.dilation_width = 2, uneven.before_height = 2,
+  uneven.before_width = 1;
   for (ConvolutionKind kind : kKinds) compare<float>(kind, uneven);
   const ConvolutionSizes s = sizes_of(2, 6, 7, 4, 6, 3, 2, 1, 2, 1, 2);
   for (ConvolutionKind kind : kKinds) {
@@ -118,8 +142,12 @@ TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheyAreSmallOneSidedOrNotAlig
 }
 
 TEST_F(CudaConvolutions, TakeTheFirstAlgorithmThatIsDeterministicFitsAndRoundsAsAsked) {
-  fake().choices = {FakeCudnn::choice(1, 0, 1, 3, 3000), FakeCudnn::choice(2, 0, 0), FakeCudnn::choice(3, size_t{1} << 40), FakeCudnn::choice(4, 0, 1, cudnn::kConvertingMath),
-                    FakeCudnn::choice(5, 4096), FakeCudnn::choice(6)};
+  fake().choices = {FakeCudnn::choice(1, 0, 1, 3, 3000),
+                    FakeCudnn::choice(2, 0, 0),
+                    FakeCudnn::choice(3, size_t{1} << 40),
+                    FakeCudnn::choice(4, 0, 1, cudnn::kConvertingMath),
+                    FakeCudnn::choice(5, 4096),
+                    FakeCudnn::choice(6)};
   const Operands<float> o(ConvolutionKind::forward, sizes_of(2, 6, 7, 3, 5, 3, 2));
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(run(o));
   EXPECT_EQ(fake().algorithms, (std::vector<int>{5, 5, 5}));
@@ -132,7 +160,8 @@ TEST_F(CudaConvolutions, TakeTheFirstAlgorithmThatIsDeterministicFitsAndRoundsAs
 }
 
 TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses) {
-  const Operands<float> o(ConvolutionKind::forward, sizes_of(2, 6, 7, 3, 5, 3, 2)), p(ConvolutionKind::grad_filter, sizes_of(2, 6, 7, 3, 5, 3, 2));
+  const Operands<float> o(ConvolutionKind::forward, sizes_of(2, 6, 7, 3, 5, 3, 2)),
+      p(ConvolutionKind::grad_filter, sizes_of(2, 6, 7, 3, 5, 3, 2));
   fake().fail["cudnnGetConvolutionForwardAlgorithm_v7"] = 3001;
   fake().fail["cudnnConvolutionBackwardFilter"] = 3004;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(run(o));
@@ -161,10 +190,12 @@ TEST_F(CudaConvolutions, ForgetThePlansThatWereUsedLongestAgo) {
 TEST_F(CudaConvolutions, OfWhichACallFailsAreAnErrorThatNamesItAndWorkTheNextTime) {
   for (ConvolutionKind kind : kKinds) {
     const Operands<float> o(kind, sizes_of(2, 6, 8, 4, 6, 3, 2, 1, 1, 1, 2));
-    for (const char* name : {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreateFilterDescriptor",
-                             "cudnnSetFilter4dDescriptor", "cudnnCreateConvolutionDescriptor", "cudnnSetConvolution2dDescriptor", "cudnnSetConvolutionMathType",
-                             "cudnnSetConvolutionGroupCount", "cudnnGetConvolutionForwardAlgorithm_v7", "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-                             "cudnnGetConvolutionBackwardFilterAlgorithm_v7", "cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"}) {
+    for (const char* name :
+         {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreateFilterDescriptor",
+          "cudnnSetFilter4dDescriptor", "cudnnCreateConvolutionDescriptor", "cudnnSetConvolution2dDescriptor",
+          "cudnnSetConvolutionMathType", "cudnnSetConvolutionGroupCount", "cudnnGetConvolutionForwardAlgorithm_v7",
+          "cudnnGetConvolutionBackwardDataAlgorithm_v7", "cudnnGetConvolutionBackwardFilterAlgorithm_v7", "cudnnConvolutionForward",
+          "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"}) {
       SCOPED_TRACE(cat(name, " kind ", int(kind)));
       restart();
       fake().choices = {FakeCudnn::choice(1, 4096)};
@@ -185,7 +216,8 @@ TEST_F(CudaConvolutions, OfWhichACallFailsAreAnErrorThatNamesItAndWorkTheNextTim
       } else {
         EXPECT_EQ(what, "");
       }
-      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 4 * convolutions_->plan_count()) << "what a failed plan had made is still there";
+      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 4 * convolutions_->plan_count())
+          << "what a failed plan had made is still there";
       EXPECT_EQ(FakeCuda::now().used, 0u);
       fake().fail.clear();
       EXPECT_TRUE(run(o));
@@ -195,14 +227,20 @@ TEST_F(CudaConvolutions, OfWhichACallFailsAreAnErrorThatNamesItAndWorkTheNextTim
 
 #if LAMINA_HAS_CUDNN_HEADER
 TEST(CudaConvolutionsNumbers, AreThoseOfTheLibrarysHeader) {
-  static_assert(cudnn::kFloat == CUDNN_DATA_FLOAT && cudnn::kDouble == CUDNN_DATA_DOUBLE && cudnn::kHalf == CUDNN_DATA_HALF && cudnn::kBfloat16 == CUDNN_DATA_BFLOAT16);
-  static_assert(cudnn::kChannelsLast == CUDNN_TENSOR_NHWC && cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION && cudnn::kDeterministic == CUDNN_DETERMINISTIC);
-  static_assert(cudnn::kDefaultMath == CUDNN_DEFAULT_MATH && cudnn::kTensorMath == CUDNN_TENSOR_OP_MATH && cudnn::kFmaMath == CUDNN_FMA_MATH &&
-                cudnn::kConvertingMath == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION && cudnn::not_supported(CUDNN_STATUS_NOT_SUPPORTED));
-  static_assert(cudnn::no_memory(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) && cudnn::no_memory(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED));
+  static_assert(cudnn::kFloat == CUDNN_DATA_FLOAT && cudnn::kDouble == CUDNN_DATA_DOUBLE && cudnn::kHalf == CUDNN_DATA_HALF &&
+                cudnn::kBfloat16 == CUDNN_DATA_BFLOAT16);
+  static_assert(cudnn::kChannelsLast == CUDNN_TENSOR_NHWC && cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION &&
+                cudnn::kDeterministic == CUDNN_DETERMINISTIC);
+  static_assert(cudnn::kDefaultMath == CUDNN_DEFAULT_MATH && cudnn::kTensorMath == CUDNN_TENSOR_OP_MATH &&
+                cudnn::kFmaMath == CUDNN_FMA_MATH && cudnn::kConvertingMath == CUDNN_TENSOR_OP_MATH_ALLOW_CONVERSION &&
+                cudnn::not_supported(CUDNN_STATUS_NOT_SUPPORTED));
+  static_assert(cudnn::no_memory(CUDNN_STATUS_INTERNAL_ERROR_HOST_ALLOCATION_FAILED) &&
+                cudnn::no_memory(CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED));
   const auto same = []<class Theirs>(Theirs) {
-    return sizeof(Theirs) == sizeof(cudnn::Choice) && offsetof(Theirs, memory) == offsetof(cudnn::Choice, memory) && offsetof(Theirs, mathType) == offsetof(cudnn::Choice, math) &&
-           offsetof(Theirs, determinism) == offsetof(cudnn::Choice, determinism) && offsetof(Theirs, status) == offsetof(cudnn::Choice, status);
+    return sizeof(Theirs) == sizeof(cudnn::Choice) && offsetof(Theirs, memory) == offsetof(cudnn::Choice, memory) &&
+           offsetof(Theirs, mathType) == offsetof(cudnn::Choice, math) &&
+           offsetof(Theirs, determinism) == offsetof(cudnn::Choice, determinism) &&
+           offsetof(Theirs, status) == offsetof(cudnn::Choice, status);
   };
   EXPECT_TRUE(same(cudnnConvolutionFwdAlgoPerf_t{}));
   EXPECT_TRUE(same(cudnnConvolutionBwdDataAlgoPerf_t{}));
@@ -231,8 +269,12 @@ TEST_F(CudaConvolutions, MakeDescriptorsThatTheRealLibraryTakes) {
   api.destroy = [](void*) { return 0; };
   api.set_stream = [](void*, void*) { return 0; };
   for (int kind = 0; kind < 3; ++kind) {
-    api.choices[kind] = [](void*, void*, void*, void*, void*, int, int* found, cudnn::Choice* choices) { return *choices = FakeCudnn::choice(1), *found = 1, 0; };
-    api.run[kind] = [](void*, const void*, void*, const void*, void*, const void*, void*, int, void*, size_t, const void*, void*, void*) { return ++made, 0; };
+    api.choices[kind] = [](void*, void*, void*, void*, void*, int, int* found, cudnn::Choice* choices) {
+      return *choices = FakeCudnn::choice(1), *found = 1, 0;
+    };
+    api.run[kind] = [](void*, const void*, void*, const void*, void*, const void*, void*, int, void*, size_t, const void*, void*, void*) {
+      return ++made, 0;
+    };
   }
   convolutions_ = std::make_unique<Convolutions>([&] { return api; }, 1);
   for (ConvolutionKind kind : kKinds) {

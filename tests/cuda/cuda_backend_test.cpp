@@ -304,13 +304,15 @@ TEST_F(Cuda, BlamesAFaultOnItsInstructionHoweverLongAgoThatWasLaunched) {
   static FaultSite site;
   const Kernel kernel{.run =
                           [](const KernelCall& call) {
-                            site = call.stream.backend->fault_site(
-                                call.stream, [](const Fault& f) { return Error(ErrorKind::index, {.what = cat("index ", f.value), .where = "", .why = "", .fix = ""}); });
+                            site = call.stream.backend->fault_site(call.stream, [](const Fault& f) {
+                              return Error(ErrorKind::index, {.what = cat("index ", f.value), .where = "", .why = "", .fix = ""});
+                            });
                           },
                       .args = nullptr};
   backend.launch(stream, kernel, {stream, nullptr, {}, {}, source_line("train.py", 1)}, "gather");
   const FaultSite first = site;
-  for (int i = 0; i < 10'000; ++i) backend.launch(stream, kernel, {stream, nullptr, {}, {}, source_line("train.py", 2 + i % 5000)}, "scatter");
+  for (int i = 0; i < 10'000; ++i)
+    backend.launch(stream, kernel, {stream, nullptr, {}, {}, source_line("train.py", 2 + i % 5000)}, "scatter");
   *first.record = {.launch = first.launch, .ready = 1, .which = 0, .value = 7, .limit = 5, .place = 0};
   const Error e = error_from([&] { backend.synchronize(stream); });
   EXPECT_NE(e.parts.where.find("instruction gather"), std::string::npos) << e.parts.where;
@@ -364,7 +366,8 @@ TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
   for (int code = 1; code < 1000; ++code)
     if (std::string(cudaGetErrorName(cudaError_t(code))) != "unrecognized error code") statuses.push_back(cudaError_t(code));
   ASSERT_GE(statuses.size(), 100u);
-  const std::set<cudaError_t> always = {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorIllegalAddress, cudaErrorLaunchFailure, cudaErrorUnknown};
+  const std::set<cudaError_t> always = {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorIllegalAddress, cudaErrorLaunchFailure,
+                                        cudaErrorUnknown};
   const size_t stride = std::getenv("LAMINA_TEST_LONG") ? 1 : 10;  // of the others each call gets some, and each of them some call
   size_t turn = 0;
   for (const std::string& name : names)

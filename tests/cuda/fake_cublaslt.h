@@ -1,5 +1,6 @@
-// A CublasLtApi that a test controls. It checks every handle, the size of every attribute, leading dimensions, batch strides and alignments,
-// and makes the product on the host from nothing but the descriptors. It counts what is created and destroyed, and fails where it is told to.
+// A CublasLtApi that a test controls. It checks every handle, the size of every attribute, leading dimensions, batch strides and
+// alignments, and makes the product on the host from nothing but the descriptors. It counts what is created and destroyed, and fails where
+// it is told to.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -44,16 +45,16 @@ struct FakeCublasLt : FakeLibrary {
     size_t workspace = 0;
   };
 
-  size_t workspace = 0;                  // what the heuristic asks for
-  int algorithms = 1;                    // how many it finds
+  size_t workspace = 0;  // what the heuristic asks for
+  int algorithms = 1;    // how many it finds
   int products = 0;
   int64_t handles = 0;
-  std::set<void*> live;                  // handles of the library itself
+  std::set<void*> live;  // handles of the library itself
   std::map<void*, Operation> operations;
   std::map<void*, Layout> layouts;
   std::map<void*, Preference> preferences;
   std::vector<Chosen> chosen;
-  std::vector<int> computes;             // of each product
+  std::vector<int> computes;  // of each product
   std::vector<void*> streams;
 
   static FakeCublasLt& now() {
@@ -135,7 +136,10 @@ struct FakeCublasLt : FakeLibrary {
     switch (attribute) {
       case 1: put(f, name, attribute, p.workspace, value, bytes); break;
       case 3: put(f, name, attribute, p.reductions, value, bytes); break;
-      case 5: case 6: case 7: case 8: put(f, name, attribute, p.alignment[attribute - 5], value, bytes); break;
+      case 5:
+      case 6:
+      case 7:
+      case 8: put(f, name, attribute, p.alignment[attribute - 5], value, bytes); break;
       default: f.expect(false, cat(name, " ", attribute));
     }
     return 0;
@@ -147,13 +151,16 @@ struct FakeCublasLt : FakeLibrary {
     expect(((o.compute == 68 || rounds) && o.scale == 0) || (o.compute == 70 && o.scale == 1), "a compute type that is not meant");
     expect(!rounds || d.type == 0, "operands that are no floats are to be rounded");
     expect(a.type == d.type && b.type == d.type && c.type == d.type, "types differ");
-    expect(o.compute == 70 ? d.type == 1 : d.type == 0 || d.type == 2 || d.type == 14, "the element type does not go with the compute type");
+    expect(o.compute == 70 ? d.type == 1 : d.type == 0 || d.type == 2 || d.type == 14,
+           "the element type does not go with the compute type");
     expect(c == d, "c and d are one matrix in memory and differ in their layouts");
-    expect(o.epilogue == 1 || o.epilogue == 2 || o.epilogue == 4 || o.epilogue == 6 || (o.epilogue == 256 && d.batches == 1), cat("epilogue ", o.epilogue));
+    expect(o.epilogue == 1 || o.epilogue == 2 || o.epilogue == 4 || o.epilogue == 6 || (o.epilogue == 256 && d.batches == 1),
+           cat("epilogue ", o.epilogue));
     expect(o.transpose[0] == 0 || o.transpose[0] == 1, "transposition of the first operand");
     expect(o.transpose[1] == 0 || o.transpose[1] == 1, "transposition of the second operand");
     for (const Layout* l : {&a, &b, &c, &d}) {
-      expect(l->rows > 0 && l->columns > 0 && l->leading >= int64_t(l->rows), cat("a leading dimension of ", l->leading, " for ", l->rows, " rows"));
+      expect(l->rows > 0 && l->columns > 0 && l->leading >= int64_t(l->rows),
+             cat("a leading dimension of ", l->leading, " for ", l->rows, " rows"));
       expect(l->batches == d.batches, "batch counts differ");
     }
     expect(d.batches == 1 || d.stride >= d.leading * int64_t(d.columns), "batches of the result overlap");
@@ -165,7 +172,8 @@ struct FakeCublasLt : FakeLibrary {
   }
   static uintptr_t alignment(const void* p) { return std::min<uintptr_t>(256, uintptr_t(p) & (~uintptr_t(p) + 1)); }
 
-  static int heuristic(void* handle, void* operation, void* a, void* b, void* c, void* d, void* preference, int wanted, cublaslt::Heuristic* results, int* found) {
+  static int heuristic(void* handle, void* operation, void* a, void* b, void* c, void* d, void* preference, int wanted,
+                       cublaslt::Heuristic* results, int* found) {
     FakeCublasLt& f = now();
     std::lock_guard lock(f.mutex);
     if (const int status = f.call("cublasLtMatmulAlgoGetHeuristic")) return status;
@@ -212,9 +220,9 @@ struct FakeCublasLt : FakeLibrary {
     }
   }
 
-  static int matmul(void* handle, void* operation, const void* alpha, const void* a, void* layout_a, const void* b, void* layout_b, const void* beta,
-                    const void* c, void* layout_c, void* d, void* layout_d, const cublaslt::Algorithm* algorithm, void* workspace, size_t workspace_bytes,
-                    void* stream) {
+  static int matmul(void* handle, void* operation, const void* alpha, const void* a, void* layout_a, const void* b, void* layout_b,
+                    const void* beta, const void* c, void* layout_c, void* d, void* layout_d, const cublaslt::Algorithm* algorithm,
+                    void* workspace, size_t workspace_bytes, void* stream) {
     FakeCublasLt& f = now();
     std::lock_guard lock(f.mutex);
     if (const int status = f.call("cublasLtMatmul")) return status;
@@ -231,8 +239,11 @@ struct FakeCublasLt : FakeLibrary {
     f.expect(chosen.a == la && chosen.b == lb && chosen.c == lc && chosen.d == ld, "the algorithm was chosen for other layouts");
     f.expect(uintptr_t(a) % chosen.preference.alignment[0] == 0, "the first operand is less aligned than was promised");
     f.expect(uintptr_t(b) % chosen.preference.alignment[1] == 0, "the second operand is less aligned than was promised");
-    f.expect(uintptr_t(c) % chosen.preference.alignment[2] == 0 && uintptr_t(d) % chosen.preference.alignment[3] == 0, "the result is less aligned than was promised");
-    if (o.epilogue & (4 | 256)) f.expect(uintptr_t(o.bias) % chosen.bias_alignment == 0 && uintptr_t(o.bias) >= 0x1000, "the bias is not there, or less aligned than was promised");
+    f.expect(uintptr_t(c) % chosen.preference.alignment[2] == 0 && uintptr_t(d) % chosen.preference.alignment[3] == 0,
+             "the result is less aligned than was promised");
+    if (o.epilogue & (4 | 256))
+      f.expect(uintptr_t(o.bias) % chosen.bias_alignment == 0 && uintptr_t(o.bias) >= 0x1000,
+               "the bias is not there, or less aligned than was promised");
     f.expect(workspace_bytes >= chosen.workspace && (workspace || !workspace_bytes), "too little workspace");
     const bool wide = o.scale == 1;
     f.expect((wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha)) == 1, "alpha is not 1");
@@ -277,11 +288,16 @@ inline CublasLtApi fake_cublaslt() {
             F::now().expect(F::now().live.erase(handle) == 1, "cublasLtDestroy of what is not there");
             return 0;
           },
-      .operation_create = [](void** out, int compute, int scale) { return F::create("cublasLtMatmulDescCreate", &F::operations, out, F::Operation{compute, scale}); },
+      .operation_create =
+          [](void** out, int compute, int scale) {
+            return F::create("cublasLtMatmulDescCreate", &F::operations, out, F::Operation{compute, scale});
+          },
       .operation_destroy = [](void* h) { return F::destroy("cublasLtMatmulDescDestroy", &F::operations, h); },
       .operation_set = F::set_operation,
-      .layout_create = [](void** out, int type, uint64_t rows, uint64_t columns,
-                          int64_t leading) { return F::create("cublasLtMatrixLayoutCreate", &F::layouts, out, F::Layout{type, rows, columns, leading}); },
+      .layout_create =
+          [](void** out, int type, uint64_t rows, uint64_t columns, int64_t leading) {
+            return F::create("cublasLtMatrixLayoutCreate", &F::layouts, out, F::Layout{type, rows, columns, leading});
+          },
       .layout_destroy = [](void* h) { return F::destroy("cublasLtMatrixLayoutDestroy", &F::layouts, h); },
       .layout_set = F::set_layout,
       .preference_create = [](void** out) { return F::create("cublasLtMatmulPreferenceCreate", &F::preferences, out, F::Preference{}); },

@@ -147,7 +147,8 @@ inline const CudaApi& fake_api() {
           },
       .library_load = [](cudaLibrary_t* l, const void*) { return FakeCuda::lock()->make("library_load", l); },
       .library_unload = [](cudaLibrary_t l) { return FakeCuda::lock()->call("library_unload", handle_text(l)); },
-      .library_kernel = [](cudaKernel_t* k, cudaLibrary_t, const char* name) { return FakeCuda::lock()->make(cat("library_kernel ", name), k); },
+      .library_kernel = [](cudaKernel_t* k, cudaLibrary_t,
+                           const char* name) { return FakeCuda::lock()->make(cat("library_kernel ", name), k); },
       .launch =
           [](const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
             const auto fake = FakeCuda::lock();

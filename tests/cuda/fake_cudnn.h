@@ -1,5 +1,5 @@
-// A CudnnApi that a test controls, as fake_cublaslt.h is: it checks every descriptor, makes convolutions, pooling and normalisation on the host
-// from the descriptors alone, counts what is created and destroyed, and fails where it is told to.
+// A CudnnApi that a test controls, as fake_cublaslt.h is: it checks every descriptor, makes convolutions, pooling and normalisation on the
+// host from the descriptors alone, counts what is created and destroyed, and fails where it is told to.
 #pragma once
 #include "tests/cuda/fake_cudnn_layers.h"
 
@@ -14,7 +14,8 @@ struct Three {
 // The descriptors of a call in their order, which differs among the three.
 inline bool look(FakeCudnn& f, int kind, void* first, void* second, void* convolution, void* third, Three& out) {
   void *x = kind == 1 ? third : first, *w = kind == 0 ? second : kind == 1 ? first : third, *y = kind == 0 ? third : second;
-  if (!f.tensors.count(x) || !f.filters.count(w) || !f.tensors.count(y) || !f.convolutions.count(convolution)) return f.expect(false, "a descriptor that is not there, or another one's"), false;
+  if (!f.tensors.count(x) || !f.filters.count(w) || !f.tensors.count(y) || !f.convolutions.count(convolution))
+    return f.expect(false, "a descriptor that is not there, or another one's"), false;
   out = {f.tensors[x], f.filters[w], f.tensors[y], f.convolutions[convolution]};
   const FakeCudnn::Convolution& c = out.c;
   f.expect(out.x.type == out.y.type && out.w.type == out.y.type, "types differ");
@@ -43,8 +44,8 @@ int choose(void* handle, void* first, void* second, void* convolution, void* thi
 }
 
 template <int kind>
-int run(void* handle, const void* alpha, void* first, const void* first_data, void* second, const void* second_data, void* convolution, int algorithm,
-               void* workspace, size_t workspace_bytes, const void* beta, void* third, void* result) {
+int run(void* handle, const void* alpha, void* first, const void* first_data, void* second, const void* second_data, void* convolution,
+        int algorithm, void* workspace, size_t workspace_bytes, const void* beta, void* third, void* result) {
   static constexpr const char* names[] = {"cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
   FakeCudnn& f = FakeCudnn::now();
   std::lock_guard lock(f.mutex);
@@ -68,12 +69,15 @@ int run(void* handle, const void* alpha, void* first, const void* first_data, vo
           for (int64_t a = 0; a < t.w.h; ++a)
             for (int64_t b = 0; b < t.w.w; ++b)
               for (int64_t c = 0; c < t.w.c; ++c) {
-                const int64_t row = i * t.c.stride_h + a * t.c.dilation_h - t.c.pad_h, column = j * t.c.stride_w + b * t.c.dilation_w - t.c.pad_w;
+                const int64_t row = i * t.c.stride_h + a * t.c.dilation_h - t.c.pad_h,
+                              column = j * t.c.stride_w + b * t.c.dilation_w - t.c.pad_w;
                 if (row < 0 || row >= t.x.h || column < 0 || column >= t.x.w) continue;
                 const int64_t at_x = ((n * t.x.h + row) * t.x.w + column) * t.x.c + o / own_filters * t.w.c + c;
                 const int64_t at_w = ((o * t.w.h + a) * t.w.w + b) * t.w.c + c, at_y = ((n * t.y.h + i) * t.y.w + j) * t.y.c + o;
                 const int64_t p = kind == 1 ? at_w : at_x, q = kind == 0 ? at_w : at_y;
-                sums[size_t(kind == 0 ? at_y : kind == 1 ? at_x : at_w)] += FakeCudnn::read(t.y.type, first_data, p) * FakeCudnn::read(t.y.type, second_data, q);
+                sums[size_t(kind == 0   ? at_y
+                            : kind == 1 ? at_x
+                                        : at_w)] += FakeCudnn::read(t.y.type, first_data, p) * FakeCudnn::read(t.y.type, second_data, q);
               }
   for (size_t e = 0; e < sums.size(); ++e) FakeCudnn::write(t.y.type, result, int64_t(e), sums[e]);
   f.algorithms.push_back(algorithm);
@@ -116,15 +120,22 @@ inline CudnnApi fake_cudnn() {
               c = {pad_h, pad_w, stride_h, stride_w, dilation_h, dilation_w, compute};
             });
           },
-      .convolution_math = [](void* h, int math) { return F::set("cudnnSetConvolutionMathType", &F::convolutions, h, [&](F::Convolution& c) { c.math = math; }); },
-      .convolution_groups = [](void* h, int groups) { return F::set("cudnnSetConvolutionGroupCount", &F::convolutions, h, [&](F::Convolution& c) { c.groups = groups; }); },
+      .convolution_math =
+          [](void* h, int math) {
+            return F::set("cudnnSetConvolutionMathType", &F::convolutions, h, [&](F::Convolution& c) { c.math = math; });
+          },
+      .convolution_groups =
+          [](void* h, int groups) {
+            return F::set("cudnnSetConvolutionGroupCount", &F::convolutions, h, [&](F::Convolution& c) { c.groups = groups; });
+          },
       .choices = {fake_convolutions::choose<0>, fake_convolutions::choose<1>, fake_convolutions::choose<2>},
       .run = {fake_convolutions::run<0>, fake_convolutions::run<1>, fake_convolutions::run<2>},
       .pooling_create = [](void** out) { return F::create("cudnnCreatePoolingDescriptor", &F::poolings, out); },
       .pooling_destroy = [](void* h) { return F::destroy("cudnnDestroyPoolingDescriptor", &F::poolings, h); },
       .pooling_set =
           [](void* h, int mode, int nan, int window_h, int window_w, int pad_h, int pad_w, int stride_h, int stride_w) {
-            return F::set("cudnnSetPooling2dDescriptor", &F::poolings, h, [&](F::Pooling& p) { p = {mode, nan, window_h, window_w, pad_h, pad_w, stride_h, stride_w}; });
+            return F::set("cudnnSetPooling2dDescriptor", &F::poolings, h,
+                          [&](F::Pooling& p) { p = {mode, nan, window_h, window_w, pad_h, pad_w, stride_h, stride_w}; });
           },
       .pool = fake_layers::pool,
       .pool_gradient = fake_layers::pool_gradient,

@@ -13,7 +13,8 @@ struct Windows {
   F::Tensor x, y;
   F::Pooling p;
 
-  // The element of x that window (i, j) of an image and channel takes: the first of the largest ones that are no padding; a NaN if there is one.
+  // The element of x that window (i, j) of an image and channel takes: the first of the largest ones that are no padding; a NaN if there is
+  // one.
   int64_t chosen(const void* data, int64_t n, int64_t i, int64_t j, int64_t c) const {
     int64_t best = -1;
     for (int64_t row = i * p.stride_h - p.pad_h; row < i * p.stride_h - p.pad_h + p.window_h; ++row)
@@ -37,7 +38,8 @@ struct Windows {
 
 inline bool look(F& f, void* handle, void* pooling, void* x, void* y, Windows& out) {
   f.expect(f.live.count(handle) == 1, "no handle");
-  if (!f.tensors.count(x) || !f.tensors.count(y) || !f.poolings.count(pooling)) return f.expect(false, "a descriptor that is not there, or another one's"), false;
+  if (!f.tensors.count(x) || !f.tensors.count(y) || !f.poolings.count(pooling))
+    return f.expect(false, "a descriptor that is not there, or another one's"), false;
   out = {f.tensors[x], f.tensors[y], f.poolings[pooling]};
   const F::Pooling& p = out.p;
   f.expect(p.mode == cudnn::kMaxDeterministic, "the mode is not the deterministic maximum");
@@ -62,8 +64,8 @@ inline int pool(void* handle, void* pooling, const void* alpha, void* x, const v
   return 0;
 }
 
-inline int pool_gradient(void* handle, void* pooling, const void* alpha, void* y, const void* y_data, void* dy, const void* dy_data, void* x, const void* x_data,
-                         const void* beta, void* dx, void* dx_data) {
+inline int pool_gradient(void* handle, void* pooling, const void* alpha, void* y, const void* y_data, void* dy, const void* dy_data,
+                         void* x, const void* x_data, const void* beta, void* dx, void* dx_data) {
   F& f = F::now();
   std::lock_guard lock(f.mutex);
   if (const int status = f.call("cudnnPoolingBackward")) return status;
@@ -100,7 +102,8 @@ struct Norm {
   double read(const void* vector, int64_t c) const { return F::read(channels.type, vector, c); }
   void write(void* vector, int64_t c, double v) const { F::write(channels.type, vector, c, v); }
 };
-inline bool look(F& f, void* handle, int mode, std::initializer_list<void*> tensors, void* of_channels, std::initializer_list<const void*> vectors, double epsilon, Norm& out) {
+inline bool look(F& f, void* handle, int mode, std::initializer_list<void*> tensors, void* of_channels,
+                 std::initializer_list<const void*> vectors, double epsilon, Norm& out) {
   f.expect(f.live.count(handle) == 1, "no handle");
   f.expect(mode == cudnn::kSpatial, "the mode is not the spatial one");
   f.expect(epsilon >= 0, "epsilon is negative");
@@ -110,20 +113,26 @@ inline bool look(F& f, void* handle, int mode, std::initializer_list<void*> tens
   out = {f.tensors[*tensors.begin()], f.tensors[of_channels]};
   for (void* t : tensors) {
     const F::Tensor& other = f.tensors[t];
-    f.expect(other.type == out.x.type && other.n == out.x.n && other.c == out.x.c && other.h == out.x.h && other.w == out.x.w, "tensors differ");
+    f.expect(other.type == out.x.type && other.n == out.x.n && other.c == out.x.c && other.h == out.x.h && other.w == out.x.w,
+             "tensors differ");
   }
-  f.expect(out.channels.c == out.x.c && out.channels.n == 1 && out.channels.type == (out.x.type == cudnn::kDouble ? cudnn::kDouble : cudnn::kFloat), "the descriptor of the channels is not derived from x's");
+  f.expect(out.channels.c == out.x.c && out.channels.n == 1 &&
+               out.channels.type == (out.x.type == cudnn::kDouble ? cudnn::kDouble : cudnn::kFloat),
+           "the descriptor of the channels is not derived from x's");
   for (const void* v : vectors) f.expect(v && uintptr_t(v) % 16 == 0, "a vector that is missing or not aligned");
   return f.complaints.empty();
 }
 
-inline int normalize(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data, void* of_channels, const void* scale, const void* bias,
-                     double average_factor, void* running_mean, void* running_variance, double epsilon, void* saved_mean, void* saved_inverse_deviation) {
+inline int normalize(void* handle, int mode, const void* alpha, const void* beta, void* x, const void* x_data, void* y, void* y_data,
+                     void* of_channels, const void* scale, const void* bias, double average_factor, void* running_mean,
+                     void* running_variance, double epsilon, void* saved_mean, void* saved_inverse_deviation) {
   F& f = F::now();
   std::lock_guard lock(f.mutex);
   if (const int status = f.call("cudnnBatchNormalizationForwardTraining")) return status;
   Norm t;
-  if (!look(f, handle, mode, {x, y}, of_channels, {scale, bias, running_mean, running_variance, saved_mean, saved_inverse_deviation}, epsilon, t)) return 2000;
+  if (!look(f, handle, mode, {x, y}, of_channels, {scale, bias, running_mean, running_variance, saved_mean, saved_inverse_deviation},
+            epsilon, t))
+    return 2000;
   f.look_at(t.x.type, alpha, beta, {x_data, y_data});
   f.expect(average_factor == 1, "old averages are mixed in");
   if (!f.complaints.empty()) return 2000;
@@ -134,7 +143,8 @@ inline int normalize(void* handle, int mode, const void* alpha, const void* beta
     for (int64_t r = 0; r < t.rows(); ++r) squares += std::pow(F::read(t.x.type, x_data, r * t.x.c + c) - mean, 2);
     const double inverse = 1 / std::sqrt(squares / double(t.rows()) + epsilon);
     for (int64_t r = 0; r < t.rows(); ++r)
-      F::write(t.x.type, y_data, r * t.x.c + c, (F::read(t.x.type, x_data, r * t.x.c + c) - mean) * inverse * t.read(scale, c) + t.read(bias, c));
+      F::write(t.x.type, y_data, r * t.x.c + c,
+               (F::read(t.x.type, x_data, r * t.x.c + c) - mean) * inverse * t.read(scale, c) + t.read(bias, c));
     // 0 times NaN is NaN: what was there must be a number.
     t.write(running_mean, c, mean + t.read(running_mean, c) * (1 - average_factor));
     t.write(running_variance, c, squares / double(t.rows() - 1) + t.read(running_variance, c) * (1 - average_factor));
@@ -144,9 +154,10 @@ inline int normalize(void* handle, int mode, const void* alpha, const void* beta
   return 0;
 }
 
-inline int normalize_gradient(void* handle, int mode, const void* alpha_data, const void* beta_data, const void* alpha_parameters, const void* beta_parameters, void* x, const void* x_data, void* dy,
-                              const void* dy_data, void* dx, void* dx_data, void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon, const void* saved_mean,
-                              const void* saved_inverse_deviation) {
+inline int normalize_gradient(void* handle, int mode, const void* alpha_data, const void* beta_data, const void* alpha_parameters,
+                              const void* beta_parameters, void* x, const void* x_data, void* dy, const void* dy_data, void* dx,
+                              void* dx_data, void* of_channels, const void* scale, void* dscale, void* dbias, double epsilon,
+                              const void* saved_mean, const void* saved_inverse_deviation) {
   F& f = F::now();
   std::lock_guard lock(f.mutex);
   if (const int status = f.call("cudnnBatchNormalizationBackward")) return status;
@@ -175,7 +186,8 @@ inline int normalize_gradient(void* handle, int mode, const void* alpha_data, co
       sum += g, along += g * hat(r);
     }
     for (int64_t r = 0; r < t.rows(); ++r)
-      F::write(t.x.type, dx_data, r * t.x.c + c, t.read(scale, c) * inverse * (F::read(t.x.type, dy_data, r * t.x.c + c) - sum / rows - hat(r) * along / rows));
+      F::write(t.x.type, dx_data, r * t.x.c + c,
+               t.read(scale, c) * inverse * (F::read(t.x.type, dy_data, r * t.x.c + c) - sum / rows - hat(r) * along / rows));
     t.write(dscale, c, along), t.write(dbias, c, sum);
   }
   f.made(handle);

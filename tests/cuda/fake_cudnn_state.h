@@ -25,14 +25,14 @@ struct FakeCudnn : FakeLibrary {
   struct Convolution {
     int pad_h = 0, pad_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0, compute = -1, math = 0, groups = 1;
   };
-  std::vector<cudnn::Choice> choices;   // what the heuristics propose
+  std::vector<cudnn::Choice> choices;  // what the heuristics propose
   int64_t handles = 0;
-  std::map<void*, void*> live;          // handle: its stream
+  std::map<void*, void*> live;  // handle: its stream
   std::map<void*, Tensor> tensors, filters;
   std::map<void*, Convolution> convolutions;
   std::map<void*, Pooling> poolings;
-  std::vector<int> algorithms;          // of the convolutions that were made
-  std::vector<void*> streams;           // where something was made
+  std::vector<int> algorithms;  // of the convolutions that were made
+  std::vector<void*> streams;   // where something was made
 
   static FakeCudnn& now() {
     static auto* fake = new FakeCudnn;

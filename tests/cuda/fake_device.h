@@ -23,7 +23,8 @@ struct FakeCuda {
   std::map<std::string, cudaError_t> fail;  // the call of this name fails, every time
   std::vector<std::string> calls;
   std::map<void*, size_t> blocks;
-  bool gives_again = false;  // what was freed last is the next block of its size, as from a pool; or else a new one, where a use of the old one is found
+  bool gives_again =
+      false;  // what was freed last is the next block of its size, as from a pool; or else a new one, where a use of the old one is found
   std::map<size_t, std::vector<void*>> freed;
   int countdown = -1;  // so many calls work, the next one fails with countdown_status
   cudaError_t countdown_status = cudaErrorUnknown;
@@ -79,8 +80,10 @@ struct FakeCuda {
   }
   cudaError_t take(void** data, size_t bytes) {
     if (used + cached + bytes > memory) return last = cudaErrorMemoryAllocation;
-    if (auto& list = freed[bytes]; !list.empty()) *data = list.back(), list.pop_back();
-    else *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);  // as the driver does
+    if (auto& list = freed[bytes]; !list.empty())
+      *data = list.back(), list.pop_back();
+    else
+      *data = std::aligned_alloc(256, (bytes + 255) / 256 * 256);  // as the driver does
     blocks[*data] = bytes;
     used += bytes;
     return cudaSuccess;
@@ -92,11 +95,14 @@ struct FakeCuda {
     used -= found->second;
     if (stream) cached += found->second;
     if (!stream) work.finish_all(), std::free(data);
-    if (stream) work.add(stream, {.arguments = {}, .other = [data, bytes = found->second, again = gives_again] {
-      std::memset(data, 0xff, bytes);
-      if (again) now().freed[bytes].push_back(data);
-      else std::free(data);
-    }});
+    if (stream)
+      work.add(stream, {.arguments = {}, .other = [data, bytes = found->second, again = gives_again] {
+                          std::memset(data, 0xff, bytes);
+                          if (again)
+                            now().freed[bytes].push_back(data);
+                          else
+                            std::free(data);
+                        }});
     blocks.erase(found);
     return cudaSuccess;
   }

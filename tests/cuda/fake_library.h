@@ -10,7 +10,7 @@ namespace lamina::cuda {
 
 struct FakeLibrary {
   std::mutex mutex;
-  std::map<std::string, int> fail;      // the call of this name fails with this status
+  std::map<std::string, int> fail;  // the call of this name fails with this status
   std::vector<std::string> calls;
   std::vector<std::string> complaints;  // what the library would not have taken, or not have meant
 

@@ -219,15 +219,11 @@ inline const NcclApi& fake_nccl() {
       .group_start = F::group_start,
       .group_end = F::group_end,
       .all_reduce = F::reduction<F::Kind::all_reduce>,
-      .broadcast =
-          [](const void* in, void* out, size_t count, int type, int root, void* c, void* s) {
-            return F::collective({F::Kind::broadcast, in, out, count, type, 0, root, c, s});
-          },
+      .broadcast = [](const void* in, void* out, size_t count, int type, int root, void* c,
+                      void* s) { return F::collective({F::Kind::broadcast, in, out, count, type, 0, root, c, s}); },
       .reduce_scatter = F::reduction<F::Kind::reduce_scatter>,
-      .all_gather =
-          [](const void* in, void* out, size_t count, int type, void* c, void* s) {
-            return F::collective({F::Kind::all_gather, in, out, count, type, 0, 0, c, s});
-          },
+      .all_gather = [](const void* in, void* out, size_t count, int type, void* c,
+                       void* s) { return F::collective({F::Kind::all_gather, in, out, count, type, 0, 0, c, s}); },
       .status_text =
           [](int status) { return status == nccl::kRemoteError ? "remote process exited or there was a network error" : "another error"; },
       .last_error = [](void*) { return F::now().last_error.c_str(); },

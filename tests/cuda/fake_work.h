@@ -27,7 +27,7 @@ class FakeWork {
   struct Operation {
     Kernel kernel = nullptr;  // null: nothing is to be done
     FakeArguments arguments;
-    std::vector<size_t> after = {};  // earlier operations of the same list
+    std::vector<size_t> after = {};    // earlier operations of the same list
     std::function<void()> other = {};  // what is no kernel, and cannot be captured
     bool done = false;
   };
@@ -73,7 +73,9 @@ class FakeWork {
     const std::shared_ptr<Graph> graph = streams_[stream].graph;
     if (!graph) return cudaErrorIllegalState;
     const std::set<size_t> joined = ancestors(*graph, streams_[stream].last);
-    cudaError_t status = invalid_ ? cudaErrorStreamCaptureInvalidated : joined.size() == graph->size() ? cudaSuccess : cudaErrorStreamCaptureUnjoined;
+    cudaError_t status = invalid_                         ? cudaErrorStreamCaptureInvalidated
+                         : joined.size() == graph->size() ? cudaSuccess
+                                                          : cudaErrorStreamCaptureUnjoined;
     invalid_ = false;
     captured_.erase(graph.get());
     for (auto& [name, place] : streams_)

@@ -26,9 +26,9 @@ namespace lamina::cuda {
 namespace {
 
 constexpr int kCublasStatuses[] = {1, 3, 7, 8, 11, 13, 14, 15, 16};
-constexpr int kCudnnStatuses[] = {1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 2000, 2001, 2002, 2003, 2004, 2005, 2006, 2007, 2008,
-                                  2009, 2010, 2011, 2012, 3000, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010, 3011, 3012,
-                                  3013, 3014, 4000, 4001, 4002, 4003, 4004, 4005, 4006, 5000, 5001, 5002, 5003, 5004};
+constexpr int kCudnnStatuses[] = {1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 2000, 2001, 2002, 2003, 2004, 2005, 2006, 2007,
+                                  2008, 2009, 2010, 2011, 2012, 3000, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010,
+                                  3011, 3012, 3013, 3014, 4000, 4001, 4002, 4003, 4004, 4005, 4006, 5000, 5001, 5002, 5003, 5004};
 constexpr int kNvrtcResults[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
 constexpr int kNcclResults[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
@@ -42,7 +42,8 @@ std::shared_ptr<const exec::Program> one_instruction(const std::function<void(St
   exec::Instruction i;
   i.name = "dense_relu";
   i.line = source_line("train.py", 7);
-  i.kernel = {.run = [](const KernelCall& call) { (*static_cast<const std::function<void(Stream&)>*>(call.args))(call.stream); }, .args = std::make_shared<std::function<void(Stream&)>>(work)};
+  i.kernel = {.run = [](const KernelCall& call) { (*static_cast<const std::function<void(Stream&)>*>(call.args))(call.stream); },
+              .args = std::make_shared<std::function<void(Stream&)>>(work)};
   p->instructions = {i};
   return p;
 }
@@ -60,8 +61,8 @@ class Faults : public LibraryFixture<Fake> {
   }
   // `work` in a new object, and again in the same one when the call no longer fails; says whether the library or our own kernel served it.
   template <class Object>
-  void check(const std::string& call, int status, bool unsupported, bool no_memory, const std::string& library, const std::function<std::unique_ptr<Object>()>& make,
-             const std::function<bool(Object&, Stream&)>& work) {
+  void check(const std::string& call, int status, bool unsupported, bool no_memory, const std::string& library,
+             const std::function<std::unique_ptr<Object>()>& make, const std::function<bool(Object&, Stream&)>& work) {
     SCOPED_TRACE(cat(call, " gives ", status));
     Fake& fake = this->fake();
     const std::unique_ptr<Object> object = make();
@@ -98,14 +99,22 @@ using CublasLtFaults = Faults<FakeCublasLt>;
 TEST_F(CublasLtFaults, AreErrorsOfTheInstructionAtEveryCall) {
   const Numbers<float> x({2, 6, 4}, 1), w({2, 4, 5}, 2), bias({5}, 3), y({2, 6, 5}, 4);
   const View b = bias.view();
-  const char* calls[] = {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate", "cublasLtMatrixLayoutSetAttribute",
-                         "cublasLtMatmulPreferenceCreate", "cublasLtMatmulPreferenceSetAttribute", "cublasLtMatmulAlgoGetHeuristic", "cublasLtMatmul"};
+  const char* calls[] = {"cublasLtCreate",
+                         "cublasLtMatmulDescCreate",
+                         "cublasLtMatmulDescSetAttribute",
+                         "cublasLtMatrixLayoutCreate",
+                         "cublasLtMatrixLayoutSetAttribute",
+                         "cublasLtMatmulPreferenceCreate",
+                         "cublasLtMatmulPreferenceSetAttribute",
+                         "cublasLtMatmulAlgoGetHeuristic",
+                         "cublasLtMatmul"};
   fake().workspace = 4096;
   for (const std::string call : calls)
     for (const int status : kCublasStatuses) {
-      check<Products>(call, status, status == cublaslt::kNotSupported && call == "cublasLtMatmulAlgoGetHeuristic", status == cublaslt::kNoMemory, "cuBLASLt",
-                      [] { return std::make_unique<Products>([] { return fake_cublaslt(); }, 1); },
-                      [&](Products& products, Stream& stream) { return products.multiply(stream, x.view(), w.view(), y.view(), false, false, &b); });
+      check<Products>(
+          call, status, status == cublaslt::kNotSupported && call == "cublasLtMatmulAlgoGetHeuristic", status == cublaslt::kNoMemory,
+          "cuBLASLt", [] { return std::make_unique<Products>([] { return fake_cublaslt(); }, 1); },
+          [&](Products& products, Stream& stream) { return products.multiply(stream, x.view(), w.view(), y.view(), false, false, &b); });
       ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
     }
   for (const char* call : calls) EXPECT_EQ(reached_[call], int(std::size(kCublasStatuses))) << call;
@@ -113,25 +122,46 @@ TEST_F(CublasLtFaults, AreErrorsOfTheInstructionAtEveryCall) {
 
 using CudnnFaults = Faults<FakeCudnn>;
 TEST_F(CudnnFaults, AreErrorsOfTheInstructionAtEveryCall) {
-  ConvolutionSizes s{.images = 2, .height = 6, .width = 8, .channels = 4, .out_height = 4, .out_width = 6, .filters = 6, .window_height = 3, .window_width = 3};
+  ConvolutionSizes s{.images = 2,
+                     .height = 6,
+                     .width = 8,
+                     .channels = 4,
+                     .out_height = 4,
+                     .out_width = 6,
+                     .filters = 6,
+                     .window_height = 3,
+                     .window_width = 3};
   s.groups = 2;
   const Numbers<float> x({2, 6, 8, 4}, 1), w({3, 3, 2, 6}, 2), y({2, 4, 6, 6}, 3);
   const View operands[3][3] = {{x.view(), w.view(), y.view()}, {y.view(), w.view(), x.view()}, {x.view(), y.view(), w.view()}};
-  const char* calls[] = {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreateFilterDescriptor",
-                         "cudnnSetFilter4dDescriptor", "cudnnCreateConvolutionDescriptor", "cudnnSetConvolution2dDescriptor", "cudnnSetConvolutionMathType",
-                         "cudnnSetConvolutionGroupCount", "cudnnGetConvolutionForwardAlgorithm_v7", "cudnnGetConvolutionBackwardDataAlgorithm_v7",
-                         "cudnnGetConvolutionBackwardFilterAlgorithm_v7", "cudnnConvolutionForward", "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"};
+  const char* calls[] = {"cudnnCreate",
+                         "cudnnSetStream",
+                         "cudnnCreateTensorDescriptor",
+                         "cudnnSetTensor4dDescriptor",
+                         "cudnnCreateFilterDescriptor",
+                         "cudnnSetFilter4dDescriptor",
+                         "cudnnCreateConvolutionDescriptor",
+                         "cudnnSetConvolution2dDescriptor",
+                         "cudnnSetConvolutionMathType",
+                         "cudnnSetConvolutionGroupCount",
+                         "cudnnGetConvolutionForwardAlgorithm_v7",
+                         "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+                         "cudnnGetConvolutionBackwardFilterAlgorithm_v7",
+                         "cudnnConvolutionForward",
+                         "cudnnConvolutionBackwardData",
+                         "cudnnConvolutionBackwardFilter"};
   fake().choices = {FakeCudnn::choice(1, 4096)};
   const auto copy = [](Stream&, const View& from, const View& to) { kernels::cpu::copy_elements(from, to); };
   for (const std::string call : calls)
     for (const int status : kCudnnStatuses)
       for (int kind = 0; kind < 3; ++kind) {
         const bool may_refuse = call.find("Algorithm") != std::string::npos || call.starts_with("cudnnConvolution");
-        check<Convolutions>(call, status, cudnn::not_supported(status) && may_refuse, cudnn::no_memory(status), "cuDNN",
-                            [] { return std::make_unique<Convolutions>([] { return fake_cudnn(); }, 1); },
-                            [&](Convolutions& convolutions, Stream& stream) {
-                              return convolutions.run(stream, ConvolutionKind(kind), s, operands[kind][0], operands[kind][1], operands[kind][2], copy);
-                            });
+        check<Convolutions>(
+            call, status, cudnn::not_supported(status) && may_refuse, cudnn::no_memory(status), "cuDNN",
+            [] { return std::make_unique<Convolutions>([] { return fake_cudnn(); }, 1); },
+            [&](Convolutions& convolutions, Stream& stream) {
+              return convolutions.run(stream, ConvolutionKind(kind), s, operands[kind][0], operands[kind][1], operands[kind][2], copy);
+            });
         ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
       }
   for (const std::string call : calls) {
@@ -154,7 +184,8 @@ class NcclFaults : public CudaRanks {
   // A communicator from its id to its end, with each collective; the collectives are one instruction.
   void run(std::unique_ptr<Communicator>& made) {
     made = communicator(kRanks, std::chrono::milliseconds(500));
-    Brought<float> all(*backend_, 0, kRanks, 4, 4), moved(*backend_, 0, kRanks, 4, 4), scattered(*backend_, 0, kRanks, 6, 2), gathered(*backend_, 0, kRanks, 2, 6);
+    Brought<float> all(*backend_, 0, kRanks, 4, 4), moved(*backend_, 0, kRanks, 4, 4), scattered(*backend_, 0, kRanks, 6, 2),
+        gathered(*backend_, 0, kRanks, 2, 6);
     exec::Executor executor(one_instruction([&](Stream&) {
       made->all_reduce(all.operands, ReduceOp::sum);
       made->broadcast(moved.operands, 2);
@@ -208,7 +239,9 @@ TEST_F(NcclFaults, AreErrorsAtEveryCallAndTheRanksAreAbortedOnce) {
         } catch (const Error& e) {
           EXPECT_FALSE(goes_on) << e.what();
           EXPECT_EQ(e.kind, ErrorKind::device) << e.what();
-          EXPECT_TRUE(call == "state" ? e.parts.what.find(" failed") != std::string::npos : e.parts.what.starts_with(cat("cuda: ", call, " failed"))) << e.what();
+          EXPECT_TRUE(call == "state" ? e.parts.what.find(" failed") != std::string::npos
+                                      : e.parts.what.starts_with(cat("cuda: ", call, " failed")))
+              << e.what();
           EXPECT_EQ(e.parts.what.ends_with(" in dense_relu"), e.parts.where.find("train.py:7") != std::string::npos) << e.what();
           EXPECT_TRUE(call == "ncclGetUniqueId" || e.parts.where.find(" of 3 (gpu:") != std::string::npos) << e.parts.where;
           EXPECT_NE(e.parts.why.find(cat("(", status, ")")), std::string::npos) << e.parts.why;
@@ -245,40 +278,68 @@ TEST_F(NcclFaults, OfAnAbortChangeNothing) {
 }
 
 TEST_F(CudnnFaults, OfPoolingAreErrorsOfTheInstructionAtEveryCall) {
-  const PoolingSizes s{.images = 2, .height = 6, .width = 8, .channels = 4, .out_height = 3, .out_width = 4, .window_height = 2, .window_width = 2, .stride_height = 2, .stride_width = 2};
+  const PoolingSizes s{.images = 2,
+                       .height = 6,
+                       .width = 8,
+                       .channels = 4,
+                       .out_height = 3,
+                       .out_width = 4,
+                       .window_height = 2,
+                       .window_width = 2,
+                       .stride_height = 2,
+                       .stride_width = 2};
   const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 3, 4, 4}, 2), dy({2, 3, 4, 4}, 3), dx({2, 6, 8, 4}, 4);
-  const char* calls[] = {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor",
-                         "cudnnPoolingForward", "cudnnPoolingBackward"};
+  const char* calls[] = {"cudnnCreate",
+                         "cudnnSetStream",
+                         "cudnnCreateTensorDescriptor",
+                         "cudnnSetTensor4dDescriptor",
+                         "cudnnCreatePoolingDescriptor",
+                         "cudnnSetPooling2dDescriptor",
+                         "cudnnPoolingForward",
+                         "cudnnPoolingBackward"};
   const auto make = [] { return std::make_unique<Pooling>([] { return fake_cudnn(); }, 1); };
   make()->forward(stream_, s, x.view(), y.view());  // for the gradient y is x's pooling
   for (const std::string call : calls)
     for (const int status : kCudnnStatuses)
       for (const bool gradient : {false, true}) {
-        check<Pooling>(call, status, cudnn::not_supported(status) && call.starts_with("cudnnPooling"), cudnn::no_memory(status), "cuDNN", make, [&](Pooling& pooling, Stream& stream) {
-          return gradient ? pooling.gradient(stream, s, x.view(), y.view(), dy.view(), dx.view()) : pooling.forward(stream, s, x.view(), y.view());
-        });
+        check<Pooling>(call, status, cudnn::not_supported(status) && call.starts_with("cudnnPooling"), cudnn::no_memory(status), "cuDNN",
+                       make, [&](Pooling& pooling, Stream& stream) {
+                         return gradient ? pooling.gradient(stream, s, x.view(), y.view(), dy.view(), dx.view())
+                                         : pooling.forward(stream, s, x.view(), y.view());
+                       });
         ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
       }
-  for (const std::string call : calls) EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnPooling") ? 1 : 2)) << call;
+  for (const std::string call : calls)
+    EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnPooling") ? 1 : 2)) << call;
 }
 
 TEST_F(CudnnFaults, OfNormalisationAreErrorsOfTheInstructionAtEveryCall) {
   const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 6, 8, 4}, 2), dy({2, 6, 8, 4}, 3), dx({2, 6, 8, 4}, 4);
   const Numbers<float> a({4}, 5), b({4}, 6), c({4}, 7), d({4}, 8), e({4}, 9), h({4}, 10);
-  const char* calls[] = {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnDeriveBNTensorDescriptor", "cudnnBatchNormalizationForwardTraining",
+  const char* calls[] = {"cudnnCreate",
+                         "cudnnSetStream",
+                         "cudnnCreateTensorDescriptor",
+                         "cudnnSetTensor4dDescriptor",
+                         "cudnnDeriveBNTensorDescriptor",
+                         "cudnnBatchNormalizationForwardTraining",
                          "cudnnBatchNormalizationBackward"};
   for (const std::string call : calls)
     for (const int status : kCudnnStatuses)
       for (const bool gradient : {false, true}) {
-        check<BatchNorm>(call, status, cudnn::not_supported(status) && call.starts_with("cudnnBatchNorm"), cudnn::no_memory(status), "cuDNN",
-                         [] { return std::make_unique<BatchNorm>([] { return fake_cudnn(); }, 1); },
-                         [&](BatchNorm& norm, Stream& stream) {
-                           return gradient ? norm.gradient(stream, x.view(), dy.view(), dx.view(), 0.1, [&] { return BatchNorm::Gradient{a.data(), b.data(), c.data(), d.data(), e.data()}; })
-                                           : norm.forward(stream, x.view(), y.view(), 0.1, [&] { return BatchNorm::Forward{a.data(), b.data(), c.data(), d.data(), e.data(), h.data()}; });
-                         });
+        check<BatchNorm>(
+            call, status, cudnn::not_supported(status) && call.starts_with("cudnnBatchNorm"), cudnn::no_memory(status), "cuDNN",
+            [] { return std::make_unique<BatchNorm>([] { return fake_cudnn(); }, 1); },
+            [&](BatchNorm& norm, Stream& stream) {
+              return gradient ? norm.gradient(stream, x.view(), dy.view(), dx.view(), 0.1,
+                                              [&] { return BatchNorm::Gradient{a.data(), b.data(), c.data(), d.data(), e.data()}; })
+                              : norm.forward(stream, x.view(), y.view(), 0.1, [&] {
+                                  return BatchNorm::Forward{a.data(), b.data(), c.data(), d.data(), e.data(), h.data()};
+                                });
+            });
         ASSERT_EQ(fake().alive(), 0u) << call << " gives " << status << ": something that was created is not destroyed";
       }
-  for (const std::string call : calls) EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnBatchNorm") ? 1 : 2)) << call;
+  for (const std::string call : calls)
+    EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnBatchNorm") ? 1 : 2)) << call;
 }
 
 TEST(NvrtcFaults, OfEveryKindAtEveryCallAreErrorsAndLeakNothing) {

@@ -27,7 +27,8 @@ class CudaGraphs : public testing::Test {
     fake.work.finish_all();
   }
   int times(const std::string& call) {
-    return static_cast<int>(std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c == call || c.starts_with(call + " "); }));
+    return static_cast<int>(
+        std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c == call || c.starts_with(call + " "); }));
   }
 
   FakeCuda& fake = FakeCuda::now();
@@ -78,7 +79,9 @@ TEST_F(CudaGraphs, AreUpdatedAndNotMadeAnewWhenOnlyAddressesChange) {
     executor.run(in, states);
     EXPECT_EQ(on_host(v.buffer), c.expected(values(float(i)), values(3)));
   };
-  const auto counts = [&] { return std::vector<int>{times("capture_begin"), times("graph_instantiate"), times("graph_update"), times("graph_launch")}; };
+  const auto counts = [&] {
+    return std::vector<int>{times("capture_begin"), times("graph_instantiate"), times("graph_update"), times("graph_launch")};
+  };
   run(0);
   EXPECT_EQ(counts(), (std::vector<int>{0, 0, 0, 0})) << "what runs once";
   run(0), run(0);
@@ -115,12 +118,14 @@ TEST_F(CudaGraphs, FallBackToPlainLaunchesAndKeepTheReason) {
     const bool waits = std::string(failing) == "waiting kernel";
     const Case c = chain(4, waits ? Combine::waiting : Combine::once);
     exec::Executor executor(c.program());
-    EXPECT_NE(executor.graphs().find("the 4 instructions from combine 0 to combine 3 are one cuda graph"), std::string::npos) << executor.graphs();
+    EXPECT_NE(executor.graphs().find("the 4 instructions from combine 0 to combine 3 are one cuda graph"), std::string::npos)
+        << executor.graphs();
     if (!waits) fake.fail[failing] = cudaErrorNotSupported;
     for (int n = 0; n < 3; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
     fake.fail.clear();
     EXPECT_NE(executor.graphs().find("one by one"), std::string::npos) << executor.graphs();
-    EXPECT_NE(executor.graphs().find(waits ? "cudaErrorStreamCaptureUnsupported" : "cudaErrorNotSupported"), std::string::npos) << executor.graphs();
+    EXPECT_NE(executor.graphs().find(waits ? "cudaErrorStreamCaptureUnsupported" : "cudaErrorNotSupported"), std::string::npos)
+        << executor.graphs();
     fake.calls.clear();
     EXPECT_EQ(call(executor, values(5), values(1)), c.expected(values(5), values(1)));
     EXPECT_EQ(times("capture_begin"), 0) << "it is tried once";
@@ -177,10 +182,12 @@ TEST_F(CudaGraphs, AreNotMadeForTwoLaunchesOrWhenTheyAreSwitchedOff) {
 TEST_F(CudaGraphs, EndWhereTheHostIsNeeded) {
   Case c;
   c.streams = {kGpu, kCpu};
-  c.steps = {{0, 1, 3, {2, 1}}, {3, 1, 4, {2, 1}}, {4, 0, 3, {1, 1}},              // a graph
-             {3, 3, 6, {}, 1}, {6, 6, 7, {1, 1, Combine::slow}, 1},                // to the CPU, and there
-             {4, 4, 6, {}, 1},                                                     // over what the CPU is reading
-             {7, 7, 5, {}, 0}, {5, 3, 4, {1, 2}}, {4, 5, 3, {1, 1}}, {3, 4, 2, {1, 1}}};  // back: the copy is no part of the second graph
+  c.steps = {{0, 1, 3, {2, 1}}, {3, 1, 4, {2, 1}},
+             {4, 0, 3, {1, 1}},                                       // a graph
+             {3, 3, 6, {}, 1},  {6, 6, 7, {1, 1, Combine::slow}, 1},  // to the CPU, and there
+             {4, 4, 6, {}, 1},                                        // over what the CPU is reading
+             {7, 7, 5, {}, 0},  {5, 3, 4, {1, 2}},
+             {4, 5, 3, {1, 1}}, {3, 4, 2, {1, 1}}};  // back: the copy is no part of the second graph
   exec::Executor executor(c.program());
   for (int n = 0; n < 4; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
   EXPECT_EQ(times("graph_launch"), 6);
@@ -192,10 +199,10 @@ TEST_F(CudaGraphs, EndWhereTheHostIsNeeded) {
 TEST_F(CudaGraphs, AreOrderedWithPlainLaunchesOfOtherStreamsBeforeAndAfter) {
   Case c;
   c.streams = {kGpu, kCpu, kGpu};
-  c.steps = {{0, 1, 3, {2, 1}, 2}, {3, 1, 4, {2, 1}, 2},                                       // too few for a graph
-             {0, 0, 6, {}, 1},     {6, 6, 7, {1, 1}, 1},  {7, 7, 5, {}, 0},
-             {4, 5, 3, {1, 2}, 0}, {3, 4, 4, {1, 1}, 0},  {4, 3, 4, {1, 1}, 0},                // a graph that needs them
-             {1, 1, 6, {}, 1},     {4, 5, 3, {1, 1}, 2},  {3, 4, 2, {1, 1}, 2}};               // and two that need it
+  c.steps = {{0, 1, 3, {2, 1}, 2}, {3, 1, 4, {2, 1}, 2},  // too few for a graph
+             {0, 0, 6, {}, 1},     {6, 6, 7, {1, 1}, 1}, {7, 7, 5, {}, 0},
+             {4, 5, 3, {1, 2}, 0}, {3, 4, 4, {1, 1}, 0}, {4, 3, 4, {1, 1}, 0},   // a graph that needs them
+             {1, 1, 6, {}, 1},     {4, 5, 3, {1, 1}, 2}, {3, 4, 2, {1, 1}, 2}};  // and two that need it
   for (unsigned seed = 0; seed < 20; ++seed) {
     fake.work.random.seed(seed);
     exec::Executor executor(c.program());
@@ -215,9 +222,9 @@ TEST_F(CudaGraphs, ComeBehindWhatIsOnTheirFirstStreamAndBeforeWhatFollows) {
       backend.copy(stream, buffer->data(), values(1).data(), kBytes, CopyKind::to_device);
       backend.synchronize(stream);
     }
-    start(streams[0], a->data(), a->data(), a->data(), 1, 1);                                         // a = 2 a
+    start(streams[0], a->data(), a->data(), a->data(), 1, 1);                                                            // a = 2 a
     graph->run(streams, addresses, [&](std::span<Stream> on) { start(on[1], a->data(), a->data(), b->data(), 1, 2); });  // b = 3 a
-    start(streams[0], b->data(), b->data(), out->data(), 1, 1);                                       // out = 2 b
+    start(streams[0], b->data(), b->data(), out->data(), 1, 1);                                                          // out = 2 b
     backend.synchronize(streams[0]);
     ASSERT_EQ(on_host(out)[0], 12) << n;
   }
@@ -246,7 +253,8 @@ TEST_F(CudaGraphs, ServeTwoThreads) {
   EXPECT_GE(times("graph_launch"), 50);
 }
 
-// The first call fails, the second, and so on to the last: a typed error or the right values, nothing kept, and the program works afterwards.
+// The first call fails, the second, and so on to the last: a typed error or the right values, nothing kept, and the program works
+// afterwards.
 TEST_F(CudaGraphs, SurviveEveryCallFailingInTurn) {
   const Case c = random_case(3, 2, 6);
   const auto everything = [&](exec::Executor& executor) {

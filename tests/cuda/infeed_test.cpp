@@ -27,7 +27,8 @@ class CudaInfeed : public testing::Test {
     std::iota(ys.begin(), ys.end(), 500);
     section.plan.infeed = {.chunk = kChunk, .slices = kSlices, .stacks = {{0, kWide * 4, 0}, {2, 4, 256}}, .bytes = 512};
     section.plan.program.counters = kCounters;
-    section.copies.push_back({.stream = backend.default_stream(device), .program = nullptr, .state = state.data(), .state_bytes = state.size() * 4});
+    section.copies.push_back(
+        {.stream = backend.default_stream(device), .program = nullptr, .state = state.data(), .state_bytes = state.size() * 4});
     views[0].data = xs.data(), views[2].data = ys.data();
   }
   ~CudaInfeed() override {

@@ -17,8 +17,8 @@ int some_function() { return 0; }
 
 struct FakeLoader {
   std::vector<std::string> asked;
-  std::string there;          // the only path that opens
-  std::string lacks;          // a function that the library does not have
+  std::string there;  // the only path that opens
+  std::string lacks;  // a function that the library does not have
   Loader loader() {
     return {.open = [this](const std::string& path) -> void* { return asked.push_back(path), path == there ? this : nullptr; },
             .symbol = [this](void*, const char* name) { return name == lacks ? nullptr : reinterpret_cast<void*>(&some_function); },
@@ -51,7 +51,10 @@ TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {
 // Each function of each library in turn, as in one that is too old.
 TEST(CudaLibraries, SayWhichFunctionIsMissing) {
   const std::pair<const LibraryName&, std::function<void(const Loader&)>> libraries[] = {
-      {nvrtc_name(), [](const Loader& l) { load_nvrtc(l); }}, {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }}, {cudnn_name(), [](const Loader& l) { load_cudnn(l); }}, {nccl_name(), [](const Loader& l) { load_nccl(l); }}};
+      {nvrtc_name(), [](const Loader& l) { load_nvrtc(l); }},
+      {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }},
+      {cudnn_name(), [](const Loader& l) { load_cudnn(l); }},
+      {nccl_name(), [](const Loader& l) { load_nccl(l); }}};
   for (const auto& [name, load] : libraries) {
     std::vector<std::string> functions;
     FakeLoader all{.there = name.file};

@@ -54,11 +54,13 @@ ElementwiseCode every_operation(DType type) {
     if (!tests::takes(o, type) || o == ScalarOp::cast) continue;
     const DType result = gives_bool(o) ? DType::boolean : type;
     const bool where = o == ScalarOp::where;
-    code.instructions.push_back({.op = o, .type = type, .result = result, .a = int16_t(where ? 2 : 0), .b = int16_t(where ? 0 : 1), .c = int16_t(where ? 1 : 3)});
+    code.instructions.push_back(
+        {.op = o, .type = type, .result = result, .a = int16_t(where ? 2 : 0), .b = int16_t(where ? 0 : 1), .c = int16_t(where ? 1 : 3)});
     code.outputs = {int16_t(3 + code.instructions.size())};
   }
   for (DType to : kDTypes) code.instructions.push_back({.op = ScalarOp::cast, .type = type, .result = to, .a = 0, .b = 0, .c = 0});
-  for (size_t i = 0; i < code.instructions.size() && code.outputs.size() < 8; i += 1 + code.instructions.size() / 7) code.outputs.push_back(int16_t(4 + i));
+  for (size_t i = 0; i < code.instructions.size() && code.outputs.size() < 8; i += 1 + code.instructions.size() / 7)
+    code.outputs.push_back(int16_t(4 + i));
   return code;
 }
 
@@ -68,8 +70,11 @@ TEST_F(Nvrtc, CompilesEveryOperationOfEveryTypeForEachArchitecture) {
       if (architecture != 90 && type != DType::f32) continue;
       SCOPED_TRACE(cat("sm_", architecture, ", ", type));
       const ElementwiseCode code = every_operation(type);
-      const ElementwiseLayout layout{.in = {Access::linear, Access::repeated, Access::strided}, .out = std::vector(code.outputs.size(), Access::linear), .rank = 2};
-      EXPECT_TRUE(compile_cubin(*api_, source(code, layout), architecture).starts_with("\x7f" "ELF"));
+      const ElementwiseLayout layout{
+          .in = {Access::linear, Access::repeated, Access::strided}, .out = std::vector(code.outputs.size(), Access::linear), .rank = 2};
+      EXPECT_TRUE(compile_cubin(*api_, source(code, layout), architecture)
+                      .starts_with("\x7f"
+                                   "ELF"));
     }
 }
 
@@ -118,11 +123,12 @@ TEST(NvrtcFaults, BecomeErrorsAndLeakNothing) {
   const auto call = [](int which) { return ++calls, which == fails ? 4 : 0; };
   static const auto answer = call;
   const NvrtcApi api{.version = [](int* major, int* minor) { return *major = 13, *minor = 0, answer(0); },
-                     .create = [](void** p, const char*, const char*, int, const char* const*, const char* const*) {
-                       if (answer(1)) return 4;
-                       *p = &alive, ++alive;
-                       return 0;
-                     },
+                     .create =
+                         [](void** p, const char*, const char*, int, const char* const*, const char* const*) {
+                           if (answer(1)) return 4;
+                           *p = &alive, ++alive;
+                           return 0;
+                         },
                      .destroy = [](void** p) { return *p = nullptr, --alive, 0; },
                      .compile = [](void*, int, const char* const*) { return answer(2); },
                      .log_size = [](void*, size_t* n) { return *n = 0, 0; },

@@ -36,7 +36,8 @@ TEST(Nvtx, NumbersAndLayoutsAreThoseOfNvidiasHeader) {
 
   EXPECT_EQ(nvtx::kModules, NVTX_CB_MODULE_SIZE);
   EXPECT_EQ(nvtx::kDomains, NVTX_CB_MODULE_CORE2);
-  const unsigned functions[] = {0, NVTX_CBID_CORE_SIZE, NVTX_CBID_CUDA_SIZE, NVTX_CBID_OPENCL_SIZE, NVTX_CBID_CUDART_SIZE, NVTX_CBID_CORE2_SIZE, NVTX_CBID_SYNC_SIZE};
+  const unsigned functions[] = {
+      0, NVTX_CBID_CORE_SIZE, NVTX_CBID_CUDA_SIZE, NVTX_CBID_OPENCL_SIZE, NVTX_CBID_CUDART_SIZE, NVTX_CBID_CORE2_SIZE, NVTX_CBID_SYNC_SIZE};
   for (int module = 0; module < nvtx::kModules; ++module) EXPECT_EQ(nvtx::kFunctions[module], functions[module]) << module;
   EXPECT_EQ(int(nvtx::kRangePush), NVTX_CBID_CORE2_DomainRangePushEx);
   EXPECT_EQ(int(nvtx::kRangePop), NVTX_CBID_CORE2_DomainRangePop);

@@ -23,10 +23,11 @@ namespace lamina::cuda {
 namespace {
 
 // As much padding after as before.
-PoolingSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t channels, int64_t a, int64_t b, int64_t stride_height, int64_t stride_width, int64_t before_height = 0,
-                      int64_t before_width = 0) {
+PoolingSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t channels, int64_t a, int64_t b, int64_t stride_height,
+                      int64_t stride_width, int64_t before_height = 0, int64_t before_width = 0) {
   PoolingSizes s{.images = images, .height = height, .width = width, .channels = channels};
-  s.window_height = a, s.window_width = b, s.stride_height = stride_height, s.stride_width = stride_width, s.before_height = before_height, s.before_width = before_width;
+  s.window_height = a, s.window_width = b, s.stride_height = stride_height, s.stride_width = stride_width, s.before_height = before_height,
+  s.before_width = before_width;
   s.out_height = 1 + (height + 2 * before_height - a) / stride_height;
   s.out_width = 1 + (width + 2 * before_width - b) / stride_width;
   return s;
@@ -43,7 +44,9 @@ class CudaPooling : public LibraryFixture<FakeCudnn> {
     pooling_.reset();
     LibraryFixture::TearDown();
   }
-  void restart(double least = 1) { pooling_ = std::make_unique<Pooling>([this] { return ++loads_, fake_cudnn(); }, least); }
+  void restart(double least = 1) {
+    pooling_ = std::make_unique<Pooling>([this] { return ++loads_, fake_cudnn(); }, least);
+  }
 
   template <class T>
   struct Operands {
@@ -51,12 +54,20 @@ class CudaPooling : public LibraryFixture<FakeCudnn> {
     Numbers<T> x, dy, y, dx, own_y, own_dx;
     Numbers<int64_t> places;
     explicit Operands(const PoolingSizes& s, size_t shift = 0)
-        : s(s), x(images(s), 1, shift), dy(result(s), 2), y(result(s), 3), dx(images(s), 4), own_y(result(s), 5), own_dx(images(s), 6), places(result(s), 7) {}
+        : s(s),
+          x(images(s), 1, shift),
+          dy(result(s), 2),
+          y(result(s), 3),
+          dx(images(s), 4),
+          own_y(result(s), 5),
+          own_dx(images(s), 6),
+          places(result(s), 7) {}
     static std::vector<int64_t> images(const PoolingSizes& s) { return {s.images, s.height, s.width, s.channels}; }
     static std::vector<int64_t> result(const PoolingSizes& s) { return {s.images, s.out_height, s.out_width, s.channels}; }
     void run_own() const {
-      const kernels::cpu::PoolSizes sizes{s.images,       s.height,        s.width,        s.channels,      s.out_height,   s.out_width,
-                                          s.window_height, s.window_width, s.stride_height, s.stride_width, s.before_height, s.before_width};
+      const kernels::cpu::PoolSizes sizes{s.images,        s.height,       s.width,         s.channels,
+                                          s.out_height,    s.out_width,    s.window_height, s.window_width,
+                                          s.stride_height, s.stride_width, s.before_height, s.before_width};
       Stream cpu;
       kernels::cpu::max_pool2d<T>(cpu, x.view(), own_y.view(), places.view(), sizes);
       kernels::cpu::max_pool2d_grad<T>(cpu, dy.view(), places.view(), own_dx.view(), sizes);
@@ -91,8 +102,9 @@ class CudaPooling : public LibraryFixture<FakeCudnn> {
 };
 
 TEST_F(CudaPooling, IsThatOfTheCpuWithItsGradient) {
-  for (const PoolingSizes& s : {kUsual, sizes_of(1, 7, 9, 3, 3, 3, 2, 2), sizes_of(3, 7, 5, 2, 3, 3, 2, 2, 1, 1), sizes_of(2, 9, 8, 1, 3, 2, 1, 3, 1, 0), sizes_of(1, 5, 5, 7, 5, 5, 1, 1),
-                                sizes_of(2, 5, 6, 3, 1, 1, 2, 1), sizes_of(1, 1, 1, 1, 1, 1, 1, 1), sizes_of(1, 6, 11, 2, 2, 3, 4, 5)}) {
+  for (const PoolingSizes& s : {kUsual, sizes_of(1, 7, 9, 3, 3, 3, 2, 2), sizes_of(3, 7, 5, 2, 3, 3, 2, 2, 1, 1),
+                                sizes_of(2, 9, 8, 1, 3, 2, 1, 3, 1, 0), sizes_of(1, 5, 5, 7, 5, 5, 1, 1), sizes_of(2, 5, 6, 3, 1, 1, 2, 1),
+                                sizes_of(1, 1, 1, 1, 1, 1, 1, 1), sizes_of(1, 6, 11, 2, 2, 3, 4, 5)}) {
     compare<float>(s);
     compare<double>(s);
     compare<f16>(s);
@@ -100,7 +112,8 @@ TEST_F(CudaPooling, IsThatOfTheCpuWithItsGradient) {
   }
 }
 
-// Of which of the equal ones takes the gradient NVIDIA says nothing; the fake takes ours. What is tested is that NaN is asked to go through.
+// Of which of the equal ones takes the gradient NVIDIA says nothing; the fake takes ours. What is tested is that NaN is asked to go
+// through.
 TEST_F(CudaPooling, SpreadsNaNAndKnowsEqualAndInfiniteElements) {
   const PoolingSizes s = sizes_of(2, 7, 9, 3, 3, 3, 2, 2, 1, 1);
   compare<float>(s, [](Numbers<float>& x) {
@@ -165,7 +178,8 @@ TEST_F(CudaPooling, IsPlannedOnceAndRunsOnTheStream) {
 }
 
 TEST_F(CudaPooling, ForgetsThePlansThatWereUsedLongestAgo) {
-  for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images) ASSERT_TRUE(forward(Operands<float>(sizes_of(images, 1, 1, 1, 1, 1, 1, 1))));
+  for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images)
+    ASSERT_TRUE(forward(Operands<float>(sizes_of(images, 1, 1, 1, 1, 1, 1, 1))));
   EXPECT_EQ(pooling_->plan_count(), kMostPlans);
   EXPECT_EQ(fake().poolings.size(), kMostPlans);
 }
@@ -175,8 +189,9 @@ TEST_F(CudaPooling, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) {
     const Operands<float> o(kUsual);
     ASSERT_TRUE(forward(o));  // y is x's pooling
     const auto run = [&] { return backward ? gradient(o) : forward(o); };
-    for (const char* name : {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor",
-                             backward ? "cudnnPoolingBackward" : "cudnnPoolingForward"}) {
+    for (const char* name :
+         {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreatePoolingDescriptor",
+          "cudnnSetPooling2dDescriptor", backward ? "cudnnPoolingBackward" : "cudnnPoolingForward"}) {
       SCOPED_TRACE(name);
       restart();
       fake().calls.clear();
@@ -191,7 +206,8 @@ TEST_F(CudaPooling, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) {
         EXPECT_EQ(e.parts.why, "cuDNN says CUDNN_STATUS_EXECUTION_FAILED (5000)");
         EXPECT_NE(e.parts.fix.find("LAMINA_CUDNN=never"), std::string::npos);
       }
-      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 3 * pooling_->plan_count()) << "what a failed plan had made is still there";
+      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 3 * pooling_->plan_count())
+          << "what a failed plan had made is still there";
       fake().fail.clear();
       EXPECT_TRUE(run());
     }
@@ -203,8 +219,10 @@ TEST(CudaPoolingNumbers, AreThoseOfTheLibrarysHeader) {
   static_assert(cudnn::kMaxDeterministic == CUDNN_POOLING_MAX_DETERMINISTIC && cudnn::kPropagateNan == CUDNN_PROPAGATE_NAN);
   // As many arguments, of the same sizes and kinds: enums are ints here, descriptors pointers.
   const auto alike = []<class... A, class... B>(cudnnStatus_t (*)(A...), int (*)(B...)) {
-    if constexpr (sizeof...(A) != sizeof...(B)) return false;
-    else return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>) && ...);
+    if constexpr (sizeof...(A) != sizeof...(B))
+      return false;
+    else
+      return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>) && ...);
   };
   const CudnnApi api{};
   EXPECT_TRUE(alike(cudnnCreatePoolingDescriptor, api.pooling_create));
@@ -237,7 +255,9 @@ TEST_F(CudaPooling, MakesDescriptorsThatTheRealLibraryTakes) {
   api.destroy = [](void*) { return 0; };
   api.set_stream = [](void*, void*) { return 0; };
   api.pool = [](void*, void*, const void*, void*, const void*, const void*, void*, void*) { return ++made, 0; };
-  api.pool_gradient = [](void*, void*, const void*, void*, const void*, void*, const void*, void*, const void*, const void*, void*, void*) { return ++made, 0; };
+  api.pool_gradient = [](void*, void*, const void*, void*, const void*, void*, const void*, void*, const void*, const void*, void*, void*) {
+    return ++made, 0;
+  };
   pooling_ = std::make_unique<Pooling>([&] { return api; }, 1);
   for (const PoolingSizes& s : {kUsual, sizes_of(3, 7, 5, 2, 3, 3, 2, 2, 1, 1), sizes_of(1, 6, 11, 2, 2, 3, 4, 5)}) {
     EXPECT_TRUE(forward(Operands<float>(s)) && gradient(Operands<float>(s)));

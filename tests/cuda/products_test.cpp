@@ -207,7 +207,10 @@ TEST_F(CudaProducts, TakeTheComputeTypeOfThePrecision) {
     int compute;
     double least, most;  // the largest error, relative to the largest result
   };
-  for (const Case& one : {Case{Precision::float32, 68, 0, 1e-6}, {Precision::tf32, 77, 1e-5, 1e-3}, {Precision::tf32x3, 68, 0, 1e-6}, {Precision::bf16, 75, 1e-4, 1e-2}}) {
+  for (const Case& one : {Case{Precision::float32, 68, 0, 1e-6},
+                          {Precision::tf32, 77, 1e-5, 1e-3},
+                          {Precision::tf32x3, 68, 0, 1e-6},
+                          {Precision::bf16, 75, 1e-4, 1e-2}}) {
     SCOPED_TRACE(name(one.precision));
     ASSERT_TRUE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false, nullptr, Epilogue::none, one.precision));
     EXPECT_EQ(fake().computes.back(), one.compute);
@@ -374,8 +377,9 @@ TEST_F(CudaProducts, OfSeveralThreadsKeepTheirOwnBias) {
 
 TEST(CudaProductsNumbers, AreThoseOfTheLibrarysHeader) {
 #if LAMINA_HAS_CUBLASLT_HEADER
-  static_assert(cublaslt::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED && cublaslt::kNoMemory == CUBLAS_STATUS_ALLOC_FAILED && cublaslt::kCompute32 == CUBLAS_COMPUTE_32F &&
-                cublaslt::kCompute64 == CUBLAS_COMPUTE_64F && cublaslt::kCompute32FromBf16 == CUBLAS_COMPUTE_32F_FAST_16BF &&
+  static_assert(cublaslt::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED && cublaslt::kNoMemory == CUBLAS_STATUS_ALLOC_FAILED &&
+                cublaslt::kCompute32 == CUBLAS_COMPUTE_32F && cublaslt::kCompute64 == CUBLAS_COMPUTE_64F &&
+                cublaslt::kCompute32FromBf16 == CUBLAS_COMPUTE_32F_FAST_16BF &&
                 cublaslt::kCompute32FromTf32 == CUBLAS_COMPUTE_32F_FAST_TF32);
   static_assert(cublaslt::kReal32 == CUDA_R_32F && cublaslt::kReal64 == CUDA_R_64F && cublaslt::kReal16 == CUDA_R_16F &&
                 cublaslt::kRealBf16 == CUDA_R_16BF);

@@ -1,5 +1,5 @@
-// The compiled kernel of a section: when a launch takes it, and what NVRTC makes of the sources. NVRTC needs no driver; where it is missing those tests
-// are skipped.
+// The compiled kernel of a section: when a launch takes it, and what NVRTC makes of the sources. NVRTC needs no driver; where it is missing
+// those tests are skipped.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -28,7 +28,9 @@ using lamina::cuda::NvrtcApi;
 using section::BlockSection;
 
 std::shared_ptr<const BlockSection> planned(const tests::HundredLayers::Options& options, const char* device = "null:h100") {
-  const auto program = compile::compile(passes::optimize(tests::hundred_layers(options).graph).graph, {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+  const auto program =
+      compile::compile(passes::optimize(tests::hundred_layers(options).graph).graph,
+                       {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
   return std::static_pointer_cast<const BlockSection>(program->instructions.at(0).kernel.args);
 }
 
@@ -150,7 +152,8 @@ class SectionSourceByNvrtc : public testing::Test {
     void* program = nullptr;
     if (api_->create(&program, text.c_str(), "section.cu", int(names.size()), headers.data(), names.data()) != 0) return "";
     const std::string target = cat("--gpu-architecture=sm_", architecture, architecture == 90 ? "a" : "");
-    const char* options[] = {target.c_str(), "--std=c++20", "--fmad=false", "-lineinfo", "--device-as-default-execution-space", "--ptxas-options=-v"};
+    const char* options[] = {target.c_str(),      "--std=c++20", "--fmad=false", "-lineinfo", "--device-as-default-execution-space",
+                             "--ptxas-options=-v"};
     const int result = api_->compile(program, int(std::size(options)), options);
     size_t bytes = 0;
     api_->log_size(program, &bytes);
@@ -168,7 +171,8 @@ class SectionSourceByNvrtc : public testing::Test {
       std::smatch found;
       return std::regex_search(log, found, std::regex(regex)) ? std::stoi(found[1]) : -1;
     };
-    const int registers = number("Used (\\d+) registers"), stack = number("(\\d+) bytes stack frame"), stores = number("(\\d+) bytes spill stores"), loads = number("(\\d+) bytes spill loads");
+    const int registers = number("Used (\\d+) registers"), stack = number("(\\d+) bytes stack frame"),
+              stores = number("(\\d+) bytes spill stores"), loads = number("(\\d+) bytes spill loads");
     EXPECT_GT(registers, 0) << log;
     EXPECT_LE(registers, 255);
     EXPECT_EQ(stores, 0) << log;

@@ -24,7 +24,8 @@ class CudaStaging : public testing::Test {
     return v;
   }
   int times(const std::string& call) {
-    return static_cast<int>(std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c.starts_with(call + " "); }));
+    return static_cast<int>(
+        std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c.starts_with(call + " "); }));
   }
   // Up and down again, with sizes that do and do not divide into blocks.
   void round_trips() {

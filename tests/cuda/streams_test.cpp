@@ -1,5 +1,5 @@
-// Plans with several streams on a fake GPU, which runs what streams, events and graphs leave open in any order. Its instructions are the CPU's
-// kernels, so what comes out must be, bit for bit, what the CPU computes on one stream.
+// Plans with several streams on a fake GPU, which runs what streams, events and graphs leave open in any order. Its instructions are the
+// CPU's kernels, so what comes out must be, bit for bit, what the CPU computes on one stream.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -86,7 +86,8 @@ class CudaStreams : public testing::Test {
     launches().clear();
   }
   // The graph's outputs, then its Variables, after so many calls; the first of them on other inputs, where these are given.
-  std::vector<Tensor> run(const std::shared_ptr<const exec::Program>& program, const RandomGraph& g, int times, const std::vector<Tensor>* others = nullptr) {
+  std::vector<Tensor> run(const std::shared_ptr<const exec::Program>& program, const RandomGraph& g, int times,
+                          const std::vector<Tensor>* others = nullptr) {
     calls.clear();
     launch_failed = false;
     exec::Executor executor(program);
@@ -95,7 +96,8 @@ class CudaStreams : public testing::Test {
     for (size_t r = 0; r < g.graph.resources.size(); ++r) {
       states.push_back(std::make_unique<exec::VariableState>());
       states.back()->type = g.graph.resources[r].type, states.back()->name = g.graph.resources[r].name, states.back()->device = kGpu;
-      if (const auto found = g.resources.find(int(r)); found != g.resources.end()) states.back()->buffer = copy_from_host(kGpu, found->second.raw(), found->second.byte_count());
+      if (const auto found = g.resources.find(int(r)); found != g.resources.end())
+        states.back()->buffer = copy_from_host(kGpu, found->second.raw(), found->second.byte_count());
       variables.push_back(states.back().get());
     }
     std::vector<BufferRef> in, first, out;
@@ -131,11 +133,13 @@ class CudaStreams : public testing::Test {
     return results;
   }
   static bool same(const std::vector<Tensor>& a, const std::vector<Tensor>& b) {
-    return a.size() == b.size() && std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return x.same_bits(y); });
+    return a.size() == b.size() &&
+           std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return x.same_bits(y); });
   }
   // In the nth call of the program.
   int count(size_t n, const std::string& name) {
-    return int(std::count_if(calls.at(n).begin(), calls.at(n).end(), [&](const std::string& c) { return c == name || c.starts_with(name + " "); }));
+    return int(std::count_if(calls.at(n).begin(), calls.at(n).end(),
+                             [&](const std::string& c) { return c == name || c.starts_with(name + " "); }));
   }
   static RandomGraph branches(unsigned seed) {
     RandomGraph g;
@@ -226,7 +230,8 @@ TEST_F(CudaStreams, RandomGraphsGiveTheBitsOfOneStreamOfTheCpu) {
   }
   EXPECT_GE(ran, graphs / 2);
   EXPECT_GE(found, tried / 2);
-  std::printf("%d random graphs on a fake GPU, seeds from %s; of %d without events %d were found\n", ran, std::to_string(first).c_str(), tried, found);
+  std::printf("%d random graphs on a fake GPU, seeds from %s; of %d without events %d were found\n", ran, std::to_string(first).c_str(),
+              tried, found);
 }
 
 }  // namespace

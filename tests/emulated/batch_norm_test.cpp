@@ -48,7 +48,8 @@ void bring_library(const int64_t& channels) {
       for (int64_t r = 0; r < rows; ++r) squares += std::pow(value<T>(x.data, r * channels + c) - mean, 2);
       const double inverse = 1 / std::sqrt(squares / double(rows) + epsilon);
       for (int64_t r = 0; r < rows; ++r)
-        y.as<T>()[r * channels + c] = narrow<T>(P((value<T>(x.data, r * channels + c) - mean) * inverse * value<P>(v.scale, c) + value<P>(v.bias, c)));
+        y.as<T>()[r * channels + c] =
+            narrow<T>(P((value<T>(x.data, r * channels + c) - mean) * inverse * value<P>(v.scale, c) + value<P>(v.bias, c)));
       EXPECT_EQ(value<P>(v.running_mean, c), 0) << "0 times NaN is NaN";
       EXPECT_EQ(value<P>(v.running_variance, c), 0);
       static_cast<P*>(v.running_mean)[c] = P(mean), static_cast<P*>(v.running_variance)[c] = P(squares / double(rows - 1));
@@ -63,8 +64,8 @@ void bring_library(const int64_t& channels) {
       const auto hat = [&](int64_t r) { return (value<T>(x.data, r * channels + c) - mean) * inverse; };
       for (int64_t r = 0; r < rows; ++r) sum += value<T>(dy.data, r * channels + c), along += value<T>(dy.data, r * channels + c) * hat(r);
       for (int64_t r = 0; r < rows; ++r)
-        dx.as<T>()[r * channels + c] =
-            narrow<T>(P(value<P>(v.scale, c) * inverse * (value<T>(dy.data, r * channels + c) - sum / double(rows) - hat(r) * along / double(rows))));
+        dx.as<T>()[r * channels + c] = narrow<T>(
+            P(value<P>(v.scale, c) * inverse * (value<T>(dy.data, r * channels + c) - sum / double(rows) - hat(r) * along / double(rows))));
       static_cast<P*>(v.dscale)[c] = P(along), static_cast<P*>(v.dbias)[c] = P(sum);
     }
   };
@@ -81,11 +82,15 @@ void compare(std::vector<int64_t> shape, bool scale, bool center) {
   std::vector<std::vector<double>> results[2];
   Stream stream = tests::EmulatedBackend::one().default_stream({DeviceKind::gpu, 0, 0});
   for (const bool library : {true, false}) {
-    if (library) bring_library<T>(channels);
-    else emulated_batch_norm = {};
-    Buffer<T> y(static_cast<size_t>(size)), mean(static_cast<size_t>(channels)), variance(static_cast<size_t>(channels)), dx(static_cast<size_t>(size)), dgamma(static_cast<size_t>(channels)), dbeta(static_cast<size_t>(channels));
-    const View xv = seen(x, shape), gv = seen(gamma, {channels}), bv = seen(beta, {channels}), yv = seen(y, shape), mv = seen(mean, {channels}), vv = seen(variance, {channels}), dyv = seen(dy, shape),
-               dxv = seen(dx, shape), dgv = seen(dgamma, {channels}), dbv = seen(dbeta, {channels});
+    if (library)
+      bring_library<T>(channels);
+    else
+      emulated_batch_norm = {};
+    Buffer<T> y(static_cast<size_t>(size)), mean(static_cast<size_t>(channels)), variance(static_cast<size_t>(channels)),
+        dx(static_cast<size_t>(size)), dgamma(static_cast<size_t>(channels)), dbeta(static_cast<size_t>(channels));
+    const View xv = seen(x, shape), gv = seen(gamma, {channels}), bv = seen(beta, {channels}), yv = seen(y, shape),
+               mv = seen(mean, {channels}), vv = seen(variance, {channels}), dyv = seen(dy, shape), dxv = seen(dx, shape),
+               dgv = seen(dgamma, {channels}), dbv = seen(dbeta, {channels});
     std::vector<const View*> in{&xv}, gradient_in{&xv}, gradient_out{&dxv};
     if (scale) in.push_back(&gv), gradient_in.push_back(&gv), gradient_out.push_back(&dgv);
     if (center) in.push_back(&bv), gradient_out.push_back(&dbv);
@@ -102,7 +107,9 @@ void compare(std::vector<int64_t> shape, bool scale, bool center) {
   }
   const double near = sizeof(T) == 8 ? 1e-12 : sizeof(T) == 4 ? 1e-5 : 0.06;
   for (size_t i = 0; i < results[0].size(); ++i)
-    for (size_t e = 0; e < results[0][i].size(); ++e) ASSERT_NEAR(results[1][i][e], results[0][i][e], near * std::max(1.0, std::abs(results[0][i][e]))) << "result " << i << ", element " << e;
+    for (size_t e = 0; e < results[0][i].size(); ++e)
+      ASSERT_NEAR(results[1][i][e], results[0][i][e], near * std::max(1.0, std::abs(results[0][i][e])))
+          << "result " << i << ", element " << e;
 }
 
 TEST_F(EmulatedBatchNormTest, TheKernelsAroundTheLibraryGiveItWhatItTakesAndOursWhatItGives) {

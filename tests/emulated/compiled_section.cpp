@@ -38,7 +38,8 @@ uint64_t hash_of_headers() {
   static const uint64_t value = [] {
     uint64_t h = hash(14695981039346656037ull, LAMINA_HOST_COMPILER);
     for (const auto& [name, text] : section::section_headers()) h = hash(hash(h, name), text);
-    for (const char* name : {"kernels/cuda/device_host.h", "kernels/section/table.h", "runtime/device/fault.h"}) h = hash(h, read_file(fs::path(LAMINA_SOURCE_FOLDER) / name));
+    for (const char* name : {"kernels/cuda/device_host.h", "kernels/section/table.h", "runtime/device/fault.h"})
+      h = hash(h, read_file(fs::path(LAMINA_SOURCE_FOLDER) / name));
     return h;
   }();
   return value;
@@ -75,7 +76,8 @@ std::string why_no_compiled_sections() {
   static const std::string why = [] {
     const std::string compiler = LAMINA_HOST_COMPILER, program = compiler.substr(0, compiler.find(' '));
     if (access(program.c_str(), X_OK) != 0) return cat(program, ", which made this program, is not here");
-    if (!fs::exists(fs::path(LAMINA_SOURCE_FOLDER) / "kernels/cuda/section_kernel.h")) return cat("the sources are not in ", LAMINA_SOURCE_FOLDER);
+    if (!fs::exists(fs::path(LAMINA_SOURCE_FOLDER) / "kernels/cuda/section_kernel.h"))
+      return cat("the sources are not in ", LAMINA_SOURCE_FOLDER);
     return std::string();
   }();
   return why;
@@ -90,13 +92,18 @@ std::string compile_for_host(const section::BlockPlan& plan) {
   const fs::path library = folder / (stem.str() + ".so");
   if (fs::exists(library)) return library.string();
   const std::string own = cat(stem.str(), ".", getpid());  // several tests may run at once
-  const fs::path text = folder / (stem.str() + ".cu"), part = folder / (own + ".so"), log = folder / (own + ".log"), wrapper = folder / (own + ".cpp"), object = folder / (own + ".o");
+  const fs::path text = folder / (stem.str() + ".cu"), part = folder / (own + ".so"), log = folder / (own + ".log"),
+                 wrapper = folder / (own + ".cpp"), object = folder / (own + ".o");
   const fs::path text_part = folder / (own + ".cu");  // others see all of it
   std::ofstream(text_part) << source;
   fs::rename(text_part, text);
-  std::ofstream(wrapper) << "#include \"" << text.string() << "\"\nextern \"C\" [[gnu::visibility(\"default\")]] void lamina_compiled_section(const lamina::kernels::cuda::resident::Arguments* a) { " << kernel
-                         << "(*a); }\n";
-  const int failed = std::system(cat("{ ", LAMINA_HOST_COMPILER, " -o ", object.string(), " ", wrapper.string(), " && ", LAMINA_HOST_LINKER, " -o ", part.string(), " ", object.string(), "; } > ", log.string(), " 2>&1").c_str());
+  std::ofstream(wrapper) << "#include \"" << text.string()
+                         << "\"\nextern \"C\" [[gnu::visibility(\"default\")]] void lamina_compiled_section(const "
+                            "lamina::kernels::cuda::resident::Arguments* a) { "
+                         << kernel << "(*a); }\n";
+  const int failed = std::system(cat("{ ", LAMINA_HOST_COMPILER, " -o ", object.string(), " ", wrapper.string(), " && ", LAMINA_HOST_LINKER,
+                                     " -o ", part.string(), " ", object.string(), "; } > ", log.string(), " 2>&1")
+                                     .c_str());
   const std::string said = read_file(log);
   for (const fs::path& made : {log, wrapper, object}) fs::remove(made);
   if (failed) internal_error(cat("the compiled source of a section does not compile: ", said.substr(0, 4000)));

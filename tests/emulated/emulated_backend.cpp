@@ -13,7 +13,13 @@ EmulatedBackend& EmulatedBackend::one() {
 }
 
 DeviceProperties EmulatedBackend::properties(Device) {
-  return {.name = "emulated", .memory = int64_t{1} << 30, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 232448, .largest_cluster = 16, .threads = 1};
+  return {.name = "emulated",
+          .memory = int64_t{1} << 30,
+          .compute_capability = 90,
+          .multiprocessors = 132,
+          .shared_memory_per_block = 232448,
+          .largest_cluster = 16,
+          .threads = 1};
 }
 
 void* EmulatedBackend::allocate(Stream&, size_t bytes) {
@@ -52,7 +58,9 @@ void EmulatedBackend::synchronize(Stream&) {
   if (std::optional<Error> error = log_.take(fault_)) throw *error;
 }
 
-FaultSite EmulatedBackend::fault_site(Stream&, Error (*describe)(const Fault&)) { return {&fault_, log_.add(describe, instruction_, line_)}; }
+FaultSite EmulatedBackend::fault_site(Stream&, Error (*describe)(const Fault&)) {
+  return {&fault_, log_.add(describe, instruction_, line_)};
+}
 
 size_t EmulatedBackend::bytes_in_use() {
   std::lock_guard lock(mutex_);

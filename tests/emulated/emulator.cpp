@@ -285,7 +285,8 @@ void fiber_main() {
   // Threads that have ended do not come to a barrier any more. Hardware may let the others pass; which ones is chance.
   if (!b.waiting.empty() && b.waiting.size() == b.alive)
     fail("threads ended while others of their block wait at " + text(b.waiting[0]->where) + report());
-  if (!waiting_for_cluster.empty()) fail("threads ended while others of their cluster wait at " + text(waiting_for_cluster[0]->where) + report());
+  if (!waiting_for_cluster.empty())
+    fail("threads ended while others of their cluster wait at " + text(waiting_for_cluster[0]->where) + report());
   Fiber* next = next_ready();
   if (!next && alive > 0) fail("deadlock: every thread waits" + report());
   change_to(next);
@@ -385,7 +386,8 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
     throw Failure(what + "a grid of " + std::to_string(wanted.grid.x) + " x " + std::to_string(wanted.grid.y) + " blocks");
   if (wanted.shared_bytes > 227 * 1024) throw Failure(what + std::to_string(wanted.shared_bytes) + " bytes of shared memory");
   const unsigned count = wanted.grid.x * wanted.grid.y;
-  if (wanted.cluster && count > kLargestCluster) throw Failure(what + "a cluster of " + std::to_string(count) + " blocks, which has at most " + std::to_string(kLargestCluster));
+  if (wanted.cluster && count > kLargestCluster)
+    throw Failure(what + "a cluster of " + std::to_string(count) + " blocks, which has at most " + std::to_string(kLargestCluster));
   if (wanted.cooperative && count > the_settings.resident_blocks)
     throw Failure(what + "more blocks than can be resident at once: " + std::to_string(count));
   if (running) throw Failure(what + "launched by a kernel");
@@ -454,7 +456,8 @@ void sync_cluster(const Where& where) {
 const void* of_block(const void* own, unsigned block) {
   const Block& mine = *running->block;
   const char* p = static_cast<const char*>(own);
-  if (!shape.cluster || p < mine.dynamic.get() || p > mine.dynamic.get() + mine.dynamic_bytes) fail("an address that is not in the dynamic shared memory of a block of a cluster");
+  if (!shape.cluster || p < mine.dynamic.get() || p > mine.dynamic.get() + mine.dynamic_bytes)
+    fail("an address that is not in the dynamic shared memory of a block of a cluster");
   for (const auto& other : blocks)
     if (other->number == block && other->alive > 0) return other->dynamic.get() + (p - mine.dynamic.get());
   fail("block " + std::to_string(block) + " is not in the cluster, or has ended");
@@ -514,7 +517,8 @@ unsigned ballot(bool v, unsigned mask, const Where& where) {
 }
 
 void gather(const void* mine, size_t bytes, void* all, const Where& where) {
-  if (bytes > kMostGathered) fail("an instruction of the warp with more than " + std::to_string(kMostGathered) + " bytes a lane at " + text(where));
+  if (bytes > kMostGathered)
+    fail("an instruction of the warp with more than " + std::to_string(kMostGathered) + " bytes a lane at " + text(where));
   Fiber* me = running;
   auto& gathered = me->warp->gathered[me->gathers++ % 2];
   std::memcpy(gathered[me->lane], mine, bytes);

@@ -155,11 +155,19 @@ TEST(Emulation, BlocksOfAClusterReachEachOthersMemory) {
 }
 TEST(Emulation, FindsMistakesWithClusters) {
   Buffer<unsigned> out(2);
-  const auto in_cluster = [](unsigned blocks) { return LaunchShape{.grid = {blocks}, .threads = 32, .shared_bytes = 256, .cluster = true}; };
-  EXPECT_NE(failure_of([&] { launch<leave_early>(emulated_stream(), in_cluster(2), out.data()); }).find("block 0 is not in the cluster, or has ended"), std::string::npos);
+  const auto in_cluster = [](unsigned blocks) {
+    return LaunchShape{.grid = {blocks}, .threads = 32, .shared_bytes = 256, .cluster = true};
+  };
+  EXPECT_NE(failure_of([&] {
+              launch<leave_early>(emulated_stream(), in_cluster(2), out.data());
+            }).find("block 0 is not in the cluster, or has ended"),
+            std::string::npos);
   take_races();
-  EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), in_cluster(2)); }).find("threads ended while others of their cluster wait"), std::string::npos);
-  EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), {.grid = {2}, .threads = 32}); }).find("in a launch without one"), std::string::npos);
+  EXPECT_NE(
+      failure_of([&] { launch<miss_one>(emulated_stream(), in_cluster(2)); }).find("threads ended while others of their cluster wait"),
+      std::string::npos);
+  EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), {.grid = {2}, .threads = 32}); }).find("in a launch without one"),
+            std::string::npos);
   EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), in_cluster(17)); }).find("a cluster of 17 blocks"), std::string::npos);
 }
 

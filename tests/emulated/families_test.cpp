@@ -1,5 +1,5 @@
-// Each family of kernels against the CPU's on the shapes where kernels go wrong: empty, one element, odd lengths, lengths that are no multiple
-// of a tile, a run or a block, and long ones. The cases of tests/ops (ops_test.cpp) bring the dtypes and strides.
+// Each family of kernels against the CPU's on the shapes where kernels go wrong: empty, one element, odd lengths, lengths that are no
+// multiple of a tile, a run or a block, and long ones. The cases of tests/ops (ops_test.cpp) bring the dtypes and strides.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -40,9 +40,12 @@ Buffer<T> numbers(int64_t count, uint64_t seed, double low = -2, double high = 2
   std::vector<T> values;
   for (int64_t i = 0; i < count; ++i) {
     const double v = std::uniform_real_distribution<double>(low, high)(random);
-    if constexpr (std::is_integral_v<T>) values.push_back(T(std::floor(v)));
-    else if constexpr (sizeof(T) == 2) values.push_back(T(float(v)));
-    else values.push_back(T(v));
+    if constexpr (std::is_integral_v<T>)
+      values.push_back(T(std::floor(v)));
+    else if constexpr (sizeof(T) == 2)
+      values.push_back(T(float(v)));
+    else
+      values.push_back(T(v));
   }
   return Buffer<T>(values);
 }
@@ -70,9 +73,11 @@ class EmulatedFamilies : public testing::Test {
       if (std::isnan(double(want[i])))  // its sign is up to the order in which a compiler multiplies
         ASSERT_TRUE(std::isnan(double(got[i]))) << "element " << i << " of " << want.size() << ": " << double(got[i]);
       else if (tolerance == 0)
-        ASSERT_EQ(std::memcmp(&got[i], &want[i], sizeof(T)), 0) << "element " << i << " of " << want.size() << ": " << double(got[i]) << " instead of " << double(want[i]);
+        ASSERT_EQ(std::memcmp(&got[i], &want[i], sizeof(T)), 0)
+            << "element " << i << " of " << want.size() << ": " << double(got[i]) << " instead of " << double(want[i]);
       else
-        ASSERT_NEAR(double(got[i]), double(want[i]), tolerance * std::max(std::abs(double(want[i])), 0.1 * largest)) << "element " << i << " of " << want.size();
+        ASSERT_NEAR(double(got[i]), double(want[i]), tolerance * std::max(std::abs(double(want[i])), 0.1 * largest))
+            << "element " << i << " of " << want.size();
     }
   }
   // run(stream of the GPU or the CPU, result) gives the result on both, for every order of threads.
@@ -92,12 +97,14 @@ class EmulatedFamilies : public testing::Test {
 #define STREAM(on_gpu) ((on_gpu) ? gpu : cpu)
 
 TEST_F(EmulatedFamilies, SumsHaveTheBitsOfTheCpuAlongRowsAndColumns) {
-  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {1, 31}, {3, 33}, {5, 1024}, {2, 1025}, {1, 5000}, {31, 2}, {33, 3}, {100, 65}, {0, 4}, {4, 0}})
+  for (const auto& [rows, columns] : std::vector<std::pair<int64_t, int64_t>>{
+           {1, 1}, {1, 31}, {3, 33}, {5, 1024}, {2, 1025}, {1, 5000}, {31, 2}, {33, 3}, {100, 65}, {0, 4}, {4, 0}})
     for (const uint32_t axes : {1u, 2u, 3u})
       for (const auto op : {section::Reduction::sum, section::Reduction::max, section::Reduction::prod, section::Reduction::mean}) {
         if (op == section::Reduction::max && rows * columns == 0) continue;
         SCOPED_TRACE(cat(rows, " x ", columns, ", axes ", axes, ", op ", int(op)));
-        Buffer<float> x = numbers<float>(rows * columns, 1, op == section::Reduction::prod ? 0.9 : -2, op == section::Reduction::prod ? 1.1 : 2);
+        Buffer<float> x =
+            numbers<float>(rows * columns, 1, op == section::Reduction::prod ? 0.9 : -2, op == section::Reduction::prod ? 1.1 : 2);
         const int64_t n = axes == 1 ? columns : axes == 2 ? rows : 1;
         compare<float>(n, 0, [&](bool on_gpu, Buffer<float>& y) {
           BOTH(on_gpu, reduce)(STREAM(on_gpu), view(x, {rows, columns}), view(y, {n}), op, axes);
@@ -107,20 +114,30 @@ TEST_F(EmulatedFamilies, SumsHaveTheBitsOfTheCpuAlongRowsAndColumns) {
 
 TEST_F(EmulatedFamilies, ReductionsOfOtherTypesHaveTheBitsOfTheCpu) {
   Buffer<int8_t> x = numbers<int8_t>(7 * 1500, 2, -100, 100);
-  compare<int8_t>(7, 0, [&](bool on_gpu, Buffer<int8_t>& y) { BOTH(on_gpu, reduce)(STREAM(on_gpu), view(x, {7, 1500}), view(y, {7}), section::Reduction::sum, 2u); });
+  compare<int8_t>(7, 0, [&](bool on_gpu, Buffer<int8_t>& y) {
+    BOTH(on_gpu, reduce)(STREAM(on_gpu), view(x, {7, 1500}), view(y, {7}), section::Reduction::sum, 2u);
+  });
   Buffer<f16> h = numbers<f16>(70 * 9, 3);
-  compare<f16>(9, 0, [&](bool on_gpu, Buffer<f16>& y) { BOTH(on_gpu, reduce)(STREAM(on_gpu), view(h, {70, 9}), view(y, {9}), section::Reduction::mean, 1u); });
+  compare<f16>(9, 0, [&](bool on_gpu, Buffer<f16>& y) {
+    BOTH(on_gpu, reduce)(STREAM(on_gpu), view(h, {70, 9}), view(y, {9}), section::Reduction::mean, 1u);
+  });
   Buffer<double> d = numbers<double>(40 * 3 * 5, 4);
-  compare<double>(3, 0, [&](bool on_gpu, Buffer<double>& y) { BOTH(on_gpu, reduce)(STREAM(on_gpu), view(d, {40, 3, 5}), view(y, {3}), section::Reduction::sum, 5u); });
+  compare<double>(3, 0, [&](bool on_gpu, Buffer<double>& y) {
+    BOTH(on_gpu, reduce)(STREAM(on_gpu), view(d, {40, 3, 5}), view(y, {3}), section::Reduction::sum, 5u);
+  });
 }
 
 TEST_F(EmulatedFamilies, SoftmaxesAgree) {
-  for (const auto& [outer, n, inner] : std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {0, 4, 1}, {3, 10, 1}, {20, 33, 1}, {2, 100, 3}, {2, 5, 40}, {1, 1000, 1}}) {
+  for (const auto& [outer, n, inner] :
+       std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {0, 4, 1}, {3, 10, 1}, {20, 33, 1}, {2, 100, 3}, {2, 5, 40}, {1, 1000, 1}}) {
     SCOPED_TRACE(cat(outer, " x ", n, " x ", inner));
     Buffer<float> x = numbers<float>(outer * n * inner, 5, -20, 20);
     const std::vector<int64_t> shape{outer, n, inner};
-    compare<float>(outer * n * inner, 1e-6, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1); });
-    compare<float>(outer * n * inner, 1e-6, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, log_softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1); });
+    compare<float>(outer * n * inner, 1e-6,
+                   [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1); });
+    compare<float>(outer * n * inner, 1e-6, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, log_softmax<float>)(STREAM(on_gpu), view(x, shape), view(y, shape), 1);
+    });
   }
 }
 
@@ -131,8 +148,8 @@ TEST_F(EmulatedFamilies, CrossEntropyAgreesAndReportsABadLabel) {
     for (const bool losses : {true, false})
       compare<float>(losses ? rows : rows * n, 1e-6, [&](bool on_gpu, Buffer<float>& y) {
         Buffer<float> other(size_t(losses ? rows * n : rows));
-        BOTH(on_gpu, sparse_cross_entropy<float>)
-        (STREAM(on_gpu), view(x, {rows, n}), view(labels, {rows}), view(losses ? y : other, {rows}), view(losses ? other : y, {rows, n}));
+        BOTH(on_gpu, sparse_cross_entropy<float>)(STREAM(on_gpu), view(x, {rows, n}), view(labels, {rows}),
+                                                  view(losses ? y : other, {rows}), view(losses ? other : y, {rows, n}));
       });
   }
   Buffer<float> x = numbers<float>(40, 6), losses(4), p(40);
@@ -150,34 +167,41 @@ TEST_F(EmulatedFamilies, CrossEntropyAgreesAndReportsABadLabel) {
 }
 
 TEST_F(EmulatedFamilies, ProductsAgree) {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {20, 64, 64}, {65, 63, 17}, {3, 130, 16}, {128, 1, 50}, {0, 3, 4}, {2, 3, 0}})
+  for (const auto& [m, n, k] :
+       std::vector<std::array<int64_t, 3>>{{1, 1, 1}, {20, 64, 64}, {65, 63, 17}, {3, 130, 16}, {128, 1, 50}, {0, 3, 4}, {2, 3, 0}})
     for (const int transposes : {0, 1, 2, 3}) {
       SCOPED_TRACE(cat(m, " x ", n, " x ", k, ", transposes ", transposes));
       const bool ta = transposes & 1, tb = transposes & 2;
       Buffer<float> a = numbers<float>(m * k, 8), b = numbers<float>(k * n, 9);
       compare<float>(m * n, 1e-5, [&](bool on_gpu, Buffer<float>& c) {
-        BOTH(on_gpu, batched_matmul<float>)
-        (STREAM(on_gpu), view(a, ta ? std::vector{k, m} : std::vector{m, k}), view(b, tb ? std::vector{n, k} : std::vector{k, n}), view(c, {m, n}), ta, tb, Precision::float32);
+        BOTH(on_gpu, batched_matmul<float>)(STREAM(on_gpu), view(a, ta ? std::vector{k, m} : std::vector{m, k}),
+                                            view(b, tb ? std::vector{n, k} : std::vector{k, n}), view(c, {m, n}), ta, tb,
+                                            Precision::float32);
       });
     }
   Buffer<int32_t> a = numbers<int32_t>(3 * 5 * 7, 10, -9, 9), b = numbers<int32_t>(2 * 3 * 7 * 4, 11, -9, 9);
   compare<int32_t>(2 * 3 * 5 * 4, 0, [&](bool on_gpu, Buffer<int32_t>& c) {
-    BOTH(on_gpu, batched_matmul<int32_t>)(STREAM(on_gpu), view(a, {3, 5, 7}), view(b, {2, 3, 7, 4}), view(c, {2, 3, 5, 4}), false, false, Precision::float32);
+    BOTH(on_gpu, batched_matmul<int32_t>)(STREAM(on_gpu), view(a, {3, 5, 7}), view(b, {2, 3, 7, 4}), view(c, {2, 3, 5, 4}), false, false,
+                                          Precision::float32);
   });
 }
 
 TEST_F(EmulatedFamilies, ConvolutionsAndTheirGradientsAgree) {
   using kernels::cpu::ConvSizes;
-  for (const ConvSizes& s : {ConvSizes{1, 1, 1, 1, 1, 1, 1, 1, 1}, ConvSizes{2, 9, 7, 4, 5, 4, 6, 3, 2, 2, 2, 1, 1, 1, 1, 2}, ConvSizes{1, 8, 8, 3, 4, 8, 70, 3, 3, 1, 1, 2, 1, 0, 1, 1},
-                           ConvSizes{0, 4, 4, 2, 4, 4, 2, 1, 1}}) {
+  for (const ConvSizes& s : {ConvSizes{1, 1, 1, 1, 1, 1, 1, 1, 1}, ConvSizes{2, 9, 7, 4, 5, 4, 6, 3, 2, 2, 2, 1, 1, 1, 1, 2},
+                             ConvSizes{1, 8, 8, 3, 4, 8, 70, 3, 3, 1, 1, 2, 1, 0, 1, 1}, ConvSizes{0, 4, 4, 2, 4, 4, 2, 1, 1}}) {
     SCOPED_TRACE(cat("images ", s.images, ", channels ", s.channels, ", filters ", s.filters));
     const int64_t nx = s.images * s.height * s.width * s.channels, ny = s.images * s.out_height * s.out_width * s.filters;
     const int64_t nw = s.window_height * s.window_width * (s.channels / s.groups) * s.filters;
     Buffer<float> x = numbers<float>(nx, 12), w = numbers<float>(nw, 13), dy = numbers<float>(ny, 14);
     const View vx = view(x, {nx}), vw = view(w, {nw}), vdy = view(dy, {ny});
     compare<float>(ny, 1e-5, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, conv2d<float>)(STREAM(on_gpu), vx, vw, view(y, {ny}), s); });
-    compare<float>(nx, 1e-5, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, conv2d_grad_input<float>)(STREAM(on_gpu), vdy, vw, view(y, {nx}), s); });
-    compare<float>(nw, 1e-5, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, conv2d_grad_filter<float>)(STREAM(on_gpu), vx, vdy, view(y, {nw}), s); });
+    compare<float>(nx, 1e-5, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, conv2d_grad_input<float>)(STREAM(on_gpu), vdy, vw, view(y, {nx}), s);
+    });
+    compare<float>(nw, 1e-5, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, conv2d_grad_filter<float>)(STREAM(on_gpu), vx, vdy, view(y, {nw}), s);
+    });
   }
 }
 
@@ -188,8 +212,12 @@ TEST_F(EmulatedFamilies, SortsOfEveryLengthAgree) {
       Buffer<float> x = numbers<float>(2 * n, 15, -4, 4);
       for (int64_t i = 0; i < 2 * n; ++i) x[size_t(i)] = std::round(x[size_t(i)]);  // many equal ones, both zeros
       if (n > 3) x[1] = std::nanf(""), x[size_t(n - 1)] = -INFINITY;
-      compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, sort<float>)(STREAM(on_gpu), view(x, {2, n}), view(y, {2, n}), 1, descending); });
-      compare<int64_t>(2 * n, 0, [&](bool on_gpu, Buffer<int64_t>& y) { BOTH(on_gpu, argsort<float>)(STREAM(on_gpu), view(x, {2, n}), view(y, {2, n}), 1, descending); });
+      compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) {
+        BOTH(on_gpu, sort<float>)(STREAM(on_gpu), view(x, {2, n}), view(y, {2, n}), 1, descending);
+      });
+      compare<int64_t>(2 * n, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
+        BOTH(on_gpu, argsort<float>)(STREAM(on_gpu), view(x, {2, n}), view(y, {2, n}), 1, descending);
+      });
     }
 }
 
@@ -200,8 +228,8 @@ TEST_F(EmulatedFamilies, UniqueTopKAndSearchesAgree) {
     for (const int result : {0, 1, 2, 3})
       compare<int64_t>(result == 3 ? 3 : 3 * n, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
         Buffer<int64_t> a(size_t(3 * n)), b(size_t(3 * n)), c(size_t(3 * n)), d(3);
-        BOTH(on_gpu, unique<int32_t>)
-        (STREAM(on_gpu), view(x, {3, n}), view(result == 0 ? y : a, {3, n}), view(result == 1 ? y : b, {3, n}), view(result == 2 ? y : c, {3, n}), view(result == 3 ? y : d, {3}));
+        BOTH(on_gpu, unique<int32_t>)(STREAM(on_gpu), view(x, {3, n}), view(result == 0 ? y : a, {3, n}), view(result == 1 ? y : b, {3, n}),
+                                      view(result == 2 ? y : c, {3, n}), view(result == 3 ? y : d, {3}));
       });
     const int64_t k = (n + 1) / 2;
     compare<int64_t>(3 * k, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
@@ -210,12 +238,15 @@ TEST_F(EmulatedFamilies, UniqueTopKAndSearchesAgree) {
     });
     Buffer<int32_t> sorted(size_t(3 * n));
     kernels::cpu::sort<int32_t>(cpu, view(x, {3, n}), view(sorted, {3, n}), 1, false);
-    compare<int64_t>(3 * n, 0, [&](bool on_gpu, Buffer<int64_t>& y) { BOTH(on_gpu, searchsorted<int32_t>)(STREAM(on_gpu), view(sorted, {3, n}), view(x, {3, n}), view(y, {3, n}), n % 2 == 1); });
+    compare<int64_t>(3 * n, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
+      BOTH(on_gpu, searchsorted<int32_t>)(STREAM(on_gpu), view(sorted, {3, n}), view(x, {3, n}), view(y, {3, n}), n % 2 == 1);
+    });
   }
 }
 
 TEST_F(EmulatedFamilies, GathersAndScattersAgree) {
-  for (const kernels::cpu::GatherSizes s : {kernels::cpu::GatherSizes{1, 1, 1, 1, 1}, {2, 3, 5, 7, 11}, {1, 1, 50, 33, 300}, {1, 2, 4, 1, 0}, {3, 1, 6, 0, 2}}) {
+  for (const kernels::cpu::GatherSizes s :
+       {kernels::cpu::GatherSizes{1, 1, 1, 1, 1}, {2, 3, 5, 7, 11}, {1, 1, 50, 33, 300}, {1, 2, 4, 1, 0}, {3, 1, 6, 0, 2}}) {
     SCOPED_TRACE(cat(s.batch, " ", s.outer, " ", s.length, " ", s.inner, " ", s.count));
     const int64_t whole = s.batch * s.outer * s.length * s.inner, picked = s.batch * s.outer * s.count * s.inner;
     Buffer<float> x = numbers<float>(whole, 17), updates = numbers<float>(picked, 18);
@@ -223,11 +254,14 @@ TEST_F(EmulatedFamilies, GathersAndScattersAgree) {
     compare<float>(picked, 0, [&](bool on_gpu, Buffer<float>& y) {
       BOTH(on_gpu, gather<uint32_t>)(STREAM(on_gpu), view(x, {whole}), view(indices, {s.batch * s.count}), view(y, {picked}), s);
     });
-    compare<float>(whole, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, scatter_add<float>)(STREAM(on_gpu), view(updates, {picked}), view(indices, {s.batch * s.count}), view(y, {whole}), s); });
+    compare<float>(whole, 0, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, scatter_add<float>)(STREAM(on_gpu), view(updates, {picked}), view(indices, {s.batch * s.count}), view(y, {whole}), s);
+    });
     if (s.outer == 1)
       for (const auto mode : {kernels::ScatterMode::mul, kernels::ScatterMode::max})
         compare<float>(whole, 0, [&](bool on_gpu, Buffer<float>& y) {
-          BOTH(on_gpu, scatter_combine<float>)(STREAM(on_gpu), view(updates, {picked}), view(indices, {s.batch * s.count}), view(x, {whole}), view(y, {whole}), s, mode);
+          BOTH(on_gpu, scatter_combine<float>)(STREAM(on_gpu), view(updates, {picked}), view(indices, {s.batch * s.count}),
+                                               view(x, {whole}), view(y, {whole}), s, mode);
         });
   }
 }
@@ -255,8 +289,13 @@ TEST_F(EmulatedFamilies, CountingAndScanningAgree) {
         BOTH(on_gpu, cumsum)(STREAM(on_gpu), view(x, {outer, n, inner}), view(y, {outer, n, inner}), 1, reverse, reverse);
       });
       Buffer<float> f = numbers<float>(outer * n * inner, 21);
-      compare<float>(outer * n * inner, 1e-5, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, cumsum)(STREAM(on_gpu), view(f, {outer, n, inner}), view(y, {outer, n, inner}), 1, reverse, false); });
-      if (n) compare<int64_t>(outer * inner, 0, [&](bool on_gpu, Buffer<int64_t>& y) { BOTH(on_gpu, argmax)(STREAM(on_gpu), view(x, {outer, n, inner}), view(y, {outer, inner}), 1); });
+      compare<float>(outer * n * inner, 1e-5, [&](bool on_gpu, Buffer<float>& y) {
+        BOTH(on_gpu, cumsum)(STREAM(on_gpu), view(f, {outer, n, inner}), view(y, {outer, n, inner}), 1, reverse, false);
+      });
+      if (n)
+        compare<int64_t>(outer * inner, 0, [&](bool on_gpu, Buffer<int64_t>& y) {
+          BOTH(on_gpu, argmax)(STREAM(on_gpu), view(x, {outer, n, inner}), view(y, {outer, inner}), 1);
+        });
     }
   for (const int64_t n : {1, 255, 256, 257, 1000}) {
     Buffer<uint8_t> x(static_cast<size_t>(2 * n));
@@ -273,13 +312,25 @@ TEST_F(EmulatedFamilies, DrawsHaveTheBitsOfTheCpu) {
   Buffer<int64_t> state{42, 7, 43, 0};
   for (const int64_t n : {1, 3, 4, 5, 1023, 2051}) {
     SCOPED_TRACE(n);
-    compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, random_uniform<float>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), -1.0, 3.0); });
-    compare<double>(2 * n, 0, [&](bool on_gpu, Buffer<double>& y) { BOTH(on_gpu, random_uniform<double>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), -1.0, 3.0); });
-    compare<int32_t>(2 * n, 0, [&](bool on_gpu, Buffer<int32_t>& y) { BOTH(on_gpu, random_integers<int32_t>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), int64_t(-5), int64_t(17)); });
-    compare<float>(2 * n, 1e-5, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, random_normal<float>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), 1.0, 2.0); });
-    compare<float>(2 * n, 1e-6, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, random_truncated_normal<float>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), 0.0, 1.0, -2.0, 2.0); });
+    compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, random_uniform<float>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), -1.0, 3.0);
+    });
+    compare<double>(2 * n, 0, [&](bool on_gpu, Buffer<double>& y) {
+      BOTH(on_gpu, random_uniform<double>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), -1.0, 3.0);
+    });
+    compare<int32_t>(2 * n, 0, [&](bool on_gpu, Buffer<int32_t>& y) {
+      BOTH(on_gpu, random_integers<int32_t>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), int64_t(-5), int64_t(17));
+    });
+    compare<float>(2 * n, 1e-5, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, random_normal<float>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), 1.0, 2.0);
+    });
+    compare<float>(2 * n, 1e-6, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, random_truncated_normal<float>)(STREAM(on_gpu), view(state, {2, 2}), view(y, {2, n}), 0.0, 1.0, -2.0, 2.0);
+    });
     Buffer<float> x = numbers<float>(2 * n, 22);
-    compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, dropout<float>)(STREAM(on_gpu), view(x, {2, n}), view(state, {2, 2}), view(y, {2, n}), 0.3f); });
+    compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) {
+      BOTH(on_gpu, dropout<float>)(STREAM(on_gpu), view(x, {2, n}), view(state, {2, 2}), view(y, {2, n}), 0.3f);
+    });
   }
 }
 
@@ -290,8 +341,10 @@ TEST_F(EmulatedFamilies, CopiesOfAnyStridesAgree) {
     View turned = view(x, {a, c, b});
     std::swap(turned.shape[1], turned.shape[2]), std::swap(turned.strides[1], turned.strides[2]);
     compare<float>(a * b * c, 0, [&](bool on_gpu, Buffer<float>& y) {
-      if (on_gpu) kernels::cuda::copy_elements(gpu, turned, view(y, {a, b, c}));
-      else kernels::cpu::copy_elements(turned, view(y, {a, b, c}));
+      if (on_gpu)
+        kernels::cuda::copy_elements(gpu, turned, view(y, {a, b, c}));
+      else
+        kernels::cpu::copy_elements(turned, view(y, {a, b, c}));
     });
     compare<float>(a * (b + 2) * c, 0, [&](bool on_gpu, Buffer<float>& y) {
       View out = view(y, {a, b + 2, c}), place = out;
@@ -303,7 +356,8 @@ TEST_F(EmulatedFamilies, CopiesOfAnyStridesAgree) {
 
 TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {
   using kernels::cpu::PoolSizes;
-  for (const PoolSizes& s : {PoolSizes{1, 1, 1, 1, 1, 1}, PoolSizes{2, 7, 9, 3, 4, 4, 3, 2, 2, 2, 1, 0}, PoolSizes{0, 4, 4, 2, 2, 2, 2, 2, 2, 2}}) {
+  for (const PoolSizes& s :
+       {PoolSizes{1, 1, 1, 1, 1, 1}, PoolSizes{2, 7, 9, 3, 4, 4, 3, 2, 2, 2, 1, 0}, PoolSizes{0, 4, 4, 2, 2, 2, 2, 2, 2, 2}}) {
     const int64_t nx = s.images * s.height * s.width * s.channels, ny = s.images * s.out_height * s.out_width * s.channels;
     Buffer<float> x = numbers<float>(nx, 24);
     if (nx > 4) x[3] = std::nanf("");
@@ -318,19 +372,26 @@ TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {
     Buffer<float> y(static_cast<size_t>(ny)), dy = numbers<float>(ny, 25);
     Buffer<int64_t> index(static_cast<size_t>(ny));
     kernels::cpu::max_pool2d<float>(cpu, view(x, {nx}), view(y, {ny}), view(index, {ny}), s);
-    compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) { BOTH(on_gpu, max_pool2d_grad<float>)(STREAM(on_gpu), view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s); });
+    compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) {
+      BOTH(on_gpu, max_pool2d_grad<float>)(STREAM(on_gpu), view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s);
+    });
     // Without places: what the two above make.
     compare<float>(ny, 0, [&](bool on_gpu, Buffer<float>& out) {
-      if (on_gpu) kernels::cuda::max_pool2d_values<float>(STREAM(true), view(x, {nx}), view(out, {ny}), s);
-      else kernels::cpu::max_pool2d<float>(cpu, view(x, {nx}), view(out, {ny}), view(index, {ny}), s);
+      if (on_gpu)
+        kernels::cuda::max_pool2d_values<float>(STREAM(true), view(x, {nx}), view(out, {ny}), s);
+      else
+        kernels::cpu::max_pool2d<float>(cpu, view(x, {nx}), view(out, {ny}), view(index, {ny}), s);
     });
     compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) {
-      if (on_gpu) kernels::cuda::max_pool2d_values_grad<float>(STREAM(true), view(x, {nx}), view(y, {ny}), view(dy, {ny}), view(dx, {nx}), s);
-      else kernels::cpu::max_pool2d_grad<float>(cpu, view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s);
+      if (on_gpu)
+        kernels::cuda::max_pool2d_values_grad<float>(STREAM(true), view(x, {nx}), view(y, {ny}), view(dy, {ny}), view(dx, {nx}), s);
+      else
+        kernels::cpu::max_pool2d_grad<float>(cpu, view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s);
     });
   }
   Buffer<int32_t> labels{0, 4, -1, 2, 7};
-  compare<float>(25, 0, [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, one_hot<float>)(STREAM(on_gpu), view(labels, {5}), view(y, {5, 5})); });
+  compare<float>(25, 0,
+                 [&](bool on_gpu, Buffer<float>& y) { BOTH(on_gpu, one_hot<float>)(STREAM(on_gpu), view(labels, {5}), view(y, {5, 5})); });
   compare<f16>(3 * 70 * 2, 0, [&](bool on_gpu, Buffer<f16>& y) { BOTH(on_gpu, iota<f16>)(STREAM(on_gpu), view(y, {3, 70, 2}), 1); });
 }
 
@@ -339,7 +400,8 @@ TEST_F(EmulatedFamilies, EveryScalarOperationHasTheBitsOfTheCpu) {
   const auto check = [&]<class T>(T) {
     constexpr DType type = dtype_of<T>();
     Buffer<T> x = numbers<T>(rows * n, 30, type == DType::boolean ? 0 : -3, type == DType::boolean ? 2 : 3), y = numbers<T>(n, 31, 0, 2);
-    if constexpr (std::is_floating_point_v<T>) x[0] = T(NAN), x[1] = T(INFINITY), x[2] = T(-INFINITY), x[3] = T(-0.0), x[4] = T(1e30), x[5] = T(1e-30);
+    if constexpr (std::is_floating_point_v<T>)
+      x[0] = T(NAN), x[1] = T(INFINITY), x[2] = T(-INFINITY), x[3] = T(-0.0), x[4] = T(1e30), x[5] = T(1e-30);
     Buffer<uint8_t> mask = numbers<uint8_t>(rows * n, 32, 0, 2);
     View of_mask = view(mask, {rows, n});
     of_mask.dtype = DType::boolean;
@@ -348,7 +410,12 @@ TEST_F(EmulatedFamilies, EveryScalarOperationHasTheBitsOfTheCpu) {
       const bool where = op == kernels::ScalarOp::where;
       code.inputs = {type, type, DType::boolean};
       code.constants = {{type, 1}};
-      code.instructions = {{.op = op, .type = type, .result = result, .a = int16_t(where ? 2 : 0), .b = int16_t(where ? 0 : 1), .c = int16_t(where ? 1 : 3)}};
+      code.instructions = {{.op = op,
+                            .type = type,
+                            .result = result,
+                            .a = int16_t(where ? 2 : 0),
+                            .b = int16_t(where ? 0 : 1),
+                            .c = int16_t(where ? 1 : 3)}};
       code.outputs = {4};
       const View vx = view(x, {rows, n}), vy = view(y, {n});
       const std::vector<const View*> in{&vx, &vy, &of_mask};
@@ -363,8 +430,10 @@ TEST_F(EmulatedFamilies, EveryScalarOperationHasTheBitsOfTheCpu) {
     for (int op = 0; op < kernels::kScalarOps; ++op) {
       const auto o = kernels::ScalarOp(op);
       if (!takes(o, type) || o == kernels::ScalarOp::cast) continue;
-      if (kernels::gives_bool(o)) run(uint8_t(), o, DType::boolean);
-      else run(T(), o, type);
+      if (kernels::gives_bool(o))
+        run(uint8_t(), o, DType::boolean);
+      else
+        run(T(), o, type);
       if (HasFailure()) return;
     }
     run(uint8_t(), kernels::ScalarOp::cast, DType::boolean);

@@ -1,5 +1,6 @@
-// Every function of kernels/cuda/device.h that is an instruction on a GPU and a twin of it on the host, in kernels whose results the host knows from the manuals:
-// instructions_test.cpp runs them on the emulation, perf/gpu/instructions.cu on a card. What agrees with the host on both agrees with each other.
+// Every function of kernels/cuda/device.h that is an instruction on a GPU and a twin of it on the host, in kernels whose results the host
+// knows from the manuals: instructions_test.cpp runs them on the emulation, perf/gpu/instructions.cu on a card. What agrees with the host
+// on both agrees with each other.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -13,7 +14,8 @@ namespace lamina::kernels::cuda::instructions {
 
 constexpr unsigned kKinds = 5, kVotes = 4;  // shuffle, up, down, xor, and xor among half of the lanes; the last vote is theirs too
 template <class T>
-LAMINA_KERNEL(64) lanes(T* out, unsigned* votes) {
+LAMINA_KERNEL(64)
+lanes(T* out, unsigned* votes) {
   const unsigned l = lane();
   out += warp_index() * kKinds * kWarp * kWarp, votes += warp_index() * kVotes * kWarp * kWarp;
   const T v = T((l + 1) * 0x9e3779b97f4a7c15ull);
@@ -26,7 +28,8 @@ LAMINA_KERNEL(64) lanes(T* out, unsigned* votes) {
   if (l >= 16) return;
   for (unsigned k = 0; k < kWarp; ++k) {
     out[(4 * kWarp + k) * kWarp + l] = shuffle_xor(v, k % 16, 0xffffu);
-    votes[(3 * kWarp + k) * kWarp + l] = ballot(l == k, 0xffffu) | (all(l != k, 0xffffu) ? 1u << 31 : 0) | (any(l == k, 0xffffu) ? 1u << 30 : 0);
+    votes[(3 * kWarp + k) * kWarp + l] =
+        ballot(l == k, 0xffffu) | (all(l != k, 0xffffu) ? 1u << 31 : 0) | (any(l == k, 0xffffu) ? 1u << 30 : 0);
   }
 }
 template <class T, class M>
@@ -44,7 +47,8 @@ bool lanes_agree(M& m) {
         const unsigned from[kKinds] = {k, l < k ? l : l - k, l + k < kWarp ? l + k : l, l ^ k, l ^ k % 16};
         const unsigned want[kVotes] = {kAllLanes << k, 1, 0, k < 16 ? 1u << k | 1u << 30 : 1u << 31};
         for (unsigned kind = 0; kind < kKinds; ++kind)
-          if (kind < 4 || l < 16) agree &= got[((w * kKinds + kind) * kWarp + k) * kWarp + l] == T((from[kind] + 1) * 0x9e3779b97f4a7c15ull);
+          if (kind < 4 || l < 16)
+            agree &= got[((w * kKinds + kind) * kWarp + k) * kWarp + l] == T((from[kind] + 1) * 0x9e3779b97f4a7c15ull);
         for (unsigned kind = 0; kind < kVotes; ++kind)
           if (kind < 3 || l < 16) agree &= said[((w * kVotes + kind) * kWarp + k) * kWarp + l] == want[kind];
       }
@@ -89,9 +93,12 @@ bool atomics_agree(M& m) {
   bool agree = chain[0] == 7;
   for (unsigned g = 0; g < n; ++g) agree &= order[g] == g && chain[g + 1] == g + 100;
   const unsigned sum = n * (n - 1) / 2;
-  agree &= w.add == int(sum) - 100 * int(n) && w.least == -100 && w.most == int(n) - 101 && w.sum == sum && w.low == 3 && w.high == n - 1 && w.bits == 0x7fffffffu;
-  agree &= w.wide == static_cast<unsigned long long>(sum) << 32 && w.wide_least == -100 * (1ll << 33) && w.wide_most == (int(n) - 101) * (1ll << 33);
-  return agree && w.real == 0.5 * sum && w.single == 0.5f * float(sum) && w.ticket == n && w.raised == n && w.wide_raised == static_cast<unsigned long long>(n) << 32;
+  agree &= w.add == int(sum) - 100 * int(n) && w.least == -100 && w.most == int(n) - 101 && w.sum == sum && w.low == 3 && w.high == n - 1 &&
+           w.bits == 0x7fffffffu;
+  agree &= w.wide == static_cast<unsigned long long>(sum) << 32 && w.wide_least == -100 * (1ll << 33) &&
+           w.wide_most == (int(n) - 101) * (1ll << 33);
+  return agree && w.real == 0.5 * sum && w.single == 0.5f * float(sum) && w.ticket == n && w.raised == n &&
+         w.wide_raised == static_cast<unsigned long long>(n) << 32;
 }
 
 // --- copies and barriers of a block ---
@@ -156,10 +163,12 @@ LAMINA_KERNEL(64) hand_on(unsigned* data, unsigned* raised, unsigned* stored, un
 template <class M>
 bool waits_agree(M& m) {
   constexpr unsigned blocks = 8, n = 64;
-  unsigned *data = m.put(std::vector<unsigned>(kRounds * blocks * n)), *raised = m.put(std::vector<unsigned>(blocks)), *stored = m.put(std::vector<unsigned>(blocks));
+  unsigned *data = m.put(std::vector<unsigned>(kRounds * blocks * n)), *raised = m.put(std::vector<unsigned>(blocks)),
+           *stored = m.put(std::vector<unsigned>(blocks));
   unsigned* wrong = m.put(std::vector<unsigned>(1));
   launch<hand_on>(m.stream(), {.grid = {blocks}, .threads = n, .cooperative = true}, data, raised, stored, wrong);
-  return m.take(wrong, 1)[0] == 0 && m.take(raised, blocks) == std::vector<unsigned>(blocks, kRounds) && m.take(stored, blocks) == std::vector<unsigned>(blocks, kRounds - 1);
+  return m.take(wrong, 1)[0] == 0 && m.take(raised, blocks) == std::vector<unsigned>(blocks, kRounds) &&
+         m.take(stored, blocks) == std::vector<unsigned>(blocks, kRounds - 1);
 }
 LAMINA_KERNEL(32) hand_on_in_cluster(unsigned* wrong, unsigned* ended) {
   unsigned* mine = dynamic_shared<unsigned>();  // an inbox of a word a lane for each round, and a counter
@@ -184,11 +193,13 @@ template <class M>
 bool clusters_agree(M& m) {
   constexpr unsigned blocks = 8;
   unsigned *wrong = m.put(std::vector<unsigned>(1)), *ended = m.put(std::vector<unsigned>(blocks));
-  launch<hand_on_in_cluster>(m.stream(), {.grid = {blocks}, .threads = 32, .shared_bytes = (kRounds * kWarp + 1) * 4, .cluster = true}, wrong, ended);
+  launch<hand_on_in_cluster>(m.stream(), {.grid = {blocks}, .threads = 32, .shared_bytes = (kRounds * kWarp + 1) * 4, .cluster = true},
+                             wrong, ended);
   return m.take(wrong, 1)[0] == 0 && m.take(ended, blocks) == std::vector<unsigned>(blocks, kRounds);
 }
 
-// The names of those that give something else than the manuals say. M has memory: put(vector) gives its address there, take(address, count) waits and gives what is there.
+// The names of those that give something else than the manuals say. M has memory: put(vector) gives its address there, take(address, count)
+// waits and gives what is there.
 template <class M>
 std::vector<std::string> wrong(M& m, const Trial& trial) {
   std::vector<std::string> out;

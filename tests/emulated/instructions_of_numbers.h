@@ -33,7 +33,8 @@ LAMINA_KERNEL(256) convert(const float* in, unsigned count, unsigned* tf32, unsi
   }
 }
 template <class T>
-LAMINA_KERNEL(256) multiply_add(const T* in, unsigned count, T* fused, T* apart) {
+LAMINA_KERNEL(256)
+multiply_add(const T* in, unsigned count, T* fused, T* apart) {
   for (unsigned i = block_index() * block_size() + thread_index(); i < count; i += block_count() * block_size()) {
     const T a = in[i], b = in[(i + 1) % count], c = in[(i + 2) % count];
     fused[i] = fma(a, b, c);
@@ -56,10 +57,12 @@ inline bool same(double a, double b) { return (std::isnan(a) && std::isnan(b)) |
 template <class M>
 bool conversions_agree(M& m, const Trial& trial) {
   std::mt19937 random(1);
-  std::vector<float> in{0.0f, -0.0f, HUGE_VALF, -HUGE_VALF, std::nanf(""), 0x1.fffffep127f, -0x1.fffffep127f, 0x1p-149f, 0x1p-126f, 0x1.ffffp-127f};
+  std::vector<float> in{0.0f,      -0.0f,     HUGE_VALF,     -HUGE_VALF, std::nanf(""), 0x1.fffffep127f, -0x1.fffffep127f,
+                        0x1p-149f, 0x1p-126f, 0x1.ffffp-127f};
   while (in.size() < trial.numbers) {
     const unsigned bits = unsigned(random());
-    for (unsigned cut : {0u, 0xfffu, 0x1fffu, 0x7fffu, 0xffffu}) in.push_back(from_bits<float>(bits & ~cut));  // those that fit, and those half way, among them
+    for (unsigned cut : {0u, 0xfffu, 0x1fffu, 0x7fffu, 0xffffu})
+      in.push_back(from_bits<float>(bits & ~cut));  // those that fit, and those half way, among them
   }
   const size_t n = in.size();
   unsigned *tf32 = m.put(std::vector<unsigned>(n)), *bf16 = m.put(std::vector<unsigned>(n));
@@ -68,7 +71,8 @@ bool conversions_agree(M& m, const Trial& trial) {
   bool agree = true;
   for (size_t i = 0; i < n; ++i) {
     agree &= same(from_bits<float>(got[i]), rounded(in[i], 10, false));
-    agree &= same(from_bits<float>(pairs[i] << 16), rounded(in[i], 7, true)) && same(from_bits<float>(pairs[i] & 0xffff0000u), rounded(in[n - 1 - i], 7, true));
+    agree &= same(from_bits<float>(pairs[i] << 16), rounded(in[i], 7, true)) &&
+             same(from_bits<float>(pairs[i] & 0xffff0000u), rounded(in[n - 1 - i], 7, true));
   }
   return agree;
 }
@@ -95,7 +99,8 @@ bool multiply_adds_agree(M& m, const Trial& trial) {
 
 // A warp's c [16, 8] += a [16, depth] b [depth, 8], by the fragments of the PTX manual.
 template <bool of_bf16>
-LAMINA_KERNEL(64) product(const float* a, const float* b, float* c) {
+LAMINA_KERNEL(64)
+product(const float* a, const float* b, float* c) {
   constexpr int depth = of_bf16 ? 16 : 8;
   a += warp_index() * 16 * depth, b += warp_index() * depth * 8, c += warp_index() * 16 * 8;
   const int group = int(lane() >> 2), in_group = int(lane() % 4);
@@ -110,8 +115,10 @@ LAMINA_KERNEL(64) product(const float* a, const float* b, float* c) {
   }
   float sums[4];
   for (int i = 0; i < 4; ++i) sums[i] = c[(group + 8 * (i / 2)) * 8 + 2 * in_group + i % 2];
-  if constexpr (of_bf16) mma_bf16(sums, first, second);
-  else mma_tf32(sums, first, second);
+  if constexpr (of_bf16)
+    mma_bf16(sums, first, second);
+  else
+    mma_tf32(sums, first, second);
   for (int i = 0; i < 4; ++i) c[(group + 8 * (i / 2)) * 8 + 2 * in_group + i % 2] = sums[i];
 }
 // Whole numbers have to be right to the bit: they tell every element's place. Others may lose digits within an instruction.

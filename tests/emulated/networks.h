@@ -47,10 +47,12 @@ inline auto small_net(std::shared_ptr<optim::Optimizer> optimizer, Layers layers
 template <class Net>
 auto scan_over_batches(std::shared_ptr<Net> net) {
   return function([net](Tensor xs, Tensor ys) {
-    return scan([net](Tensor best, std::tuple<Tensor, Tensor> batch) {
-      const Tensor cost = net->step(std::get<0>(batch), std::get<1>(batch));
-      return std::pair(minimum(best, cost), cost);
-    }, tensor({1e9f}, {}), std::tuple(xs, ys));
+    return scan(
+        [net](Tensor best, std::tuple<Tensor, Tensor> batch) {
+          const Tensor cost = net->step(std::get<0>(batch), std::get<1>(batch));
+          return std::pair(minimum(best, cost), cost);
+        },
+        tensor({1e9f}, {}), std::tuple(xs, ys));
   });
 }
 

@@ -71,7 +71,8 @@ std::vector<Tensor> run(const ir::Node& node, const Kernel& kernel, const std::v
     if (t.byte_count()) std::memcpy(t.raw(), out[r].data, t.byte_count());
     const auto* first = out[r].as<std::byte>();
     for (size_t i = 0; i < guard - 8; ++i)
-      EXPECT_TRUE(first[-1 - ptrdiff_t(i)] == byte && first[t.byte_count() + i] == byte) << "result " << r << ": memory beside it was written";
+      EXPECT_TRUE(first[-1 - ptrdiff_t(i)] == byte && first[t.byte_count() + i] == byte)
+          << "result " << r << ": memory beside it was written";
     results.push_back(std::move(t));
   }
   return results;
@@ -86,12 +87,14 @@ void check(const ir::OpDef& op, const OpCase& c) {
     ir::Graph g;
     std::vector<TensorType> types;
     std::vector<Tensor> x;
-    for (size_t i = 0; i < in.size(); ++i) g.add_input(in[i].type), types.push_back(in[i].type), x.push_back(random_tensor(in[i], 1000 + i));
+    for (size_t i = 0; i < in.size(); ++i)
+      g.add_input(in[i].type), types.push_back(in[i].type), x.push_back(random_tensor(in[i], 1000 + i));
     const Value first = g.add(op, c.attrs, g.inputs, c.regions);
     const ir::Node node = g[first];
     const Kernel kernel = op.cuda({*node.attrs, types, node.types, node.regions});
     if (!kernel) {  // it decomposes, or says that there is none
-      EXPECT_FALSE(op.cpu && op.cpu({*node.attrs, types, node.types, node.regions}) && !op.decompose) << "the CPU has a kernel, and a GPU has nothing";
+      EXPECT_FALSE(op.cpu && op.cpu({*node.attrs, types, node.types, node.regions}) && !op.decompose)
+          << "the CPU has a kernel, and a GPU has nothing";
       continue;
     }
     const Operands plain = contiguous(x);

@@ -12,16 +12,19 @@ PlanMutator::PlanMutator(BlockPlan plan, Flat flat) : plan_(std::move(plan)), fl
 }
 
 const std::vector<std::string>& PlanMutator::kinds() {
-  static const std::vector<std::string> all{"wait removed",  "count changed", "wait moved",     "wait for another counter", "arrival removed",
-                                            "arrival moved", "steps swapped", "operand moved", "meeting dropped",          "weights asked for early",
-                                            "handed elsewhere", "weights not renewed", "others' weights"};
+  static const std::vector<std::string> all{"wait removed",    "count changed",           "wait moved",       "wait for another counter",
+                                            "arrival removed", "arrival moved",           "steps swapped",    "operand moved",
+                                            "meeting dropped", "weights asked for early", "handed elsewhere", "weights not renewed",
+                                            "others' weights"};
   return all;
 }
 
 std::string PlanMutator::mutate(std::mt19937& random) {
-  constexpr std::string (PlanMutator::*all[])(std::mt19937&) = {&PlanMutator::remove_wait,  &PlanMutator::change_count, &PlanMutator::move_wait, &PlanMutator::retarget_wait, &PlanMutator::remove_arrival,
-                                                                &PlanMutator::move_arrival, &PlanMutator::swap_steps,   &PlanMutator::move_slot, &PlanMutator::drop_meeting,  &PlanMutator::ask_early,
-                                                                &PlanMutator::hand_elsewhere, &PlanMutator::forget_renewal, &PlanMutator::keep_others_weights};
+  constexpr std::string (PlanMutator::* all[])(std::mt19937&) = {
+      &PlanMutator::remove_wait,        &PlanMutator::change_count, &PlanMutator::move_wait,      &PlanMutator::retarget_wait,
+      &PlanMutator::remove_arrival,     &PlanMutator::move_arrival, &PlanMutator::swap_steps,     &PlanMutator::move_slot,
+      &PlanMutator::drop_meeting,       &PlanMutator::ask_early,    &PlanMutator::hand_elsewhere, &PlanMutator::forget_renewal,
+      &PlanMutator::keep_others_weights};
   kind = random() % std::size(all);
   const std::string done = (this->*all[kind])(random);
   write();
@@ -117,7 +120,9 @@ std::string PlanMutator::move_slot(std::mt19937& random) {
   for (const FlatBuffer& b : buffers)
     if (b.range.space == buffer.range.space) high = std::max(high, b.range.end);
   for (const FlatBuffer& b : buffers)
-    if (b.range.space == buffer.range.space && b.range.begin != buffer.range.begin && b.range.begin % 16 == buffer.range.begin % 16 && b.range.begin + bytes <= high) places.push_back(b.range.begin);
+    if (b.range.space == buffer.range.space && b.range.begin != buffer.range.begin && b.range.begin % 16 == buffer.range.begin % 16 &&
+        b.range.begin + bytes <= high)
+      places.push_back(b.range.begin);
   if (places.empty() || bytes == 0) return "";
   const int64_t to = places[random() % places.size()] + before;
   const bool all = random() % 2;

@@ -57,7 +57,8 @@ struct Lowering {
   int chunk = 0;  // stacked inputs stay on the host, and come so many slices at a time
 };
 
-Lowering training(const char* name, std::vector<int64_t> widths, int64_t batch, int blocks, std::shared_ptr<optim::Optimizer> optimizer, bool labels = false) {
+Lowering training(const char* name, std::vector<int64_t> widths, int64_t batch, int blocks, std::shared_ptr<optim::Optimizer> optimizer,
+                  bool labels = false) {
   auto net = std::make_shared<Net>(widths, std::move(optimizer));
   auto step = function([net, labels](Tensor x, Tensor y) { return net->step(x, y, labels); });
   const Tensor y = labels ? tensor(std::vector<int64_t>(size_t(batch), 1), {batch}) : some({batch, widths.back()}, 3);
@@ -77,13 +78,15 @@ Lowering ensemble(int models, int blocks) {
   const Variable w = per_model(some({models, 7, 6}), "kernel"), b = per_model(some({models, 6}, 2), "bias");
   auto optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
   auto step = function([&](Tensor x) {
-    return mean(vmap([&] {
-      GradientTape tape;
-      tape.watch(w), tape.watch(b);
-      const Tensor cost = mean(square(tanh(matmul(x, w) + b)));
-      optimizer->apply_gradients(tape.gradient(cost, std::vector<Variable>{w, b}), std::vector<Variable>{w, b});
-      return cost;
-    }, {.in_axes = {std::nullopt}})());
+    return mean(vmap(
+        [&] {
+          GradientTape tape;
+          tape.watch(w), tape.watch(b);
+          const Tensor cost = mean(square(tanh(matmul(x, w) + b)));
+          optimizer->apply_gradients(tape.gradient(cost, std::vector<Variable>{w, b}), std::vector<Variable>{w, b});
+          return cost;
+        },
+        {.in_axes = {std::nullopt}})());
   });
   return {"ensemble", tests::program_of(step.concrete(some({5, 7})).graph()), {.blocks = blocks}};
 }
@@ -99,14 +102,18 @@ Lowering loops(int blocks) {
   const LoopsAsTheyAre whole;
   auto f = function([](Tensor x, Tensor w, Tensor xs) {
     const Tensor big = matmul(x, w) * 2.0f;
-    auto [last, outs] = scan([&](Tensor s, Tensor row) {
-      const Tensor t = matmul(s + row, w);
-      return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
-    }, big, xs);
-    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last, {.maximum_iterations = 3, .names = {}});
+    auto [last, outs] = scan(
+        [&](Tensor s, Tensor row) {
+          const Tensor t = matmul(s + row, w);
+          return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
+        },
+        big, xs);
+    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last,
+                                  {.maximum_iterations = 3, .names = {}});
     return std::pair(matmul(end, w), outs);
   });
-  return {"scan, cond and while", tests::program_of(f.concrete(some({6, 4}), some({4, 4}, 4), some({3, 6, 4}, 2)).graph()), {.blocks = blocks}};
+  return {
+      "scan, cond and while", tests::program_of(f.concrete(some({6, 4}), some({4, 4}, 4), some({3, 6, 4}, 2)).graph()), {.blocks = blocks}};
 }
 
 Lowering in_cluster(Lowering l, int blocks) {
@@ -129,16 +136,22 @@ std::vector<Lowering> lowerings() {
           training("RMSprop", {5, 6, 4}, 9, 4, std::make_shared<RMSprop>()),
           training("classes", {8, 6, 5}, 6, 5, std::make_shared<SGD>(0.1), true),
           training("one block", {5, 4, 3}, 3, 1, std::make_shared<SGD>(0.1)),
-          forward(3), ensemble(4, 3), epoch(5), loops(4),
+          forward(3),
+          ensemble(4, 3),
+          epoch(5),
+          loops(4),
           in_cluster(training("deep SGD in a cluster", {6, 6, 6, 6, 6, 4}, 7, 1, std::make_shared<SGD>(0.05)), 3),
           in_cluster(training("Adam in a cluster", {9, 8, 7, 3}, 6, 1, std::make_shared<Adam>()), 2),
-          in_cluster(epoch(1), 2), with_infeed(epoch(4), 1), with_infeed(in_cluster(epoch(1), 3), 1)};
+          in_cluster(epoch(1), 2),
+          with_infeed(epoch(4), 1),
+          with_infeed(in_cluster(epoch(1), 3), 1)};
 }
 
 // What emulation finds in a plan: nothing, or what is wrong with it.
 class Judge {
  public:
-  explicit Judge(const Lowering& l) : trial_(l.program), real_(l.chunk > 0 ? trial_.plan_with_infeed(l.limits, l.chunk) : trial_.plan(l.limits)) {
+  explicit Judge(const Lowering& l)
+      : trial_(l.program), real_(l.chunk > 0 ? trial_.plan_with_infeed(l.limits, l.chunk) : trial_.plan(l.limits)) {
     trial_.run_blocks(*real_);
     EXPECT_TRUE(take_races().empty()) << l.name;
     want_ = trial_.results();
@@ -211,12 +224,15 @@ TEST(PlanValidator, AcceptsNoMutantThatEmulationFindsRacingStuckOrWrong) {
       tally.faulty += !fault.empty();
       tally.accepted += refused.empty();
       tally.refused_although_harmless += fault.empty() && !refused.empty();
-      EXPECT_FALSE(refused.empty() && !fault.empty()) << "seed " << seed << ", mutant " << n << ": " << what << ": " << fault << "\n" << section::print(judge.plan());
-      if (fault.empty() && !refused.empty() && std::getenv("LAMINA_TEST_VERBOSE")) std::printf("harmless, but refused: %s: %s\n    %s\n", all[which].name.c_str(), what.c_str(), refused.c_str());
+      EXPECT_FALSE(refused.empty() && !fault.empty()) << "seed " << seed << ", mutant " << n << ": " << what << ": " << fault << "\n"
+                                                      << section::print(judge.plan());
+      if (fault.empty() && !refused.empty() && std::getenv("LAMINA_TEST_VERBOSE"))
+        std::printf("harmless, but refused: %s: %s\n    %s\n", all[which].name.c_str(), what.c_str(), refused.c_str());
     }
   }
   Tally sum;
-  std::printf("%d mutants of %zu plans, first seed %llu\n%-26s %8s %8s %10s %s\n", made, all.size(), static_cast<unsigned long long>(seed), "", "mutants", "faulty", "accepted", "refused although emulation finds nothing");
+  std::printf("%d mutants of %zu plans, first seed %llu\n%-26s %8s %8s %10s %s\n", made, all.size(), static_cast<unsigned long long>(seed),
+              "", "mutants", "faulty", "accepted", "refused although emulation finds nothing");
   for (size_t k = 0; k < tallies.size(); ++k) {
     const Tally& t = tallies[k];
     std::printf("%-26s %8d %8d %10d %d\n", PlanMutator::kinds()[k].c_str(), t.mutants, t.faulty, t.accepted, t.refused_although_harmless);
@@ -239,7 +255,8 @@ TEST(PlanValidator, NamesStepsBlocksAndBytes) {
   while (steps[late].waits == 0) ++late;
   const int waited = std::exchange(steps[late].waits, 0);
   std::string why = refusal(plan, flat);
-  for (const char* part : {"of block", "bytes", "before it, and nothing orders the two"}) EXPECT_NE(why.find(part), std::string::npos) << why;
+  for (const char* part : {"of block", "bytes", "before it, and nothing orders the two"})
+    EXPECT_NE(why.find(part), std::string::npos) << why;
   steps[late].waits = waited;
   const int counter = waits[steps[late].first_wait].counter;
   for (int i = 0; i < plan.program.steps; ++i)
@@ -265,7 +282,9 @@ TEST(PlanValidator, AcceptsWaitsThatNobodyNeeds) {
     const section::BlockWait own = waits[steps[k].first_wait];
     for (int w = 0; w + 1 < int(plan.waits.size()); ++w) {  // two neighbours in the list: its own, and another's
       const int other = std::memcmp(&waits[w], &own, sizeof own) == 0 ? w + 1 : w;
-      if (std::memcmp(&waits[w + w + 1 - other], &own, sizeof own) != 0 || waits[other].counter == own.counter || !raised_before(waits[other].counter, k)) continue;
+      if (std::memcmp(&waits[w + w + 1 - other], &own, sizeof own) != 0 || waits[other].counter == own.counter ||
+          !raised_before(waits[other].counter, k))
+        continue;
       steps[k].first_wait = w, steps[k].waits = 2, ++added;
       break;
     }

@@ -20,10 +20,12 @@ std::shared_ptr<const exec::Program> epoch() {
   const tests::LoopsAsTheyAre whole;
   auto step = tests::small_net(std::make_shared<optim::SGD>(0.1));
   auto over_batches = function([step](Tensor xs, Tensor ys) {
-    return scan([step](Tensor best, std::tuple<Tensor, Tensor> batch) {
-      const Tensor cost = step(std::get<0>(batch), std::get<1>(batch));
-      return std::pair(minimum(best, cost), cost);
-    }, tensor({1e9f}, {}), std::tuple(xs, ys));
+    return scan(
+        [step](Tensor best, std::tuple<Tensor, Tensor> batch) {
+          const Tensor cost = step(std::get<0>(batch), std::get<1>(batch));
+          return std::pair(minimum(best, cost), cost);
+        },
+        tensor({1e9f}, {}), std::tuple(xs, ys));
   });
   return tests::program_of(over_batches.concrete(patterned({4, 6, 40}, 0.02f), patterned({4, 6, 6}, 0.02f)).graph());
 }
@@ -42,7 +44,8 @@ TEST(SectionClock, KnowsEachStepOfALaunch) {
     const auto want = trial.results();
     const profiler::Recording run = recorded(trial, *plan);
     const auto got = trial.results();
-    for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
+    for (size_t i = 0; i < want.size(); ++i)
+      EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
     ASSERT_EQ(run.device_steps.size(), plan->plan.steps.size());
     int in_body = 0, products = 0;
     for (const DeviceStep& s : run.device_steps) {
@@ -92,7 +95,8 @@ TEST(SectionClock, GoesOnWithTheNextLaunch) {
   EXPECT_GT(emulation::counts().launches - before, 3);
   int64_t most = 0;
   for (const DeviceStep& s : run.device_steps) {
-    if (s.text.find("a turn") == std::string::npos) most = std::max(most, s.times);  // a turn where a launch leaves is taken by the next one too
+    if (s.text.find("a turn") == std::string::npos)
+      most = std::max(most, s.times);  // a turn where a launch leaves is taken by the next one too
     EXPECT_GE(s.began, 0) << s.text;
     EXPECT_GT(s.ended, s.began) << s.text;
     EXPECT_LT(s.ended, 1e12) << s.text;
@@ -119,7 +123,9 @@ TEST(SectionClock, BelongsToARangeOfTheCall) {
   step(x, y), step(x, y);
   const size_t bytes = tests::EmulatedBackend::one().bytes_in_use();
   profiler::start_recording(true);
-  { const Tensor cost = step(x, y); }
+  {
+    const Tensor cost = step(x, y);
+  }
   const profiler::Recording run = profiler::stop_recording();
   EXPECT_EQ(tests::EmulatedBackend::one().bytes_in_use(), bytes);
   ASSERT_FALSE(run.device_steps.empty());

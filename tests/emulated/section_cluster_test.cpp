@@ -45,7 +45,8 @@ struct Net {
     return cost;
   }
 };
-std::shared_ptr<const exec::Program> training(const std::vector<int64_t>& widths, int64_t batch, std::shared_ptr<optim::Optimizer> optimizer) {
+std::shared_ptr<const exec::Program> training(const std::vector<int64_t>& widths, int64_t batch,
+                                              std::shared_ptr<optim::Optimizer> optimizer) {
   auto net = std::make_shared<Net>(widths, std::move(optimizer));
   auto step = function([net](Tensor x, Tensor y) { return net->step(x, y); });
   return program_of(step.concrete(patterned({batch, widths.front()}, 0.05f), patterned({batch, widths.back()}, 0.05f, 3)).graph());
@@ -56,7 +57,8 @@ void expect_same_bits(Trial& trial, const BlockLimits& limits) {
   const auto want = trial.results();
   trial.run_blocks(*trial.plan(limits));
   const auto got = trial.results();
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
 }
 int handed(const BlockPlan& plan) {
   return int(std::count_if(plan.steps.begin(), plan.steps.end(), [](const BlockStep& s) { return s.handed != 0; }));
@@ -64,7 +66,10 @@ int handed(const BlockPlan& plan) {
 
 TEST(SectionInACluster, TrainsAsTheCpuDoes) {
   const std::vector<int64_t> widths{12, 10, 10, 9, 10, 8, 3};
-  const std::vector<std::pair<const char*, std::shared_ptr<optim::Optimizer>>> optimizers{{"SGD", std::make_shared<optim::SGD>(0.1)}, {"momentum", std::make_shared<optim::SGD>(0.1, 0.9)}, {"Adam", std::make_shared<optim::Adam>()}};
+  const std::vector<std::pair<const char*, std::shared_ptr<optim::Optimizer>>> optimizers{
+      {"SGD", std::make_shared<optim::SGD>(0.1)},
+      {"momentum", std::make_shared<optim::SGD>(0.1, 0.9)},
+      {"Adam", std::make_shared<optim::Adam>()}};
   for (const auto& [name, optimizer] : optimizers) {
     SCOPED_TRACE(name);
     Trial trial(training(widths, 7, optimizer));
@@ -73,7 +78,8 @@ TEST(SectionInACluster, TrainsAsTheCpuDoes) {
       ASSERT_TRUE(plan->plan.program.cluster) << plan->plan.why_no_cluster;
       EXPECT_EQ(plan->plan.program.blocks, blocks);
       EXPECT_EQ(plan->plan.residents.size(), 6u);
-      EXPECT_EQ(handed(plan->plan), 2 * (blocks - 1) - (blocks == 6)) << "there and back, but not to a block with the first layer alone\n" << section::print(plan->plan);
+      EXPECT_EQ(handed(plan->plan), 2 * (blocks - 1) - (blocks == 6)) << "there and back, but not to a block with the first layer alone\n"
+                                                                      << section::print(plan->plan);
       expect_same_within(trial, cluster_of(blocks));
     }
     expect_same_compiled(trial, cluster_of(3));
@@ -94,7 +100,10 @@ void expect_no_wait_for_updates(const BlockPlan& p) {
       if (s.kind != StepKind::dense && s.kind != StepKind::dense_grad_input) continue;
       EXPECT_FALSE(updated) << "step " << lists[i] << " of block " << b << "\n" << section::print(p);
       for (int w = s.first_wait; w < s.first_wait + s.waits; ++w)
-        for (const BlockStep& other : p.steps) EXPECT_FALSE(other.kind == StepKind::dense_update && other.signal == p.waits[size_t(w)].counter) << "step " << lists[i] << " waits for an update\n" << section::print(p);
+        for (const BlockStep& other : p.steps)
+          EXPECT_FALSE(other.kind == StepKind::dense_update && other.signal == p.waits[size_t(w)].counter)
+              << "step " << lists[i] << " waits for an update\n"
+              << section::print(p);
     }
   }
   EXPECT_GT(updates, 0);
@@ -107,7 +116,8 @@ TEST(SectionInACluster, ReadsWhatDoesNotStay) {
   const auto plan = trial.plan(cluster_of(4, bytes));
   ASSERT_TRUE(plan->plan.program.cluster) << plan->plan.why_no_cluster;
   EXPECT_EQ(plan->plan.residents.size(), 2u) << section::print(plan->plan);
-  const auto widest = std::find_if(plan->plan.steps.begin(), plan->plan.steps.end(), [](const BlockStep& s) { return s.kind == StepKind::dense_update && s.k == 200; });
+  const auto widest = std::find_if(plan->plan.steps.begin(), plan->plan.steps.end(),
+                                   [](const BlockStep& s) { return s.kind == StepKind::dense_update && s.k == 200; });
   ASSERT_NE(widest, plan->plan.steps.end());
   EXPECT_GT(widest->blocks, 1);
   expect_same_within(trial, cluster_of(4, bytes));
@@ -165,7 +175,9 @@ TEST(SectionInACluster, TrainsOnTensorCores) {
 TEST(SectionInACluster, TrainsTheHundredLayers) {
   const ir::Graph step = tests::hundred_layers({.precision = Precision::tf32}).graph;
   const tests::EmulatedGpu gpu;
-  const auto program = compile::compile(passes::optimize(step).graph, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+  const auto program =
+      compile::compile(passes::optimize(step).graph,
+                       {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   const BlockPlan& plan = static_cast<const section::BlockSection*>(program->instructions[0].kernel.args.get())->plan;
   ASSERT_TRUE(plan.program.cluster) << plan.why_no_cluster;
@@ -184,7 +196,8 @@ TEST(SectionInACluster, IsTakenWhereItIsExpectedToBeFaster) {
     Trial trial(program_of(tests::hundred_layers({.precision = precision}).graph));
     return trial.plan(limits)->plan.why_no_cluster;
   };
-  const BlockLimits h100{.blocks = 128, .cluster = 16, .shared_bytes = 227 * 1024}, a100{.blocks = 104, .cluster = 0, .shared_bytes = 163 * 1024}, rtx5090{.blocks = 166, .cluster = 8, .shared_bytes = 99 * 1024};
+  const BlockLimits h100{.blocks = 128, .cluster = 16, .shared_bytes = 227 * 1024},
+      a100{.blocks = 104, .cluster = 0, .shared_bytes = 163 * 1024}, rtx5090{.blocks = 166, .cluster = 8, .shared_bytes = 99 * 1024};
   EXPECT_EQ(why(Precision::tf32, h100), "");
   EXPECT_EQ(why(Precision::bf16, h100), "");
   EXPECT_EQ(why(Precision::float32, h100), "a block for some rows of the batch is expected to be faster than a block for some layers");

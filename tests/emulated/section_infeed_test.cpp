@@ -32,7 +32,8 @@ Tensor on_host(Shape shape, int seed = 0) {
 
 // Two layers, trained with momentum.
 struct Net {
-  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"), Variable(some({8, 3}, 5), "kernel")};
+  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"),
+                               Variable(some({8, 3}, 5), "kernel")};
   std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
   Tensor step(Tensor x, Tensor y) {
     GradientTape tape;
@@ -48,7 +49,8 @@ std::shared_ptr<const exec::Program> training(int64_t batches) {
 }
 void expect_bits(const std::vector<std::vector<float>>& want, const std::vector<std::vector<float>>& got, const std::string& what) {
   ASSERT_EQ(want.size(), got.size());
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << what << ", result " << i;
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << what << ", result " << i;
 }
 
 // Chunks that fill the rings once, several times, and not quite; the host copies the next one as soon as it may.
@@ -67,8 +69,10 @@ TEST(SectionInfeed, GivesTheBitsOfStacksOnTheDevice) {
           EXPECT_EQ(emulation::counts().launches - before, 1);
           expect_bits(want, trial.results(), cat(batches, " batches, ", chunk, " at a time, ", plan->plan.program.blocks, " blocks"));
         };
-        if (races_are_checked()) run();
-        else in_every_order(run);
+        if (races_are_checked())
+          run();
+        else
+          in_every_order(run);
       }
   }
 }
@@ -169,14 +173,16 @@ TEST(SectionInfeed, IsUsedByACallWithBatchesOnTheHost) {
   expect_bits(copied.values, fed.values, "fed");
 }
 
-// The devices of the arguments decide, of each call; what no section takes is copied before the call, and does not lie in its temporary memory.
+// The devices of the arguments decide, of each call; what no section takes is copied before the call, and does not lie in its temporary
+// memory.
 TEST(SectionInfeed, IsPlannedForTheDevicesOfArguments) {
   const Setting on("on");
   const EmulatedGpu gpu;
   const LoopsAsTheyAre whole;
   const Tensor xs = on_host({8, 4, 5});
   const DeviceScope scope(parse_device("gpu:0"));
-  auto sums = function([](Tensor start, Tensor xs) { return scan([](Tensor s, Tensor x) { return std::pair(s + x, s * 2.0f); }, start, xs).first; });
+  auto sums = function(
+      [](Tensor start, Tensor xs) { return scan([](Tensor s, Tensor x) { return std::pair(s + x, s * 2.0f); }, start, xs).first; });
   const Tensor start = some({4, 5});
   ConcreteFunction& concrete = sums.concrete(start, xs);
   const std::vector<float> want = concrete.call(std::vector<Tensor>{start, xs.to(start.device())})[0].to_vector<float>();
@@ -185,7 +191,9 @@ TEST(SectionInfeed, IsPlannedForTheDevicesOfArguments) {
   EXPECT_NE(concrete.explain().find("from the host"), std::string::npos);
   EXPECT_EQ(concrete.plan_count(), 2);
 
-  auto wide = function([](Tensor start, Tensor xs, Tensor w) { return scan([&](Tensor s, Tensor x) { return std::pair(matmul(s + x, w), s); }, start, xs).first; });
+  auto wide = function([](Tensor start, Tensor xs, Tensor w) {
+    return scan([&](Tensor s, Tensor x) { return std::pair(matmul(s + x, w), s); }, start, xs).first;
+  });
   const Tensor many = on_host({40, 2, 300}), first = some({2, 300}), w = some({300, 300});
   wide(first, many, w);
   EXPECT_LT(wide.concrete(first, many, w).temporary_bytes(), 40 * 2 * 300 * 4);
@@ -210,12 +218,15 @@ TEST(SectionInfeed, EndsWithTheLaunch) {
   const DeviceScope scope(parse_device("gpu:0"));
   const Variable w(some({12, 5}), "kernel");
   auto step = function([&](Tensor xs, Tensor ys) {
-    return scan([&](Tensor total, std::tuple<Tensor, Tensor> batch) {
-      GradientTape tape;
-      const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
-      w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
-      return std::pair(total + cost, cost);
-    }, tensor({0.0f}, {}), std::tuple(xs, ys)).second;
+    return scan(
+               [&](Tensor total, std::tuple<Tensor, Tensor> batch) {
+                 GradientTape tape;
+                 const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
+                 w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
+                 return std::pair(total + cost, cost);
+               },
+               tensor({0.0f}, {}), std::tuple(xs, ys))
+        .second;
   });
   const std::vector<float> start = w.read().to_vector<float>();
   const std::vector<float> first = step(xs, good).to_vector<float>();

@@ -21,6 +21,9 @@
 namespace lamina::kernels::cuda {
 namespace {
 
+using section::BlockSection;
+using section::BlockTurn;
+using section::Turn;
 using tests::difference;
 using tests::EmulatedBackend;
 using tests::EmulatedGpu;
@@ -29,15 +32,13 @@ using tests::LoopsAsTheyAre;
 using tests::program_of;
 using tests::scan_over_batches;
 using tests::Trial;
-using section::BlockSection;
-using section::BlockTurn;
-using section::Turn;
 
 Tensor some(Shape shape, int seed = 0) { return tests::patterned(shape, 0.02f, seed); }
 
 // Two layers, whose Variables are assigned in a scan over batches.
 struct Net {
-  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"), Variable(some({8, 3}, 5), "kernel")};
+  std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"),
+                               Variable(some({8, 3}, 5), "kernel")};
   std::shared_ptr<optim::Optimizer> optimizer = std::make_shared<optim::SGD>(0.1, 0.9);
   Tensor step(Tensor x, Tensor y) {
     GradientTape tape;
@@ -47,7 +48,8 @@ struct Net {
   }
 };
 std::shared_ptr<const exec::Program> program_on(const char* device, const ir::Graph& g) {
-  return compile::compile(passes::optimize(g).graph, {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+  return compile::compile(passes::optimize(g).graph,
+                          {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
 }
 
 std::shared_ptr<const exec::Program> looping_program(const ir::Graph& g) {
@@ -73,7 +75,8 @@ TEST(SectionLoops, RunBodiesOnceNeverAndBackwards) {
   for (int64_t length : {0, 1, 3}) {
     SCOPED_TRACE(length);
     auto f = function([&](Tensor start, Tensor xs) {
-      return scan([](Tensor s, Tensor x) { return std::pair(s * 0.5f + x, s + 1); }, start, xs, {.length = -1, .reverse = true, .names = {}});
+      return scan([](Tensor s, Tensor x) { return std::pair(s * 0.5f + x, s + 1); }, start, xs,
+                  {.length = -1, .reverse = true, .names = {}});
     });
     expect_one_section(f.concrete(some({3, 4}), some({length, 3, 4}, 2)).graph(), {1, 3});
   }
@@ -84,7 +87,8 @@ TEST(SectionLoops, GoOnWhileAConditionHolds) {
   for (int64_t limit : {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{100}}) {
     SCOPED_TRACE(cat("at most ", limit));
     auto f = function([&](Tensor x, Tensor w) {
-      auto [last, turns] = while_loop([](Tensor v, Tensor) { return sum(square(v)) > 0.05f; }, [&](Tensor v, Tensor n) { return std::tuple(matmul(v, w) * 0.5f, n + 1.0f); },
+      auto [last, turns] = while_loop([](Tensor v, Tensor) { return sum(square(v)) > 0.05f; },
+                                      [&](Tensor v, Tensor n) { return std::tuple(matmul(v, w) * 0.5f, n + 1.0f); },
                                       std::tuple(x, tensor({0.0f}, {})), {.maximum_iterations = limit, .names = {}});
       return std::pair(last + 1, turns);
     });
@@ -95,14 +99,22 @@ TEST(SectionLoops, GoOnWhileAConditionHolds) {
 // Loops in loops, whose slices are slices of slices, and branches in them.
 TEST(SectionLoops, NestLoopsAndBranches) {
   auto f = function([](Tensor x, Tensor w, Tensor series) {
-    return scan([&](Tensor s, Tensor rows) {
-      auto [last, outs] = scan([&](Tensor t, Tensor row) {
-        const Tensor next = cond(sum(row) > 0.0f, [&] { return tanh(matmul(t, w)) + row; }, [&] { return cond(sum(t) > 0.0f, [&] { return t - row; }, [&] { return row * 2.0f; }); });
-        return std::pair(next, next * 0.5f);
-      }, s, rows, {.length = -1, .reverse = true, .names = {}});
-      auto [halved, count] = while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 3.0f; }, [](Tensor v, Tensor n) { return std::tuple(v * 0.5f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
-      return std::pair(halved, std::tuple(outs, count));
-    }, x, series);
+    return scan(
+        [&](Tensor s, Tensor rows) {
+          auto [last, outs] = scan(
+              [&](Tensor t, Tensor row) {
+                const Tensor next = cond(
+                    sum(row) > 0.0f, [&] { return tanh(matmul(t, w)) + row; },
+                    [&] { return cond(sum(t) > 0.0f, [&] { return t - row; }, [&] { return row * 2.0f; }); });
+                return std::pair(next, next * 0.5f);
+              },
+              s, rows, {.length = -1, .reverse = true, .names = {}});
+          auto [halved, count] =
+              while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 3.0f; },
+                         [](Tensor v, Tensor n) { return std::tuple(v * 0.5f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
+          return std::pair(halved, std::tuple(outs, count));
+        },
+        x, series);
   });
   expect_one_section(f.concrete(some({4, 6}), some({6, 6}, 3), some({3, 2, 4, 6}, 7)).graph(), {1, 2, 6});
 }
@@ -122,7 +134,8 @@ TEST(SectionLoops, HaveGradients) {
   auto f = function([](Tensor x, Tensor w) {
     GradientTape tape;
     tape.watch(w);
-    const Tensor last = while_loop([](Tensor v) { return sum(square(v)) > 0.3f; }, [&](Tensor v) { return tanh(matmul(v, w)) * 0.9f; }, x, {.maximum_iterations = 6, .names = {}});
+    const Tensor last = while_loop([](Tensor v) { return sum(square(v)) > 0.3f; }, [&](Tensor v) { return tanh(matmul(v, w)) * 0.9f; }, x,
+                                   {.maximum_iterations = 6, .names = {}});
     return tape.gradient(sum(square(last)), w)[0];
   });
   const auto program = looping_program(f.concrete(some({4, 6}), some({6, 6}, 4)).graph());
@@ -134,16 +147,20 @@ TEST(SectionLoops, HaveGradients) {
   expect_same(trial, {1, 3});
 }
 
-// Planted: without the meeting of all blocks at the end of an iteration, or where a condition is read, there are races; with all of them there are none.
+// Planted: without the meeting of all blocks at the end of an iteration, or where a condition is read, there are races; with all of them
+// there are none.
 TEST(SectionLoops, MeetNowhereTooFew) {
   if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
   auto f = function([](Tensor x, Tensor w, Tensor xs) {
     const Tensor big = matmul(x, w) * 2.0f;
-    auto [last, outs] = scan([&](Tensor s, Tensor row) {
-      const Tensor t = matmul(s + row, w);
-      return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
-    }, big, xs);
-    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last, {.maximum_iterations = 3, .names = {}});
+    auto [last, outs] = scan(
+        [&](Tensor s, Tensor row) {
+          const Tensor t = matmul(s + row, w);
+          return std::pair(cond(sum(t) > 0.0f, [&] { return tanh(matmul(t, w)); }, [&] { return t * 0.5f; }), mean(t, {0}));
+        },
+        big, xs);
+    const Tensor end = while_loop([](Tensor v) { return sum(v) < 50.0f; }, [&](Tensor v) { return matmul(v, w) + 0.5f; }, last,
+                                  {.maximum_iterations = 3, .names = {}});
     return std::pair(matmul(end, w), outs);
   });
   ir::Graph g = f.concrete(some({9, 8}), some({8, 8}, 4), some({3, 9, 8}, 2)).graph();
@@ -180,12 +197,16 @@ TEST(SectionLoops, MeetNowhereTooFew) {
 // A launch that has lasted long enough leaves at the end of an iteration, of the inner loop too, and the next one goes on from there.
 TEST(SectionLoops, GoOnInAnotherLaunch) {
   auto f = function([](Tensor x, Tensor w, Tensor series) {
-    return scan([&](Tensor s, Tensor rows) {
-      return scan([&](Tensor t, Tensor row) {
-        const Tensor next = tanh(matmul(t, w)) + row;
-        return std::pair(next, mean(next));
-      }, s, rows);
-    }, x, series);
+    return scan(
+        [&](Tensor s, Tensor rows) {
+          return scan(
+              [&](Tensor t, Tensor row) {
+                const Tensor next = tanh(matmul(t, w)) + row;
+                return std::pair(next, mean(next));
+              },
+              s, rows);
+        },
+        x, series);
   });
   const auto program = looping_program(f.concrete(some({7, 6}), some({6, 6}, 3), some({3, 4, 7, 6}, 7)).graph());
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
@@ -230,7 +251,8 @@ TEST(SectionLoops, GoOnInTheOtherKernel) {
   }
   emulation::clock_step = 0;
   const auto found = trial.results();
-  for (size_t i = 0; i < want.size(); ++i) EXPECT_EQ(std::memcmp(found[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(std::memcmp(found[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
 }
 
 // Ctrl-C between two launches ends the call; the next one begins from the start. A question is asked every 50 ms: the loop takes longer.
@@ -295,7 +317,8 @@ TEST(SectionLoops, AreTheOneLaunchOfATracedEpoch) {
   EXPECT_LE(difference(on_cpu.values, on_gpu.values), 1e-5);
 }
 
-// The benchmark's step for stacked batches, as a GPU of 132 multiprocessors gets it; with four layers instead of a hundred its weights are the CPU's.
+// The benchmark's step for stacked batches, as a GPU of 132 multiprocessors gets it; with four layers instead of a hundred its weights are
+// the CPU's.
 TEST(SectionLoops, AnEpochOfTheBenchmarkIsOneSection) {
   const EmulatedGpu gpu;
   const auto program = program_on("gpu:0", tests::epoch_of(tests::hundred_layers({}).graph, 100));
@@ -317,12 +340,15 @@ TEST(SectionLoops, LeaveTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
   const LoopsAsTheyAre whole;
   const Variable w(some({12, 5}), "kernel");
   auto step = function([&](Tensor xs, Tensor ys) {
-    return scan([&](Tensor total, std::tuple<Tensor, Tensor> batch) {
-      GradientTape tape;
-      const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
-      w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
-      return std::pair(total + cost, cost);
-    }, tensor({0.0f}, {}), std::tuple(xs, ys)).second;
+    return scan(
+               [&](Tensor total, std::tuple<Tensor, Tensor> batch) {
+                 GradientTape tape;
+                 const Tensor cost = mean(sparse_cross_entropy(matmul(std::get<0>(batch), w), std::get<1>(batch)));
+                 w.assign_sub(tape.gradient(cost, w)[0] * 0.1f);
+                 return std::pair(total + cost, cost);
+               },
+               tensor({0.0f}, {}), std::tuple(xs, ys))
+        .second;
   });
   const Tensor xs = some({3, 2, 12});
   step(xs, tensor(std::vector<int64_t>{1, 2, 3, 4, 0, 1}, {3, 2}));
@@ -347,8 +373,11 @@ TEST(SectionLoops, AreRunByTheHostWhereASectionCannotHaveThem) {
     const DeviceScope scope(parse_device(device));
     const Tensor x = some({4, 6}), xs = some({3, 4, 6}, 9);
     auto f = function([](Tensor x, Tensor xs) {
-      auto [last, outs] = scan([](Tensor s, Tensor row) { return std::pair(cumsum(s + row, 1) * 0.25f, s); }, x, xs, {.length = -1, .reverse = true, .names = {}});
-      auto [end, turns] = while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 0.2f; }, [](Tensor v, Tensor n) { return std::tuple(cumsum(v, 0) * 0.2f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
+      auto [last, outs] = scan([](Tensor s, Tensor row) { return std::pair(cumsum(s + row, 1) * 0.25f, s); }, x, xs,
+                               {.length = -1, .reverse = true, .names = {}});
+      auto [end, turns] =
+          while_loop([](Tensor v, Tensor) { return sum(abs(v)) > 0.2f; },
+                     [](Tensor v, Tensor n) { return std::tuple(cumsum(v, 0) * 0.2f, n + 1.0f); }, std::tuple(last, tensor({0.0f}, {})));
       return std::tuple(end, turns, outs, cond(sum(end) > 0.0f, [&] { return cumsum(end, 0); }, [&] { return cumsum(end, 1); }));
     });
     const auto [a, b, c, d] = f(x, xs);
@@ -374,7 +403,8 @@ TEST(SectionLoops, HaveGradientsWhenNobodyHasCounted) {
     const Variable w(some({6, 6}, 4), "kernel");
     auto f = function([&](Tensor x) {
       GradientTape tape;
-      const Tensor last = while_loop([](Tensor v) { return sum(square(v)) > 0.02f; }, [&](Tensor v) { return tanh(matmul(v, w)) * 0.9f; }, x);
+      const Tensor last =
+          while_loop([](Tensor v) { return sum(square(v)) > 0.02f; }, [&](Tensor v) { return tanh(matmul(v, w)) * 0.9f; }, x);
       const Tensor cost = sum(square(last));
       return std::pair(cost, tape.gradient(cost, w)[0]);
     });
@@ -387,7 +417,14 @@ TEST(SectionLoops, HaveGradientsWhenNobodyHasCounted) {
 TEST(SectionLoops, DoNotPrint) {
   const EmulatedGpu gpu;
   const DeviceScope scope(parse_device("gpu:0"));
-  auto f = function([](Tensor x) { return while_loop([](Tensor v) { return sum(v) < 9.0f; }, [](Tensor v) { lamina::print("v", v); return v + 1.0f; }, x); });
+  auto f = function([](Tensor x) {
+    return while_loop([](Tensor v) { return sum(v) < 9.0f; },
+                      [](Tensor v) {
+                        lamina::print("v", v);
+                        return v + 1.0f;
+                      },
+                      x);
+  });
   try {
     f(some({3}));
     FAIL() << "no error";

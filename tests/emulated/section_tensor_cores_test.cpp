@@ -1,5 +1,5 @@
-// Sections whose products have another precision than float32: step by step against products of rounded operands in double, and whole training
-// steps against the CPU.
+// Sections whose products have another precision than float32: step by step against products of rounded operands in double, and whole
+// training steps against the CPU.
 #include "kernels/cuda/section_tensor_cores.cu"
 
 #include <cmath>
@@ -42,9 +42,11 @@ double operand(float v, Precision precision) {
   const double fraction = std::frexp(v, &exponent);
   return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
 }
-// Of a sum of `terms` products, relative to the sum of their sizes: a rounding in float for each instruction, and for 3xtf32 what its parts leave out.
+// Of a sum of `terms` products, relative to the sum of their sizes: a rounding in float for each instruction, and for 3xtf32 what its parts
+// leave out.
 double allowed(Precision precision, int terms) {
-  return 0x1p-24 * (2 + terms / (precision == Precision::bf16 ? 16.0 : 8.0) * (precision == Precision::tf32x3 ? 4 : 1)) + (precision == Precision::tf32x3 ? 0x1p-21 : 0);
+  return 0x1p-24 * (2 + terms / (precision == Precision::bf16 ? 16.0 : 8.0) * (precision == Precision::tf32x3 ? 4 : 1)) +
+         (precision == Precision::tf32x3 ? 0x1p-21 : 0);
 }
 
 struct Sizes {
@@ -69,7 +71,8 @@ Graph three_products(Sizes s, Precision precision) {
 
 // got[row, column] against the sum over k of a(row, k) b(k, column).
 template <class A, class B>
-void expect_product(const char* what, const std::vector<float>& got, int rows, int columns, int depth, Precision precision, const A& a, const B& b) {
+void expect_product(const char* what, const std::vector<float>& got, int rows, int columns, int depth, Precision precision, const A& a,
+                    const B& b) {
   ASSERT_EQ(got.size(), size_t(rows) * size_t(columns));
   const double bound = allowed(precision, depth);
   for (int i = 0; i < rows; ++i)
@@ -94,21 +97,27 @@ void expect_products_of_rounded_operands(Sizes s, Precision precision, int block
   auto run = [&] {
     trial.run_blocks(*plan);
     const std::vector<float> x = trial.variable(0), w = trial.variable(1), dz = trial.variable(2);
-    auto element = [](const std::vector<float>& m, int columns) { return [&m, columns](int i, int j) { return m[size_t(i * columns + j)]; }; };
+    auto element = [](const std::vector<float>& m, int columns) {
+      return [&m, columns](int i, int j) { return m[size_t(i * columns + j)]; };
+    };
     auto transposed = [](auto of) { return [of](int i, int j) { return of(j, i); }; };
     expect_product("x w", trial.output(0), s.rows, s.n, s.k, precision, element(x, s.k), element(w, s.n));
     expect_product("dz w^T", trial.output(1), s.rows, s.k, s.n, precision, element(dz, s.n), transposed(element(w, s.n)));
     expect_product("x^T dz", trial.output(2), s.k, s.n, s.rows, precision, transposed(element(x, s.k)), element(dz, s.n));
     expect_product("sum of dz", trial.output(3), 1, s.n, s.rows, Precision::float32, [](int, int) { return 1.0f; }, element(dz, s.n));
   };
-  if (races_are_checked()) run();
-  else in_every_order(run);
+  if (races_are_checked())
+    run();
+  else
+    in_every_order(run);
 }
 
 TEST(SectionOnTensorCores, MultipliesRoundedOperands) {
   std::vector<std::pair<Sizes, int>> cases{{{1, 1, 1}, 1}, {{3, 5, 7}, 2}, {{20, 16, 24}, 7}, {{9, 33, 17}, 2}};
   if (!races_are_checked())
-    for (const auto& one : std::vector<std::pair<Sizes, int>>{{{37, 100, 10}, 1}, {{70, 64, 64}, 3}, {{20, 256, 256}, 9}, {{5, 300, 100}, 1}, {{130, 20, 200}, 2}}) cases.push_back(one);
+    for (const auto& one : std::vector<std::pair<Sizes, int>>{
+             {{37, 100, 10}, 1}, {{70, 64, 64}, 3}, {{20, 256, 256}, 9}, {{5, 300, 100}, 1}, {{130, 20, 200}, 2}})
+      cases.push_back(one);
   for (Precision precision : kOthers)
     for (const auto& [sizes, blocks] : cases) expect_products_of_rounded_operands(sizes, precision, blocks);
 }
@@ -132,8 +141,8 @@ TEST(SectionOnTensorCores, EachNameHasItsOwnError) {
   EXPECT_LT(tf32x3, 2e-6);
 }
 
-// A whole training step against the CPU's, which is float32. Each layer of the way there and back, and the update, add at most two roundings of
-// operands, relative to the sizes of the terms; these are a few times the result's.
+// A whole training step against the CPU's, which is float32. Each layer of the way there and back, and the update, add at most two
+// roundings of operands, relative to the sizes of the terms; these are a few times the result's.
 double step_tolerance(Precision precision) {
   switch (precision) {
     case Precision::tf32: return 16 * 0x1p-11;
@@ -153,7 +162,8 @@ TEST(SectionOnTensorCores, TrainsASmallNet) {
     Trial trial(program);
     int products = 0;
     for (const section::Step& s : trial.table().steps) {
-      const bool product = s.kind == section::StepKind::dense || s.kind == section::StepKind::dense_grad_input || s.kind == section::StepKind::dense_update;
+      const bool product =
+          s.kind == section::StepKind::dense || s.kind == section::StepKind::dense_grad_input || s.kind == section::StepKind::dense_update;
       EXPECT_EQ(s.precision, product ? precision : Precision::float32) << section::print(trial.table());
       products += product;
     }
@@ -164,32 +174,36 @@ TEST(SectionOnTensorCores, TrainsASmallNet) {
 
 // Models of an ensemble, and layers of several precisions in one section.
 TEST(SectionOnTensorCores, RunsEnsemblesAndMixedLayers) {
-  const Variable first = per_model(tests::patterned({5, 12, 9}, 0.01f), "kernel"), second = per_model(tests::patterned({5, 9, 9}, 0.01f), "kernel");
+  const Variable first = per_model(tests::patterned({5, 12, 9}, 0.01f), "kernel"),
+                 second = per_model(tests::patterned({5, 9, 9}, 0.01f), "kernel");
   const Tensor x = tensor(std::vector<float>(size_t(6 * 12), 0.5f), {6, 12});
   auto step = function([&](Tensor x) {
-    return vmap([&] {
-      GradientTape tape;
-      tape.watch(first), tape.watch(second);
-      Tensor h;
-      {
-        const InPrecision scope(Precision::tf32);
-        h = tanh(matmul(x, first));
-      }
-      const Tensor z = relu(matmul(h, second));  // float32
-      Tensor cost;
-      {
-        const InPrecision scope(Precision::bf16);
-        cost = mean(square(sigmoid(matmul(z, second))));
-      }
-      const auto gradients = tape.gradient(cost, std::vector<Variable>{first, second});
-      first.assign_sub(gradients[0] * 0.1f), second.assign_sub(gradients[1] * 0.1f);
-      return cost;
-    }, {.in_axes = {std::nullopt}})();
+    return vmap(
+        [&] {
+          GradientTape tape;
+          tape.watch(first), tape.watch(second);
+          Tensor h;
+          {
+            const InPrecision scope(Precision::tf32);
+            h = tanh(matmul(x, first));
+          }
+          const Tensor z = relu(matmul(h, second));  // float32
+          Tensor cost;
+          {
+            const InPrecision scope(Precision::bf16);
+            cost = mean(square(sigmoid(matmul(z, second))));
+          }
+          const auto gradients = tape.gradient(cost, std::vector<Variable>{first, second});
+          first.assign_sub(gradients[0] * 0.1f), second.assign_sub(gradients[1] * 0.1f);
+          return cost;
+        },
+        {.in_axes = {std::nullopt}})();
   });
   const auto program = program_of(step.concrete(x).graph());
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   const std::string text = program->instructions[0].detail;
-  for (const char* part : {"dense tf32", "dense relu", "dense bf16", "replicas 5"}) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+  for (const char* part : {"dense tf32", "dense relu", "dense bf16", "replicas 5"})
+    EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   Trial trial(program);
   tests::expect_same(trial, {1, 3}, step_tolerance(Precision::bf16));
 }

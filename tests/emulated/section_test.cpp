@@ -6,8 +6,8 @@
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
-#include "graph/frontend/vmap.h"
 #include "graph/frontend/variable.h"
+#include "graph/frontend/vmap.h"
 #include "graph/nn/optimizer.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
@@ -46,7 +46,9 @@ TEST(Section, TrainsTheBenchmarkWithFewLayersOnAnyNumberOfBlocks) {
 TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   const tests::EmulatedGpu gpu;
   const ir::Graph step = tests::hundred_layers({}).graph;
-  const auto program = compile::compile(passes::optimize(step).graph, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+  const auto program =
+      compile::compile(passes::optimize(step).graph,
+                       {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   const auto& planned = *static_cast<const BlockSection*>(program->instructions[0].kernel.args.get());
   EXPECT_EQ(planned.plan.spines, 7) << "20 rows, 3 for each block";
@@ -57,7 +59,9 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   for (const section::BlockStep& s : steps)
     for (int w = 0; s.first_block == 0 && w < s.waits; ++w)
       for (const section::BlockStep& earlier : steps)
-        EXPECT_FALSE(earlier.kind == section::StepKind::dense_update && earlier.signal == planned.plan.waits[size_t(s.first_wait + w)].counter) << section::print(planned.plan);
+        EXPECT_FALSE(earlier.kind == section::StepKind::dense_update &&
+                     earlier.signal == planned.plan.waits[size_t(s.first_wait + w)].counter)
+            << section::print(planned.plan);
   LAMINA_LARGE();
   Trial trial(program_of(step));
   expect_close(trial, {.blocks = 128}, 1e-5);
@@ -76,7 +80,12 @@ TEST(Section, HasEveryActivation) {
   LAMINA_LARGE();
   using ir::Graph, ir::Value;
   const std::vector<std::pair<const char*, Value (*)(Graph&, Value)>> activations{
-      {"gelu", ops::gelu}, {"gelu_tanh", ops::gelu_tanh}, {"silu", ops::silu}, {"softplus", ops::softplus}, {"tanh", ops::tanh}, {"sigmoid", ops::sigmoid},
+      {"gelu", ops::gelu},
+      {"gelu_tanh", ops::gelu_tanh},
+      {"silu", ops::silu},
+      {"softplus", ops::softplus},
+      {"tanh", ops::tanh},
+      {"sigmoid", ops::sigmoid},
       {"elu", [](Graph& g, Value z) { return ops::elu(g, z, ops::scalar(g, DType::f32, 0.7)); }},
       {"leaky_relu", [](Graph& g, Value z) { return ops::leaky_relu(g, z, ops::scalar(g, DType::f32, 0.2)); }}};
   for (const auto& [name, activation] : activations) {
@@ -153,13 +162,15 @@ TEST(Section, RunsEnsemblesModelByModel) {
   const Tensor x = tensor(std::vector<float>(size_t(6 * 12), 0.5f), {6, 12});
   auto optimizer = std::make_shared<optim::SGD>(0.1);
   auto step = function([&](Tensor x) {
-    return vmap([&] {
-      GradientTape tape;
-      tape.watch(w), tape.watch(b);
-      const Tensor cost = mean(square(tanh(matmul(x, w) + b)));
-      optimizer->apply_gradients(tape.gradient(cost, std::vector<Variable>{w, b}), std::vector<Variable>{w, b});
-      return cost;
-    }, {.in_axes = {std::nullopt}})();
+    return vmap(
+        [&] {
+          GradientTape tape;
+          tape.watch(w), tape.watch(b);
+          const Tensor cost = mean(square(tanh(matmul(x, w) + b)));
+          optimizer->apply_gradients(tape.gradient(cost, std::vector<Variable>{w, b}), std::vector<Variable>{w, b});
+          return cost;
+        },
+        {.in_axes = {std::nullopt}})();
   });
   auto program = program_of(step.concrete(x).graph());
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
@@ -196,7 +207,8 @@ TEST(Section, IsTheOneLaunchOfATracedTrainingStep) {
   EXPECT_EQ(on_cpu.launches, 0);
   EXPECT_EQ(on_gpu.launches, 4);
   EXPECT_LT(on_gpu.losses.back(), 0.9f * on_gpu.losses.front());
-  for (size_t i = 0; i < on_cpu.losses.size(); ++i) EXPECT_NEAR(on_gpu.losses[i], on_cpu.losses[i], 1e-5f * on_cpu.losses[0]) << "step " << i;
+  for (size_t i = 0; i < on_cpu.losses.size(); ++i)
+    EXPECT_NEAR(on_gpu.losses[i], on_cpu.losses[i], 1e-5f * on_cpu.losses[0]) << "step " << i;
   EXPECT_LE(difference(on_cpu.weights, on_gpu.weights), 1e-5);
 }
 
@@ -234,7 +246,8 @@ TEST(Section, IsAPartOfProgramsOnAGpu) {
   const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
   auto step = small_net(std::make_shared<optim::SGD>(0.1));
   const ir::Graph g = passes::optimize(step.concrete(x, y).graph()).graph;
-  const auto program = compile::compile(g, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
+  const auto program =
+      compile::compile(g, {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 0});
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   EXPECT_NE(exec::print(*program).find("update weights"), std::string::npos) << exec::print(*program);
 }
@@ -252,8 +265,9 @@ TEST(Section, LeavesWideLayersToOtherKernels) {
       w.assign_sub(gradients[0] * 0.1f), b.assign_sub(gradients[1] * 0.1f);
       return cost;
     });
-    const auto program = compile::compile(passes::optimize(step.concrete(patterned({rows, 300}, 0.02f)).graph()).graph,
-                                          {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+    const auto program =
+        compile::compile(passes::optimize(step.concrete(patterned({rows, 300}, 0.02f)).graph()).graph,
+                         {.device = parse_device("gpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
     std::string out;
     for (const exec::Instruction& i : program->instructions) out += i.name + "; ";
     return out;

@@ -25,7 +25,8 @@ namespace lamina::tests {
 // One section of a program with memory of its own, which can be run again from the same values.
 class Trial {
  public:
-  explicit Trial(std::shared_ptr<const exec::Program> program, int instruction = 0, int classes = 10) : program_(std::move(program)), of_(program_->instructions[size_t(instruction)]) {
+  explicit Trial(std::shared_ptr<const exec::Program> program, int instruction = 0, int classes = 10)
+      : program_(std::move(program)), of_(program_->instructions[size_t(instruction)]) {
     std::mt19937 random(7);
     std::normal_distribution<float> normal;
     std::vector<const exec::Slot*> first(program_->storages.size());
@@ -79,7 +80,8 @@ class Trial {
     auto with = std::make_shared<section::TableWithLoops>(table());
     auto scan = std::make_shared<section::Nested>(*with->nested.at(0));
     scan->infeed.chunk = chunk;
-    const auto step = std::find_if(with->steps.begin(), with->steps.end(), [](const section::Step& s) { return s.kind == section::StepKind::loop && s.code == 0; });
+    const auto step = std::find_if(with->steps.begin(), with->steps.end(),
+                                   [](const section::Step& s) { return s.kind == section::StepKind::loop && s.code == 0; });
     std::set<int32_t> inputs;
     for (const section::InnerBuffer& b : scan->programs[0].buffers)
       if (b.slice != 0 && b.operand < step->ins) inputs.insert(b.operand);
@@ -141,7 +143,8 @@ class Trial {
         const exec::Storage& storage = program_->storages[size_t(slot.storage)];
         View v = slot.view;
         // All of a device's arena is one piece of memory.
-        v.data = storage.kind == exec::StorageKind::arena ? memory_[size_t(arena_)]->data() + storage.offset + slot.offset : memory_[size_t(slot.storage)]->data() + slot.offset;
+        v.data = storage.kind == exec::StorageKind::arena ? memory_[size_t(arena_)]->data() + storage.offset + slot.offset
+                                                          : memory_[size_t(slot.storage)]->data() + slot.offset;
         views_.push_back(v);
         space_of_.push_back(storage.kind == exec::StorageKind::arena ? arena_ : slot.storage);
       }
@@ -163,7 +166,8 @@ class Trial {
 };
 
 inline std::shared_ptr<const exec::Program> program_of(const ir::Graph& g) {
-  return compile::compile(passes::optimize(g).graph, {.device = parse_device("cpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
+  return compile::compile(passes::optimize(g).graph,
+                          {.device = parse_device("cpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
 }
 
 // The largest difference, per tensor relative to its largest number; every number must be one.
@@ -197,7 +201,9 @@ inline void expect_same_compiled(Trial& trial, const section::BlockLimits& limit
   EXPECT_GT(CompiledSections::launches(), before);
   const auto results = trial.results();
   for (size_t i = 0; i < results.size(); ++i)
-    EXPECT_EQ(std::memcmp(results[i].data(), interpreted[i].data(), results[i].size() * sizeof(float)), 0) << "result " << i << " on " << plan->plan.program.blocks << " blocks\n" << section::compiled_source(plan->plan);
+    EXPECT_EQ(std::memcmp(results[i].data(), interpreted[i].data(), results[i].size() * sizeof(float)), 0)
+        << "result " << i << " on " << plan->plan.program.blocks << " blocks\n"
+        << section::compiled_source(plan->plan);
 }
 
 // The blocks give what the CPU does, within the tolerance.
@@ -209,8 +215,10 @@ inline void expect_same_within(Trial& trial, const section::BlockLimits& limits,
     trial.run_blocks(*plan);
     EXPECT_LE(difference(want, trial.results()), tolerance) << section::print(plan->plan);
   };
-  if (kernels::cuda::races_are_checked()) run();  // which does not depend on the order
-  else kernels::cuda::in_every_order(run);
+  if (kernels::cuda::races_are_checked())
+    run();  // which does not depend on the order
+  else
+    kernels::cuda::in_every_order(run);
 }
 inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
   for (int blocks : grids) expect_same_within(trial, {.blocks = blocks}, tolerance);

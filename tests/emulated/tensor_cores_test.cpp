@@ -52,7 +52,8 @@ enum class Planted : int { nothing, exchanged_a, exchanged_rows, exchanged_b, tr
 
 // Each warp: c [16, 8] = a [16, depth] b [depth, 8] + c, by the tables of the PTX manual ("Matrix fragments for mma.m16n8k8" and k16).
 template <bool bf16s>
-LAMINA_KERNEL(64) one_product(const float* a, const float* b, float* c, Planted planted) {
+LAMINA_KERNEL(64)
+one_product(const float* a, const float* b, float* c, Planted planted) {
   constexpr int depth = bf16s ? 16 : 8;
   a += warp_index() * 16 * depth, b += warp_index() * depth * 8, c += warp_index() * 16 * 8;
   const int group = int(lane() >> 2), in_group = int(lane() % 4);
@@ -93,8 +94,10 @@ LAMINA_KERNEL(64) one_product(const float* a, const float* b, float* c, Planted 
   };
   for (int i = 0; i < 4; ++i) sums[i] = c[planted == Planted::exchanged_c ? place(i ^ 1) : place(i)];
   if (planted == Planted::late_lane && thread_index() == 7) return;
-  if (bf16s) mma_bf16(sums, first, second);
-  else mma_tf32(sums, first, second);
+  if (bf16s)
+    mma_bf16(sums, first, second);
+  else
+    mma_tf32(sums, first, second);
   sync_warp();
   for (int i = 0; i < 4; ++i) c[place(i)] = sums[i];
 }
@@ -139,7 +142,8 @@ TEST(TensorCores, MultiplyByTheManualsFragments) {
 }
 
 TEST(TensorCores, AWrongFragmentIsFound) {
-  for (Planted planted : {Planted::exchanged_a, Planted::exchanged_rows, Planted::exchanged_b, Planted::transposed_b, Planted::exchanged_c}) {
+  for (Planted planted :
+       {Planted::exchanged_a, Planted::exchanged_rows, Planted::exchanged_b, Planted::transposed_b, Planted::exchanged_c}) {
     EXPECT_GE(error_of<false>(planted), 0.05) << "tf32, mistake " << int(planted);
     EXPECT_GE(error_of<true>(planted), 0.05) << "bf16, mistake " << int(planted);
   }

@@ -99,9 +99,7 @@ TEST(OpErrors, ReshapeCountsElements) {
                  "  where: argument 'shape'\n"
                  "  why:   the input has 6 elements, the shape 8\n"
                  "  fix:   pass a shape with as many elements, or -1 for one dimension",
-                 {"f32[2,3]"}, [](Graph& g, auto& in) {
-                   ops::reshape(g, in[0], {4, 2});
-                 });
+                 {"f32[2,3]"}, [](Graph& g, auto& in) { ops::reshape(g, in[0], {4, 2}); });
 }
 
 TEST(OpErrors, ShapeOpsSayWhatDoesNotFit) {
@@ -110,24 +108,18 @@ TEST(OpErrors, ShapeOpsSayWhatDoesNotFit) {
                  "  where: argument 'axes'\n"
                  "  why:   each axis of the input must be named once, counted from 0\n"
                  "  fix:   pass a permutation of 0 to 1",
-                 {"f32[2,3]"}, [](Graph& g, auto& in) {
-                   ops::transpose(g, in[0], {0, 0});
-                 });
+                 {"f32[2,3]"}, [](Graph& g, auto& in) { ops::transpose(g, in[0], {0, 0}); });
   EXPECT_REFUSED(invalid_argument,
                  "broadcast_to: f32[2,3] does not broadcast to [3,3]\n"
                  "  where: argument 'shape'\n"
                  "  why:   counted from the last, each dimension of the input must be 1 or equal that of the shape\n"
                  "  fix:   reshape the input so that the dimensions to repeat are 1",
-                 {"f32[2,3]"}, [](Graph& g, auto& in) {
-                   ops::broadcast_to(g, in[0], {3, 3});
-                 });
+                 {"f32[2,3]"}, [](Graph& g, auto& in) { ops::broadcast_to(g, in[0], {3, 3}); });
   EXPECT_REFUSED(invalid_argument,
                  "concat: f32[2,3] and f32[2,4] do not fit\n"
                  "  why:   all dimensions but axis 0 must be equal\n"
                  "  fix:   reshape or slice one of them",
-                 {"f32[2,3]", "f32[2,4]"}, [](Graph& g, auto& in) {
-                   ops::concat(g, {in[0], in[1]}, 0);
-                 });
+                 {"f32[2,3]", "f32[2,4]"}, [](Graph& g, auto& in) { ops::concat(g, {in[0], in[1]}, 0); });
   EXPECT_REFUSED(invalid_argument,
                  "slice: a step of 0 goes nowhere\n"
                  "  why:   each step is the distance from one element to the next\n"
@@ -166,17 +158,13 @@ TEST(OpErrors, DrawsCheckTheirParameters) {
                  "  where: argument 'state'\n"
                  "  why:   a state is i64[2], or i64[...,2] with the leading dimensions of the draw [5]\n"
                  "  fix:   pass {seed, counter} as int64",
-                 {"i32[2]"}, [](Graph& g, auto& in) {
-                   ops::random_uniform(g, in[0], {DType::f32, {5}}, 0, 1);
-                 });
+                 {"i32[2]"}, [](Graph& g, auto& in) { ops::random_uniform(g, in[0], {DType::f32, {5}}, 0, 1); });
   EXPECT_REFUSED(invalid_argument,
                  "random_normal: mean 0 and deviation -1 do not fit\n"
                  "  where: arguments 'mean' and 'deviation'\n"
                  "  why:   the deviation is not negative\n"
                  "  fix:   pass numbers that f32 holds, their difference too",
-                 {"i64[2]"}, [](Graph& g, auto& in) {
-                   ops::random_normal(g, in[0], {DType::f32, {5}}, 0, -1);
-                 });
+                 {"i64[2]"}, [](Graph& g, auto& in) { ops::random_normal(g, in[0], {DType::f32, {5}}, 0, -1); });
 }
 
 TEST(OpErrors, DrawsRefuseWhatTheirDtypeDoesNotHold) {
@@ -199,16 +187,12 @@ TEST(OpErrors, AssignKeepsDtypeAndShape) {
                  "assign: f32[3] cannot be the value of a variable of f32[2]\n"
                  "  why:   a variable keeps its shape\n"
                  "  fix:   reshape or broadcast the value to [2]",
-                 {"f32[3]"}, [](Graph& g, auto& in) {
-                   ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]);
-                 });
+                 {"f32[3]"}, [](Graph& g, auto& in) { ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]); });
   EXPECT_REFUSED(type,
                  "assign: f64[2] cannot be the value of a variable of f32[2]\n"
                  "  why:   a variable keeps its dtype\n"
                  "  fix:   convert the value: .astype('float32')",
-                 {"f64[2]"}, [](Graph& g, auto& in) {
-                   ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]);
-                 });
+                 {"f64[2]"}, [](Graph& g, auto& in) { ops::assign(g, g.add_resource({"w", parse_type("f32[2]")}), in[0]); });
 }
 
 TEST(OpErrors, AnUnknownOpNamesTheNearest) {
@@ -229,7 +213,8 @@ TEST(OpErrors, AnUnknownActivationNamesTheKnown) {
     FAIL() << "nothing was thrown";
   } catch (const Error& e) {
     EXPECT_EQ(std::string(e.what()),
-              "there is no activation named 'rely'\n  why:   there are: relu, elu, gelu, silu, none, tanh, sigmoid, gelu_tanh, leaky_relu, softplus\n  fix:   did you mean 'relu'?");
+              "there is no activation named 'rely'\n  why:   there are: relu, elu, gelu, silu, none, tanh, sigmoid, gelu_tanh, leaky_relu, "
+              "softplus\n  fix:   did you mean 'relu'?");
   }
 }
 

@@ -19,7 +19,7 @@ struct HundredLayers {
     bool train = true;       // false: the forward pass alone, output: logits
     bool gradients = false;  // outputs: loss, then a gradient per weight and bias, instead of updating them
     bool dropout = true;
-    Precision precision = Precision::float32;  // of products
+    Precision precision = Precision::float32;                  // of products
     ir::Value (*activation)(ir::Graph&, ir::Value) = nullptr;  // instead of relu
   };
   ir::Graph graph;                   // inputs: images f32[batch,28,28], labels i64[batch]; output: the loss

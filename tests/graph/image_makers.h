@@ -14,7 +14,8 @@ class ImageMakers : protected ElementwiseMakers {
     const Value x = any([](const TensorType& t) { return is_floating(t.dtype) && t.rank() == 2; });
     const Shape s = type(x).shape;
     return chance(0.5) ? ops::reshape(g(), x, {1, s[0], s[1], 1})
-                       : ops::reshape(g(), ops::concat(g(), {x, x}, chance(0.5) ? 0 : 1), chance(0.5) ? Shape{1, s[0], s[1], 2} : Shape{2, s[0], s[1], 1});
+                       : ops::reshape(g(), ops::concat(g(), {x, x}, chance(0.5) ? 0 : 1),
+                                      chance(0.5) ? Shape{1, s[0], s[1], 2} : Shape{2, s[0], s[1], 1});
   }
   Value some(const TensorType& t) { return g().add_constant(ir::Literal::from(t, random_tensor(t).raw())); }
   ops::Conv2dAttrs walk(Dim channels) {

@@ -257,7 +257,8 @@ class Generator : ImageMakers {
   }
   void to_device() { give(g().add(ops::def::to_device, {any_float()})); }
   // --- loops and branches ---
-  static ir::GraphRef region(const std::vector<TensorType>& in, const std::function<std::vector<Value>(Graph&, const std::vector<Value>&)>& build) {
+  static ir::GraphRef region(const std::vector<TensorType>& in,
+                             const std::function<std::vector<Value>(Graph&, const std::vector<Value>&)>& build) {
     auto r = std::make_shared<Graph>();
     for (const TensorType& t : in) r->add_input(t);
     r->outputs = build(*r, r->inputs);
@@ -290,7 +291,9 @@ class Generator : ImageMakers {
     auto body = region(types, [&](Graph& r, const std::vector<Value>& in) {
       Value next = ops::add(r, half(r, ops::tanh(r, in[1])), in[2]);
       if (nested) {
-        auto inner = region({r.type(next), r.type(in[2])}, [](Graph& b, const std::vector<Value>& v) { return std::vector{ops::add(b, ops::sin(b, v[0]), half(b, v[1]))}; });
+        auto inner = region({r.type(next), r.type(in[2])}, [](Graph& b, const std::vector<Value>& v) {
+          return std::vector{ops::add(b, ops::sin(b, v[0]), half(b, v[1]))};
+        });
         next = ops::scan(r, {next}, {}, {in[2]}, inner, number(1, 12));
       }
       return std::vector{ops::add(r, in[0], ops::scalar(r, DType::i32, 1)), next};
@@ -360,16 +363,10 @@ class Generator : ImageMakers {
 
   static const std::vector<Maker>& all_makers() {
     using G = Generator;
-    static const std::vector<Maker> makers = {&G::kinked<ops::abs>,
-                                              &G::kinked<ops::sign>,
-                                              &G::kinked<ops::relu>,
-                                              &G::smooth<ops::cos>,
-                                              &G::smooth<ops::sin>,
-                                              &G::smooth<ops::exp>,
-                                              &G::smooth<ops::sigmoid>,
-                                              &G::smooth<ops::square>,
-                                              &G::smooth<ops::tanh>,
-                                              // clang-format off
+    static const std::vector<Maker> makers = {
+        &G::kinked<ops::abs>, &G::kinked<ops::sign>, &G::kinked<ops::relu>, &G::smooth<ops::cos>, &G::smooth<ops::sin>,
+        &G::smooth<ops::exp>, &G::smooth<ops::sigmoid>, &G::smooth<ops::square>, &G::smooth<ops::tanh>,
+        // clang-format off
                                               &G::smooth<ops::asinh>, &G::smooth<ops::atan>, &G::smooth<ops::erf>, &G::smooth<ops::erfc>,
                                               &G::smooth<ops::exp2>, &G::smooth<ops::expm1>, &G::smooth<ops::gelu>,
                                               &G::smooth<ops::gelu_tanh>, &G::smooth<ops::silu>, &G::smooth<ops::softplus>,
@@ -386,98 +383,21 @@ class Generator : ImageMakers {
                                               &G::arithmetic_floats<ops::logaddexp>, &G::divide_down<ops::fmod>,
                                               &G::logical<ops::logical_xor>, &G::masked<ops::gelu_grad>, &G::masked<ops::gelu_tanh_grad>,
                                               &G::masked<ops::silu_grad>, &G::masked<ops::softplus_grad>, &G::reduce<ops::prod>, &G::cumsum,
-                                              // clang-format on
-                                              &G::of_positive<ops::log>,
-                                              &G::of_positive<ops::sqrt>,
-                                              &G::of_positive<ops::rsqrt>,
-                                              &G::negate,
-                                              &G::logical_not,
-                                              &G::arithmetic<ops::add>,
-                                              &G::arithmetic<ops::add>,
-                                              &G::arithmetic<ops::mul>,
-                                              &G::arithmetic<ops::mul>,
-                                              &G::arithmetic<ops::sub>,
-                                              &G::divide,
-                                              &G::power,
-                                              &G::jumping<ops::equal>,
-                                              &G::jumping<ops::not_equal>,
-                                              &G::jumping<ops::less>,
-                                              &G::jumping<ops::less_equal>,
-                                              &G::jumping<ops::greater>,
-                                              &G::jumping<ops::greater_equal>,
-                                              &G::jumping<ops::maximum>,
-                                              &G::jumping<ops::minimum>,
-                                              &G::logical<ops::logical_and>,
-                                              &G::logical<ops::logical_or>,
-                                              &G::divide_down<ops::floor_divide>,
-                                              &G::divide_down<ops::mod>,
-                                              &G::masked<ops::relu_grad>,
-                                              &G::masked<ops::tanh_grad>,
-                                              &G::masked<ops::sigmoid_grad>,
-                                              &G::choose,
-                                              &G::convert,
-                                              &G::fused,
-                                              &G::read,
-                                              &G::assign,
-                                              &G::constant,
-                                              &G::iota,
-                                              &G::matmul,
-                                              &G::matmul_of_transposed,
-                                              &G::layer,
-                                              &G::layer,
-                                              &G::layer,
-                                              &G::dense,
-                                              &G::dense_grad_input,
-                                              &G::dense_update,
-                                              &G::reduce<ops::sum>,
-                                              &G::reduce<ops::mean>,
-                                              &G::reduce_to_extreme<ops::max>,
-                                              &G::reduce_to_extreme<ops::min>,
-                                              &G::argmax,
-                                              &G::reshape,
-                                              &G::broadcast_to,
-                                              &G::transpose,
-                                              &G::slice,
-                                              &G::pad_slice,
-                                              &G::concat,
-                                              &G::gather,
-                                              &G::scatter_add,
-                                              &G::conv2d,
-                                              &G::conv2d,
-                                              &G::max_pool2d,
-                                              &G::max_pool2d,
-                                              &G::max_pool2d,
-                                              &G::batch_norm,
-                                              &G::batch_norm,
-                                              &G::max_pool2d,
-                                              &G::one_hot,
-                                              &G::along_axis<ops::softmax>,
-                                              &G::along_axis<ops::log_softmax>,
-                                              &G::cross_entropy,
-                                              &G::dropout,
-                                              &G::uniform,
-                                              &G::normal,
-                                              &G::stop_gradient,
-                                              &G::to_device,
-                                              &G::sort,
-                                              &G::argsort,
-                                              &G::top_k,
-                                              &G::unique,
-                                              &G::searchsorted,
-                                              &G::nonzero,
-                                              &G::ravel_index,
-                                              &G::scatter,
-                                              &G::random_integers,
-                                              &G::truncated_normal,
-                                              &G::branch,
-                                              &G::while_loop,
-                                              &G::scan,
-                                              &G::with_length,
-                                              &G::checkpoint,
-                                              &G::custom_gradient,
-                                              &G::check,
-                                              &G::check_numerics,
-                                              &G::after};
+        // clang-format on
+        &G::of_positive<ops::log>, &G::of_positive<ops::sqrt>, &G::of_positive<ops::rsqrt>, &G::negate, &G::logical_not,
+        &G::arithmetic<ops::add>, &G::arithmetic<ops::add>, &G::arithmetic<ops::mul>, &G::arithmetic<ops::mul>, &G::arithmetic<ops::sub>,
+        &G::divide, &G::power, &G::jumping<ops::equal>, &G::jumping<ops::not_equal>, &G::jumping<ops::less>, &G::jumping<ops::less_equal>,
+        &G::jumping<ops::greater>, &G::jumping<ops::greater_equal>, &G::jumping<ops::maximum>, &G::jumping<ops::minimum>,
+        &G::logical<ops::logical_and>, &G::logical<ops::logical_or>, &G::divide_down<ops::floor_divide>, &G::divide_down<ops::mod>,
+        &G::masked<ops::relu_grad>, &G::masked<ops::tanh_grad>, &G::masked<ops::sigmoid_grad>, &G::choose, &G::convert, &G::fused, &G::read,
+        &G::assign, &G::constant, &G::iota, &G::matmul, &G::matmul_of_transposed, &G::layer, &G::layer, &G::layer, &G::dense,
+        &G::dense_grad_input, &G::dense_update, &G::reduce<ops::sum>, &G::reduce<ops::mean>, &G::reduce_to_extreme<ops::max>,
+        &G::reduce_to_extreme<ops::min>, &G::argmax, &G::reshape, &G::broadcast_to, &G::transpose, &G::slice, &G::pad_slice, &G::concat,
+        &G::gather, &G::scatter_add, &G::conv2d, &G::conv2d, &G::max_pool2d, &G::max_pool2d, &G::max_pool2d, &G::batch_norm, &G::batch_norm,
+        &G::max_pool2d, &G::one_hot, &G::along_axis<ops::softmax>, &G::along_axis<ops::log_softmax>, &G::cross_entropy, &G::dropout,
+        &G::uniform, &G::normal, &G::stop_gradient, &G::to_device, &G::sort, &G::argsort, &G::top_k, &G::unique, &G::searchsorted,
+        &G::nonzero, &G::ravel_index, &G::scatter, &G::random_integers, &G::truncated_normal, &G::branch, &G::while_loop, &G::scan,
+        &G::with_length, &G::checkpoint, &G::custom_gradient, &G::check, &G::check_numerics, &G::after};
     return makers;
   }
 

@@ -13,9 +13,12 @@ Tensor another(const Tensor& t, bool generator, std::mt19937_64& random) {
   Tensor out = t.clone();
   std::uniform_real_distribution<double> uniform(-0.05, 0.05);
   for (int64_t i = 0; i < t.size(); ++i) {
-    if (is_floating(t.type.dtype)) out.set(i, t.at(i) * (1 + uniform(random)));
-    else if (generator) out.set(i, t.at(i) + double(random() % 50));
-    else out.set(i, t.at((i + 1) % t.size()));
+    if (is_floating(t.type.dtype))
+      out.set(i, t.at(i) * (1 + uniform(random)));
+    else if (generator)
+      out.set(i, t.at(i) + double(random() % 50));
+    else
+      out.set(i, t.at((i + 1) % t.size()));
   }
   return out;
 }
@@ -26,7 +29,8 @@ Tensor stacked(const std::vector<Tensor>& parts) {
   TensorType type = parts[0].type;
   type.shape.insert(type.shape.begin(), Dim(int64_t(parts.size())));
   Tensor out(type);
-  for (size_t i = 0; i < parts.size(); ++i) std::memcpy(static_cast<char*>(out.raw()) + i * parts[i].byte_count(), parts[i].raw(), parts[i].byte_count());
+  for (size_t i = 0; i < parts.size(); ++i)
+    std::memcpy(static_cast<char*>(out.raw()) + i * parts[i].byte_count(), parts[i].raw(), parts[i].byte_count());
   return out;
 }
 
@@ -53,14 +57,16 @@ StackedModels stack_models(const RandomGraph& g, uint64_t seed, size_t count) {
     inputs.push_back(random() % 2);
     out.together.inputs.push_back(spread(inputs[i], false, g.inputs[i], [&](RandomGraph& model) -> Tensor& { return model.inputs[i]; }));
   }
-  // What is assigned may differ from model to model, so Variables that are written are stacked; so are generators, which a loop would share.
+  // What is assigned may differ from model to model, so Variables that are written are stacked; so are generators, which a loop would
+  // share.
   for (const ir::Node& node : g.graph.nodes())
     if (node.op->effect == ir::Effect::write) out.resources[size_t(ir::resource_of(node))] = true;
   for (size_t r = 0; r < out.resources.size(); ++r) {
     const bool generator = g.graph.resources[r].type.dtype == DType::i64;
     out.resources[r] = out.resources[r] || generator || random() % 2;
     if (!g.resources.contains(int(r))) continue;
-    out.together.resources[int(r)] = spread(out.resources[r], generator, g.resources.at(int(r)), [&](RandomGraph& model) -> Tensor& { return model.resources[int(r)]; });
+    out.together.resources[int(r)] =
+        spread(out.resources[r], generator, g.resources.at(int(r)), [&](RandomGraph& model) -> Tensor& { return model.resources[int(r)]; });
   }
   autodiff::BatchedGraph batched = autodiff::batch(g.graph, {.size = Dim(int64_t(count)), .inputs = inputs, .resources = out.resources});
   out.together.graph = std::move(batched.graph);

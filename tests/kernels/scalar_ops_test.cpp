@@ -26,7 +26,8 @@ struct Worst {
   double ulps = 0;
   float at = 0;
 };
-// Every exponent, with so many numbers each that a sweep takes some hundredths of a second; with LAMINA_TEST_LONG=1 a hundred times as many.
+// Every exponent, with so many numbers each that a sweep takes some hundredths of a second; with LAMINA_TEST_LONG=1 a hundred times as
+// many.
 template <class F, class D>
 Worst sweep(F f, D reference, bool coarse = false) {
   Worst worst;
@@ -69,7 +70,8 @@ TEST(ScalarOps, FunctionsComputedInDoubleAreRoundedOnce) {
     EXPECT_LE(w.ulps, allowed) << name << " at " << w.at;
     std::cout << name << ": " << w.ulps << " ulp at " << w.at << "\n";
   };
-#define LAMINA_CHECK(name, ...) check(#name, [](float x) { return scalar::name(x); }, [](double x) { return std::name(x); } __VA_OPT__(, ) __VA_ARGS__)
+#define LAMINA_CHECK(name, ...) \
+  check(#name, [](float x) { return scalar::name(x); }, [](double x) { return std::name(x); } __VA_OPT__(, ) __VA_ARGS__)
   LAMINA_CHECK(acos);
   LAMINA_CHECK(acosh);
   LAMINA_CHECK(asin);
@@ -93,8 +95,9 @@ TEST(ScalarOps, FunctionsComputedInDoubleAreRoundedOnce) {
 }
 
 TEST(ScalarOps, PowersAndAnglesFollowTheCLibrary) {
-  for (float b : {2.0f, 3.0f, 0.5f, -1.5f, 7.25f, -3.0f, 0.0f, 1e-3f, 33.0f, 16777216.0f, 16777215.0f, std::numeric_limits<float>::infinity(),
-                  -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), -0.0f, 1e-40f, 1.0f, -1.0f}) {
+  for (float b :
+       {2.0f, 3.0f, 0.5f, -1.5f, 7.25f, -3.0f, 0.0f, 1e-3f, 33.0f, 16777216.0f, 16777215.0f, std::numeric_limits<float>::infinity(),
+        -std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), -0.0f, 1e-40f, 1.0f, -1.0f}) {
     const Worst to_b = sweep([b](float x) { return scalar::pow(x, b); }, [b](double x) { return std::pow(x, double(b)); }, true);
     EXPECT_LE(to_b.ulps, 0.52) << to_b.at << " to the power " << b;
     const Worst of_b = sweep([b](float x) { return scalar::pow(b, x); }, [b](double x) { return std::pow(double(b), x); }, true);
@@ -111,9 +114,15 @@ TEST(ScalarOps, ActivationsAreWithinTheirBounds) {
     std::cout << name << ": " << w.ulps << " ulp at " << w.at << "\n";
   };
   check("elu", [](float x) { return scalar::elu(x, 1.0f); }, [](double x) { return x > 0 ? x : std::expm1(x); }, 1.5);
-  check("softplus", [](float x) { return scalar::softplus(x); }, [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }, 3);
-  check("silu", [](float x) { return scalar::silu(std::max(x, -80.0f)); }, [](double x) { return std::max(x, -80.0) / (1 + std::exp(-std::max(x, -80.0))); }, 4);
-  check("gelu", [](float x) { return scalar::gelu(std::max(x, -12.0f)); }, [](double x) { return 0.5 * std::max(x, -12.0) * std::erfc(-std::max(x, -12.0) * M_SQRT1_2); }, 8);
+  check(
+      "softplus", [](float x) { return scalar::softplus(x); },
+      [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }, 3);
+  check(
+      "silu", [](float x) { return scalar::silu(std::max(x, -80.0f)); },
+      [](double x) { return std::max(x, -80.0) / (1 + std::exp(-std::max(x, -80.0))); }, 4);
+  check(
+      "gelu", [](float x) { return scalar::gelu(std::max(x, -12.0f)); },
+      [](double x) { return 0.5 * std::max(x, -12.0) * std::erfc(-std::max(x, -12.0) * M_SQRT1_2); }, 8);
 }
 
 TEST(ScalarOps, OddAndEvenFunctionsKeepTheirSigns) {

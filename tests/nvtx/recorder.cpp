@@ -54,8 +54,10 @@ void* register_string(void*, const char* text) {
 int push(void* domain, const EventAttributes* event) {
   std::lock_guard lock(mutex);
   std::string text = "?";
-  if (event->message_type == kMessageText) text = event->message.text;
-  else if (const size_t handle = number(event->message.registered); event->message_type == kMessageRegistered && handle - 1 < texts.size()) text = texts[handle - 1];
+  if (event->message_type == kMessageText)
+    text = event->message.text;
+  else if (const size_t handle = number(event->message.registered); event->message_type == kMessageRegistered && handle - 1 < texts.size())
+    text = texts[handle - 1];
   const std::string payload = event->payload_type == kPayloadInt64 ? std::to_string(event->payload.integer) : "-";
   std::fprintf(file, "push\t%zu\t%zu\t%u\t%s\t%s\n", thread_number(), number(domain), event->category, payload.c_str(), text.c_str());
   std::fflush(file);

@@ -43,7 +43,8 @@ Reference normalized(const Norm& n) {
       const double mean = sum / double(rows);
       for (int64_t r = 0; r < rows; ++r) squares += std::pow(in[0].at(r * c + k) - mean, 2);
       const double variance = squares / double(rows), gamma = n.attrs.scale ? in[1].at(k) : 1, beta = n.attrs.center ? in.back().at(k) : 0;
-      for (int64_t r = 0; r < rows; ++r) y[size_t(r * c + k)] = (in[0].at(r * c + k) - mean) / std::sqrt(variance + n.attrs.epsilon) * gamma + beta;
+      for (int64_t r = 0; r < rows; ++r)
+        y[size_t(r * c + k)] = (in[0].at(r * c + k) - mean) / std::sqrt(variance + n.attrs.epsilon) * gamma + beta;
       means[size_t(k)] = mean, variances[size_t(k)] = variance;
     }
     return std::vector{y, means, variances};
@@ -51,39 +52,40 @@ Reference normalized(const Norm& n) {
 }
 
 const OpCases cases{"batch_norm_train", [] {
-  std::vector<OpCase> out;
-  for (const Norm& n : norms()) {
-    OpCase c{.name = n.name, .in = {{f32(n.x)}}, .attrs = ir::make_attrs(n.attrs)};
-    for (const bool has : {n.attrs.scale, n.attrs.center})
-      if (has) c.in.push_back({f32(n.channels())});
-    c.reference = normalized(n);
-    c.dtypes = n.dtypes;
-    c.ulps = 32, c.of_largest = 1;
-    if (large(n)) c.no_differences = "the smaller cases show it";
-    out.push_back(std::move(c));
-  }
-  return out;
-}};
+                      std::vector<OpCase> out;
+                      for (const Norm& n : norms()) {
+                        OpCase c{.name = n.name, .in = {{f32(n.x)}}, .attrs = ir::make_attrs(n.attrs)};
+                        for (const bool has : {n.attrs.scale, n.attrs.center})
+                          if (has) c.in.push_back({f32(n.channels())});
+                        c.reference = normalized(n);
+                        c.dtypes = n.dtypes;
+                        c.ulps = 32, c.of_largest = 1;
+                        if (large(n)) c.no_differences = "the smaller cases show it";
+                        out.push_back(std::move(c));
+                      }
+                      return out;
+                    }};
 
 const OpCases gradients{"batch_norm_train_grad", [] {
-  std::vector<OpCase> out;
-  for (const Norm& n : norms()) {
-    OpCase c{.name = n.name, .in = {{f32(n.x)}}, .attrs = ir::make_attrs(n.attrs)};
-    if (n.attrs.scale) c.in.push_back({f32(n.channels())});
-    // The moments are x's: a library may take that for granted.
-    const std::vector<double> x = random_tensor({f32(n.x)}, 1).values();
-    const size_t channels = size_t(n.x.back().number()), rows = channels == 0 ? 0 : x.size() / channels;
-    std::vector<double> mean(channels), variance(channels);
-    for (size_t i = 0; i < x.size(); ++i) mean[i % channels] += x[i] / double(rows);
-    for (size_t i = 0; i < x.size(); ++i) variance[i % channels] += (x[i] - mean[i % channels]) * (x[i] - mean[i % channels]) / double(rows);
-    c.in.insert(c.in.end(), {{f32(n.channels()), 0, 0, mean}, {f32(n.channels()), 0, 0, variance}, {f32(n.x)}});
-    c.dtypes = n.dtypes;
-    c.ulps = 64, c.of_largest = 4;
-    if (large(n)) c.no_differences = "the smaller cases show it";
-    out.push_back(std::move(c));
-  }
-  return out;
-}};
+                          std::vector<OpCase> out;
+                          for (const Norm& n : norms()) {
+                            OpCase c{.name = n.name, .in = {{f32(n.x)}}, .attrs = ir::make_attrs(n.attrs)};
+                            if (n.attrs.scale) c.in.push_back({f32(n.channels())});
+                            // The moments are x's: a library may take that for granted.
+                            const std::vector<double> x = random_tensor({f32(n.x)}, 1).values();
+                            const size_t channels = size_t(n.x.back().number()), rows = channels == 0 ? 0 : x.size() / channels;
+                            std::vector<double> mean(channels), variance(channels);
+                            for (size_t i = 0; i < x.size(); ++i) mean[i % channels] += x[i] / double(rows);
+                            for (size_t i = 0; i < x.size(); ++i)
+                              variance[i % channels] += (x[i] - mean[i % channels]) * (x[i] - mean[i % channels]) / double(rows);
+                            c.in.insert(c.in.end(), {{f32(n.channels()), 0, 0, mean}, {f32(n.channels()), 0, 0, variance}, {f32(n.x)}});
+                            c.dtypes = n.dtypes;
+                            c.ulps = 64, c.of_largest = 4;
+                            if (large(n)) c.no_differences = "the smaller cases show it";
+                            out.push_back(std::move(c));
+                          }
+                          return out;
+                        }};
 
 // y, and the gradients of sum(y dy), by the op or by the nodes that it stands for.
 std::vector<Tensor> with_gradients(const Norm& n, DType dtype, bool by_op) {
@@ -120,10 +122,12 @@ TEST(BatchNormTrain, HasGradientsThroughItsMoments) {
     const ir::OpDef& op = ir::find_op("batch_norm_train");
     const ir::AttrsRef attrs = ir::make_attrs(BatchNormAttrs{});
     const ir::Value first = by_op ? g.add(op, attrs, in) : ir::Value{};
-    const std::vector<ir::Value> out = by_op ? std::vector{first, ir::Value{first.node, 1}, ir::Value{first.node, 2}} : op.decompose(g, *attrs, in, {});
+    const std::vector<ir::Value> out =
+        by_op ? std::vector{first, ir::Value{first.node, 1}, ir::Value{first.node, 2}} : op.decompose(g, *attrs, in, {});
     const std::vector<ir::Value> targets{ops::add(g, ops::sum(g, ops::square(g, out[0])), ops::sum(g, ops::mul(g, out[1], out[2])))};
     g.outputs = autodiff::gradient(g, {.targets = targets, .cotangents = {}, .sources = in, .first_node = 0, .blocks = {}});
-    const std::vector<Tensor> got = evaluate(g, {random_tensor({g.type(x)}, 1), random_tensor({g.type(in[1])}, 2), random_tensor({g.type(in[2])}, 3)});
+    const std::vector<Tensor> got =
+        evaluate(g, {random_tensor({g.type(x)}, 1), random_tensor({g.type(in[1])}, 2), random_tensor({g.type(in[2])}, 3)});
     static std::vector<Tensor> want;
     if (by_op) want = got;
     for (size_t i = 0; i < got.size(); ++i) expect_close(got[i], want[i].values(), 64, 1, cat("gradient ", i));

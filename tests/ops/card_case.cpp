@@ -13,7 +13,8 @@ namespace {
 // Bytes on the card, given back at the end.
 class CardMemory {
  public:
-  CardMemory(Backend& backend, Stream& stream, size_t bytes) : backend_(backend), stream_(stream), bytes_(std::max<size_t>(bytes, 1)), data_(backend.allocate(stream, bytes_)) {}
+  CardMemory(Backend& backend, Stream& stream, size_t bytes)
+      : backend_(backend), stream_(stream), bytes_(std::max<size_t>(bytes, 1)), data_(backend.allocate(stream, bytes_)) {}
   ~CardMemory() { backend_.free(stream_, data_, bytes_); }
   CardMemory(const CardMemory&) = delete;
   std::byte* data() { return static_cast<std::byte*>(data_); }
@@ -82,7 +83,8 @@ std::vector<Tensor> run(Backend& backend, const ir::Node& node, const Kernel& ke
     const std::vector<std::byte> got = memory[inputs.size() + r]->take();
     Tensor t(node.types[r]);
     std::copy_n(got.begin() + guard, t.byte_count(), static_cast<std::byte*>(t.raw()));
-    for (size_t i = 0; i < guard; ++i) EXPECT_TRUE(got[i] == filled && got[got.size() - 1 - i] == filled) << "result " << r << ": memory beside it was written";
+    for (size_t i = 0; i < guard; ++i)
+      EXPECT_TRUE(got[i] == filled && got[got.size() - 1 - i] == filled) << "result " << r << ": memory beside it was written";
     results.push_back(std::move(t));
   }
   return results;
@@ -113,7 +115,8 @@ int check_on_card(Backend& backend, const ir::OpDef& op, const OpCase& c) {
       const std::vector<Tensor> got = run(backend, node, kernel, inputs);
       ++launches;
       // A card's functions differ from the CPU's in the last places, and so may sums in other orders.
-      for (size_t r = 0; r < got.size(); ++r) expect_close(got[r], want[r], 2 * c.ulps, c.of_largest, cat(spread ? "strided, result " : "result ", r));
+      for (size_t r = 0; r < got.size(); ++r)
+        expect_close(got[r], want[r], 2 * c.ulps, c.of_largest, cat(spread ? "strided, result " : "result ", r));
     }
   }
   return launches;

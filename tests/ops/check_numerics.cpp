@@ -10,16 +10,17 @@
 namespace lamina::tests {
 namespace {
 
-const OpCases cases{"check_numerics", [] {
-                      std::vector<OpCase> out;
-                      for (const Shape& shape : {Shape{5}, Shape{2, 3}, Shape{}, Shape{0, 4}}) {
-                        out.push_back({.name = cat("[", text(shape), "]"), .in = {{f32(shape)}}, .attrs = ir::make_attrs(ops::NumericsAttrs{"x"})});
-                        out.back().reference = [](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{in[0].values()}; };
-                        out.back().dtypes = kFloating;
-                        out.back().ulps = 0;
-                      }
-                      return out;
-                    }};
+const OpCases cases{
+    "check_numerics", [] {
+      std::vector<OpCase> out;
+      for (const Shape& shape : {Shape{5}, Shape{2, 3}, Shape{}, Shape{0, 4}}) {
+        out.push_back({.name = cat("[", text(shape), "]"), .in = {{f32(shape)}}, .attrs = ir::make_attrs(ops::NumericsAttrs{"x"})});
+        out.back().reference = [](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{in[0].values()}; };
+        out.back().dtypes = kFloating;
+        out.back().ulps = 0;
+      }
+      return out;
+    }};
 
 TEST(CheckNumerics, SaysHowManyElementsAreNotFiniteAndWhereTheFirstIs) {
   const float inf = std::numeric_limits<float>::infinity();

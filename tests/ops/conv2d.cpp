@@ -21,13 +21,16 @@ void each_product(const Shape& x, const Shape& w, const Shape& y, const Conv2dAt
   for (int i : {0, 1}) {
     before[i] = a.padding == Padding::given ? a.pads[size_t(2 * i)] : 0;
     if (a.padding == Padding::same)
-      before[i] = std::max<int64_t>(0, (out[size_t(1 + i)] - 1) * a.strides[size_t(i)] + (window[size_t(i)] - 1) * a.dilation[size_t(i)] + 1 - in[size_t(1 + i)]) / 2;
+      before[i] = std::max<int64_t>(0, (out[size_t(1 + i)] - 1) * a.strides[size_t(i)] + (window[size_t(i)] - 1) * a.dilation[size_t(i)] +
+                                           1 - in[size_t(1 + i)]) /
+                  2;
   }
   const int64_t depth = window[2], per_group = out[3] / a.groups;
   each_index(y, [&](const Index& at) {
     for (int64_t r = 0; r < window[0]; ++r)
       for (int64_t c = 0; c < window[1]; ++c) {
-        const int64_t row = at[1] * a.strides[0] + r * a.dilation[0] - before[0], column = at[2] * a.strides[1] + c * a.dilation[1] - before[1];
+        const int64_t row = at[1] * a.strides[0] + r * a.dilation[0] - before[0],
+                      column = at[2] * a.strides[1] + c * a.dilation[1] - before[1];
         if (row < 0 || row >= in[1] || column < 0 || column >= in[2]) continue;
         for (int64_t d = 0; d < depth; ++d)
           f(place(x, {at[0], row, column, at[3] / per_group * depth + d}), place(w, {r, c, d, at[3]}), place(y, at));
@@ -109,14 +112,17 @@ TEST(Conv2d, RefusesWhatDoesNotFit) {
   const Conv2dAttrs plain;
   EXPECT_EQ(refusal(f32({2, 5, 5, 3}), f32({3, 3, 4, 2}), plain),
             "conv2d: f32[2,5,5,3] and f32[3,3,4,2] do not fit | x has 3 channels, the filters take 4");
-  EXPECT_EQ(refusal(f32({2, 5, 3}), f32({3, 3, 3, 2}), plain), "conv2d: f32[2,5,3] is not a batch of images | images are [n, height, width, channels]");
+  EXPECT_EQ(refusal(f32({2, 5, 3}), f32({3, 3, 3, 2}), plain),
+            "conv2d: f32[2,5,3] is not a batch of images | images are [n, height, width, channels]");
   EXPECT_EQ(refusal(f32({2, 5, 5, 3}), {DType::f64, {3, 3, 3, 2}}, plain),
             "conv2d: f32[2,5,5,3] and f64[3,3,3,2] have different dtypes | tensors are never converted silently");
-  EXPECT_EQ(refusal(f32({2, 2, 5, 3}), f32({3, 3, 3, 2}), plain), "conv2d: a window of 3 does not fit the height of f32[2,2,5,3] | there are 2 with the padding");
+  EXPECT_EQ(refusal(f32({2, 2, 5, 3}), f32({3, 3, 3, 2}), plain),
+            "conv2d: a window of 3 does not fit the height of f32[2,2,5,3] | there are 2 with the padding");
   EXPECT_EQ(refusal(f32({2, 5, 5, 4}), f32({3, 3, 2, 3}), {.groups = 2}),
             "conv2d: 2 groups do not divide the filters f32[3,3,2,3] | each group has as many filters, the last dimension, as the others");
-  for (const Conv2dAttrs& hostile : {Conv2dAttrs{.strides = {0, 1}}, Conv2dAttrs{.strides = {1}}, Conv2dAttrs{.strides = {INT64_MAX, 1}},
-                                     Conv2dAttrs{.pads = {-1, 0, 0, 0}}, Conv2dAttrs{.dilation = {1, -2}}, Conv2dAttrs{.groups = 0}, Conv2dAttrs{.groups = -1}})
+  for (const Conv2dAttrs& hostile :
+       {Conv2dAttrs{.strides = {0, 1}}, Conv2dAttrs{.strides = {1}}, Conv2dAttrs{.strides = {INT64_MAX, 1}},
+        Conv2dAttrs{.pads = {-1, 0, 0, 0}}, Conv2dAttrs{.dilation = {1, -2}}, Conv2dAttrs{.groups = 0}, Conv2dAttrs{.groups = -1}})
     EXPECT_NE(refusal(f32({2, 5, 5, 3}), f32({3, 3, 3, 2}), hostile), "taken");
   EXPECT_NE(refusal(i32({2, 5, 5, 3}), i32({3, 3, 3, 2}), plain), "taken");
   EXPECT_NE(refusal(f32({2, 5, 5, 3}), f32({0, 3, 3, 2}), plain), "taken");

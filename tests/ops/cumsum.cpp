@@ -31,39 +31,43 @@ std::vector<double> running_sums(const Tensor& x, const CumsumAttrs& attrs) {
   return out;
 }
 
-const OpCases kCases{"cumsum", [] {
-                       struct Row {
-                         Shape shape;
-                         CumsumAttrs attrs;
-                       };
-                       std::vector<OpCase> cases;
-                       for (const auto& [shape, attrs] : std::vector<Row>{{{7}, {0, false, false}},
-                                                                          {{3, 5}, {-1, true, false}},
-                                                                          {{3, 5}, {0, false, true}},
-                                                                          {{2, 3, 4}, {1, true, true}},
-                                                                          {{2, 3, 4}, {-3, false, false}},
-                                                                          {{4, 0}, {0, false, false}},
-                                                                          {{0, 4}, {0, true, false}},
-                                                                          {{1, 1}, {1, false, true}},
-                                                                          {{3, 100, 150}, {1, false, false}},
-                                                                          {{600, 500}, {1, true, false}}}) {
-                         OpCase c{.name = cat("[", text(shape), "] along ", attrs.axis, attrs.reverse ? ", reverse" : "", attrs.exclusive ? ", exclusive" : ""),
-                                  .in = {{f32(shape), 0, 3}},
-                                  .attrs = ir::make_attrs(attrs)};
-                         const CumsumAttrs a = attrs;
-                         c.reference = [a](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{running_sums(in[0], a)}; };
-                         const bool large = size_of(shape).number() > 1000;
-                         c.dtypes = large ? std::vector<DType>{DType::f32, DType::i64} : kAnyDType;
-                         c.ulps = 30;  // an addition each
-                         c.of_largest = 1;
-                         if (large) c.no_differences = "the smaller cases show it";
-                         cases.push_back(std::move(c));
-                       }
-                       OpCase bools{.name = "of bools", .in = {{boolean({5, 9})}}, .attrs = ir::make_attrs(CumsumAttrs{1, false, false})};
-                       bools.reference = [](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{running_sums(in[0], {1, false, false})}; };
-                       cases.push_back(bools);
-                       return cases;
-                     }};
+const OpCases kCases{
+    "cumsum", [] {
+      struct Row {
+        Shape shape;
+        CumsumAttrs attrs;
+      };
+      std::vector<OpCase> cases;
+      for (const auto& [shape, attrs] : std::vector<Row>{{{7}, {0, false, false}},
+                                                         {{3, 5}, {-1, true, false}},
+                                                         {{3, 5}, {0, false, true}},
+                                                         {{2, 3, 4}, {1, true, true}},
+                                                         {{2, 3, 4}, {-3, false, false}},
+                                                         {{4, 0}, {0, false, false}},
+                                                         {{0, 4}, {0, true, false}},
+                                                         {{1, 1}, {1, false, true}},
+                                                         {{3, 100, 150}, {1, false, false}},
+                                                         {{600, 500}, {1, true, false}}}) {
+        OpCase c{
+            .name = cat("[", text(shape), "] along ", attrs.axis, attrs.reverse ? ", reverse" : "", attrs.exclusive ? ", exclusive" : ""),
+            .in = {{f32(shape), 0, 3}},
+            .attrs = ir::make_attrs(attrs)};
+        const CumsumAttrs a = attrs;
+        c.reference = [a](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{running_sums(in[0], a)}; };
+        const bool large = size_of(shape).number() > 1000;
+        c.dtypes = large ? std::vector<DType>{DType::f32, DType::i64} : kAnyDType;
+        c.ulps = 30;  // an addition each
+        c.of_largest = 1;
+        if (large) c.no_differences = "the smaller cases show it";
+        cases.push_back(std::move(c));
+      }
+      OpCase bools{.name = "of bools", .in = {{boolean({5, 9})}}, .attrs = ir::make_attrs(CumsumAttrs{1, false, false})};
+      bools.reference = [](const std::vector<Tensor>& in) {
+        return std::vector<std::vector<double>>{running_sums(in[0], {1, false, false})};
+      };
+      cases.push_back(bools);
+      return cases;
+    }};
 
 TEST(Cumsum, HalfTypesAccumulateInFloat) {
   ir::Graph g;

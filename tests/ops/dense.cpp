@@ -19,8 +19,9 @@ using ir::GraphRef;
 using ir::Value;
 using section::Activation;
 
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::elu, Activation::gelu,
-                                       Activation::gelu_tanh, Activation::leaky_relu, Activation::silu, Activation::softplus};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu,    Activation::tanh,      Activation::sigmoid,
+                                       Activation::elu,  Activation::gelu,    Activation::gelu_tanh, Activation::leaky_relu,
+                                       Activation::silu, Activation::softplus};
 ops::ActivationAttrs with_parameter(Activation a) { return {a, a == Activation::elu ? 0.7f : a == Activation::leaky_relu ? 0.2f : 0.0f}; }
 
 struct Size {
@@ -47,31 +48,31 @@ void allow_sums(OpCase& c, const Size& s) {
   c.dtypes = is_small(s) ? kFloating : std::vector<DType>{DType::f32, DType::f64};
 }
 
-const OpCases dense_cases{"dense", [] {
-                            std::vector<OpCase> out;
-                            for (const Size& s : kSizes)
-                              for (Activation activation : kActivations)
-                                for (bool bias : {true, false}) {
-                                  if ((!is_small(s) && activation != Activation::relu && !bias) || is_shown_elsewhere(s, activation)) continue;
-                                  OpCase c{
-                                      .name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation), bias ? " with bias" : ""),
-                                      .in = {{f32({s.rows, s.k})}, weights(s, s.k)},
-                                      .attrs = ir::make_attrs(with_parameter(activation))};
-                                  if (bias) c.in.push_back({f32({s.n})});
-                                  allow_sums(c, s);
-                                  out.push_back(std::move(c));
-                                }
-                            // Layers of an ensemble: a bias per model or one for all, inputs per model or one batch for all.
-                            for (bool shared : {false, true}) {
-                              const Size s{5, 7, 18};
-                              OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
-                                       .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})}, {f32({3, 7, 18})}, {f32(shared ? Shape{3, 18} : Shape{18})}},
-                                       .attrs = ir::make_attrs(ops::ActivationAttrs{Activation::tanh})};
-                              allow_sums(c, s);
-                              out.push_back(std::move(c));
-                            }
-                            return out;
-                          }};
+const OpCases dense_cases{
+    "dense", [] {
+      std::vector<OpCase> out;
+      for (const Size& s : kSizes)
+        for (Activation activation : kActivations)
+          for (bool bias : {true, false}) {
+            if ((!is_small(s) && activation != Activation::relu && !bias) || is_shown_elsewhere(s, activation)) continue;
+            OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation), bias ? " with bias" : ""),
+                     .in = {{f32({s.rows, s.k})}, weights(s, s.k)},
+                     .attrs = ir::make_attrs(with_parameter(activation))};
+            if (bias) c.in.push_back({f32({s.n})});
+            allow_sums(c, s);
+            out.push_back(std::move(c));
+          }
+      // Layers of an ensemble: a bias per model or one for all, inputs per model or one batch for all.
+      for (bool shared : {false, true}) {
+        const Size s{5, 7, 18};
+        OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
+                 .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})}, {f32({3, 7, 18})}, {f32(shared ? Shape{3, 18} : Shape{18})}},
+                 .attrs = ir::make_attrs(ops::ActivationAttrs{Activation::tanh})};
+        allow_sums(c, s);
+        out.push_back(std::move(c));
+      }
+      return out;
+    }};
 
 const OpCases grad_input_cases{"dense_grad_input", [] {
                                  std::vector<OpCase> out;
@@ -119,23 +120,14 @@ std::vector<Update> updates() {
   auto none = [](const Shape&) { return std::vector<TensorType>{}; };
   return {
       {"the gradient itself", none, [](Graph&, auto& in) { return std::vector{in[0]}; }},
-      {"sgd",
-       [](const Shape& s) {
-         return std::vector{f32(s), f32({})};
-       },
+      {"sgd", [](const Shape& s) { return std::vector{f32(s), f32({})}; },
        [](Graph& g, auto& in) { return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))}; }},
-      {"momentum and the gradient",
-       [](const Shape& s) {
-         return std::vector{f32(s), f32(s), f32({})};
-       },
+      {"momentum and the gradient", [](const Shape& s) { return std::vector{f32(s), f32(s), f32({})}; },
        [](Graph& g, auto& in) {
          const Value v = ops::add(g, ops::mul(g, in[2], ops::scalar(g, DType::f32, 0.9)), in[0]);
          return std::vector{ops::sub(g, in[1], ops::mul(g, in[3], v)), v, in[0]};
        }},
-      {"scaled by columns",
-       [](const Shape& s) {
-         return std::vector{f32({s.back()}), f32({1})};
-       },
+      {"scaled by columns", [](const Shape& s) { return std::vector{f32({s.back()}), f32({1})}; },
        [](Graph& g, auto& in) { return std::vector{ops::mul(g, ops::mul(g, in[0], in[1]), in[2])}; }},
       {"nothing", none, [](Graph&, auto&) { return std::vector<Value>{}; }},
   };
@@ -165,11 +157,19 @@ const OpCases update_cases{"dense_update", [] {
                              // An ensemble's layer with a rate per model, on inputs per model and on one batch for all.
                              for (bool shared : {false, true}) {
                                const Shape weight{3, 7, 18}, bias{3, 18}, weight_rate{3, 1, 1}, bias_rate{3, 1};
-                               const auto descend = [](Graph& g, auto& in) { return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))}; };
+                               const auto descend = [](Graph& g, auto& in) {
+                                 return std::vector{ops::sub(g, in[1], ops::mul(g, in[2], in[0]))};
+                               };
                                OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
-                                        .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})}, {f32({3, 5, 18})}, {f32(weight)}, {f32(weight_rate)}, {f32(bias)}, {f32(bias_rate)}},
+                                        .in = {{shared ? f32({5, 7}) : f32({3, 5, 7})},
+                                               {f32({3, 5, 18})},
+                                               {f32(weight)},
+                                               {f32(weight_rate)},
+                                               {f32(bias)},
+                                               {f32(bias_rate)}},
                                         .attrs = ir::make_attrs(ops::DenseUpdateAttrs{2}),
-                                        .regions = {region({f32(weight), f32(weight), f32(weight_rate)}, descend), region({f32(bias), f32(bias), f32(bias_rate)}, descend)}};
+                                        .regions = {region({f32(weight), f32(weight), f32(weight_rate)}, descend),
+                                                    region({f32(bias), f32(bias), f32(bias_rate)}, descend)}};
                                allow_sums(c, {5, 7, 18});
                                c.dtypes = {DType::f32};
                                out.push_back(std::move(c));
@@ -180,7 +180,8 @@ const OpCases update_cases{"dense_update", [] {
 const OpCases grad_weights_cases{"dense_grad_weights", [] {
                                    std::vector<OpCase> out;
                                    for (const Size& s : kSizes) {
-                                     OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n), .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
+                                     OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n),
+                                              .in = {{f32({s.rows, s.k})}, {f32({s.rows, s.n})}}};
                                      allow_sums(c, s);
                                      out.push_back(std::move(c));
                                    }

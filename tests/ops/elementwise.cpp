@@ -293,7 +293,8 @@ TEST(Elementwise, MoreFunctionsHaveTheirLimits) {
   expect_same(run<float>(ops::def::softplus, {{kInf, -kInf, kNaN, 200, -200}}), {kInf, 0, kNaN, 200, 0});
   expect_same(run<float>(ops::def::sin, {{kInf, kNaN, -0.0f, 1e30f}}), {kNaN, kNaN, -0.0f, std::sin(1e30f)});
   expect_same(run<float>(ops::def::log1p, {{-1, -2, kInf, -0.0f}}), {-kInf, kNaN, kInf, -0.0f});
-  expect_same(run<float>(ops::def::pow, {{-2, -2, 0, -0.0f, -1, kNaN, 1}, {3, 0.5f, -1, -3, kInf, 0, kNaN}}), {-8, kNaN, kInf, -kInf, 1, 1, 1});
+  expect_same(run<float>(ops::def::pow, {{-2, -2, 0, -0.0f, -1, kNaN, 1}, {3, 0.5f, -1, -3, kInf, 0, kNaN}}),
+              {-8, kNaN, kInf, -kInf, 1, 1, 1});
 }
 
 TEST(Elementwise, ClipSendsTheGradientWhereTheResultComesFrom) {
@@ -312,8 +313,11 @@ TEST(Elementwise, ClipSendsTheGradientWhereTheResultComesFrom) {
 }
 
 TEST(Elementwise, ParametersThatAreNumbersGiveTheGradientOfParametersThatAreNot) {
-  for (const auto& [op, alpha] : std::vector<std::pair<const ir::OpDef*, double>>{
-           {&ops::def::elu, 0.7}, {&ops::def::elu, -0.7}, {&ops::def::leaky_relu, 0.2}, {&ops::def::leaky_relu, -0.2}, {&ops::def::leaky_relu, 0}}) {
+  for (const auto& [op, alpha] : std::vector<std::pair<const ir::OpDef*, double>>{{&ops::def::elu, 0.7},
+                                                                                  {&ops::def::elu, -0.7},
+                                                                                  {&ops::def::leaky_relu, 0.2},
+                                                                                  {&ops::def::leaky_relu, -0.2},
+                                                                                  {&ops::def::leaky_relu, 0}}) {
     std::vector<std::vector<double>> gradients;
     for (bool number : {false, true}) {
       ir::Graph g;
@@ -322,7 +326,8 @@ TEST(Elementwise, ParametersThatAreNumbersGiveTheGradientOfParametersThatAreNot)
       const std::vector<ir::Value> inputs{x, a}, results{y}, cotangents{dy};
       g.outputs = {op->vjp({g, *g[y].attrs, inputs, results, cotangents, {}})[0]};
       gradients.push_back(evaluate(g, {Tensor::of<float>({6}, {-2, -0.5, 0, 0.5, 2, 3}), Tensor::of<float>({6}, {1, 2, 3, 4, 5, 6}),
-                                       Tensor::of<float>({}, {float(alpha)})})[0].values());
+                                       Tensor::of<float>({}, {float(alpha)})})[0]
+                              .values());
     }
     for (size_t i = 0; i < 6; ++i) EXPECT_NEAR(gradients[0][i], gradients[1][i], 1e-6) << op->name << " " << alpha << ", element " << i;
   }
@@ -392,11 +397,7 @@ TEST(Elementwise, RefusesDtypesThatAnOpDoesNotKnow) {
             "  fix:   convert it first: x.astype('int32')");
 }
 TEST(Elementwise, RefusesShapesThatDoNotBroadcast) {
-  EXPECT_EQ(error_of(
-                [](ir::Graph& g) {
-                  ops::mul(g, g.add_input(f32({2, 3})), g.add_input(f32({2})));
-                },
-                ErrorKind::invalid_argument),
+  EXPECT_EQ(error_of([](ir::Graph& g) { ops::mul(g, g.add_input(f32({2, 3})), g.add_input(f32({2}))); }, ErrorKind::invalid_argument),
             "mul: f32[2,3] and f32[2] do not fit\n"
             "  why:   dimension 1 is 3 and 2; they must be equal, or one of them 1\n"
             "  fix:   reshape one of them");

@@ -99,7 +99,8 @@ std::vector<Tensor> run_regions(const ir::Node& node, std::vector<Tensor> in) {
   if (node.op == &ops::def::cond) return evaluate(*node.regions[in[0].at(0) != 0 ? 0 : 1], {in.begin() + 1, in.end()});
   if (node.op == &ops::def::with_length) {
     const int64_t length = std::max<int64_t>(1, int64_t(in[0].at(0)));
-    return evaluate(ir::specialize(*node.regions[0], {{ir::attrs_of<ops::LengthAttrs>(*node.attrs).symbol, length}}), {in.begin() + 1, in.end()});
+    return evaluate(ir::specialize(*node.regions[0], {{ir::attrs_of<ops::LengthAttrs>(*node.attrs).symbol, length}}),
+                    {in.begin() + 1, in.end()});
   }
   if (node.op == &ops::def::while_loop) {
     const auto& attrs = ir::attrs_of<ops::LoopAttrs>(*node.attrs);
@@ -128,7 +129,8 @@ std::vector<Tensor> run_regions(const ir::Node& node, std::vector<Tensor> in) {
     }
     const std::vector<Tensor> out = evaluate(*node.regions[0], now);
     std::copy(out.begin(), out.begin() + int64_t(carried), in.begin());
-    for (size_t y = carried; y < out.size(); ++y) std::memcpy(static_cast<char*>(results[y].raw()) + size_t(i) * out[y].byte_count(), out[y].raw(), out[y].byte_count());
+    for (size_t y = carried; y < out.size(); ++y)
+      std::memcpy(static_cast<char*>(results[y].raw()) + size_t(i) * out[y].byte_count(), out[y].raw(), out[y].byte_count());
   }
   std::copy(in.begin(), in.begin() + int64_t(carried), results.begin());
   return results;

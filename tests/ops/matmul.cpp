@@ -36,39 +36,39 @@ Reference product_of(ops::MatmulAttrs flags) {
   };
 }
 
-const OpCases cases{
-    "matmul", [] {
-      const std::vector<DType> all{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
-      std::vector<OpCase> out;
-      auto add = [&](Shape a, Shape b, bool ta, bool tb, const std::vector<DType>& dtypes) {
-        OpCase c{.name = cat("[", text(a), "] [", text(b), "]", ta ? " a transposed" : "", tb ? " b transposed" : ""),
-                 .in = {{f32(a)}, {f32(b)}},
-                 .attrs = ir::make_attrs(ops::MatmulAttrs{ta, tb})};
-        c.reference = product_of({ta, tb});
-        c.dtypes = dtypes;
-        // Sums of k products, each rounded: against the largest element, since terms may cancel.
-        c.ulps = std::max(2.0, std::sqrt(double(a[a.size() - (ta ? 2 : 1)].number()))), c.of_largest = 1;
-        if (size_of(a).number() > 5000) c.no_differences = "the smaller cases show it";
-        c.isas_differ = "a multiplication and an addition are one operation where the machine has it";
-        out.push_back(std::move(c));
-      };
-      for (bool ta : {false, true})
-        for (bool tb : {false, true}) {
-          add(ta ? Shape{3, 2} : Shape{2, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, all);
-          add(ta ? Shape{5, 3, 2} : Shape{5, 2, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, all);
-          add(ta ? Shape{3, 2} : Shape{2, 3}, tb ? Shape{5, 4, 3} : Shape{5, 3, 4}, ta, tb, {DType::f32});
-          add(ta ? Shape{2, 1, 3, 2} : Shape{2, 1, 2, 3}, tb ? Shape{3, 4, 3} : Shape{3, 3, 4}, ta, tb, {DType::f32, DType::i64});
-          add(ta ? Shape{33, 20} : Shape{20, 33}, tb ? Shape{17, 33} : Shape{33, 17}, ta, tb, all);
-          add(ta ? Shape{0, 2} : Shape{2, 0}, tb ? Shape{4, 0} : Shape{0, 4}, ta, tb, all);  // sums of nothing
-          add(ta ? Shape{3, 0} : Shape{0, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, {DType::f32});
-          add(ta ? Shape{130, 200} : Shape{200, 130}, tb ? Shape{150, 130} : Shape{130, 150}, ta, tb,
-              {DType::f32, DType::f64});  // enough for several threads
-        }
-      add({1, 1}, {1, 1}, false, false, all);
-      add({0, 2, 3}, {3, 4}, false, false, {DType::f32});
-      add({1, 2, 3}, {4, 3, 2}, false, false, {DType::f32});
-      return out;
-    }};
+const OpCases cases{"matmul", [] {
+                      const std::vector<DType> all{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i32, DType::i64};
+                      std::vector<OpCase> out;
+                      auto add = [&](Shape a, Shape b, bool ta, bool tb, const std::vector<DType>& dtypes) {
+                        OpCase c{.name = cat("[", text(a), "] [", text(b), "]", ta ? " a transposed" : "", tb ? " b transposed" : ""),
+                                 .in = {{f32(a)}, {f32(b)}},
+                                 .attrs = ir::make_attrs(ops::MatmulAttrs{ta, tb})};
+                        c.reference = product_of({ta, tb});
+                        c.dtypes = dtypes;
+                        // Sums of k products, each rounded: against the largest element, since terms may cancel.
+                        c.ulps = std::max(2.0, std::sqrt(double(a[a.size() - (ta ? 2 : 1)].number()))), c.of_largest = 1;
+                        if (size_of(a).number() > 5000) c.no_differences = "the smaller cases show it";
+                        c.isas_differ = "a multiplication and an addition are one operation where the machine has it";
+                        out.push_back(std::move(c));
+                      };
+                      for (bool ta : {false, true})
+                        for (bool tb : {false, true}) {
+                          add(ta ? Shape{3, 2} : Shape{2, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, all);
+                          add(ta ? Shape{5, 3, 2} : Shape{5, 2, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, all);
+                          add(ta ? Shape{3, 2} : Shape{2, 3}, tb ? Shape{5, 4, 3} : Shape{5, 3, 4}, ta, tb, {DType::f32});
+                          add(ta ? Shape{2, 1, 3, 2} : Shape{2, 1, 2, 3}, tb ? Shape{3, 4, 3} : Shape{3, 3, 4}, ta, tb,
+                              {DType::f32, DType::i64});
+                          add(ta ? Shape{33, 20} : Shape{20, 33}, tb ? Shape{17, 33} : Shape{33, 17}, ta, tb, all);
+                          add(ta ? Shape{0, 2} : Shape{2, 0}, tb ? Shape{4, 0} : Shape{0, 4}, ta, tb, all);  // sums of nothing
+                          add(ta ? Shape{3, 0} : Shape{0, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, {DType::f32});
+                          add(ta ? Shape{130, 200} : Shape{200, 130}, tb ? Shape{150, 130} : Shape{130, 150}, ta, tb,
+                              {DType::f32, DType::f64});  // enough for several threads
+                        }
+                      add({1, 1}, {1, 1}, false, false, all);
+                      add({0, 2, 3}, {3, 4}, false, false, {DType::f32});
+                      add({1, 2, 3}, {4, 3, 2}, false, false, {DType::f32});
+                      return out;
+                    }};
 
 TEST(Matmul, OfIntegersWraps) {
   ir::Graph g;

@@ -1,5 +1,5 @@
-// Every op with every dtype, called as users call it: eagerly, and in a traced function. A dtype that an op's shape rule refuses is an error
-// with a reason, which is printed; one that it takes must run.
+// Every op with every dtype, called as users call it: eagerly, and in a traced function. A dtype that an op's shape rule refuses is an
+// error with a reason, which is printed; one that it takes must run.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -14,7 +14,8 @@ namespace {
 
 using Bits = tests::Tensor;
 
-const std::vector<DType> kAll{DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64, DType::i32, DType::i16, DType::i8, DType::u8, DType::boolean};
+const std::vector<DType> kAll{DType::f64, DType::f32, DType::f16, DType::bf16, DType::i64,
+                              DType::i32, DType::i16, DType::i8,  DType::u8,   DType::boolean};
 
 Bits bits_of(const Tensor& t) {
   Bits out(t.type());
@@ -41,7 +42,8 @@ Outcome call(const ir::OpDef& op, const tests::OpCase& c, DType dtype) {
   ir::Graph g;
   for (size_t i = 0; i < in.size(); ++i) {
     given.push_back(tests::random_tensor(in[i], 1000 + i));
-    inputs.emplace_back(copy_from_host(default_device(), given.back().raw(), given.back().byte_count()), std::make_shared<const TensorType>(in[i].type));
+    inputs.emplace_back(copy_from_host(default_device(), given.back().raw(), given.back().byte_count()),
+                        std::make_shared<const TensorType>(in[i].type));
     g.add_input(in[i].type);
   }
   ir::Value first;
@@ -57,9 +59,12 @@ Outcome call(const ir::OpDef& op, const tests::OpCase& c, DType dtype) {
     const std::vector<Tensor> traced = function([&](std::vector<Tensor> x) { return apply(op, c.attrs, x, {}, c.regions); })(inputs);
     for (size_t r = 0; r < want.size(); ++r) {
       if (!bits_of(eager[r]).same_bits(want[r])) return {"", cat("result ", r, " of the eager call differs from the kernel's")};
-      if (!(traced[r].type() == eager[r].type())) return {"", cat("result ", r, " is ", eager[r].type(), " eagerly, ", traced[r].type(), " traced")};
+      if (!(traced[r].type() == eager[r].type()))
+        return {"", cat("result ", r, " is ", eager[r].type(), " eagerly, ", traced[r].type(), " traced")};
       // Optimized, it may round otherwise: then within the case's own tolerance.
-      if (!bits_of(traced[r]).same_bits(want[r])) tests::expect_close(bits_of(traced[r]), want[r].values(), 2 * c.ulps, c.of_largest, cat(op.name, ", ", c.name, ", ", dtype, ", traced"));
+      if (!bits_of(traced[r]).same_bits(want[r]))
+        tests::expect_close(bits_of(traced[r]), want[r].values(), 2 * c.ulps, c.of_largest,
+                            cat(op.name, ", ", c.name, ", ", dtype, ", traced"));
     }
     return {};
   } catch (const Error& error) {
@@ -98,7 +103,9 @@ TEST(OpTable, EveryOpTakesEveryDtypeEagerlyAndTracedOrSaysWhyNot) {
     const std::vector<tests::OpCase> cases = make();
     // The smallest case with every input there is.
     const tests::OpCase* chosen = nullptr;
-    auto takes_f32 = [](const tests::OpCase& c) { return std::any_of(c.in.begin(), c.in.end(), [](const tests::CaseInput& i) { return i.type.dtype == DType::f32; }); };
+    auto takes_f32 = [](const tests::OpCase& c) {
+      return std::any_of(c.in.begin(), c.in.end(), [](const tests::CaseInput& i) { return i.type.dtype == DType::f32; });
+    };
     for (const tests::OpCase& c : cases)
       if (!chosen || (!takes_f32(*chosen) && takes_f32(c))) chosen = &c;
     for (DType dtype : kAll) {

@@ -20,7 +20,9 @@ Reference largest(Shape y, MaxPool2dAttrs a) {
       int64_t from[2];
       for (size_t i : {0, 1}) {
         const int64_t length = x[1 + i].number(), reach = (y[1 + i].number() - 1) * a.strides[i] + a.window[i];
-        const int64_t before = a.padding == Padding::given ? a.pads[2 * i] : a.padding == Padding::same ? std::max<int64_t>(0, reach - length) / 2 : 0;
+        const int64_t before = a.padding == Padding::given  ? a.pads[2 * i]
+                               : a.padding == Padding::same ? std::max<int64_t>(0, reach - length) / 2
+                                                            : 0;
         from[i] = at[1 + i] * a.strides[i] - before;
       }
       double best = -INFINITY;
@@ -69,72 +71,79 @@ std::vector<Pool> pools(std::vector<DType> dtypes) {
 }
 
 const OpCases cases{"max_pool2d", [] {
-  std::vector<OpCase> out;
-  for (const Pool& p : pools(kNumeric)) {
-    OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
-    c.reference = largest(p.y(), p.attrs);
-    c.dtypes = p.dtypes;
-    if (p.large()) c.no_differences = "the smaller cases show it";
-    out.push_back(std::move(c));
-  }
-  return out;
-}};
+                      std::vector<OpCase> out;
+                      for (const Pool& p : pools(kNumeric)) {
+                        OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
+                        c.reference = largest(p.y(), p.attrs);
+                        c.dtypes = p.dtypes;
+                        if (p.large()) c.no_differences = "the smaller cases show it";
+                        out.push_back(std::move(c));
+                      }
+                      return out;
+                    }};
 
 const OpCases gradients{"max_pool2d_grad", [] {
-  std::vector<OpCase> out;
-  for (const Pool& p : pools(kFloating)) {
-    const Shape y = p.y();
-    const std::vector<double> places = largest(y, p.attrs)({random_tensor(p.images(), 1)})[1];
-    MaxPool2dAttrs attrs = p.attrs;
-    attrs.shape = p.x;
-    OpCase c{.name = p.name, .in = {{f32(y)}, {i64(y), 0, 0, places}}, .attrs = ir::make_attrs(attrs)};
-    c.reference = [y, x = p.x, places](const std::vector<Tensor>& in) {
-      const int64_t images = x[0].number(), of_image = size_of(x).number() / std::max<int64_t>(1, images), in_image = size_of(y).number() / std::max<int64_t>(1, images);
-      std::vector<double> dx(size_t(images * of_image));
-      for (size_t k = 0; k < places.size(); ++k) dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[0].at(int64_t(k));
-      return std::vector<std::vector<double>>{dx};
-    };
-    c.dtypes = p.dtypes;
-    c.of_largest = 1;
-    c.no_loop = "the loop's places would be those of other windows; tests/python/test_images.py maps gradients";
-    if (p.large()) c.no_differences = "the smaller cases show it";
-    out.push_back(std::move(c));
-  }
-  return out;
-}};
+                          std::vector<OpCase> out;
+                          for (const Pool& p : pools(kFloating)) {
+                            const Shape y = p.y();
+                            const std::vector<double> places = largest(y, p.attrs)({random_tensor(p.images(), 1)})[1];
+                            MaxPool2dAttrs attrs = p.attrs;
+                            attrs.shape = p.x;
+                            OpCase c{.name = p.name, .in = {{f32(y)}, {i64(y), 0, 0, places}}, .attrs = ir::make_attrs(attrs)};
+                            c.reference = [y, x = p.x, places](const std::vector<Tensor>& in) {
+                              const int64_t images = x[0].number(), of_image = size_of(x).number() / std::max<int64_t>(1, images),
+                                            in_image = size_of(y).number() / std::max<int64_t>(1, images);
+                              std::vector<double> dx(size_t(images * of_image));
+                              for (size_t k = 0; k < places.size(); ++k)
+                                dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[0].at(int64_t(k));
+                              return std::vector<std::vector<double>>{dx};
+                            };
+                            c.dtypes = p.dtypes;
+                            c.of_largest = 1;
+                            c.no_loop = "the loop's places would be those of other windows; tests/python/test_images.py maps gradients";
+                            if (p.large()) c.no_differences = "the smaller cases show it";
+                            out.push_back(std::move(c));
+                          }
+                          return out;
+                        }};
 
 const OpCases values{"max_pool2d_values", [] {
-  std::vector<OpCase> out;
-  for (const Pool& p : pools(kFloating)) {
-    OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
-    c.reference = [all = largest(p.y(), p.attrs)](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{all(in)[0]}; };
-    c.dtypes = p.dtypes;
-    if (p.large()) c.no_differences = "the smaller cases show it";
-    out.push_back(std::move(c));
-  }
-  return out;
-}};
+                       std::vector<OpCase> out;
+                       for (const Pool& p : pools(kFloating)) {
+                         OpCase c{.name = p.name, .in = {p.images()}, .attrs = ir::make_attrs(p.attrs)};
+                         c.reference = [all = largest(p.y(), p.attrs)](const std::vector<Tensor>& in) {
+                           return std::vector<std::vector<double>>{all(in)[0]};
+                         };
+                         c.dtypes = p.dtypes;
+                         if (p.large()) c.no_differences = "the smaller cases show it";
+                         out.push_back(std::move(c));
+                       }
+                       return out;
+                     }};
 
-const OpCases values_gradients{"max_pool2d_values_grad", [] {
-  std::vector<OpCase> out;
-  for (const Pool& p : pools(kFloating)) {
-    const std::vector<double> y = largest(p.y(), p.attrs)({random_tensor(p.images(), 1)})[0];
-    OpCase c{.name = p.name, .in = {p.images(), {f32(p.y()), 0, 0, y}, {f32(p.y())}}, .attrs = ir::make_attrs(p.attrs)};
-    c.reference = [of_y = largest(p.y(), p.attrs), y = p.y()](const std::vector<Tensor>& in) {
-      const Shape& x = in[0].type.shape;
-      const std::vector<double> places = of_y(in)[1];
-      const int64_t images = std::max<int64_t>(1, x[0].number()), of_image = size_of(x).number() / images, in_image = size_of(y).number() / images;
-      std::vector<double> dx(size_t(size_of(x).number()));
-      for (size_t k = 0; k < places.size(); ++k) dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[2].at(int64_t(k));
-      return std::vector<std::vector<double>>{dx};
-    };
-    c.dtypes = p.dtypes;
-    c.of_largest = 1;
-    if (p.large()) c.no_differences = "the smaller cases show it";
-    out.push_back(std::move(c));
-  }
-  return out;
-}};
+const OpCases values_gradients{
+    "max_pool2d_values_grad", [] {
+      std::vector<OpCase> out;
+      for (const Pool& p : pools(kFloating)) {
+        const std::vector<double> y = largest(p.y(), p.attrs)({random_tensor(p.images(), 1)})[0];
+        OpCase c{.name = p.name, .in = {p.images(), {f32(p.y()), 0, 0, y}, {f32(p.y())}}, .attrs = ir::make_attrs(p.attrs)};
+        c.reference = [of_y = largest(p.y(), p.attrs), y = p.y()](const std::vector<Tensor>& in) {
+          const Shape& x = in[0].type.shape;
+          const std::vector<double> places = of_y(in)[1];
+          const int64_t images = std::max<int64_t>(1, x[0].number()), of_image = size_of(x).number() / images,
+                        in_image = size_of(y).number() / images;
+          std::vector<double> dx(size_t(size_of(x).number()));
+          for (size_t k = 0; k < places.size(); ++k)
+            dx[k / size_t(in_image) * size_t(of_image) + size_t(places[k])] += in[2].at(int64_t(k));
+          return std::vector<std::vector<double>>{dx};
+        };
+        c.dtypes = p.dtypes;
+        c.of_largest = 1;
+        if (p.large()) c.no_differences = "the smaller cases show it";
+        out.push_back(std::move(c));
+      }
+      return out;
+    }};
 
 TEST(MaxPool2d, SpreadsNaNAndTakesTheFirstOfEqualOnes) {
   ir::Graph g;
@@ -166,7 +175,9 @@ TEST(MaxPool2d, RefusesWindowsThatSeeNothing) {
 }
 
 TEST(MaxPool2d, IsALibrarysWhereItIsFloatingAndPaddedAlikeOnBothSides) {
-  const auto operations = [](Shape x, MaxPool2dAttrs a, DType dtype = DType::f32) { return ops::library_operations({dtype, x}, a).value_or(-1); };
+  const auto operations = [](Shape x, MaxPool2dAttrs a, DType dtype = DType::f32) {
+    return ops::library_operations({dtype, x}, a).value_or(-1);
+  };
   EXPECT_EQ(operations({2, 6, 8, 4}, {}), 2 * 3 * 4 * 4 * 4);
   EXPECT_EQ(operations({2, 7, 9, 4}, {}), 2 * 3 * 4 * 4 * 4);  // what no window sees does not count
   EXPECT_EQ(operations({1, 5, 5, 2}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::same}), 25 * 2 * 9);

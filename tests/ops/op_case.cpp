@@ -318,7 +318,8 @@ void check_gradient(const ir::OpDef& op, const OpCase& c) {
   const ir::Node copy = d.graph[node];
   std::vector<Value> results;
   for (size_t r = 0; r < copy.types.size(); ++r) results.push_back({node, int(r)});
-  const std::vector<Value> all = op.vjp({d.graph, *copy.attrs, copy.inputs, results, cotangents, copy.regions, &autodiff::region_transforms()});
+  const std::vector<Value> all =
+      op.vjp({d.graph, *copy.attrs, copy.inputs, results, cotangents, copy.regions, &autodiff::region_transforms()});
   ASSERT_EQ(all.size(), c.in.size()) << "vjp gives one value per input";
   std::vector<Value> gradients;
   for (size_t s : d.sources) gradients.push_back(all[s]);
@@ -396,7 +397,8 @@ void check_batching(const ir::OpDef& op, const OpCase& c) {
       }
     }
     const OneNode one = one_node(op, c, types);
-    const std::vector<ir::Batched> results = op.batch({g, *one.node().attrs, in, Dim(models), one.node().regions, &autodiff::region_transforms()});
+    const std::vector<ir::Batched> results =
+        op.batch({g, *one.node().attrs, in, Dim(models), one.node().regions, &autodiff::region_transforms()});
     ASSERT_EQ(results.size(), one.results.size());
     for (const ir::Batched& r : results) g.outputs.push_back(r.value);
     ir::verify(g);

@@ -26,10 +26,10 @@ std::vector<double> reduce(const std::string& op, const ReduceAttrs& attrs, cons
   const std::vector<bool> reduced = reduced_of(attrs, shape.size());
   int64_t outputs = 1, count = 1;
   for (size_t a = 0; a < shape.size(); ++a) (reduced[a] ? count : outputs) *= shape[a];
-  const long double start = op == "max"   ? -std::numeric_limits<long double>::infinity()
-                            : op == "min" ? std::numeric_limits<long double>::infinity()
+  const long double start = op == "max"    ? -std::numeric_limits<long double>::infinity()
+                            : op == "min"  ? std::numeric_limits<long double>::infinity()
                             : op == "prod" ? 1
-                                          : 0;
+                                           : 0;
   std::vector<long double> sums(size_t(outputs), start);
   for (int64_t i = 0; i < x.size(); ++i) {
     int64_t rest = i, stride = 1, at = 0;
@@ -97,8 +97,9 @@ std::vector<OpCase> cases_of(const std::string& op) {
   std::vector<OpCase> cases;
   for (size_t i = 0; i < rows.size(); ++i) {
     const auto& [shape, attrs] = rows[i];
-    OpCase c{
-        .name = cat("[", text(shape), "] over ", ir::attr_text(attrs.axes)), .in = {op == "prod" ? CaseInput{f32(shape), 0.7, 1.3} : CaseInput{f32(shape), -20, 20}}, .attrs = ir::make_attrs(attrs)};
+    OpCase c{.name = cat("[", text(shape), "] over ", ir::attr_text(attrs.axes)),
+             .in = {op == "prod" ? CaseInput{f32(shape), 0.7, 1.3} : CaseInput{f32(shape), -20, 20}},
+             .attrs = ir::make_attrs(attrs)};
     c.reference = [op, attrs](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{reduce(op, attrs, in[0])}; };
     c.dtypes = op == "mean" ? kFloating : i < small ? kAnyDType : kNumeric;
     const int64_t n = size_of(shape).number();
@@ -132,8 +133,12 @@ const OpCases kMin{"min", [] { return cases_of("min"); }};
 const OpCases kProd{"prod", [] {
                       std::vector<OpCase> cases = cases_of("prod");
                       // Zeros, whose gradient no division gives, and signs.
-                      OpCase zeros{.name = "with zeros", .in = {{f32({4, 5}), 0, 0, {2, 0, -3, 1.5, 1, 0, 2, 0, 4, 1, 1, 2, 3}}}, .attrs = ir::make_attrs(ReduceAttrs{{1}, false})};
-                      zeros.reference = [](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{reduce("prod", {{1}, false}, in[0])}; };
+                      OpCase zeros{.name = "with zeros",
+                                   .in = {{f32({4, 5}), 0, 0, {2, 0, -3, 1.5, 1, 0, 2, 0, 4, 1, 1, 2, 3}}},
+                                   .attrs = ir::make_attrs(ReduceAttrs{{1}, false})};
+                      zeros.reference = [](const std::vector<Tensor>& in) {
+                        return std::vector<std::vector<double>>{reduce("prod", {{1}, false}, in[0])};
+                      };
                       zeros.dtypes = kNumeric;
                       cases.push_back(zeros);
                       OpCase bools{.name = "of bools", .in = {{boolean({5, 3})}}, .attrs = ir::make_attrs(ReduceAttrs{{1}, false})};

@@ -25,29 +25,29 @@ std::vector<std::vector<double>> losses_of(const std::vector<Tensor>& in) {
   return {losses, probabilities};
 }
 
-const OpCases cases{
-    "sparse_cross_entropy", [] {
-      std::vector<OpCase> out;
-      auto add = [&](Shape logits, DType labels, std::vector<double> values, const std::vector<DType>& dtypes) {
-        const Shape rows(logits.begin(), logits.end() - 1);
-        OpCase c{.name = cat("[", text(logits), "], labels ", labels), .in = {{f32(logits), -4, 4}, {{labels, rows}, 0, 0, values}}};
-        c.reference = losses_of;
-        c.dtypes = dtypes;
-        c.ulps = 8, c.of_largest = 0.1;
-        if (size_of(logits).number() > 300) c.no_differences = "the smaller cases show it";
-        out.push_back(std::move(c));
-      };
-      add({4, 5}, DType::i64, {3, 0, 4, 4}, kFloating);
-      add({4, 5}, DType::i32, {0, 1, 2, 3}, kFloating);
-      for (DType d : {DType::u8, DType::i8, DType::i16}) add({3, 4}, d, {3, 0, 2}, {DType::f32});
-      add({2, 3, 4}, DType::i32, {0, 1, 2, 3, 0, 1}, {DType::f32});
-      add({5}, DType::i64, {2}, {DType::f32});
-      add({3, 1}, DType::i64, {0}, {DType::f32});
-      add({0, 5}, DType::i64, {}, {DType::f32});
-      add({20, 10}, DType::i64, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {DType::f32});
-      add({2, 300}, DType::u8, {255, 17}, {DType::f32});
-      return out;
-    }};
+const OpCases cases{"sparse_cross_entropy", [] {
+                      std::vector<OpCase> out;
+                      auto add = [&](Shape logits, DType labels, std::vector<double> values, const std::vector<DType>& dtypes) {
+                        const Shape rows(logits.begin(), logits.end() - 1);
+                        OpCase c{.name = cat("[", text(logits), "], labels ", labels),
+                                 .in = {{f32(logits), -4, 4}, {{labels, rows}, 0, 0, values}}};
+                        c.reference = losses_of;
+                        c.dtypes = dtypes;
+                        c.ulps = 8, c.of_largest = 0.1;
+                        if (size_of(logits).number() > 300) c.no_differences = "the smaller cases show it";
+                        out.push_back(std::move(c));
+                      };
+                      add({4, 5}, DType::i64, {3, 0, 4, 4}, kFloating);
+                      add({4, 5}, DType::i32, {0, 1, 2, 3}, kFloating);
+                      for (DType d : {DType::u8, DType::i8, DType::i16}) add({3, 4}, d, {3, 0, 2}, {DType::f32});
+                      add({2, 3, 4}, DType::i32, {0, 1, 2, 3, 0, 1}, {DType::f32});
+                      add({5}, DType::i64, {2}, {DType::f32});
+                      add({3, 1}, DType::i64, {0}, {DType::f32});
+                      add({0, 5}, DType::i64, {}, {DType::f32});
+                      add({20, 10}, DType::i64, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, {DType::f32});
+                      add({2, 300}, DType::u8, {255, 17}, {DType::f32});
+                      return out;
+                    }};
 
 TEST(SparseCrossEntropy, IsStableForLargeLogits) {
   ir::Graph g;

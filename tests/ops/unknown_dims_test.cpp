@@ -40,63 +40,21 @@ std::vector<Row> rows() {
        {"f32[n,4]", "f32[3,4]"},
        [](Graph& g, auto& in) { return ops::dense_grad_input(g, in[0], in[1], {}, section::Activation::none); },
        "f32[n,3]"},
-      {"flatten",
-       {"f32[n,28,28]"},
-       [](Graph& g, auto& in) {
-         return ops::reshape(g, in[0], {n(), 784});
-       },
-       "f32[n,784]"},
-      {"rows",
-       {"f32[n,4,3]"},
-       [](Graph& g, auto& in) {
-         return ops::reshape(g, in[0], {n() * Dim(4), 3});
-       },
-       "f32[4*n,3]"},
-      {"transpose",
-       {"f32[n,3]"},
-       [](Graph& g, auto& in) {
-         return ops::transpose(g, in[0], {1, 0});
-       },
-       "f32[3,n]"},
-      {"broadcast_to",
-       {"f32[3]"},
-       [](Graph& g, auto& in) {
-         return ops::broadcast_to(g, in[0], {n(), 3});
-       },
-       "f32[n,3]"},
-      {"slice",
-       {"f32[n,3]"},
-       [](Graph& g, auto& in) {
-         return ops::slice(g, in[0], {1, 0}, {kEnd, 2}, {1, 1});
-       },
-       "f32[-1+n,2]"},
+      {"flatten", {"f32[n,28,28]"}, [](Graph& g, auto& in) { return ops::reshape(g, in[0], {n(), 784}); }, "f32[n,784]"},
+      {"rows", {"f32[n,4,3]"}, [](Graph& g, auto& in) { return ops::reshape(g, in[0], {n() * Dim(4), 3}); }, "f32[4*n,3]"},
+      {"transpose", {"f32[n,3]"}, [](Graph& g, auto& in) { return ops::transpose(g, in[0], {1, 0}); }, "f32[3,n]"},
+      {"broadcast_to", {"f32[3]"}, [](Graph& g, auto& in) { return ops::broadcast_to(g, in[0], {n(), 3}); }, "f32[n,3]"},
+      {"slice", {"f32[n,3]"}, [](Graph& g, auto& in) { return ops::slice(g, in[0], {1, 0}, {kEnd, 2}, {1, 1}); }, "f32[-1+n,2]"},
       {"pad_slice",
        {"f32[n,2]"},
-       [](Graph& g, auto& in) {
-         return ops::pad_slice(g, in[0], {n() + Dim(1), 4}, {1, 0}, {1, 2});
-       },
+       [](Graph& g, auto& in) { return ops::pad_slice(g, in[0], {n() + Dim(1), 4}, {1, 0}, {1, 2}); },
        "f32[1+n,4]"},
-      {"concat",
-       {"f32[n,2]", "f32[3,2]"},
-       [](Graph& g, auto& in) {
-         return ops::concat(g, {in[0], in[1]}, 0);
-       },
-       "f32[3+n,2]"},
+      {"concat", {"f32[n,2]", "f32[3,2]"}, [](Graph& g, auto& in) { return ops::concat(g, {in[0], in[1]}, 0); }, "f32[3+n,2]"},
       {"gather", {"f32[5,2]", "i32[n,3]"}, [](Graph& g, auto& in) { return ops::gather(g, in[0], in[1], 0); }, "f32[n,3,2]"},
       {"gather from n", {"f32[n,2]", "i32[4]"}, [](Graph& g, auto& in) { return ops::gather(g, in[0], in[1], 0); }, "f32[4,2]"},
-      {"scatter_add",
-       {"f32[n,2]", "i32[n]"},
-       [](Graph& g, auto& in) {
-         return ops::scatter_add(g, in[0], in[1], {5, 2}, 0);
-       },
-       "f32[5,2]"},
+      {"scatter_add", {"f32[n,2]", "i32[n]"}, [](Graph& g, auto& in) { return ops::scatter_add(g, in[0], in[1], {5, 2}, 0); }, "f32[5,2]"},
       {"one_hot", {"i64[n]"}, [](Graph& g, auto& in) { return ops::one_hot(g, in[0], 10, DType::f32); }, "f32[n,10]"},
-      {"iota",
-       {"f32[n]"},
-       [](Graph& g, auto&) {
-         return ops::iota(g, {DType::i32, {n()}}, 0);
-       },
-       "i32[n]"},
+      {"iota", {"f32[n]"}, [](Graph& g, auto&) { return ops::iota(g, {DType::i32, {n()}}, 0); }, "i32[n]"},
       {"softmax", {"f32[n,10]"}, [](Graph& g, auto& in) { return ops::softmax(g, in[0], 1); }, "f32[n,10]"},
       {"log_softmax over n", {"f32[n,10]"}, [](Graph& g, auto& in) { return ops::log_softmax(g, in[0], 0); }, "f32[n,10]"},
       {"sparse_cross_entropy",
@@ -118,9 +76,7 @@ std::vector<Row> rows() {
        "f32[5,m]"},
       {"ravel_index",
        {"i32[n]", "i64[3,1]"},
-       [](Graph& g, auto& in) {
-         return ops::ravel_index(g, {in[0], in[1]}, {Dim::symbol("m"), 4});
-       },
+       [](Graph& g, auto& in) { return ops::ravel_index(g, {in[0], in[1]}, {Dim::symbol("m"), 4}); },
        "i64[3,n]"},
       {"nonzero", {"bool[3,n]"}, [](Graph& g, auto& in) { return ops::nonzero(g, in[0]); }, "i64[3,n]"},
       {"sort", {"f32[n,3]"}, [](Graph& g, auto& in) { return ops::sort(g, in[0], 0, true); }, "f32[n,3]"},
@@ -130,15 +86,11 @@ std::vector<Row> rows() {
       {"searchsorted", {"f32[m]", "f32[n,3]"}, [](Graph& g, auto& in) { return ops::searchsorted(g, in[0], in[1]); }, "i64[n,3]"},
       {"random_integers",
        {"i64[2]"},
-       [](Graph& g, auto& in) {
-         return ops::random_integers(g, in[0], {DType::i32, {n(), 3}}, 0, 5);
-       },
+       [](Graph& g, auto& in) { return ops::random_integers(g, in[0], {DType::i32, {n(), 3}}, 0, 5); },
        "i32[n,3]"},
       {"random_uniform",
        {"i64[2]"},
-       [](Graph& g, auto& in) {
-         return ops::random_uniform(g, in[0], {DType::f32, {n(), 3}}, 0, 1);
-       },
+       [](Graph& g, auto& in) { return ops::random_uniform(g, in[0], {DType::f32, {n(), 3}}, 0, 1); },
        "f32[n,3]"},
   };
 }

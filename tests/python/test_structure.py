@@ -25,6 +25,19 @@ def test_the_tree_keeps_its_rules():
     assert not found, "\n".join(["the tree breaks its rules:", *found])
 
 
+def test_c_and_cuda_sources_are_formatted():
+    """`./dev format` writes what is missing."""
+    names = subprocess.run(["git", "ls-files", "*.h", "*.cuh", "*.cpp", "*.cu"], cwd=ROOT, capture_output=True, text=True).stdout.split()
+    names = [n for n in names if os.path.exists(os.path.join(ROOT, n))]
+    if not names:
+        pytest.skip("the tree is not a git checkout, so its sources cannot be told from what was built")
+    formatter = os.path.join(os.path.dirname(sys.executable), "clang-format")
+    run = subprocess.run([formatter, "--dry-run", "-Werror", *names], cwd=ROOT, capture_output=True, text=True)
+    assert run.returncode == 0, "run ./dev format; " + run.stderr[:2000]
+    long = [f"{n}:{i}" for n in names for i, line in enumerate(open(os.path.join(ROOT, n), encoding="utf-8"), 1) if len(line.rstrip("\n")) > 140]
+    assert not long, f"lines of more than 140 columns: {long}"
+
+
 SOUND = {
     "runtime/core/README.md": "core\n", "runtime/core/a.h": "#include <vector>\n",
     "graph/README.md": "graph\n", "graph/ir/README.md": "ir\n", "graph/ir/b.h": '#include "runtime/core/a.h"\n',

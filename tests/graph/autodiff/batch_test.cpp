@@ -37,7 +37,8 @@ std::string difference_to_loop(const RandomGraph& g, uint64_t seed) {
       expected.push_back(value);
       got.push_back(all.resources[size_t(r)] ? part(state.at(r), m) : state.at(r));
     }
-    if (std::string wrong = disagreement(expected, got, kTolerance, &loose); !wrong.empty()) return cat("model ", m, ": ", wrong, "\n", ir::print(all.together.graph));
+    if (std::string wrong = disagreement(expected, got, kTolerance, &loose); !wrong.empty())
+      return cat("model ", m, ": ", wrong, "\n", ir::print(all.together.graph));
   }
   return "";
 }

@@ -43,8 +43,8 @@ inline std::vector<std::vector<bool>> order_of(const exec::Program& p) {
   return ended;
 }
 
-// The first two instructions of which one writes what the other uses, or one is a section or loop and both are on one device, and that may run at the
-// same time; "" when there are none.
+// The first two instructions of which one writes what the other uses, or one is a section or loop and both are on one device, and that may
+// run at the same time; "" when there are none.
 inline std::string what_is_unordered(const exec::Program& p) {
   const std::vector<std::vector<bool>> ended = order_of(p);
   const auto range = [&](int s) {
@@ -62,14 +62,18 @@ inline std::string what_is_unordered(const exec::Program& p) {
       });
     });
   };
-  const auto alone = [](const exec::Instruction& i) { return i.section_steps > 0 || i.name == "cond" || i.name == "while_loop" || i.name == "scan" || i.name == "with_length"; };
+  const auto alone = [](const exec::Instruction& i) {
+    return i.section_steps > 0 || i.name == "cond" || i.name == "while_loop" || i.name == "scan" || i.name == "with_length";
+  };
   const auto device = [&](const exec::Instruction& i) { return p.streams[size_t(i.stream)].device; };
   for (size_t i = 0; i < p.instructions.size(); ++i)
     for (size_t j = 0; j < i; ++j) {
       const exec::Instruction &one = p.instructions[i], &other = p.instructions[j];
       if (ended[i][j]) continue;
-      if (overlap(one.outputs, other.outputs) || overlap(one.outputs, other.inputs) || overlap(one.inputs, other.outputs)) return cat(j, " ", other.name, " and ", i, " ", one.name, ": the same bytes");
-      if ((alone(one) || alone(other)) && device(one) == device(other)) return cat(j, " ", other.name, " and ", i, " ", one.name, "; a section or loop beside something");
+      if (overlap(one.outputs, other.outputs) || overlap(one.outputs, other.inputs) || overlap(one.inputs, other.outputs))
+        return cat(j, " ", other.name, " and ", i, " ", one.name, ": the same bytes");
+      if ((alone(one) || alone(other)) && device(one) == device(other))
+        return cat(j, " ", other.name, " and ", i, " ", one.name, "; a section or loop beside something");
     }
   return "";
 }

@@ -28,17 +28,31 @@ void expect_same_as_evaluation(const Graph& g, const std::vector<Tensor>& inputs
   for (bool sections : {true, false})
     for (int threads : {1, 2}) {
       Resources state = before;
-      std::vector<Tensor> got = tests::run_program(g, inputs, &state, {.device = {}, .input_devices = {}, .variable_devices = {}, .sections = sections, .threads = threads, .share_all_sections = true});
+      std::vector<Tensor> got = tests::run_program(g, inputs, &state,
+                                                   {.device = {},
+                                                    .input_devices = {},
+                                                    .variable_devices = {},
+                                                    .sections = sections,
+                                                    .threads = threads,
+                                                    .share_all_sections = true});
       ASSERT_EQ(got.size(), wanted.size());
-      for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same_bits(wanted[i])) << "output " << i << "\n" << ir::print(g) << tests::program_text(g);
-      for (auto& [r, value] : wanted_state) EXPECT_TRUE(state.at(r).same_bits(value)) << "resource " << r << "\n" << ir::print(g) << tests::program_text(g);
+      for (size_t i = 0; i < got.size(); ++i)
+        EXPECT_TRUE(got[i].same_bits(wanted[i])) << "output " << i << "\n" << ir::print(g) << tests::program_text(g);
+      for (auto& [r, value] : wanted_state)
+        EXPECT_TRUE(state.at(r).same_bits(value)) << "resource " << r << "\n" << ir::print(g) << tests::program_text(g);
     }
 }
 
 TEST(Compile, ReturnsInputsConstantsAndRepeatedOutputs) {
   Graph g;
   Value x = g.add_input(kF4), c = g.add_constant(ir::Literal::of<float>({4}, {1, 2, 3, 4})), s = ops::add(g, x, c);
-  g.outputs = {x, c, s, s, ops::reshape(g, s, {2, 2}), ops::transpose(g, ops::reshape(g, s, {2, 2}), {1, 0}), ops::broadcast_to(g, ops::sum(g, s), {3})};
+  g.outputs = {x,
+               c,
+               s,
+               s,
+               ops::reshape(g, s, {2, 2}),
+               ops::transpose(g, ops::reshape(g, s, {2, 2}), {1, 0}),
+               ops::broadcast_to(g, ops::sum(g, s), {3})};
   expect_same_as_evaluation(g, {numbers({5, 6, 7, 8})});
 }
 
@@ -177,7 +191,8 @@ Graph towers(int count, int layers) {
     y = ops::mean(g, ops::square(g, y));
     loss = loss.valid() ? ops::add(g, loss, y) : y;
   }
-  const std::vector<Value> gradients = autodiff::gradient(g, {.targets = {&loss, 1}, .cotangents = {}, .sources = weights, .first_node = 0, .blocks = {}});
+  const std::vector<Value> gradients =
+      autodiff::gradient(g, {.targets = {&loss, 1}, .cotangents = {}, .sources = weights, .first_node = 0, .blocks = {}});
   for (size_t i = 0; i < weights.size(); ++i) ops::assign(g, int(i), ops::sub(g, weights[i], gradients[i]));
   g.outputs = {loss};
   return passes::optimize(g).graph;

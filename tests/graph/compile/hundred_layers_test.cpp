@@ -33,7 +33,8 @@ TEST(HundredLayersProgram, IsOneSectionOnACpu) {
       for (size_t at = 0; (at = program->instructions[0].detail.find(word, at)) != std::string::npos; ++at) ++found;
       return found;
     };
-    // A weight's new value is made in its own memory; the generator's 16 bytes are copied, since dropout reads the old ones on the way back.
+    // A weight's new value is made in its own memory; the generator's 16 bytes are copied, since dropout reads the old ones on the way
+    // back.
     EXPECT_EQ(count(" copy "), 2u) << program->instructions[0].detail;
     EXPECT_LE(count("| barrier"), 12u) << program->instructions[0].detail;  // the chain of layers needs none
   }
@@ -78,7 +79,8 @@ TEST(HundredLayersProgram, IsOneSectionWithAnyActivation) {
 // Four layers instead of a hundred: short enough to read, and compared letter by letter.
 TEST(HundredLayersProgram, HasThisText) {
   HundredLayers model = hundred_layers({.layers = 4});
-  tests::expect_text_of_file(program_text(passes::optimize(model.graph).graph, on("null:h100")), "tests/graph/compile/four_layers_h100.txt");
+  tests::expect_text_of_file(program_text(passes::optimize(model.graph).graph, on("null:h100")),
+                             "tests/graph/compile/four_layers_h100.txt");
 }
 
 TEST(HundredLayersProgram, TrainsAsThePlainReadingOfTheGraphDoes) {

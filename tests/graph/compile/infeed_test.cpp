@@ -76,14 +76,17 @@ std::shared_ptr<const exec::Program> program_with(const ir::Graph& g, const std:
   passes::set_disabled_passes({"fold_branches"});
   const ir::Graph optimized = passes::optimize(g).graph;
   passes::set_disabled_passes({});
-  return compile(optimized, {.device = parse_device("null:h100"), .input_devices = devices, .variable_devices = {}, .sections = true, .threads = 1});
+  return compile(optimized,
+                 {.device = parse_device("null:h100"), .input_devices = devices, .variable_devices = {}, .sections = true, .threads = 1});
 }
 int copies_of(const exec::Program& p) {
   int count = 0;
   for (const exec::Instruction& i : p.instructions) count += i.source_stream >= 0;
   return count;
 }
-const section::BlockPlan& plan_of(const exec::Program& p) { return static_cast<const section::BlockSection*>(p.instructions.back().kernel.args.get())->plan; }
+const section::BlockPlan& plan_of(const exec::Program& p) {
+  return static_cast<const section::BlockSection*>(p.instructions.back().kernel.args.get())->plan;
+}
 Tensor some(Shape shape) {
   int64_t size = 1;
   for (Dim d : shape) size *= d.number();
@@ -91,7 +94,8 @@ Tensor some(Shape shape) {
 }
 ir::Graph running_sum(ScanOptions options = {.length = -1, .reverse = false, .names = {}}) {
   auto f = function([=](Tensor start, Tensor xs, Tensor ys) {
-    return scan([](Tensor s, std::tuple<Tensor, Tensor> now) { return std::pair(s + std::get<0>(now), std::get<1>(now) * 2.0f); }, start, std::tuple(xs, ys), options);
+    return scan([](Tensor s, std::tuple<Tensor, Tensor> now) { return std::pair(s + std::get<0>(now), std::get<1>(now) * 2.0f); }, start,
+                std::tuple(xs, ys), options);
   });
   return f.concrete(some({4}), some({8, 4}), some({8, 3})).graph();
 }
@@ -99,7 +103,8 @@ ir::Graph running_sum(ScanOptions options = {.length = -1, .reverse = false, .na
 TEST_F(InfeedPlan, TakesStacksOfTheHostAndLeavesOutTheirCopies) {
   const Setting on("LAMINA_CUDA_INFEED", "on");
   const ir::Graph g = running_sum();
-  for (const auto& [inputs, copies, stacks] : {std::tuple("ggg", 0, 0), std::tuple("ccc", 1, 2), std::tuple("ggc", 0, 1), std::tuple("gcg", 0, 1)}) {
+  for (const auto& [inputs, copies, stacks] :
+       {std::tuple("ggg", 0, 0), std::tuple("ccc", 1, 2), std::tuple("ggc", 0, 1), std::tuple("gcg", 0, 1)}) {
     const auto program = program_with(g, inputs);
     EXPECT_EQ(copies_of(*program), copies) << inputs << '\n' << exec::print(*program);
     const section::BlockPlan& plan = plan_of(*program);
@@ -110,7 +115,10 @@ TEST_F(InfeedPlan, TakesStacksOfTheHostAndLeavesOutTheirCopies) {
     EXPECT_EQ(plan.infeed.chunk, 2);
     EXPECT_EQ(plan.infeed.slices, 8);
     const std::string text = exec::print(*program);
-    EXPECT_NE(text.find(stacks == 1 ? "1 stacked value from the host, 2 slices at a time" : "2 stacked values from the host, 2 slices at a time"), std::string::npos) << text;
+    EXPECT_NE(
+        text.find(stacks == 1 ? "1 stacked value from the host, 2 slices at a time" : "2 stacked values from the host, 2 slices at a time"),
+        std::string::npos)
+        << text;
     EXPECT_NE(text.find("waits for the host each 2 iterations"), std::string::npos) << text;
   }
 }
@@ -123,7 +131,8 @@ TEST_F(InfeedPlan, SaysWhichInputsTheCallerNeedNotCopy) {
   EXPECT_EQ(inputs_for_infeed(g), (Places{1, 2}));
   EXPECT_EQ(inputs_for_infeed(running_sum({.length = -1, .reverse = true, .names = {}})), Places{});
   auto twice = function([](Tensor start, Tensor xs, Tensor ys) {
-    auto [last, outs] = scan([](Tensor s, std::tuple<Tensor, Tensor> now) { return std::pair(s + std::get<0>(now), std::get<1>(now)); }, start, std::tuple(xs, ys));
+    auto [last, outs] = scan([](Tensor s, std::tuple<Tensor, Tensor> now) { return std::pair(s + std::get<0>(now), std::get<1>(now)); },
+                             start, std::tuple(xs, ys));
     return std::tuple(last, outs, sum(xs));
   });
   EXPECT_EQ(inputs_for_infeed(twice.concrete(some({4}), some({8, 4}), some({8, 3})).graph()), Places{2});
@@ -137,21 +146,25 @@ TEST_F(InfeedPlan, CopiesWhatALoopNeedsWholeOrBackwards) {
     return std::tuple(last, outs, sum(xs));
   });
   EXPECT_EQ(copies_of(*program_with(twice.concrete(some({4}), some({8, 4})).graph(), "gc")), 1);
-  auto captured = function([](Tensor start, Tensor xs) {
-    return scan([&](Tensor s, Tensor x) { return std::pair(s + x, sum(xs)); }, start, xs);
-  });
+  auto captured =
+      function([](Tensor start, Tensor xs) { return scan([&](Tensor s, Tensor x) { return std::pair(s + x, sum(xs)); }, start, xs); });
   EXPECT_EQ(copies_of(*program_with(captured.concrete(some({4}), some({8, 4})).graph(), "gc")), 1);
-  auto computed = function([](Tensor start, Tensor xs) { return scan([](Tensor s, Tensor x) { return std::pair(s + x, s); }, start, xs * 2.0f); });
+  auto computed =
+      function([](Tensor start, Tensor xs) { return scan([](Tensor s, Tensor x) { return std::pair(s + x, s); }, start, xs * 2.0f); });
   EXPECT_EQ(copies_of(*program_with(computed.concrete(some({4}), some({8, 4})).graph(), "gc")), 1);
-  auto wide = function([](Tensor start, Tensor xs, Tensor w) { return scan([&](Tensor s, Tensor x) { return std::pair(matmul(s + x, w), s); }, start, xs); });
-  EXPECT_EQ(copies_of(*program_with(wide.concrete(some({4, 300}), some({8, 4, 300}), some({300, 300})).graph(), "gcg")), 1) << "a layer wider than 256: the host runs the loop";
+  auto wide = function([](Tensor start, Tensor xs, Tensor w) {
+    return scan([&](Tensor s, Tensor x) { return std::pair(matmul(s + x, w), s); }, start, xs);
+  });
+  EXPECT_EQ(copies_of(*program_with(wide.concrete(some({4, 300}), some({8, 4, 300}), some({300, 300})).graph(), "gcg")), 1)
+      << "a layer wider than 256: the host runs the loop";
 }
 
 // A loop around it goes through the slices again.
 TEST_F(InfeedPlan, IsForOutermostLoopsAndOneOfThem) {
   const Setting on("LAMINA_CUDA_INFEED", "on");
   auto nested = function([](Tensor start, Tensor xs) {
-    return fori_loop(0, 3, [&](Tensor, Tensor s) { return scan([](Tensor t, Tensor x) { return std::pair(t + x, sum(t)); }, s, xs).first; }, start);
+    return fori_loop(
+        0, 3, [&](Tensor, Tensor s) { return scan([](Tensor t, Tensor x) { return std::pair(t + x, sum(t)); }, s, xs).first; }, start);
   });
   EXPECT_EQ(copies_of(*program_with(nested.concrete(some({4}), some({8, 4})).graph(), "gc")), 1);
   auto two = function([](Tensor start, Tensor xs, Tensor ys) {

@@ -23,7 +23,8 @@ using ops::MaxPool2dAttrs;
 compile::Options on(const char* device) { return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}}; }
 bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
-// The sum of max_pool2d's elements weighed by `dy`, and its gradient. 4 windows' elements for each of the result's, 6.4 M at the usual size.
+// The sum of max_pool2d's elements weighed by `dy`, and its gradient. 4 windows' elements for each of the result's, 6.4 M at the usual
+// size.
 struct Pools {
   Graph g;
   Value x, dy, y, dx;
@@ -74,8 +75,10 @@ TEST_F(Libraries, PoolWhereThereIsMuchToPool) {
 TEST_F(Libraries, LeaveOneSidedPaddingToUs) {
   EXPECT_FALSE(chosen(Pools({10, 80, 80, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::same}).g));
   EXPECT_TRUE(chosen(Pools({10, 80, 80, 100}, {.window = {3, 3}, .strides = {1, 1}, .padding = ops::Padding::same}).g));
-  EXPECT_TRUE(chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {1, 1, 1, 1}}).g));
-  EXPECT_FALSE(chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {0, 2, 1, 1}}).g));
+  EXPECT_TRUE(
+      chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {1, 1, 1, 1}}).g));
+  EXPECT_FALSE(
+      chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {0, 2, 1, 1}}).g));
 }
 
 TEST_F(Libraries, DoNotPoolWhereSomebodyReadsThePlaces) {
@@ -86,7 +89,8 @@ TEST_F(Libraries, DoNotPoolWhereSomebodyReadsThePlaces) {
   used.g.outputs.push_back(ops::add(used.g, used.places(), used.places()));
   EXPECT_FALSE(chosen(used.g));
   Pools other;  // windows that are not those of the pooling
-  other.g.outputs.push_back(ops::max_pool2d_grad(other.g, other.dy, other.places(), {10, 80, 80, 100}, {.window = {2, 2}, .strides = {1, 1}}));
+  other.g.outputs.push_back(
+      ops::max_pool2d_grad(other.g, other.dy, other.places(), {10, 80, 80, 100}, {.window = {2, 2}, .strides = {1, 1}}));
   EXPECT_FALSE(chosen(other.g));
   Pools larger;
   larger.g.outputs.push_back(ops::max_pool2d_grad(larger.g, larger.dy, larger.places(), {10, 82, 80, 100}, {}));
@@ -120,7 +124,8 @@ TEST_F(Libraries, PoolInsideOfLoops) {
 
 TEST_F(Libraries, PoolToTheSameNumbers) {
   setenv("LAMINA_CUDNN", "always", 1);
-  for (const MaxPool2dAttrs& attrs : {MaxPool2dAttrs{}, MaxPool2dAttrs{.window = {3, 3}, .strides = {1, 2}, .padding = ops::Padding::given, .pads = {1, 1, 0, 0}}}) {
+  for (const MaxPool2dAttrs& attrs :
+       {MaxPool2dAttrs{}, MaxPool2dAttrs{.window = {3, 3}, .strides = {1, 2}, .padding = ops::Padding::given, .pads = {1, 1, 0, 0}}}) {
     const Pools p({2, 6, 7, 3}, attrs);
     const auto theirs = compile::use_libraries(p.g, on("null:h100"));
     ASSERT_TRUE(theirs);
@@ -212,7 +217,8 @@ TEST_F(Libraries, NormaliseToTheSameNumbers) {
   ASSERT_TRUE(marked);
   std::vector<Tensor> in;
   for (size_t i = 0; i < g.inputs.size(); ++i) in.push_back(random_tensor({g.type(g.inputs[i])}, i));
-  const std::vector<Tensor> want = run_program(passes::optimize(g).graph, in, nullptr, on("cpu")), got = run_program(passes::optimize(*marked).graph, in, nullptr, on("cpu"));
+  const std::vector<Tensor> want = run_program(passes::optimize(g).graph, in, nullptr, on("cpu")),
+                            got = run_program(passes::optimize(*marked).graph, in, nullptr, on("cpu"));
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same_bits(want[i])) << i;
 }

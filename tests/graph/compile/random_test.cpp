@@ -1,5 +1,5 @@
-// Random graphs run in every way there is, and agree: node by node, and as Programs of the traced and of the optimised graph, with and without
-// sections, with each pass left out, with one and two threads, on one and two virtual devices, alone and as a stack of models, on
+// Random graphs run in every way there is, and agree: node by node, and as Programs of the traced and of the optimised graph, with and
+// without sections, with each pass left out, with one and two threads, on one and two virtual devices, alone and as a stack of models, on
 // one stream and on four.
 #include <gtest/gtest.h>
 
@@ -29,8 +29,8 @@ struct Way {
   bool models = false;       // a stack of models instead of one
   int streams = 1;           // of the device, also for what is small
   std::vector<std::string> without = {};
-  Device device = {};        // where all of it is
-  bool in_double = false;    // compared with double precision
+  Device device = {};      // where all of it is
+  bool in_double = false;  // compared with double precision
 };
 
 // The graph with every second node or so on another device.
@@ -74,7 +74,9 @@ std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
   options.share_all_sections = way.threads > 1;
   options.streams = way.streams;
   options.share_all_streams = way.streams > 1;
-  return run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) { return run_program(graph, inputs, resources, options); });
+  return run_all(g, [&](const ir::Graph& graph, const std::vector<Tensor>& inputs, Resources* resources) {
+    return run_program(graph, inputs, resources, options);
+  });
 }
 
 // What is not as near to double precision as float32 is on the CPU, also when inputs move by rounding errors.
@@ -138,7 +140,9 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   }
   const size_t turns = count > 100 ? in_turn.size() : 2;
   for (int i = 0; i < count && !HasFailure(); ++i) {
-    const RandomGraph random = random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
+    const RandomGraph random = random_graph(
+        first + uint64_t(i),
+        {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
     count_ops(random.graph, coverage);
     for (const Way& way : always) check(random, way);
     for (size_t turn = 0; turn < turns; ++turn) check(random, in_turn[(size_t(i) * turns + turn) % in_turn.size()]);
@@ -147,9 +151,12 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
 }
 
 void check_in_double(Device device, int count, uint64_t first) {
-  const Way sections{.name = "sections, in double", .device = device, .in_double = true}, alone{.name = "no sections, in double", .sections = false, .device = device, .in_double = true};
+  const Way sections{.name = "sections, in double", .device = device, .in_double = true},
+      alone{.name = "no sections, in double", .sections = false, .device = device, .in_double = true};
   for (int i = 0; i < count && !testing::Test::HasFailure(); ++i) {
-    const RandomGraph random = random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
+    const RandomGraph random = random_graph(
+        first + uint64_t(i),
+        {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
     check(random, i % 2 ? sections : alone);
   }
 }
@@ -162,7 +169,8 @@ TEST(Programs, OtherResultsThanInDoublePrecisionAreFound) {
   std::vector<Tensor> other = run_all(random);
   const std::vector<Tensor> loose = farthest(expected, {run_perturbed(random), other});
   EXPECT_EQ(disagreement(expected, other, kTolerance, &loose), "");
-  const auto floating = std::find_if(other.begin(), other.end(), [](const Tensor& t) { return is_floating(t.type.dtype) && t.size() > 0 && t.at(0) != 0; });
+  const auto floating =
+      std::find_if(other.begin(), other.end(), [](const Tensor& t) { return is_floating(t.type.dtype) && t.size() > 0 && t.at(0) != 0; });
   ASSERT_NE(floating, other.end());
   *floating = floating->clone();
   floating->set(0, 1.01 * floating->at(0));

@@ -30,13 +30,17 @@ TEST(Regions, AnEpochIsOneSectionOnAnH100) {
 // Short enough to read, and compared letter by letter.
 TEST(Regions, LoopsAndBranchesHaveThisTextOnAnH100) {
   Graph g;
-  const Value x = g.add_input({DType::f32, {20, 64}}), batches = g.add_input({DType::f32, {100, 20, 64}}), w = g.add_input({DType::f32, {64, 64}});
-  auto then = std::make_shared<Graph>(), otherwise = std::make_shared<Graph>(), body = std::make_shared<Graph>(), condition = std::make_shared<Graph>(), half = std::make_shared<Graph>();
+  const Value x = g.add_input({DType::f32, {20, 64}}), batches = g.add_input({DType::f32, {100, 20, 64}}),
+              w = g.add_input({DType::f32, {64, 64}});
+  auto then = std::make_shared<Graph>(), otherwise = std::make_shared<Graph>(), body = std::make_shared<Graph>(),
+       condition = std::make_shared<Graph>(), half = std::make_shared<Graph>();
   const Value a = then->add_input({DType::f32, {20, 64}}), b = otherwise->add_input({DType::f32, {20, 64}});
   then->outputs = {ops::tanh(*then, a)};
   otherwise->outputs = {ops::square(*otherwise, b)};
-  const Value s = body->add_input({DType::f32, {20, 64}}), batch = body->add_input({DType::f32, {20, 64}}), weights = body->add_input({DType::f32, {64, 64}});
-  const Value z = ops::matmul(*body, ops::add(*body, s, batch), weights), positive = ops::greater(*body, ops::sum(*body, z), ops::scalar(*body, DType::f32, 0));
+  const Value s = body->add_input({DType::f32, {20, 64}}), batch = body->add_input({DType::f32, {20, 64}}),
+              weights = body->add_input({DType::f32, {64, 64}});
+  const Value z = ops::matmul(*body, ops::add(*body, s, batch), weights),
+              positive = ops::greater(*body, ops::sum(*body, z), ops::scalar(*body, DType::f32, 0));
   const Value next = ops::cond(*body, positive, {z}, then, otherwise);
   body->outputs = {next, ops::mean(*body, next)};
   const Value c = condition->add_input({DType::f32, {20, 64}}), h = half->add_input({DType::f32, {20, 64}});
@@ -59,7 +63,8 @@ TEST(Regions, AHundredStepsAreOneLaunchOnEachGpu) {
   }
 }
 
-// Both scans' movers move in what the first one stacks: in one iteration blocks write rows of their own, and over all iterations their bytes lie among each other's.
+// Both scans' movers move in what the first one stacks: in one iteration blocks write rows of their own, and over all iterations their
+// bytes lie among each other's.
 TEST(Regions, AScanOfWhatAnotherOneStackedIsInItsSection) {
   for (const bool reverse : {false, true}) {
     Graph g;
@@ -76,7 +81,8 @@ TEST(Regions, AScanOfWhatAnotherOneStackedIsInItsSection) {
     g.outputs = {second, {second.node, 1}};
     auto program = compile::compile(g, on("null:h100"));  // which validates the plan
     ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
-    EXPECT_NE(program->instructions[0].detail.find("2 blocks: 2 take rows"), std::string::npos) << "one block is no test: " << program->instructions[0].detail;
+    EXPECT_NE(program->instructions[0].detail.find("2 blocks: 2 take rows"), std::string::npos)
+        << "one block is no test: " << program->instructions[0].detail;
     EXPECT_NE(program->instructions[0].detail.find("2 loops"), std::string::npos) << program->instructions[0].detail;
   }
 }
@@ -138,7 +144,8 @@ TEST(Regions, AnEpochGivesTheWeightsOfItsSteps) {
   for (int64_t b = 0; b < batches; ++b) EXPECT_NEAR(out[0].at(b), losses[size_t(b)], 1e-5 * losses[size_t(b)]) << "batch " << b;
   for (auto& [r, value] : stepped) {
     double largest = 0, wrong = 0;
-    for (int64_t i = 0; i < value.size(); ++i) largest = std::max(largest, std::abs(value.at(i))), wrong = std::max(wrong, std::abs(value.at(i) - scanned.at(r).at(i)));
+    for (int64_t i = 0; i < value.size(); ++i)
+      largest = std::max(largest, std::abs(value.at(i))), wrong = std::max(wrong, std::abs(value.at(i) - scanned.at(r).at(i)));
     EXPECT_LE(wrong, 1e-5 * largest) << "resource " << r;
   }
 }

@@ -19,7 +19,8 @@ Tensor tensor_of(const TensorType& type, const BufferRef& buffer) {
 
 }  // namespace
 
-std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& inputs, Resources* resources, const compile::Options& options, int times) {
+std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& inputs, Resources* resources,
+                                const compile::Options& options, int times) {
   exec::Executor executor(compile::compile(g, options));
   std::vector<std::unique_ptr<exec::VariableState>> states;
   std::vector<exec::VariableState*> variables;
@@ -32,7 +33,8 @@ std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& i
     variables.push_back(states.back().get());
   }
   std::vector<BufferRef> in, out;
-  for (size_t i = 0; i < inputs.size(); ++i) in.push_back(buffer_of(inputs[i], i < options.input_devices.size() ? options.input_devices[i] : options.device));
+  for (size_t i = 0; i < inputs.size(); ++i)
+    in.push_back(buffer_of(inputs[i], i < options.input_devices.size() ? options.input_devices[i] : options.device));
   for (int i = 0; i < times; ++i) out = executor.run(in, variables);
   std::vector<Tensor> results;
   for (size_t o = 0; o < out.size(); ++o) results.push_back(tensor_of(executor.program().outputs[o], out[o]));

@@ -22,7 +22,9 @@ using ir::Value;
 compile::Options on(const char* device) { return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}}; }
 size_t streams_of(const Graph& g, const compile::Options& options) { return compile::compile(g, options)->streams.size(); }
 
-TEST(Streams, TwoBranchesThatJoinHaveThisPlan) { expect_text_of_file(program_text(two_branches(), on("null:h100")), "tests/graph/compile/two_branches_h100.txt"); }
+TEST(Streams, TwoBranchesThatJoinHaveThisPlan) {
+  expect_text_of_file(program_text(two_branches(), on("null:h100")), "tests/graph/compile/two_branches_h100.txt");
+}
 
 TEST(Streams, AreAsManyAsThereAreBranchesAndAtMostFour) {
   for (const int branches : {1, 2, 3, 4, 6}) {
@@ -38,7 +40,8 @@ TEST(Streams, AreAsManyAsThereAreBranchesAndAtMostFour) {
     auto program = compile::compile(g, options);
     EXPECT_EQ(program->streams.size(), size_t(std::min(branches, compile::kMostStreams)));
     EXPECT_EQ(program->events, 0) << "chains that never meet wait for each other";
-    for (size_t i = 0; i < program->instructions.size(); ++i) EXPECT_EQ(program->instructions[i].stream, program->instructions[i / 3 * 3].stream) << "a chain has two streams";
+    for (size_t i = 0; i < program->instructions.size(); ++i)
+      EXPECT_EQ(program->instructions[i].stream, program->instructions[i / 3 * 3].stream) << "a chain has two streams";
     EXPECT_EQ(what_is_unordered(*program), "");
   }
 }
@@ -99,7 +102,8 @@ TEST(Streams, ASectionHasItsDeviceToItself) {
   Graph g = two_branches();
   Value x = g.add_input({DType::f32, {64, 32}});
   for (int i = 0; i < 4; ++i) x = ops::relu(g, ops::add(g, x, x));  // a section between the branches' join and what follows
-  g.outputs = {ops::mul(g, g.outputs[0], ops::sum(g, x)), ops::conv2d(g, g.outputs[0], g.inputs[1], {}), ops::conv2d(g, g.inputs[0], g.inputs[2], {})};
+  g.outputs = {ops::mul(g, g.outputs[0], ops::sum(g, x)), ops::conv2d(g, g.outputs[0], g.inputs[1], {}),
+               ops::conv2d(g, g.inputs[0], g.inputs[2], {})};
   auto program = compile::compile(g, on("null:h100"));
   bool section = false;
   for (const exec::Instruction& i : program->instructions) section = section || i.section_steps > 0;
@@ -137,7 +141,8 @@ TEST(Streams, OfRandomGraphsWaitForWhatTheyMustAndForNothingElse) {
   }
   EXPECT_GT(several, count / 2);
   EXPECT_GT(waits, count);
-  std::printf("%d random graphs, seeds from %s: %lld on several streams, %lld events taken away one by one\n", count, std::to_string(first).c_str(), static_cast<long long>(several), static_cast<long long>(waits));
+  std::printf("%d random graphs, seeds from %s: %lld on several streams, %lld events taken away one by one\n", count,
+              std::to_string(first).c_str(), static_cast<long long>(several), static_cast<long long>(waits));
 }
 
 }  // namespace

@@ -39,8 +39,8 @@ TEST(Concurrency, EightThreadsCallOneFunctionWhileOthersTrace) {
   EXPECT_EQ(f.trace_count(), 10);
 }
 
-// Functions come and go: each thread calls the one that is shared now, traces it for new lengths, and now and then puts another in its place,
-// so that one thread drops what others are calling. The Variable outlives them all.
+// Functions come and go: each thread calls the one that is shared now, traces it for new lengths, and now and then puts another in its
+// place, so that one thread drops what others are calling. The Variable outlives them all.
 TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
   Variable scale(scalar(3));
   auto make = [&] {
@@ -70,8 +70,9 @@ TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
   EXPECT_EQ(wrong, 0);
 }
 
-// 64 threads call one function that all share and one of 16 others, whose graphs they trace for new lengths on the way; with LAMINA_TEST_LONG=1 a hundred
-// thousand times each. Meanwhile four more threads make functions, trace and drop them. Every bit of every result is the one of the first call.
+// 64 threads call one function that all share and one of 16 others, whose graphs they trace for new lengths on the way; with
+// LAMINA_TEST_LONG=1 a hundred thousand times each. Meanwhile four more threads make functions, trace and drop them. Every bit of every
+// result is the one of the first call.
 TEST(Concurrency, SixtyFourThreadsGetTheSameBits) {
   const int calls = std::getenv("LAMINA_TEST_LONG") ? 100'000 : 200;
   const Variable w(full({8, 8}, 0.3f));
@@ -83,7 +84,8 @@ TEST(Concurrency, SixtyFourThreadsGetTheSameBits) {
   const std::vector<float> want = shared(x).to_vector<float>();
   std::vector<Tensor> inputs;
   std::vector<std::vector<float>> wanted;
-  for (int64_t n = 1; n <= 5; ++n) inputs.push_back(full({n}, 0.1f * float(n))), wanted.push_back((tanh(inputs.back() * 0.5) + sum(w)).to_vector<float>());
+  for (int64_t n = 1; n <= 5; ++n)
+    inputs.push_back(full({n}, 0.1f * float(n))), wanted.push_back((tanh(inputs.back() * 0.5) + sum(w)).to_vector<float>());
   std::atomic<int64_t> wrong{0}, dropped{0};
   std::atomic<int> callers{64};
   in_threads(68, [&](int t) {

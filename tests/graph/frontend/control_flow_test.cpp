@@ -19,7 +19,8 @@ using Floats = std::vector<float>;
 Floats both(const std::function<Tensor(Tensor)>& f, const Tensor& x) {
   const Floats eager = f(x).to_vector<float>(), traced = function(f)(x).to_vector<float>();
   EXPECT_EQ(eager.size(), traced.size());
-  for (size_t i = 0; i < std::min(eager.size(), traced.size()); ++i) EXPECT_NEAR(eager[i], traced[i], 1e-5 * (std::abs(eager[i]) + 1e-3)) << i;
+  for (size_t i = 0; i < std::min(eager.size(), traced.size()); ++i)
+    EXPECT_NEAR(eager[i], traced[i], 1e-5 * (std::abs(eager[i]) + 1e-3)) << i;
   return eager;
 }
 // The derivative of f's sum at x, eagerly and traced, against differences.
@@ -45,11 +46,13 @@ void expect_gradient(const std::function<Tensor(Tensor)>& f, const std::vector<d
 // First and second derivatives.
 void expect_gradients(const std::function<Tensor(Tensor)>& f, const std::vector<double>& at, const char* what) {
   expect_gradient(f, at, what);
-  expect_gradient([f](Tensor x) {
-    GradientTape tape;
-    tape.watch(x);
-    return tape.gradient(sum(f(x)), x)[0];
-  }, at, (std::string(what) + ", second order").c_str(), 1e-5);
+  expect_gradient(
+      [f](Tensor x) {
+        GradientTape tape;
+        tape.watch(x);
+        return tape.gradient(sum(f(x)), x)[0];
+      },
+      at, (std::string(what) + ", second order").c_str(), 1e-5);
 }
 
 TEST(Cond, TakesTheBranchThatTheConditionSays) {
@@ -86,10 +89,13 @@ TEST(SwitchCase, TakesTheBranchOfTheIndex) {
 TEST(Cond, NestsAndUsesValuesOfEveryLevel) {
   auto f = [](Tensor x) {
     Tensor y = x * 2;
-    return cond(x > 0.f, [&] {
-      Tensor z = y + 1;
-      return cond(z > 5.f, [&] { return z * y + x; }, [&] { return z - x; });
-    }, [&] { return y; });
+    return cond(
+        x > 0.f,
+        [&] {
+          Tensor z = y + 1;
+          return cond(z > 5.f, [&] { return z * y + x; }, [&] { return z - x; });
+        },
+        [&] { return y; });
   };
   EXPECT_EQ(both(f, scalar(3)), Floats{7 * 6 + 3});
   EXPECT_EQ(both(f, scalar(1)), Floats{2});
@@ -105,10 +111,13 @@ TEST(Cond, OnlyTheTakenBranchChangesVariables) {
   for (bool traced : {false, true}) {
     Variable v(scalar(1)), untouched(scalar(5));
     auto f = [&](Tensor x) {
-      Tensor r = cond(x > 0.f, [&] {
-        v.assign_add(x);
-        return v.read() * untouched;
-      }, [&] { return x; });
+      Tensor r = cond(
+          x > 0.f,
+          [&] {
+            v.assign_add(x);
+            return v.read() * untouched;
+          },
+          [&] { return x; });
       return r + v.read();
     };
     auto g = function(f);
@@ -129,7 +138,8 @@ TEST(Cond, Differentiates) {
 TEST(WhileLoop, RunsNeverOnceAndOften) {
   for (int n : {0, 1, 7, 1000}) {
     auto f = [n](Tensor x) {
-      auto [i, y] = while_loop([n](Tensor i, Tensor) { return i < n; }, [](Tensor i, Tensor y) { return std::pair(i + 1, y * 0.999f + 1); }, std::pair(scalar_i(0), x));
+      auto [i, y] = while_loop([n](Tensor i, Tensor) { return i < n; }, [](Tensor i, Tensor y) { return std::pair(i + 1, y * 0.999f + 1); },
+                               std::pair(scalar_i(0), x));
       return y + astype(i, DType::f32);
     };
     float want = 3;
@@ -140,7 +150,8 @@ TEST(WhileLoop, RunsNeverOnceAndOften) {
 
 TEST(WhileLoop, CarriedValuesMayTradePlaces) {
   auto f = [](Tensor x) {
-    auto [i, a, b] = while_loop([](Tensor i, Tensor, Tensor) { return i < 5; }, [](Tensor i, Tensor a, Tensor b) { return std::tuple(i + 1, b, a); }, std::tuple(scalar_i(0), x, x * 10));
+    auto [i, a, b] = while_loop([](Tensor i, Tensor, Tensor) { return i < 5; },
+                                [](Tensor i, Tensor a, Tensor b) { return std::tuple(i + 1, b, a); }, std::tuple(scalar_i(0), x, x * 10));
     return a - b;
   };
   EXPECT_EQ(both(f, tensor({1, 2}, {2})), (Floats{9, 18}));
@@ -148,13 +159,16 @@ TEST(WhileLoop, CarriedValuesMayTradePlaces) {
 
 TEST(WhileLoop, FibonacciCarriesWhatTheOtherWas) {
   auto f = [](Tensor x) {
-    return std::get<1>(while_loop([](Tensor i, Tensor, Tensor) { return i < 20; }, [](Tensor i, Tensor a, Tensor b) { return std::tuple(i + 1, b, a + b); }, std::tuple(scalar_i(0), x, x)));
+    return std::get<1>(while_loop([](Tensor i, Tensor, Tensor) { return i < 20; },
+                                  [](Tensor i, Tensor a, Tensor b) { return std::tuple(i + 1, b, a + b); }, std::tuple(scalar_i(0), x, x)));
   };
   EXPECT_EQ(both(f, scalar(1)), Floats{10946});
 }
 
 TEST(WhileLoop, EndsAtTheMaximumOfIterations) {
-  auto f = [](Tensor x) { return while_loop([](Tensor) { return scalar_b(true); }, [](Tensor y) { return y * 2; }, x, {.maximum_iterations = 4, .names = {}}); };
+  auto f = [](Tensor x) {
+    return while_loop([](Tensor) { return scalar_b(true); }, [](Tensor y) { return y * 2; }, x, {.maximum_iterations = 4, .names = {}});
+  };
   EXPECT_EQ(both(f, scalar(1)), Floats{16});
 }
 
@@ -163,10 +177,12 @@ TEST(WhileLoop, AssignsVariablesAndDraws) {
     random::set_seed(7);
     Variable v(scalar(1)), factor(scalar(2));
     auto f = [&](Tensor n) {
-      auto [i, total] = while_loop([&](Tensor i, Tensor) { return i < n; }, [&](Tensor i, Tensor total) {
-        v.assign(v * factor);
-        return std::pair(i + 1, total + v.read() + random::uniform({}, DType::f32, 0, 1) * 0);
-      }, std::pair(scalar_i(0), scalar(0)));
+      auto [i, total] = while_loop([&](Tensor i, Tensor) { return i < n; },
+                                   [&](Tensor i, Tensor total) {
+                                     v.assign(v * factor);
+                                     return std::pair(i + 1, total + v.read() + random::uniform({}, DType::f32, 0, 1) * 0);
+                                   },
+                                   std::pair(scalar_i(0), scalar(0)));
       return total;
     };
     EXPECT_EQ((traced ? function(f)(scalar_i(3)) : f(scalar_i(3))).item<float>(), 2 + 4 + 8);
@@ -176,7 +192,9 @@ TEST(WhileLoop, AssignsVariablesAndDraws) {
 
 TEST(WhileLoop, DrawsAreThoseOfTheEagerLoop) {
   auto f = [](Tensor n) {
-    return std::get<1>(while_loop([&](Tensor i, Tensor) { return i < n; }, [](Tensor i, Tensor x) { return std::pair(i + 1, x * 0.5f + random::normal({3})); }, std::pair(scalar_i(0), zeros({3}))));
+    return std::get<1>(while_loop([&](Tensor i, Tensor) { return i < n; },
+                                  [](Tensor i, Tensor x) { return std::pair(i + 1, x * 0.5f + random::normal({3})); },
+                                  std::pair(scalar_i(0), zeros({3}))));
   };
   random::set_seed(3);
   const Floats eager = f(scalar_i(4)).to_vector<float>();
@@ -188,7 +206,8 @@ TEST(WhileLoop, Differentiates) {
   for (int n : {0, 1, 2, 9, 21}) {
     auto f = [n](Tensor x) {
       Tensor w = x * 0.5;
-      return std::get<1>(while_loop([n](Tensor i, Tensor) { return i < n; }, [&](Tensor i, Tensor y) { return std::pair(i + 1, sin(y) * w + x); }, std::pair(scalar_i(0), x * x)));
+      return std::get<1>(while_loop([n](Tensor i, Tensor) { return i < n; },
+                                    [&](Tensor i, Tensor y) { return std::pair(i + 1, sin(y) * w + x); }, std::pair(scalar_i(0), x * x)));
     };
     expect_gradients(f, {0.3, -0.7}, cat(n, " iterations").c_str());
   }
@@ -196,17 +215,23 @@ TEST(WhileLoop, Differentiates) {
 
 TEST(WhileLoop, DifferentiatesWithAMaximum) {
   auto f = [](Tensor x) {
-    return while_loop([](Tensor y) { return sum(y) < 10.; }, [](Tensor y) { return y * y + y; }, x, {.maximum_iterations = 12, .names = {}});
+    return while_loop([](Tensor y) { return sum(y) < 10.; }, [](Tensor y) { return y * y + y; }, x,
+                      {.maximum_iterations = 12, .names = {}});
   };
   expect_gradients(f, {0.6, 0.5}, "a maximum");
 }
 
 TEST(WhileLoop, DifferentiatesNestedLoops) {
   auto f = [](Tensor x) {
-    return std::get<1>(while_loop([](Tensor i, Tensor) { return i < 3; }, [&](Tensor i, Tensor y) {
-      Tensor z = std::get<1>(while_loop([&](Tensor j, Tensor) { return j < i + 1; }, [&](Tensor j, Tensor z) { return std::pair(j + 1, sin(z) * x + y * 0.5); }, std::pair(scalar_i(0), y)));
-      return std::pair(i + 1, z * 0.7);
-    }, std::pair(scalar_i(0), x)));
+    return std::get<1>(while_loop([](Tensor i, Tensor) { return i < 3; },
+                                  [&](Tensor i, Tensor y) {
+                                    Tensor z =
+                                        std::get<1>(while_loop([&](Tensor j, Tensor) { return j < i + 1; },
+                                                               [&](Tensor j, Tensor z) { return std::pair(j + 1, sin(z) * x + y * 0.5); },
+                                                               std::pair(scalar_i(0), y)));
+                                    return std::pair(i + 1, z * 0.7);
+                                  },
+                                  std::pair(scalar_i(0), x)));
   };
   expect_gradients(f, {0.4, 1.1}, "nested");
 }
@@ -223,7 +248,9 @@ TEST(Scan, CarriesAndStacks) {
 
 TEST(Scan, GoesBackwards) {
   auto f = [](Tensor xs) {
-    return scan([](Tensor total, Tensor x) { return std::pair(total * 2 + x, total); }, scalar(0), xs, {.length = -1, .reverse = true, .names = {}}).second;
+    return scan([](Tensor total, Tensor x) { return std::pair(total * 2 + x, total); }, scalar(0), xs,
+                {.length = -1, .reverse = true, .names = {}})
+        .second;
   };
   EXPECT_EQ(both(f, tensor({1, 2, 3}, {3})), (Floats{8, 3, 0}));
 }
@@ -237,7 +264,8 @@ TEST(Scan, StacksWhatItIsGivenAndConstants) {
 }
 
 TEST(Scan, GoesOverALengthThatIsNotKnownWhenItIsTraced) {
-  auto f = function([](Tensor xs) { return scan([](Tensor t, Tensor x) { return std::pair(t + x, t); }, scalar(0), xs).first; }, {TensorSpec{{any_length()}, DType::f32, "xs"}});
+  auto f = function([](Tensor xs) { return scan([](Tensor t, Tensor x) { return std::pair(t + x, t); }, scalar(0), xs).first; },
+                    {TensorSpec{{any_length()}, DType::f32, "xs"}});
   EXPECT_EQ(f(tensor({1, 2, 3}, {3})).item<float>(), 6);
   EXPECT_EQ(f(tensor({1, 2, 3, 4, 5}, {5})).item<float>(), 15);
   EXPECT_EQ(f.trace_count(), 1);
@@ -245,10 +273,12 @@ TEST(Scan, GoesOverALengthThatIsNotKnownWhenItIsTraced) {
 
 TEST(Scan, Differentiates) {
   auto f = [](Tensor x) {
-    auto [last, ys] = scan([&](Tensor s, Tensor slice) {
-      Tensor next = sin(s) * slice + sum(x);
-      return std::pair(next, next * s);
-    }, x * 2, stack({x, x * x, x + 1}));
+    auto [last, ys] = scan(
+        [&](Tensor s, Tensor slice) {
+          Tensor next = sin(s) * slice + sum(x);
+          return std::pair(next, next * s);
+        },
+        x * 2, stack({x, x * x, x + 1}));
     return last * sum(ys, {0});
   };
   expect_gradients(f, {0.3, -0.8}, "scan");
@@ -256,12 +286,18 @@ TEST(Scan, Differentiates) {
 
 TEST(Scan, DifferentiatesACondInALoopInAScan) {
   auto f = [](Tensor x) {
-    return scan([&](Tensor s, Tensor slice) {
-      Tensor t = fori_loop(0, 2, [&](Tensor i, Tensor t) {
-        return cond(sum(t) > astype(i, DType::f64), [&] { return sin(t) * slice; }, [&] { return t * t + x; });
-      }, s);
-      return std::pair(t, sum(t));
-    }, x, stack({x, x * 3})).first;
+    return scan(
+               [&](Tensor s, Tensor slice) {
+                 Tensor t = fori_loop(
+                     0, 2,
+                     [&](Tensor i, Tensor t) {
+                       return cond(sum(t) > astype(i, DType::f64), [&] { return sin(t) * slice; }, [&] { return t * t + x; });
+                     },
+                     s);
+                 return std::pair(t, sum(t));
+               },
+               x, stack({x, x * 3}))
+        .first;
   };
   expect_gradients(f, {0.9, 0.4}, "nested");
 }
@@ -282,7 +318,9 @@ TEST(Scan, ATrainingStepInItsBodyIsTheStepInALoop) {
   for (int64_t i = 0; i < 4; ++i) losses.push_back(step(w, b, index(xs, i), index(targets, i)).item<float>());
   auto [w2, b2] = make();
   auto epoch = function([&](Tensor xs, Tensor targets) {
-    return scan([&](std::vector<Tensor> none, std::pair<Tensor, Tensor> x) { return std::pair(none, step(w2, b2, x.first, x.second)); }, std::vector<Tensor>(), std::pair(xs, targets)).second;
+    return scan([&](std::vector<Tensor> none, std::pair<Tensor, Tensor> x) { return std::pair(none, step(w2, b2, x.first, x.second)); },
+                std::vector<Tensor>(), std::pair(xs, targets))
+        .second;
   });
   const Floats scanned = epoch(xs, targets).to_vector<float>();
   for (size_t i = 0; i < losses.size(); ++i) EXPECT_NEAR(scanned[i], losses[i], 1e-5 * losses[i]);
@@ -322,29 +360,39 @@ void expect_error(ErrorKind kind, const char* what, F f) {
 }
 
 TEST(ControlFlow, RefusesWhatCannotBeOneGraph) {
-  expect_error(ErrorKind::type, "result is f32[] in the first branch and i32[] in the second", [](Tensor x) { return cond(x > 0.f, [&] { return x; }, [&] { return scalar_i(1); }); });
-  expect_error(ErrorKind::invalid_argument, "result is f32[] in the first branch and f32[2] in the second", [](Tensor x) { return cond(x > 0.f, [&] { return x; }, [&] { return zeros({2}); }); });
-  expect_error(ErrorKind::invalid_argument, "one branch returns 1 tensors, the other 2", [](Tensor x) {
-    return cond(x > 0.f, [&] { return std::vector{x}; }, [&] { return std::vector{x, x}; })[0];
-  });
+  expect_error(ErrorKind::type, "result is f32[] in the first branch and i32[] in the second",
+               [](Tensor x) { return cond(x > 0.f, [&] { return x; }, [&] { return scalar_i(1); }); });
+  expect_error(ErrorKind::invalid_argument, "result is f32[] in the first branch and f32[2] in the second",
+               [](Tensor x) { return cond(x > 0.f, [&] { return x; }, [&] { return zeros({2}); }); });
+  expect_error(ErrorKind::invalid_argument, "one branch returns 1 tensors, the other 2",
+               [](Tensor x) { return cond(x > 0.f, [&] { return std::vector{x}; }, [&] { return std::vector{x, x}; })[0]; });
   expect_error(ErrorKind::type, "the condition is f32[]", [](Tensor x) { return cond(x, [&] { return x; }, [&] { return x; }); });
-  expect_error(ErrorKind::invalid_argument, "the condition is bool[2]", [](Tensor x) { return cond(zeros({2}) > 1.f, [&] { return x; }, [&] { return x; }); });
-  expect_error(ErrorKind::invalid_argument, "the loop variable starts as f32[] and becomes f32[2]", [](Tensor x) { return while_loop([](Tensor y) { return sum(y) > 0.f; }, [](Tensor y) { return y + zeros({2}); }, x); });
+  expect_error(ErrorKind::invalid_argument, "the condition is bool[2]",
+               [](Tensor x) { return cond(zeros({2}) > 1.f, [&] { return x; }, [&] { return x; }); });
+  expect_error(ErrorKind::invalid_argument, "the loop variable starts as f32[] and becomes f32[2]",
+               [](Tensor x) { return while_loop([](Tensor y) { return sum(y) > 0.f; }, [](Tensor y) { return y + zeros({2}); }, x); });
   expect_error(ErrorKind::type, "loop variable 1 starts as f32[] and becomes i32[]", [](Tensor x) {
-    return std::get<1>(while_loop([](Tensor i, Tensor) { return i < 3; }, [](Tensor i, Tensor) { return std::pair(i + 1, i); }, std::pair(scalar_i(0), x)));
+    return std::get<1>(while_loop([](Tensor i, Tensor) { return i < 3; }, [](Tensor i, Tensor) { return std::pair(i + 1, i); },
+                                  std::pair(scalar_i(0), x)));
   });
-  expect_error(ErrorKind::type, "the condition is f32[]", [](Tensor x) { return while_loop([](Tensor y) { return y; }, [](Tensor y) { return y; }, x); });
-  expect_error(ErrorKind::invalid_argument, "scan: it has no length", [](Tensor x) { return scan([](Tensor s, std::vector<Tensor>) { return std::pair(s, s); }, x, std::vector<Tensor>()).first; });
-  expect_error(ErrorKind::invalid_argument, "f32[] has no slices", [](Tensor x) { return scan([](Tensor s, Tensor) { return std::pair(s, s); }, x, x).first; });
+  expect_error(ErrorKind::type, "the condition is f32[]",
+               [](Tensor x) { return while_loop([](Tensor y) { return y; }, [](Tensor y) { return y; }, x); });
+  expect_error(ErrorKind::invalid_argument, "scan: it has no length", [](Tensor x) {
+    return scan([](Tensor s, std::vector<Tensor>) { return std::pair(s, s); }, x, std::vector<Tensor>()).first;
+  });
+  expect_error(ErrorKind::invalid_argument, "f32[] has no slices",
+               [](Tensor x) { return scan([](Tensor s, Tensor) { return std::pair(s, s); }, x, x).first; });
   expect_error(ErrorKind::invalid_argument, "3 slices", [](Tensor x) {
     return scan([](Tensor s, std::pair<Tensor, Tensor>) { return std::pair(s, s); }, x, std::pair(zeros({2}), zeros({3}))).first;
   });
   Variable v(scalar(0), "v");
   expect_error(ErrorKind::invalid_argument, "the condition assigns the variable 'v'", [&](Tensor x) {
-    return while_loop([&](Tensor y) {
-      v.assign(y);
-      return y < 3.f;
-    }, [](Tensor y) { return y + 1; }, x);
+    return while_loop(
+        [&](Tensor y) {
+          v.assign(y);
+          return y < 3.f;
+        },
+        [](Tensor y) { return y + 1; }, x);
   });
 }
 
@@ -357,9 +405,8 @@ TEST(ControlFlow, AValueOfABranchDoesNotLeaveIt) {
 }
 
 TEST(ControlFlow, AnErrorWhileRunningNamesTheLineInTheBody) {
-  expect_error(ErrorKind::index, "", [](Tensor x) {
-    return fori_loop(0, 9, [](Tensor i, Tensor y) { return y + gather(zeros({4}), i); }, x);
-  });
+  expect_error(ErrorKind::index, "",
+               [](Tensor x) { return fori_loop(0, 9, [](Tensor i, Tensor y) { return y + gather(zeros({4}), i); }, x); });
 }
 
 }  // namespace

@@ -195,10 +195,12 @@ TEST(Function, AnInnerFunctionSeesTheOuterOnesValues) {
 
 TEST(Function, ALeakedSymbolicTensorIsRefusedByName) {
   Tensor leaked;
-  auto f = function([&](Tensor x) {
-    leaked = x * 2;
-    return x;
-  }, FunctionOptions{.name = "leaky", .argument_names = {}, .signature = {}, .trace_limit = 256});
+  auto f = function(
+      [&](Tensor x) {
+        leaked = x * 2;
+        return x;
+      },
+      FunctionOptions{.name = "leaky", .argument_names = {}, .signature = {}, .trace_limit = 256});
   f(scalar(1));
   try {
     leaked + 1;
@@ -213,12 +215,15 @@ TEST(Function, ALeakedSymbolicTensorIsRefusedByName) {
 
 TEST(Function, OneGraphServesAllLengthsOfAnOpenDimension) {
   int runs = 0;
-  auto mean_square = function([&](Tensor x) {
-    ++runs;
-    EXPECT_FALSE(x.shape()[0].known());
-    return mean(x * x, {0});
-  }, {{{any_length(), 2}, dtype::f32, "x"}});
-  for (int64_t n : {1, 5, 3, 5}) EXPECT_EQ(mean_square(full({n, 2}, double(n))).to_vector<float>(), (std::vector<float>{float(n * n), float(n * n)}));
+  auto mean_square = function(
+      [&](Tensor x) {
+        ++runs;
+        EXPECT_FALSE(x.shape()[0].known());
+        return mean(x * x, {0});
+      },
+      {{{any_length(), 2}, dtype::f32, "x"}});
+  for (int64_t n : {1, 5, 3, 5})
+    EXPECT_EQ(mean_square(full({n, 2}, double(n))).to_vector<float>(), (std::vector<float>{float(n * n), float(n * n)}));
   EXPECT_EQ(runs, 1);
   EXPECT_EQ(mean_square.concrete(ones({7, 2})).plan_count(), 3) << "5 was planned once";
   for (int64_t n = 1; n <= 70; ++n) mean_square(ones({n, 2}));
@@ -418,7 +423,8 @@ TEST(Function, APrecisionOfProductsIsPartOfItsSignatureAndOfWhatItsGradientMakes
 }
 
 TEST(Function, TheTraceLimitNamesTheCause) {
-  auto f = function([](Tensor x) { return x; }, FunctionOptions{.name = "grow", .argument_names = {"x"}, .signature = {}, .trace_limit = 3});
+  auto f =
+      function([](Tensor x) { return x; }, FunctionOptions{.name = "grow", .argument_names = {"x"}, .signature = {}, .trace_limit = 3});
   for (int64_t n = 1; n <= 3; ++n) f(ones({n}));
   try {
     f(ones({9}));
@@ -431,7 +437,8 @@ TEST(Function, TheTraceLimitNamesTheCause) {
 }
 
 TEST(Function, RecordsWhyItTracedAgain) {
-  auto f = function([](Tensor x, int) { return x; }, FunctionOptions{.name = "f", .argument_names = {"x"}, .signature = {}, .trace_limit = 256});
+  auto f =
+      function([](Tensor x, int) { return x; }, FunctionOptions{.name = "f", .argument_names = {"x"}, .signature = {}, .trace_limit = 256});
   f(ones({2}), 1);
   f(ones({2}, dtype::f64), 1);
   f(ones({2}, dtype::f64), 2);
@@ -494,11 +501,13 @@ TEST(ConcreteFunction, InspectionListsOpsByName) {
 
 TEST(ConcreteFunction, ExplainTellsTheWholeStory) {
   Variable w(ones({3, 4}), "w"), b(zeros({4}), "b");
-  auto f = function([&](Tensor x) { return relu(matmul(x, w) + b); }, FunctionOptions{.name = "layer", .argument_names = {"x"}, .signature = {}, .trace_limit = 256});
+  auto f = function([&](Tensor x) { return relu(matmul(x, w) + b); },
+                    FunctionOptions{.name = "layer", .argument_names = {"x"}, .signature = {}, .trace_limit = 256});
   EXPECT_NE(f.explain(ones({2, 3})).find("no plan yet"), std::string::npos);
   f(ones({2, 3}));
   const std::string text = f.explain(ones({2, 3}));
-  for (const char* part : {"ConcreteFunction layer", "x: TensorSpec(shape=(2, 3), dtype=float32)", "Variable w", "graph as traced", "fuse_dense", "dense: 1", "compiled in", "run 1 time"})
+  for (const char* part : {"ConcreteFunction layer", "x: TensorSpec(shape=(2, 3), dtype=float32)", "Variable w", "graph as traced",
+                           "fuse_dense", "dense: 1", "compiled in", "run 1 time"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
 }
 

@@ -17,7 +17,9 @@ namespace {
 
 using test::Doubles;
 
-Tensor drawn(const Shape& shape, uint32_t seed, DType dtype = DType::f32) { return test::tensor_of(test::draws(size_t(size_of(shape).number()), seed), shape, dtype); }
+Tensor drawn(const Shape& shape, uint32_t seed, DType dtype = DType::f32) {
+  return test::tensor_of(test::draws(size_t(size_of(shape).number()), seed), shape, dtype);
+}
 
 TEST(Conv1d, IsAConvolutionOfOneRow) {
   const Tensor x = tensor({1, 2, 3, 4, 5}, {1, 5, 1}), w = tensor({1, 0, -1}, {3, 1, 1});
@@ -47,11 +49,15 @@ TEST(Conv2dTranspose, IsTheAdjointOfConv2d) {
     const double left = sum(seen * back).item<double>(), right = sum(image * x).item<double>();
     EXPECT_NEAR(left, right, 1e-11 * std::abs(left)) << c.padding << " " << c.strides[0];
   }
-  EXPECT_EQ(conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 5, 2}), {.strides = {2, 2}, .padding = {1, 1, 1, 1}, .output_padding = {1, 0}}).shape(), (Shape{1, 8, 7, 5}));
+  EXPECT_EQ(
+      conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 5, 2}), {.strides = {2, 2}, .padding = {1, 1, 1, 1}, .output_padding = {1, 0}})
+          .shape(),
+      (Shape{1, 8, 7, 5}));
   EXPECT_THROW(conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 5, 2}), {.output_padding = {5, 0}}), Error);
 }
 
-// An eager op makes all of its results, so the places of a large pooling on a GPU are left out from the start. The null device pretends to be one.
+// An eager op makes all of its results, so the places of a large pooling on a GPU are left out from the start. The null device pretends to
+// be one.
 TEST(MaxPool2d, IsTheLibrarysOnAGpuWhenItIsLargeAndItsGradientToo) {
   const auto launches = [](int64_t side, const char* device) {
     GradientTape tape;
@@ -97,7 +103,8 @@ TEST(ImagePadding, HasNames) {
 
 // A small convolutional network's cost differentiated three times, eagerly and traced, in f64 against differences of the second derivative.
 TEST(Conv2d, HasDerivativesOfThirdOrder) {
-  const Tensor w = drawn({2, 2, 2, 3}, 1, DType::f64), v = drawn({2, 2, 3, 2}, 2, DType::f64), x0 = drawn({1, 5, 4, 2}, 3, DType::f64), direction = drawn({1, 5, 4, 2}, 4, DType::f64);
+  const Tensor w = drawn({2, 2, 2, 3}, 1, DType::f64), v = drawn({2, 2, 3, 2}, 2, DType::f64), x0 = drawn({1, 5, 4, 2}, 3, DType::f64),
+               direction = drawn({1, 5, 4, 2}, 4, DType::f64);
   auto cost = [&](const Tensor& x) {
     const Tensor h = tanh(conv2d(x, w, {.padding = "same"}));
     return sum(square(avg_pool2d(conv2d(h * h, v, {.strides = {2, 1}}), {1, 2})));

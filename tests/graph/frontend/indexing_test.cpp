@@ -120,14 +120,16 @@ TEST(ShapeFunctions, CutAndPad) {
 
 TEST(Draws, DoNotDependOnTracing) {
   auto all = [] {
-    const Tensor p = random::bernoulli(0.5, {8}), c = random::categorical(tensor({0, 1}, {2}), {5}), o = random::permutation(7), i = random::integers({4}, -3, 9);
+    const Tensor p = random::bernoulli(0.5, {8}), c = random::categorical(tensor({0, 1}, {2}), {5}), o = random::permutation(7),
+                 i = random::integers({4}, -3, 9);
     std::vector<int> out;
     for (const Tensor& t : {p, c, o, i})
       for (int v : t.to_vector<int>()) out.push_back(v);
     return out;
   };
   auto traced = function([](Tensor) {
-    const Tensor p = random::bernoulli(0.5, {8}), c = random::categorical(tensor({0, 1}, {2}), {5}), o = random::permutation(7), i = random::integers({4}, -3, 9);
+    const Tensor p = random::bernoulli(0.5, {8}), c = random::categorical(tensor({0, 1}, {2}), {5}), o = random::permutation(7),
+                 i = random::integers({4}, -3, 9);
     return std::tuple(p, c, o, i);
   });
   random::set_seed(5);

@@ -90,7 +90,8 @@ TEST(Argmin, IsRightAtTheEndsOfEveryDtype) {
 
 TEST(Losses, AgreeWithEachOther) {
   const Tensor logits = tensor({1, -2, 0.5, 3, 0, -1}, {2, 3}), labels = tensor({2, 0}, {2}, dtype::i32), targets = one_hot(labels, 3);
-  const Floats sparse = values(sparse_cross_entropy(logits, labels)), dense = values(softmax_cross_entropy(logits, targets)), probabilities = values(categorical_cross_entropy(softmax(logits), targets));
+  const Floats sparse = values(sparse_cross_entropy(logits, labels)), dense = values(softmax_cross_entropy(logits, targets)),
+               probabilities = values(categorical_cross_entropy(softmax(logits), targets));
   for (size_t i = 0; i < 2; ++i) {
     EXPECT_NEAR(sparse[i], dense[i], 1e-6);
     EXPECT_NEAR(sparse[i], probabilities[i], 1e-6);
@@ -145,9 +146,10 @@ TEST(OpFunctions, TracedEqualsEager) {
       UNARY(abs) UNARY(cos) UNARY(exp) UNARY(neg) UNARY(relu) UNARY(sigmoid) UNARY(sign) UNARY(sin) UNARY(square) UNARY(tanh)
 #undef UNARY
 #define BINARY(name) {#name, [](Tensor a, Tensor b) { return name(a, b); }},
-      BINARY(add) BINARY(div) BINARY(equal) BINARY(greater) BINARY(less_equal) BINARY(maximum) BINARY(minimum) BINARY(mul) BINARY(not_equal) BINARY(sub)
+          BINARY(add) BINARY(div) BINARY(equal) BINARY(greater) BINARY(less_equal) BINARY(maximum) BINARY(minimum) BINARY(mul)
+              BINARY(not_equal) BINARY(sub)
 #undef BINARY
-      {"sum", [](Tensor a, Tensor) { return sum(a, {1}); }},
+                  {"sum", [](Tensor a, Tensor) { return sum(a, {1}); }},
       {"mean", [](Tensor a, Tensor) { return mean(a, {0}, true); }},
       {"max", [](Tensor a, Tensor) { return max(a); }},
       {"argmax", [](Tensor a, Tensor) { return argmax(a, 0); }},

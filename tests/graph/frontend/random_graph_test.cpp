@@ -16,7 +16,9 @@ constexpr double kTolerance = 2e-5;  // relative to a result's largest element
 
 using Reference = tests::Tensor;
 
-Tensor to_tensor(const Reference& t) { return Tensor(copy_from_host(default_device(), t.raw(), t.byte_count()), std::make_shared<const TensorType>(t.type)); }
+Tensor to_tensor(const Reference& t) {
+  return Tensor(copy_from_host(default_device(), t.raw(), t.byte_count()), std::make_shared<const TensorType>(t.type));
+}
 Reference to_reference(const Tensor& t) {
   Reference out(t.type());
   copy_to_host(out.raw(), t.buffer(), 0, out.byte_count());
@@ -57,7 +59,9 @@ TEST(Function, RunsRandomGraphsAsTheirOpsDo) {
   const int count = tests::random_graph_count(30);
   const uint64_t first = tests::random_graph_seed(5000);
   for (int i = 0; i < count && !HasFailure(); ++i) {
-    const tests::RandomGraph g = tests::random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
+    const tests::RandomGraph g = tests::random_graph(
+        first + uint64_t(i),
+        {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 200, .gradients = i % 4 != 3, .wide = i % 5 == 4, .only_f64 = false});
     if (wrong(g).empty()) continue;
     const tests::RandomGraph small = tests::shrink(g, [&](const tests::RandomGraph& smaller) { return !wrong(smaller).empty(); });
     ADD_FAILURE() << wrong(small) << "\n" << tests::describe(small);

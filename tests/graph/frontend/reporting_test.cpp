@@ -48,10 +48,12 @@ TEST(Print, WritesTheValuesOfEachCallInProgramOrder) {
 TEST(Print, InALoopWritesEachIteration) {
   Captured out;
   auto f = function([](Tensor n) {
-    return while_loop([&](Tensor i) { return i < n; }, [](Tensor i) {
-      print("i", i);
-      return i + 1;
-    }, scalar_i(0));
+    return while_loop([&](Tensor i) { return i < n; },
+                      [](Tensor i) {
+                        print("i", i);
+                        return i + 1;
+                      },
+                      scalar_i(0));
   });
   f(scalar_i(3));
   EXPECT_EQ(out.text(), "i 0\ni 1\ni 2\n");
@@ -65,10 +67,13 @@ TEST(Print, SurvivesEveryPassAndIsNotRepeatedByAGradient) {
     auto f = function([](Tensor x) {
       GradientTape tape;
       tape.watch(x);
-      Tensor y = fori_loop(0, 2, [](Tensor i, Tensor y) {
-        print("step", i);
-        return y * y;
-      }, x);
+      Tensor y = fori_loop(
+          0, 2,
+          [](Tensor i, Tensor y) {
+            print("step", i);
+            return y * y;
+          },
+          x);
       return tape.gradient(y, x)[0];
     });
     EXPECT_FLOAT_EQ(f(scalar(2)).item<float>(), 32) << off.name;
@@ -85,8 +90,10 @@ TEST(Check, ThrowsWhatItWasToldWithTheValues) {
   EXPECT_EQ(f(scalar(1)).item<float>(), 1);
   for (bool traced : {true, false}) {
     try {
-      if (traced) f(scalar(-2));
-      else check(scalar(-2) > 0, "must be positive", {}, {{"x", scalar(-2)}});
+      if (traced)
+        f(scalar(-2));
+      else
+        check(scalar(-2) > 0, "must be positive", {}, {{"x", scalar(-2)}});
       FAIL() << "no error";
     } catch (const Error& e) {
       EXPECT_EQ(e.kind, ErrorKind::assertion);
@@ -120,9 +127,11 @@ TEST(ExplicitGraph, ComputesWhatIsFetchedAndNothingElse) {
 
 TEST(CustomGradient, TakesThePlaceOfTheDerivative) {
   auto clipped = [](Tensor x) {
-    return control::custom_gradient([](std::span<const Tensor> in) {
-      return control::WithGradient{{in[0] * 3}, [](std::span<const Tensor> dy) { return std::vector<Tensor>{clip(dy[0], -1, 1)}; }};
-    }, {x}, std::source_location::current())[0];
+    return control::custom_gradient(
+        [](std::span<const Tensor> in) {
+          return control::WithGradient{{in[0] * 3}, [](std::span<const Tensor> dy) { return std::vector<Tensor>{clip(dy[0], -1, 1)}; }};
+        },
+        {x}, std::source_location::current())[0];
   };
   auto slope = [&](Tensor x) {
     GradientTape tape;

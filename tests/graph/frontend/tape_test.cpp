@@ -21,34 +21,40 @@ std::vector<float> both(const std::function<Tensor(Tensor)>& f, const Tensor& x)
 using Floats = std::vector<float>;
 
 TEST(GradientTape, DifferentiatesAWatchedTensor) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              return tape.gradient(sum(x * x * x), x)[0];
-            }, tensor({1, 2, -3}, {3})),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  return tape.gradient(sum(x * x * x), x)[0];
+                },
+                tensor({1, 2, -3}, {3})),
             (Floats{3, 12, 27}));
 }
 
 TEST(GradientTape, TrainableVariablesAreWatchedWhenRead) {
   Variable w(scalar(3)), fixed(scalar(2), "fixed", false);
-  EXPECT_EQ(both([&](Tensor x) {
-              GradientTape tape;
-              Tensor y = w * x + w * w * fixed;
-              auto g = tape.gradient(y, w, fixed);
-              EXPECT_FALSE(g[1].defined());
-              return g[0];
-            }, scalar(5)),
+  EXPECT_EQ(both(
+                [&](Tensor x) {
+                  GradientTape tape;
+                  Tensor y = w * x + w * w * fixed;
+                  auto g = tape.gradient(y, w, fixed);
+                  EXPECT_FALSE(g[1].defined());
+                  return g[0];
+                },
+                scalar(5)),
             (Floats{5 + 2 * 3 * 2}))
       << "the sum over all reads";
 }
 
 TEST(GradientTape, AVariableThatIsNotTrainableCanBeWatched) {
   Variable fixed(scalar(2), "fixed", false);
-  EXPECT_EQ(both([&](Tensor x) {
-              GradientTape tape;
-              tape.watch(fixed);
-              return tape.gradient(fixed * x, fixed)[0];
-            }, scalar(5)),
+  EXPECT_EQ(both(
+                [&](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(fixed);
+                  return tape.gradient(fixed * x, fixed)[0];
+                },
+                scalar(5)),
             Floats{5});
 }
 
@@ -81,47 +87,55 @@ TEST(GradientTape, AnUnwatchedTensorHasNoGradient) {
 }
 
 TEST(GradientTape, SeveralTargetsAreSummed) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              const Tensor targets[] = {x * 2, x * x};
-              const Source source(x);
-              return tape.gradient(targets, std::span(&source, 1))[0];
-            }, scalar(5)),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  const Tensor targets[] = {x * 2, x * x};
+                  const Source source(x);
+                  return tape.gradient(targets, std::span(&source, 1))[0];
+                },
+                scalar(5)),
             Floats{12});
 }
 
 TEST(GradientTape, OutputGradientsWeighTheTarget) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              const Tensor y = x * x, weight = tensor({1, 0, 10}, {3});
-              const Source source(x);
-              return tape.gradient(std::span(&y, 1), std::span(&source, 1), std::span(&weight, 1))[0];
-            }, tensor({1, 2, 3}, {3})),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  const Tensor y = x * x, weight = tensor({1, 0, 10}, {3});
+                  const Source source(x);
+                  return tape.gradient(std::span(&y, 1), std::span(&source, 1), std::span(&weight, 1))[0];
+                },
+                tensor({1, 2, 3}, {3})),
             (Floats{2, 0, 60}));
 }
 
 TEST(GradientTape, IntermediateValuesCanBeSources) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              Tensor h = x * 3, y = h * h;
-              return tape.gradient(y, h)[0];
-            }, scalar(2)),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  Tensor h = x * 3, y = h * h;
+                  return tape.gradient(y, h)[0];
+                },
+                scalar(2)),
             Floats{12});
 }
 
 TEST(GradientTape, NestedTapesGiveSecondDerivatives) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape outer;
-              outer.watch(x);
-              GradientTape inner;
-              inner.watch(x);
-              Tensor y = x * x * x;
-              Tensor first = inner.gradient(y, x)[0];
-              return outer.gradient(first, x)[0];
-            }, tensor({2, -1}, {2})),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape outer;
+                  outer.watch(x);
+                  GradientTape inner;
+                  inner.watch(x);
+                  Tensor y = x * x * x;
+                  Tensor first = inner.gradient(y, x)[0];
+                  return outer.gradient(first, x)[0];
+                },
+                tensor({2, -1}, {2})),
             (Floats{12, -6}));
 }
 
@@ -133,13 +147,15 @@ TEST(GradientTape, ThirdDerivativesWork) {
 
 TEST(GradientTape, SecondDerivativesOfVariables) {
   Variable w(scalar(3));
-  EXPECT_EQ(both([&](Tensor x) {
-              GradientTape outer;
-              GradientTape inner;
-              Tensor y = w * w * w * x;
-              Tensor first = inner.gradient(y, w)[0];
-              return outer.gradient(first, w)[0];
-            }, scalar(2)),
+  EXPECT_EQ(both(
+                [&](Tensor x) {
+                  GradientTape outer;
+                  GradientTape inner;
+                  Tensor y = w * w * w * x;
+                  Tensor first = inner.gradient(y, w)[0];
+                  return outer.gradient(first, w)[0];
+                },
+                scalar(2)),
             Floats{36});
 }
 
@@ -164,50 +180,58 @@ TEST(GradientTape, ASingleUseTapeIsUsedOnce) {
 }
 
 TEST(GradientTape, APersistentTapeIsUsedOften) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape({.persistent = true});
-              tape.watch(x);
-              Tensor y = x * x, z = y * y;
-              Tensor a = tape.gradient(y, x)[0], b = tape.gradient(z, x)[0];
-              Tensor again = tape.gradient(z * x, x)[0];
-              return a + b + again;
-            }, scalar(2)),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape({.persistent = true});
+                  tape.watch(x);
+                  Tensor y = x * x, z = y * y;
+                  Tensor a = tape.gradient(y, x)[0], b = tape.gradient(z, x)[0];
+                  Tensor again = tape.gradient(z * x, x)[0];
+                  return a + b + again;
+                },
+                scalar(2)),
             Floats{4 + 32 + 80});
 }
 
 TEST(GradientTape, NothingIsRecordedWhileStopped) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              Tensor a = x * x, b;
-              {
-                auto pause = tape.stop_recording();
-                b = x * x * x;
-              }
-              return tape.gradient(a + b, x)[0];
-            }, scalar(3)),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  Tensor a = x * x, b;
+                  {
+                    auto pause = tape.stop_recording();
+                    b = x * x * x;
+                  }
+                  return tape.gradient(a + b, x)[0];
+                },
+                scalar(3)),
             Floats{6});
 }
 
 TEST(GradientTape, StopGradientBlocks) {
-  EXPECT_EQ(both([](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              return tape.gradient(x * stop_gradient(x * x), x)[0];
-            }, scalar(3)),
+  EXPECT_EQ(both(
+                [](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  return tape.gradient(x * stop_gradient(x * x), x)[0];
+                },
+                scalar(3)),
             Floats{9});
 }
 
 TEST(GradientTape, SeesThroughACalledFunction) {
   Variable w(tensor({2, 3}, {2}));
   auto model = function([&](Tensor x) { return sum(x * w * w); });
-  EXPECT_EQ(both([&](Tensor x) {
-              GradientTape tape;
-              tape.watch(x);
-              Tensor y = model(x);
-              auto g = tape.gradient(y, w, x);
-              return concat({g[0], g[1]});
-            }, tensor({1, 10}, {2})),
+  EXPECT_EQ(both(
+                [&](Tensor x) {
+                  GradientTape tape;
+                  tape.watch(x);
+                  Tensor y = model(x);
+                  auto g = tape.gradient(y, w, x);
+                  return concat({g[0], g[1]});
+                },
+                tensor({1, 10}, {2})),
             (Floats{4, 60, 4, 9}));
   EXPECT_EQ(model.trace_count(), 1);
 }
@@ -215,11 +239,13 @@ TEST(GradientTape, SeesThroughACalledFunction) {
 TEST(GradientTape, AVariableArgumentOfACalledFunctionIsDifferentiated) {
   Variable w(scalar(4));
   auto model = function([](Tensor x, Variable v) { return x * v * v; });
-  EXPECT_EQ(both([&](Tensor x) {
-              GradientTape tape;
-              Tensor y = model(x, w);
-              return tape.gradient(y, w)[0];
-            }, scalar(3)),
+  EXPECT_EQ(both(
+                [&](Tensor x) {
+                  GradientTape tape;
+                  Tensor y = model(x, w);
+                  return tape.gradient(y, w)[0];
+                },
+                scalar(3)),
             Floats{24});
 }
 

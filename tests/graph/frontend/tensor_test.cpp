@@ -39,7 +39,8 @@ TEST(TensorText, LongArraysAreSummarised) {
 
 TEST(TensorText, LongLinesAreBroken) {
   std::string text = arange(40).values_text();
-  EXPECT_EQ(text, "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39]");
+  EXPECT_EQ(text,
+            "[ 0  1  2  3  4  5  6  7  8  9 10 11 12 13 14 15 16 17 18 19 20 21 22 23\n 24 25 26 27 28 29 30 31 32 33 34 35 36 37 38 39]");
 }
 
 TEST(Tensor, ConvertsItsElements) {
@@ -68,18 +69,22 @@ TEST(Tensor, AnEmptyOneSaysThatItIs) {
 
 TEST(Tensor, ASymbolicOneHasANameAndNoValue) {
   std::vector<std::string> seen;
-  auto f = function([&](Tensor x) {
-    Tensor y = matmul(tensor({10, 10, 11, 1}, {2, 2}), tensor({1, 0, 0, 1}, {2, 2})) + x, z = y + y;
-    for (const Tensor& t : {x, y, z}) seen.push_back(t.str());
-    EXPECT_THROW(y.item<float>(), Error);
-    EXPECT_THROW(y.data(), Error);
-    EXPECT_THROW(y.values_text(), Error);
-    EXPECT_FALSE(executing_eagerly());
-    return y;
-  }, {{{}, dtype::f32, "x"}});
+  auto f = function(
+      [&](Tensor x) {
+        Tensor y = matmul(tensor({10, 10, 11, 1}, {2, 2}), tensor({1, 0, 0, 1}, {2, 2})) + x, z = y + y;
+        for (const Tensor& t : {x, y, z}) seen.push_back(t.str());
+        EXPECT_THROW(y.item<float>(), Error);
+        EXPECT_THROW(y.data(), Error);
+        EXPECT_THROW(y.values_text(), Error);
+        EXPECT_FALSE(executing_eagerly());
+        return y;
+      },
+      {{{}, dtype::f32, "x"}});
   f(scalar(12));
   EXPECT_TRUE(executing_eagerly());
-  EXPECT_EQ(seen, (std::vector<std::string>{"lm.Tensor(\"input:0\", shape=(), dtype=float32)", "lm.Tensor(\"add:0\", shape=(2, 2), dtype=float32)", "lm.Tensor(\"add_1:0\", shape=(2, 2), dtype=float32)"}));
+  EXPECT_EQ(seen, (std::vector<std::string>{"lm.Tensor(\"input:0\", shape=(), dtype=float32)",
+                                            "lm.Tensor(\"add:0\", shape=(2, 2), dtype=float32)",
+                                            "lm.Tensor(\"add_1:0\", shape=(2, 2), dtype=float32)"}));
 }
 
 TEST(Tensor, NameScopesPrefixNames) {

@@ -36,7 +36,8 @@ TEST(Variable, AssigningATensorDoesNotTieThemTogether) {
 
 TEST(Variable, ActsAsATensorInOperators) {
   Variable b(scalar(12));
-  EXPECT_EQ((matmul(tensor({10, 10, 11, 1}, {2, 2}), tensor({1, 0, 0, 1}, {2, 2})) + b).to_vector<float>(), (std::vector<float>{22, 22, 23, 13}));
+  EXPECT_EQ((matmul(tensor({10, 10, 11, 1}, {2, 2}), tensor({1, 0, 0, 1}, {2, 2})) + b).to_vector<float>(),
+            (std::vector<float>{22, 22, 23, 13}));
   EXPECT_EQ((-b + b * 2 - 1).item<float>(), 11);
   EXPECT_EQ((1 - b).item<float>(), -11);
 }
@@ -54,7 +55,8 @@ TEST(Variable, TakesWeakNumbers) {
 
 TEST(Variable, KeepsItsTypeAndShape) {
   Variable v(zeros({2, 3}), "w");
-  for (auto& [value, kind] : {std::pair(zeros({3, 2}), ErrorKind::invalid_argument), std::pair(zeros({2, 3}, dtype::f64), ErrorKind::type)}) {
+  for (auto& [value, kind] :
+       {std::pair(zeros({3, 2}), ErrorKind::invalid_argument), std::pair(zeros({2, 3}, dtype::f64), ErrorKind::type)}) {
     try {
       v.assign(value);
       FAIL();
@@ -99,8 +101,10 @@ TEST(Variable, AssignAddLosesNothingAmongThreads) {
   for (int t = 0; t < 4; ++t)
     threads.emplace_back([&, t] {
       for (int i = 0; i < 200; ++i) {
-        if (t % 2) v.assign_add(1);
-        else bump();
+        if (t % 2)
+          v.assign_add(1);
+        else
+          bump();
       }
     });
   for (auto& t : threads) t.join();

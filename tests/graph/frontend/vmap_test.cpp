@@ -69,11 +69,13 @@ TEST(Vmap, Nests) {
 
 TEST(Vmap, WritesAllModelsOfAStackedVariable) {
   const Variable total = per_model(numbers({3})), rates = per_model(numbers({3}));
-  auto add = function(vmap([&](Tensor x) {
-    EXPECT_EQ(total.rank(), 0);
-    total.assign_add(x * rates);
-    return total.read();
-  }, {.in_axes = {std::nullopt}}));
+  auto add = function(vmap(
+      [&](Tensor x) {
+        EXPECT_EQ(total.rank(), 0);
+        total.assign_add(x * rates);
+        return total.read();
+      },
+      {.in_axes = {std::nullopt}}));
   const Floats before = total.read().to_vector<float>();
   const Floats after = add(scalar(2.0f)).to_vector<float>();
   for (size_t i = 0; i < 3; ++i) EXPECT_FLOAT_EQ(after[i], before[i] * 3);
@@ -84,13 +86,15 @@ TEST(Vmap, WritesAllModelsOfAStackedVariable) {
 TEST(Vmap, MakesStackedSlotsForStackedVariables) {
   const Variable w = per_model(numbers({3, 2}), "w");
   optim::SGD sgd(per_model(tensor(Floats{0.1f, 0.2f, 0.3f}, {3})), 0.9);
-  auto step = function(vmap([&](Tensor x) {
-    GradientTape tape;
-    tape.watch(w);
-    const Tensor cost = sum(square(x * w));
-    sgd.apply_gradients({tape.gradient(cost, w)[0]}, {w});
-    return cost;
-  }, {.in_axes = {std::nullopt}}));
+  auto step = function(vmap(
+      [&](Tensor x) {
+        GradientTape tape;
+        tape.watch(w);
+        const Tensor cost = sum(square(x * w));
+        sgd.apply_gradients({tape.gradient(cost, w)[0]}, {w});
+        return cost;
+      },
+      {.in_axes = {std::nullopt}}));
   step(numbers({2}));
   ASSERT_EQ(sgd.variables().size(), 2u);
   EXPECT_EQ(sgd.variables()[1].shape(), (Shape{3, 2}));
@@ -99,10 +103,12 @@ TEST(Vmap, MakesStackedSlotsForStackedVariables) {
 
 TEST(Vmap, DrawsOfAStackedGeneratorAreThoseOfEachModelAlone) {
   const Variable generator = per_model(tensor(std::vector<int64_t>{5, 0, 6, 0}, {2, 2}), "generator");
-  const Tensor all = vmap([&] {
-    random::GeneratorScope scope(generator);
-    return uniform({4}) + uniform({4});
-  }, {.in_axes = {std::nullopt}})();
+  const Tensor all = vmap(
+      [&] {
+        random::GeneratorScope scope(generator);
+        return uniform({4}) + uniform({4});
+      },
+      {.in_axes = {std::nullopt}})();
   for (int64_t i = 0; i < 2; ++i) {
     random::set_seed(5 + i);
     EXPECT_EQ(gather(all, i, 0).to_vector<float>(), (uniform({4}) + uniform({4})).to_vector<float>());
@@ -138,12 +144,14 @@ TEST(Vmap, RefusesWhatCannotBeMapped) {
   EXPECT_EQ(refused([&] { vmap(same, {.in_axes = {std::nullopt}})(numbers({3})); }), "vmap: nothing of vmap is mapped");
   EXPECT_EQ(refused([&] { vmap(same, {.in_axes = {0, 0}})(numbers({3})); }), "vmap: in_axes has 2 entries for 1");
   EXPECT_EQ(refused([&] { vmap(same)(numbers({0, 2})); }), "vmap: axis 0 of argument 0, f32[0,2] has length 0");
-  EXPECT_EQ(refused([&] { vmap(same, {.axis_size = 4})(numbers({3})); }), "vmap: axis 0 of argument 0, f32[3] has length 3, axis_size is 4");
+  EXPECT_EQ(refused([&] { vmap(same, {.axis_size = 4})(numbers({3})); }),
+            "vmap: axis 0 of argument 0, f32[3] has length 3, axis_size is 4");
   EXPECT_EQ(refused([&] { vmap(same, {.axis_size = 0})(numbers({3})); }), "vmap: axis_size 0");
   EXPECT_EQ(refused([&] { vmap([](Tensor a, Tensor b) { return a + b; })(numbers({3}), numbers({4})); }),
             "vmap: axis 0 of argument 1, f32[4] has length 4, axis 0 of argument 0, f32[3] has 3");
   const Variable three = per_model(numbers({3}), "three");
-  EXPECT_EQ(refused([&] { vmap([&](Tensor x) { return x * three; })(numbers({4})); }), "vmap: the variable 'three' is stacked for 3 models, the call is about 4");
+  EXPECT_EQ(refused([&] { vmap([&](Tensor x) { return x * three; })(numbers({4})); }),
+            "vmap: the variable 'three' is stacked for 3 models, the call is about 4");
   EXPECT_EQ(refused([&] { vmap([&](Tensor) { return Tensor(); })(numbers({4})); }), "vmap: result 0 is an empty Tensor");
 }
 

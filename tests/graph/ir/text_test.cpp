@@ -82,12 +82,23 @@ TEST(GraphText, ErrorsNameTheLine) {
   const char* good = "%0: f32[2] = input()\n%1: f32[2] = relu(%0)\nreturn %1\n";
   EXPECT_NO_THROW(parse(good));
   for (const char* bad : {
-           "", "return", "%0: f32[2] = input()\n", "%0: f32[2] = inptu()\nreturn\n", "%1: f32[2] = input()\nreturn\n",
-           "%0: f32[2] = input()\n%1: f32[3] = relu(%0)\nreturn %1\n", "%0: f32[2] = input()\n%1: f32[2] = relu(%1)\nreturn\n",
-           "%0: f32[2] = input()\n%1: f32[2] = relu(%0) {slope=1}\nreturn %1\n", "%0: f32[2] = input() {name=\"x}\nreturn\n",
-           "%0: f32[2] = constant() {value=f32[2]{1}}\nreturn\n", "%0: f32[2] = constant() {value=f32[2]{1,2,3}}\nreturn\n",
-           "%0: f32[2] = constant() {value=f32[2]{0x00}}\nreturn\n", "%0: f32[2] = input()\nreturn %0.1\n", "%0: f32[2] = input()\nreturn %0 junk\nmore\n",
-           "resource 1 \"w\": f32[2]\nreturn\n", "%0: f32[2] = read()\nreturn\n", "%0: f32[2] = input() @tpu:0\nreturn\n",
+           "",
+           "return",
+           "%0: f32[2] = input()\n",
+           "%0: f32[2] = inptu()\nreturn\n",
+           "%1: f32[2] = input()\nreturn\n",
+           "%0: f32[2] = input()\n%1: f32[3] = relu(%0)\nreturn %1\n",
+           "%0: f32[2] = input()\n%1: f32[2] = relu(%1)\nreturn\n",
+           "%0: f32[2] = input()\n%1: f32[2] = relu(%0) {slope=1}\nreturn %1\n",
+           "%0: f32[2] = input() {name=\"x}\nreturn\n",
+           "%0: f32[2] = constant() {value=f32[2]{1}}\nreturn\n",
+           "%0: f32[2] = constant() {value=f32[2]{1,2,3}}\nreturn\n",
+           "%0: f32[2] = constant() {value=f32[2]{0x00}}\nreturn\n",
+           "%0: f32[2] = input()\nreturn %0.1\n",
+           "%0: f32[2] = input()\nreturn %0 junk\nmore\n",
+           "resource 1 \"w\": f32[2]\nreturn\n",
+           "%0: f32[2] = read()\nreturn\n",
+           "%0: f32[2] = input() @tpu:0\nreturn\n",
        }) {
     if (std::string(bad) == "return") {
       EXPECT_NO_THROW(parse(bad));  // the empty graph

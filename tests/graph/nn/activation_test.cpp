@@ -27,7 +27,8 @@ void expect_activation(const char* name, double (*f)(double), double (*derivativ
       const double at = dtype == DType::f32 ? double(float(points[i])) : points[i];
       EXPECT_NEAR(values[i], f(at), tolerance * std::abs(f(at)) + 1e-300) << "x = " << at << ' ' << dtype;
       // Derivatives are computed from the result, as y (1 - y) and the like: near 1 that leaves the distance of two neighbours.
-      EXPECT_NEAR(slopes[i], derivative(at), tolerance * 4 * std::abs(derivative(at)) + 2 * epsilon) << "derivative at " << at << ' ' << dtype;
+      EXPECT_NEAR(slopes[i], derivative(at), tolerance * 4 * std::abs(derivative(at)) + 2 * epsilon)
+          << "derivative at " << at << ' ' << dtype;
     }
   }
 }
@@ -38,7 +39,8 @@ TEST(Activation, ComputesItsFormulaAndDerivative) {
   expect_activation("linear", [](double x) { return x; }, [](double) { return 1.0; }, 0, 0);
   expect_activation("sigmoid", logistic, [](double x) { return logistic(x) * logistic(-x); }, 2e-6, 1e-13);
   expect_activation("softplus", [](double x) { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }, logistic, 1e-6, 1e-14);
-  expect_activation("silu", [](double x) { return x * logistic(x); }, [](double x) { return logistic(x) * (1 + x * logistic(-x)); }, 2e-6, 1e-12);
+  expect_activation(
+      "silu", [](double x) { return x * logistic(x); }, [](double x) { return logistic(x) * (1 + x * logistic(-x)); }, 2e-6, 1e-12);
   expect_activation("tanh", [](double x) { return std::tanh(x); }, [](double x) { return 1 - std::tanh(x) * std::tanh(x); }, 2e-6, 1e-13);
 }
 
@@ -49,7 +51,8 @@ TEST(Activation, GeluHasErfAndItsApproximationTanh) {
   for (size_t i = 0; i < points.size(); ++i) {
     const double x = double(float(points[i]));
     EXPECT_NEAR(exact[i], x * std::erfc(-x / std::sqrt(2.0)) / 2, 1e-6 * std::max(1.0, std::abs(x)));
-    EXPECT_NEAR(approximate[i], 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))), 1e-6 * std::max(1.0, std::abs(x)));
+    EXPECT_NEAR(approximate[i], 0.5 * x * (1 + std::tanh(std::sqrt(2 / M_PI) * (x + 0.044715 * x * x * x))),
+                1e-6 * std::max(1.0, std::abs(x)));
   }
 }
 

@@ -76,8 +76,10 @@ TEST(Dataset, AnElementOutlivesItsDataset) {
 
 TEST(Dataset, RefusesTensorsThatDoNotFit) {
   EXPECT_EQ(test::error_of([] { Dataset::from_tensor_slices({}); }), "invalid argument: Dataset: there is nothing to slice");
-  EXPECT_EQ(test::error_of([] { Dataset::from_tensor_slices({ones({3}), ones({2})}); }), "invalid argument: Dataset: cannot slice component 1, which is f32[2]");
-  EXPECT_EQ(test::error_of([] { Dataset::from_tensor_slices({scalar(1)}); }), "invalid argument: Dataset: cannot slice component 0, which is f32[]");
+  EXPECT_EQ(test::error_of([] { Dataset::from_tensor_slices({ones({3}), ones({2})}); }),
+            "invalid argument: Dataset: cannot slice component 1, which is f32[2]");
+  EXPECT_EQ(test::error_of([] { Dataset::from_tensor_slices({scalar(1)}); }),
+            "invalid argument: Dataset: cannot slice component 0, which is f32[]");
   EXPECT_EQ(test::error_of([] { numbered(3).batch(0); }), "invalid argument: Dataset: a batch of 0");
   EXPECT_TRUE(labels(Dataset::from_tensor_slices({ones({0, 2}), zeros({0}, DType::i32)}).batch(4)).empty());
 }

@@ -1,5 +1,5 @@
-// The benchmark network through the public interface, against a plain double-precision forward and backward pass. Errors are relative and per
-// layer: with Glorot's weights the deep gradients are near 1e-17, so that anything absolute would accept zeros.
+// The benchmark network through the public interface, against a plain double-precision forward and backward pass. Errors are relative and
+// per layer: with Glorot's weights the deep gradients are near 1e-17, so that anything absolute would accept zeros.
 #include <gtest/gtest.h>
 
 #include "graph/frontend/op_functions.h"
@@ -42,7 +42,8 @@ std::vector<Weights> weights_of(const Net& net) {
   std::vector<Weights> out;
   const std::vector<Tensor> all = net.get_weights();
   for (size_t i = 0; i < all.size(); i += 2) {
-    out.push_back({size_t(all[i].shape()[0].number()), size_t(all[i].shape()[1].number()), all[i].to_vector<double>(), all[i + 1].to_vector<double>()});
+    out.push_back({size_t(all[i].shape()[0].number()), size_t(all[i].shape()[1].number()), all[i].to_vector<double>(),
+                   all[i + 1].to_vector<double>()});
   }
   return out;
 }
@@ -163,8 +164,10 @@ TEST(HundredLayers, TheTrainingStepMovesEveryWeightAsTheReferenceDoes) {
     for (int step = 0; step < 2; ++step) {
       const std::vector<Weights> before = weights_of(net);
       const std::vector<Doubles> gradients = reference_gradients(before, pixels, labels);
-      if (traced) graph(x, y);
-      else train(x, y);
+      if (traced)
+        graph(x, y);
+      else
+        train(x, y);
       const std::vector<Weights> after = weights_of(net);
       // What a weight moves by, up to the rounding of the weight itself.
       const auto expect_moved = [&](const Doubles& from, const Doubles& to, const Doubles& gradient, const std::string& what) {

@@ -151,7 +151,8 @@ TEST(Initializer, RefusesWhatItCannotFill) {
             "invalid argument: looks_linear: cannot fill a weight of shape [7,4]; a mirrored input has two equal halves, 7 is odd");
   EXPECT_EQ(what([] { made("looks_linear", {8, 5}); }),
             "invalid argument: looks_linear: cannot fill a weight of shape [8,5]; a mirrored output has two equal halves, 5 is odd");
-  EXPECT_EQ(what([] { made("orthogonal", {8}); }), "invalid argument: orthogonal: cannot fill a weight of shape [8]; it makes matrices, at least two dimensions");
+  EXPECT_EQ(what([] { made("orthogonal", {8}); }),
+            "invalid argument: orthogonal: cannot fill a weight of shape [8]; it makes matrices, at least two dimensions");
   EXPECT_THROW(made("glorot_unifrom", {2, 2}), Error);
   EXPECT_THROW(made("zeros", {int64_t{1} << 40, int64_t{1} << 40}), Error);
   EXPECT_TRUE(made("orthogonal", {0, 4}).empty());

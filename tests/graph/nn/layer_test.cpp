@@ -19,7 +19,8 @@ using test::Doubles;
 
 struct Tower : Layer {
   explicit Tower(int depth, Initializer hidden = "glorot_uniform", double rate = 0.2) : Layer("tower") {
-    for (int i = 0; i < depth; ++i) stack.push_back(&add<Dense>(64, DenseOptions{.activation = "relu", .kernel_initializer = i ? hidden : looks_linear(false)}));
+    for (int i = 0; i < depth; ++i)
+      stack.push_back(&add<Dense>(64, DenseOptions{.activation = "relu", .kernel_initializer = i ? hidden : looks_linear(false)}));
     drop = &add<Dropout>(rate);
     head = &add<Dense>(10);
   }
@@ -75,8 +76,10 @@ TEST(Layer, BuiltByATraceOrEagerlyTheWeightsAreTheSame) {
     Tower net(3, "he_normal", 0.5);
     const Tensor x = full({4, 28, 28}, 0.5);
     auto step = [&](Tensor x) { return net(x, true); };
-    if (traced) function(step)(x);
-    else step(x);
+    if (traced)
+      function(step)(x);
+    else
+      step(x);
     std::vector<Doubles> out;
     for (auto& w : net.get_weights()) out.push_back(w.to_vector<double>());
     return out;
@@ -136,13 +139,14 @@ TEST(Layer, SharedLayersCountOnceAndTheirGradientsAddUp) {
   ASSERT_EQ(net.variables().size(), 2u);
   EXPECT_EQ(y.item<float>(), 4 * 64);
   const auto gradients = tape.gradient(y, net.trainable_variables());
-  test::expect_near(gradients[0], Doubles(16, 3 * 16), 1e-6);       // each use contributes 16
+  test::expect_near(gradients[0], Doubles(16, 3 * 16), 1e-6);  // each use contributes 16
   test::expect_near(gradients[1], Doubles(4, 16 + 4 + 1), 1e-6);
 }
 
 TEST(Layer, SetsWeightsOfTheirTypesOnly) {
   Dense layer(2);
-  EXPECT_EQ(test::error_of([&] { layer.set_weights({ones({3, 2})}); }), "invalid argument: dense: set_weights got 1 values for 0 variables");
+  EXPECT_EQ(test::error_of([&] { layer.set_weights({ones({3, 2})}); }),
+            "invalid argument: dense: set_weights got 1 values for 0 variables");
   layer(ones({1, 3}));
   layer.set_weights({full({3, 2}, 2), full({2}, 1)});
   test::expect_near(layer(ones({1, 3})), {7, 7}, 0);
@@ -219,7 +223,8 @@ TEST(Flatten, KeepsTheFirstDimension) {
 }
 
 TEST(Sequential, AnInputMakesTheWeightsAtOnce) {
-  Sequential net({std::make_shared<Input>(Shape{28, 28}), std::make_shared<Flatten>(), std::make_shared<Dense>(128, "relu"), std::make_shared<Dense>(10, "softmax")});
+  Sequential net({std::make_shared<Input>(Shape{28, 28}), std::make_shared<Flatten>(), std::make_shared<Dense>(128, "relu"),
+                  std::make_shared<Dense>(10, "softmax")});
   EXPECT_EQ(net.count_params(), 784 * 128 + 128 + 1280 + 10);
   EXPECT_EQ(text(net(ones({3, 28, 28})).type()), "f32[3,10]");
   EXPECT_EQ(test::error_of([&] { net(ones({3, 28, 27})); }), "invalid argument: input: got f32[3,28,27]");

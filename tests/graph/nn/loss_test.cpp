@@ -21,7 +21,8 @@ Doubles softmax_rows(const Doubles& logits) {
   }
   return p;
 }
-const Doubles kLogits = test::draws(kRows * kClasses, 1, -5, 5), kProbabilities = softmax_rows(kLogits), kSoftTargets = softmax_rows(test::draws(kRows * kClasses, 2));
+const Doubles kLogits = test::draws(kRows * kClasses, 1, -5, 5), kProbabilities = softmax_rows(kLogits),
+              kSoftTargets = softmax_rows(test::draws(kRows * kClasses, 2));
 const std::vector<int32_t> kLabels{0, 4, 2, 2, 1, 3};
 const Shape kShape{kRows, kClasses};
 
@@ -115,8 +116,10 @@ TEST(MeanErrors, AverageOverTheLastAxis) {
 TEST(MeanErrors, DoNotBroadcastAColumnAgainstARow) {
   EXPECT_EQ(text(mse(ones({3}), zeros({3, 1})).type()), "f32[]");
   EXPECT_EQ(text(mse(ones({3, 1}), zeros({3, 1})).type()), "f32[3]");
-  EXPECT_EQ(test::error_of([] { mse(ones({1, 3}), zeros({3, 1})); }), "invalid argument: mean_squared_error: y_true f32[1,3] does not fit y_pred f32[3,1]");
-  EXPECT_EQ(test::error_of([] { mse(ones({3}), tensor(std::vector<int32_t>{1, 2, 3})); }), "type mismatch: mean_squared_error: y_pred is i32[3]");
+  EXPECT_EQ(test::error_of([] { mse(ones({1, 3}), zeros({3, 1})); }),
+            "invalid argument: mean_squared_error: y_true f32[1,3] does not fit y_pred f32[3,1]");
+  EXPECT_EQ(test::error_of([] { mse(ones({3}), tensor(std::vector<int32_t>{1, 2, 3})); }),
+            "type mismatch: mean_squared_error: y_pred is i32[3]");
 }
 
 TEST(Loss, IsFoundByName) {

@@ -22,7 +22,8 @@ TEST(Accuracy, OfOneProbabilityAsksForMoreThanAHalf) {
 }
 
 TEST(Accuracy, RefusesShapesThatDoNotFit) {
-  EXPECT_EQ(test::error_of([] { accuracy(ones({2, 2, 2}), ones({2, 3})); }), "invalid argument: accuracy: y_true f32[2,2,2] does not fit y_pred f32[2,3]");
+  EXPECT_EQ(test::error_of([] { accuracy(ones({2, 2, 2}), ones({2, 3})); }),
+            "invalid argument: accuracy: y_true f32[2,2,2] does not fit y_pred f32[2,3]");
 }
 
 TEST(Mean, CountsEverySampleOnceAcrossBatches) {

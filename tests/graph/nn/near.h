@@ -26,7 +26,9 @@ inline void expect_near(const Doubles& got, const Doubles& wanted, double tolera
     EXPECT_LE(std::abs(got[i] - wanted[i]), tolerance * scale) << "element " << i << " is " << got[i] << ", not " << wanted[i];
   }
 }
-inline void expect_near(const Tensor& got, const Doubles& wanted, double tolerance) { expect_near(got.to_vector<double>(), wanted, tolerance); }
+inline void expect_near(const Tensor& got, const Doubles& wanted, double tolerance) {
+  expect_near(got.to_vector<double>(), wanted, tolerance);
+}
 
 // n draws, in f32's grid so that tensors of both precisions hold them exactly.
 inline Doubles draws(size_t n, uint32_t seed, double low = -1, double high = 1) {

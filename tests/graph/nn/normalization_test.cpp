@@ -14,7 +14,9 @@
 namespace lamina::nn {
 namespace {
 
-Tensor drawn(const Shape& shape, uint32_t seed, DType dtype) { return astype(test::tensor_of(test::draws(size_t(size_of(shape).number()), seed), shape), dtype); }
+Tensor drawn(const Shape& shape, uint32_t seed, DType dtype) {
+  return astype(test::tensor_of(test::draws(size_t(size_of(shape).number()), seed), shape), dtype);
+}
 
 // What a training step gives, by the layer or by its formula: y, the gradients by x, gamma and beta, the moving statistics.
 std::vector<Tensor> step(bool by_layer, bool traced, const BatchNormOptions& options, const Shape& shape) {
@@ -29,7 +31,8 @@ std::vector<Tensor> step(bool by_layer, bool traced, const BatchNormOptions& opt
       const Tensor was = moving.read();
       Variable(moving).assign(add(was, mul(sub(stop_gradient(now), was), 1 - options.momentum)));
     }
-    return batch_norm(x, batch.mean, batch.variance, layer.beta() ? layer.beta()->read() : Tensor(), layer.gamma() ? layer.gamma()->read() : Tensor(), options.epsilon);
+    return batch_norm(x, batch.mean, batch.variance, layer.beta() ? layer.beta()->read() : Tensor(),
+                      layer.gamma() ? layer.gamma()->read() : Tensor(), options.epsilon);
   };
   const auto run = [&](const Tensor& x, const Tensor& dy) {
     GradientTape tape;
@@ -57,7 +60,8 @@ TEST(BatchNorm, GivesTheBitsOfMomentsAndBatchNormInTraining) {
           const std::vector<Tensor> got = step(true, traced, options, shape), want = step(false, traced, options, shape);
           ASSERT_EQ(got.size(), want.size());
           for (size_t i = 0; i < got.size(); ++i)
-            EXPECT_EQ(got[i].to_vector<double>(), want[i].to_vector<double>()) << dtype << " [" << text(shape) << "], gamma " << scale << ", beta " << center << ", traced " << traced << ": " << i;
+            EXPECT_EQ(got[i].to_vector<double>(), want[i].to_vector<double>())
+                << dtype << " [" << text(shape) << "], gamma " << scale << ", beta " << center << ", traced " << traced << ": " << i;
         }
 }
 

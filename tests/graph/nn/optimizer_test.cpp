@@ -29,8 +29,10 @@ void expect_steps(Optimizer& optimizer, const Rule& rule, bool traced, DType dty
   Doubles wanted = start;
   std::vector<Doubles> slots(12, Doubles(3));
   for (int n = 1; n <= 10; ++n) {
-    if (traced) graph(t);
-    else step(t);
+    if (traced)
+      graph(t);
+    else
+      step(t);
     for (size_t i = 0; i < 12; ++i) wanted[i] = rule(wanted[i], target[i] * wanted[i], n, slots[i]);
   }
   test::expect_near(v.read(), wanted, tolerance);
@@ -42,31 +44,36 @@ void expect_steps(Optimizer& optimizer, const Rule& rule, bool traced, DType dty
 template <class Make>
 void expect_rule(Make make, const Rule& rule) {
   for (DType dtype : {DType::f32, DType::f64}) {
-    for (bool traced : {false, true}) expect_steps(*make(), rule, traced, dtype, dtype == DType::f32 ? 2e-6 : 1e-7);  // the learning rate is f32
+    for (bool traced : {false, true})
+      expect_steps(*make(), rule, traced, dtype, dtype == DType::f32 ? 2e-6 : 1e-7);  // the learning rate is f32
   }
 }
 
 TEST(SGD, FollowsItsFormulas) {
   expect_rule([] { return std::make_unique<SGD>(0.1); }, [](double v, double g, int, Doubles&) { return v - 0.1 * g; });
-  expect_rule([] { return std::make_unique<SGD>(0.1, 0.9); }, [](double v, double g, int, Doubles& s) { return v + (s[0] = 0.9 * s[0] - 0.1 * g); });
-  expect_rule([] { return std::make_unique<SGD>(0.05, 0.9, true); }, [](double v, double g, int, Doubles& s) {
-    s[0] = 0.9 * s[0] - 0.05 * g;
-    return v + 0.9 * s[0] - 0.05 * g;
-  });
+  expect_rule([] { return std::make_unique<SGD>(0.1, 0.9); },
+              [](double v, double g, int, Doubles& s) { return v + (s[0] = 0.9 * s[0] - 0.1 * g); });
+  expect_rule([] { return std::make_unique<SGD>(0.05, 0.9, true); },
+              [](double v, double g, int, Doubles& s) {
+                s[0] = 0.9 * s[0] - 0.05 * g;
+                return v + 0.9 * s[0] - 0.05 * g;
+              });
 }
 
 TEST(RMSprop, FollowsItsFormulas) {
-  expect_rule([] { return std::make_unique<RMSprop>(); }, [](double v, double g, int, Doubles& s) {
-    s[0] = 0.9 * s[0] + 0.1 * g * g;
-    return v - 0.001 * g / std::sqrt(s[0] + 1e-7);
-  });
-  expect_rule([] { return std::make_unique<RMSprop>(0.01, RMSpropOptions{.rho = 0.8, .momentum = 0.5, .epsilon = 1e-3, .centered = true}); },
+  expect_rule([] { return std::make_unique<RMSprop>(); },
               [](double v, double g, int, Doubles& s) {
-                s[0] = 0.8 * s[0] + 0.2 * g * g;
-                s[1] = 0.8 * s[1] + 0.2 * g;
-                s[2] = 0.5 * s[2] + 0.01 * g / std::sqrt(s[0] - s[1] * s[1] + 1e-3);
-                return v - s[2];
+                s[0] = 0.9 * s[0] + 0.1 * g * g;
+                return v - 0.001 * g / std::sqrt(s[0] + 1e-7);
               });
+  expect_rule(
+      [] { return std::make_unique<RMSprop>(0.01, RMSpropOptions{.rho = 0.8, .momentum = 0.5, .epsilon = 1e-3, .centered = true}); },
+      [](double v, double g, int, Doubles& s) {
+        s[0] = 0.8 * s[0] + 0.2 * g * g;
+        s[1] = 0.8 * s[1] + 0.2 * g;
+        s[2] = 0.5 * s[2] + 0.01 * g / std::sqrt(s[0] - s[1] * s[1] + 1e-3);
+        return v - s[2];
+      });
 }
 
 double adam(double v, double g, int n, Doubles& s, double rate) {
@@ -126,7 +133,8 @@ TEST(Optimizer, RefusesAVariableItWasNotBuiltFor) {
   const Variable p(ones({2}), "p"), q(ones({2}), "q");
   SGD sgd(0.1);
   sgd.apply_gradients({{ones({2}), p}});
-  EXPECT_EQ(test::error_of([&] { sgd.apply_gradients({{ones({2}), q}}); }), "invalid argument: sgd: this optimizer does not know the variable 'q'");
+  EXPECT_EQ(test::error_of([&] { sgd.apply_gradients({{ones({2}), q}}); }),
+            "invalid argument: sgd: this optimizer does not know the variable 'q'");
   EXPECT_EQ(test::error_of([&] { sgd.build({p, q}); }), "wrong state: sgd: this optimizer was built for other variables");
   EXPECT_EQ(q.read().to_vector<float>(), (std::vector<float>{1, 1}));
   sgd.build({p});

@@ -29,7 +29,8 @@ std::string broken_promise(const Pass& pass, const RandomGraph& random) {
   }
   if (ir::print(random.graph) != text) return cat(pass.name, " changes its input");
   if (!ir::equal(run_everywhere(pass.run, after.graph), after.graph))
-    return cat(pass.name, " changes more when it runs again:\n", ir::print(after.graph), "then\n", ir::print(run_everywhere(pass.run, after.graph)));
+    return cat(pass.name, " changes more when it runs again:\n", ir::print(after.graph), "then\n",
+               ir::print(run_everywhere(pass.run, after.graph)));
   const std::vector<Tensor> expected = run_all(random);
   const bool same = pass.numbers == Numbers::same;
   const std::vector<Tensor> loose = same ? std::vector<Tensor>{} : run_perturbed(random);

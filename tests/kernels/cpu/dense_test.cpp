@@ -12,8 +12,9 @@ namespace lamina::kernels::cpu {
 namespace {
 
 using section::Activation;
-constexpr Activation kActivations[] = {Activation::none, Activation::relu, Activation::tanh, Activation::sigmoid, Activation::elu, Activation::gelu,
-                                       Activation::gelu_tanh, Activation::leaky_relu, Activation::silu, Activation::softplus};
+constexpr Activation kActivations[] = {Activation::none, Activation::relu,    Activation::tanh,      Activation::sigmoid,
+                                       Activation::elu,  Activation::gelu,    Activation::gelu_tanh, Activation::leaky_relu,
+                                       Activation::silu, Activation::softplus};
 constexpr size_t kCount = std::size(kActivations);
 constexpr float kAlpha = 0.25f;
 
@@ -93,9 +94,12 @@ TEST(DenseTiles, AgreeWithDoubleForAllShapes) {
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < n; ++j) {
           double z = 0, size = 0;
-          for (int64_t q = 0; q < k; ++q) z += double(x[size_t(i * k + q)]) * w[size_t(q * n + j)], size += std::abs(double(x[size_t(i * k + q)]) * w[size_t(q * n + j)]);
+          for (int64_t q = 0; q < k; ++q)
+            z += double(x[size_t(i * k + q)]) * w[size_t(q * n + j)], size += std::abs(double(x[size_t(i * k + q)]) * w[size_t(q * n + j)]);
           if (bias) z += b[size_t(j)], size += std::abs(b[size_t(j)]);
-          ASSERT_NEAR(y[size_t(i * n + j)], activated(z, activation), bound(k, size) + (activation > Activation::relu ? 3e-7 + 4e-7 * std::abs(z) : 0)) << i << "," << j;
+          ASSERT_NEAR(y[size_t(i * n + j)], activated(z, activation),
+                      bound(k, size) + (activation > Activation::relu ? 3e-7 + 4e-7 * std::abs(z) : 0))
+              << i << "," << j;
         }
       for (int64_t e = rows * n; e < rows * n + 16; ++e) ASSERT_EQ(y[size_t(e)], kUntouched);
     }
@@ -117,9 +121,12 @@ TEST(DenseTiles, GiveInputGradientsThatAgreeWithDouble) {
       for (int64_t i = 0; i < rows; ++i)
         for (int64_t j = 0; j < k; ++j) {
           double sum = 0, size = 0;
-          for (int64_t q = 0; q < n; ++q) sum += double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)], size += std::abs(double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)]);
+          for (int64_t q = 0; q < n; ++q)
+            sum += double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)],
+                size += std::abs(double(dz[size_t(i * n + q)]) * w[size_t(j * n + q)]);
           const double s = mask ? slope(y[size_t(i * k + j)], activation) : 1;
-          ASSERT_NEAR(dx[size_t(i * k + j)], sum * s, bound(n, size) + (activation > Activation::sigmoid ? 4e-7 * std::abs(sum) : 0)) << i << "," << j;
+          ASSERT_NEAR(dx[size_t(i * k + j)], sum * s, bound(n, size) + (activation > Activation::sigmoid ? 4e-7 * std::abs(sum) : 0))
+              << i << "," << j;
         }
       for (int64_t e = rows * k; e < rows * k + 16; ++e) ASSERT_EQ(dx[size_t(e)], kUntouched);
     }
@@ -140,9 +147,13 @@ TEST(DenseTiles, GiveWeightGradientsAndDescentThatAgreeWithDouble) {
       for (int64_t i = 0; i < k; ++i)
         for (int64_t j = 0; j < n; ++j) {
           double g = 0, size = 0;
-          for (int64_t q = 0; q < rows; ++q) g += double(x[size_t(q * k + i)]) * dz[size_t(q * n + j)], size += std::abs(double(x[size_t(q * k + i)]) * dz[size_t(q * n + j)]);
+          for (int64_t q = 0; q < rows; ++q)
+            g += double(x[size_t(q * k + i)]) * dz[size_t(q * n + j)],
+                size += std::abs(double(x[size_t(q * k + i)]) * dz[size_t(q * n + j)]);
           const double want = descend ? w[size_t(i * n + j)] - rate * g : g;
-          ASSERT_NEAR(to[size_t(i * n + j)], want, bound(rows, descend ? rate * size + std::abs(w[size_t(i * n + j)]) / double(rows + 4) : size)) << i << "," << j;
+          ASSERT_NEAR(to[size_t(i * n + j)], want,
+                      bound(rows, descend ? rate * size + std::abs(w[size_t(i * n + j)]) / double(rows + 4) : size))
+              << i << "," << j;
         }
       for (int64_t e = k * n; e < k * n + 16; ++e) ASSERT_EQ(to[size_t(e)], kUntouched);
     }
@@ -171,13 +182,15 @@ TEST(DenseTiles, TransposeAnyShape) {
         tiles.transpose_f32(from.data(), columns + 3, rows, columns, to.data(), rows + 2);
         for (int64_t j = 0; j < columns; ++j)
           for (int64_t i = 0; i < rows + 2; ++i)
-            ASSERT_EQ(to[size_t(j * (rows + 2) + i)], i < rows ? from[size_t(i * (columns + 3) + j)] : kUntouched) << name << " " << rows << "x" << columns;
+            ASSERT_EQ(to[size_t(j * (rows + 2) + i)], i < rows ? from[size_t(i * (columns + 3) + j)] : kUntouched)
+                << name << " " << rows << "x" << columns;
       }
 }
 
 TEST(DenseTiles, GiveARowTheSameBitsInEveryBatch) {
   constexpr int64_t k = 70, n = 48, most = 29;  // n: whole vectors, so that one row takes its own way
-  auto x = random_numbers(most * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3), dz = random_numbers(most * n, 4), y = random_numbers(most * k, 5);
+  auto x = random_numbers(most * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3), dz = random_numbers(most * n, 4),
+       y = random_numbers(most * k, 5);
   for (const auto& [name, tiles] : all_tiles()) {
     std::vector<float> all(size_t(most * n)), all_dx(size_t(most * k));
     dense(tiles, x.data(), w.data(), b.data(), all.data(), {0, most}, {0, n}, k, n, Activation::tanh);
@@ -187,8 +200,10 @@ TEST(DenseTiles, GiveARowTheSameBitsInEveryBatch) {
         std::vector<float> part(size_t(most * n)), part_dx(size_t(most * k));
         dense(tiles, x.data(), w.data(), b.data(), part.data(), {begin, end}, {0, n}, k, n, Activation::tanh);
         dense_grad_input(tiles, dz.data(), w.data(), y.data(), part_dx.data(), {begin, end}, {0, k}, k, n, Activation::tanh);
-        ASSERT_TRUE(std::equal(part.begin() + begin * n, part.begin() + end * n, all.begin() + begin * n)) << name << " rows " << begin << " to " << end;
-        ASSERT_TRUE(std::equal(part_dx.begin() + begin * k, part_dx.begin() + end * k, all_dx.begin() + begin * k)) << name << " rows " << begin << " to " << end;
+        ASSERT_TRUE(std::equal(part.begin() + begin * n, part.begin() + end * n, all.begin() + begin * n))
+            << name << " rows " << begin << " to " << end;
+        ASSERT_TRUE(std::equal(part_dx.begin() + begin * k, part_dx.begin() + end * k, all_dx.begin() + begin * k))
+            << name << " rows " << begin << " to " << end;
       }
   }
 }

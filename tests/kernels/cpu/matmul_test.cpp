@@ -32,7 +32,8 @@ std::vector<T> numbers(int64_t count, uint32_t seed) {
 struct Sizes {
   int64_t m, n, k;
 };
-constexpr Sizes kSizes[] = {{1, 1, 1}, {1, 64, 64}, {20, 10, 64}, {7, 5, 3}, {64, 64, 64}, {100, 37, 53}, {130, 129, 300}, {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0}, {150, 1100, 20}};
+constexpr Sizes kSizes[] = {{1, 1, 1},      {1, 64, 64},   {20, 10, 64},  {7, 5, 3},   {64, 64, 64}, {100, 37, 53},  {130, 129, 300},
+                            {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0},    {150, 1100, 20}};
 
 template <class T>
 void check(const Sizes& s, bool ta, bool tb, double epsilon) {
@@ -47,12 +48,16 @@ void check(const Sizes& s, bool ta, bool tb, double epsilon) {
       uint64_t wrapped = 0;
       for (int64_t q = 0; q < s.k; ++q) {
         const T x = a[size_t(ta ? q * lda + i : i * lda + q)], y = b[size_t(tb ? j * ldb + q : q * ldb + j)];
-        if constexpr (std::is_integral_v<T>) wrapped += uint64_t(int64_t(x)) * uint64_t(int64_t(y));
-        else sum += double(x) * double(y), size += std::abs(double(x) * double(y));
+        if constexpr (std::is_integral_v<T>)
+          wrapped += uint64_t(int64_t(x)) * uint64_t(int64_t(y));
+        else
+          sum += double(x) * double(y), size += std::abs(double(x) * double(y));
       }
       const T got = c[size_t(i * ldc + j)];
-      if constexpr (std::is_integral_v<T>) ASSERT_EQ(got, T(wrapped));
-      else ASSERT_NEAR(double(got), sum, epsilon * (sizeof(T) == 2 ? std::abs(sum) + 1e-3 : double(s.k + 2) * size + 1e-30)) << i << "," << j;
+      if constexpr (std::is_integral_v<T>)
+        ASSERT_EQ(got, T(wrapped));
+      else
+        ASSERT_NEAR(double(got), sum, epsilon * (sizeof(T) == 2 ? std::abs(sum) + 1e-3 : double(s.k + 2) * size + 1e-30)) << i << "," << j;
     }
     ASSERT_EQ(double(c[size_t(i * ldc + s.n)]), 77) << "beyond the row";
   }

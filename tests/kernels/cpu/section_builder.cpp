@@ -36,7 +36,8 @@ int SectionBuilder::alias(int buffer) {
   return int(ranges.size()) - 1;
 }
 
-Step& SectionBuilder::add(StepKind kind, Partition partition, int32_t rows, int32_t k, int32_t n, std::vector<Operand> ins, std::vector<Operand> outs) {
+Step& SectionBuilder::add(StepKind kind, Partition partition, int32_t rows, int32_t k, int32_t n, std::vector<Operand> ins,
+                          std::vector<Operand> outs) {
   Step s;
   s.kind = kind, s.partition = partition, s.rows = rows, s.k = k, s.n = n;
   s.first_in = int32_t(table.operands.size()), s.ins = int32_t(ins.size());
@@ -85,16 +86,25 @@ namespace {
 constexpr DType f32 = DType::f32;
 }
 ElementwiseCode descent_code(bool rate_first) {
-  return {.inputs = {f32, f32, f32}, .constants = {}, .instructions = {{ScalarOp::mul, f32, f32, int16_t(rate_first ? 2 : 0), int16_t(rate_first ? 0 : 2)}, {ScalarOp::sub, f32, f32, 1, 3}}, .outputs = {4}};
+  return {.inputs = {f32, f32, f32},
+          .constants = {},
+          .instructions = {{ScalarOp::mul, f32, f32, int16_t(rate_first ? 2 : 0), int16_t(rate_first ? 0 : 2)},
+                           {ScalarOp::sub, f32, f32, 1, 3}},
+          .outputs = {4}};
 }
 ElementwiseCode momentum_code() {
   return {.inputs = {f32, f32, f32, f32},
           .constants = {{f32, 0.9}},
-          .instructions = {{ScalarOp::mul, f32, f32, 4, 2}, {ScalarOp::add, f32, f32, 5, 0}, {ScalarOp::mul, f32, f32, 3, 6}, {ScalarOp::sub, f32, f32, 1, 7}},
+          .instructions = {{ScalarOp::mul, f32, f32, 4, 2},
+                           {ScalarOp::add, f32, f32, 5, 0},
+                           {ScalarOp::mul, f32, f32, 3, 6},
+                           {ScalarOp::sub, f32, f32, 1, 7}},
           .outputs = {8, 6}};
 }
 ElementwiseCode unary_code(ScalarOp op) { return {.inputs = {f32}, .constants = {}, .instructions = {{op, f32, f32, 0}}, .outputs = {1}}; }
-ElementwiseCode binary_code(ScalarOp op) { return {.inputs = {f32, f32}, .constants = {}, .instructions = {{op, f32, f32, 0, 1}}, .outputs = {2}}; }
+ElementwiseCode binary_code(ScalarOp op) {
+  return {.inputs = {f32, f32}, .constants = {}, .instructions = {{op, f32, f32, 0, 1}}, .outputs = {2}};
+}
 ElementwiseCode identity_code() { return {.inputs = {f32}, .constants = {}, .instructions = {}, .outputs = {0}}; }
 
 }  // namespace lamina::section

@@ -39,10 +39,10 @@ class SectionBuilder {
 };
 
 // Codes that optimizers make.
-kernels::ElementwiseCode descent_code(bool rate_first);            // (g, w, rate) -> w - rate * g
-kernels::ElementwiseCode momentum_code();                          // (g, w, m, rate) -> w - rate * (0.9 m + g), 0.9 m + g
-kernels::ElementwiseCode unary_code(kernels::ScalarOp op);         // (x) -> op(x)
-kernels::ElementwiseCode binary_code(kernels::ScalarOp op);        // (a, b) -> op(a, b)
-kernels::ElementwiseCode identity_code();                          // (x) -> x
+kernels::ElementwiseCode descent_code(bool rate_first);      // (g, w, rate) -> w - rate * g
+kernels::ElementwiseCode momentum_code();                    // (g, w, m, rate) -> w - rate * (0.9 m + g), 0.9 m + g
+kernels::ElementwiseCode unary_code(kernels::ScalarOp op);   // (x) -> op(x)
+kernels::ElementwiseCode binary_code(kernels::ScalarOp op);  // (a, b) -> op(a, b)
+kernels::ElementwiseCode identity_code();                    // (x) -> x
 
 }  // namespace lamina::section

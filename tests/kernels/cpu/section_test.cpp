@@ -22,7 +22,9 @@ std::vector<float> random_numbers(int64_t count, uint32_t seed, float scale = 1)
   return v;
 }
 
-bool same_bits(const std::vector<float>& a, const std::vector<float>& b) { return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0; }
+bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
+  return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
 
 // Threads and instruction set as they were, whatever a test does.
 class Section : public testing::Test {
@@ -57,8 +59,12 @@ struct Classifier : SectionBuilder {
     std::vector<int> a{x};
     for (int l = 0; l < layers; ++l) {
       a.push_back(output(batch * out_width(l)));
-      Step& s = add(StepKind::dense, Partition::rows, batch, width, out_width(l), {{a[size_t(l)]}, {w[size_t(l)]}, {b[size_t(l)], Broadcast::row}}, {{a.back()}});
-      s.activation = l + 1 == layers ? Activation::none : l % 3 == 0 ? Activation::relu : l % 3 == 1 ? Activation::tanh : Activation::sigmoid;
+      Step& s = add(StepKind::dense, Partition::rows, batch, width, out_width(l),
+                    {{a[size_t(l)]}, {w[size_t(l)]}, {b[size_t(l)], Broadcast::row}}, {{a.back()}});
+      s.activation = l + 1 == layers ? Activation::none
+                     : l % 3 == 0    ? Activation::relu
+                     : l % 3 == 1    ? Activation::tanh
+                                     : Activation::sigmoid;
       s.has_bias = 1;
       if (l == 1) {
         const int dropped = output(batch * width);
@@ -68,7 +74,8 @@ struct Classifier : SectionBuilder {
     }
     losses = output(batch);
     probabilities = output(batch * classes);
-    add(StepKind::sparse_cross_entropy, Partition::rows, batch, 0, classes, {{a.back()}, {labels, Broadcast::column}}, {{losses, Broadcast::column}, {probabilities}});
+    add(StepKind::sparse_cross_entropy, Partition::rows, batch, 0, classes, {{a.back()}, {labels, Broadcast::column}},
+        {{losses, Broadcast::column}, {probabilities}});
     mean = output(1);
     Step& r = add(StepKind::reduce, Partition::one, batch, 0, 1, {{losses}}, {{mean, Broadcast::scalar}});
     r.reduction = Reduction::mean, r.reduced = Broadcast::scalar;
@@ -135,7 +142,8 @@ TEST_F(Section, GivesTheSameBitsForAnyNumberOfThreads) {
           config::set_threads(threads);
           Classifier many(batch, width, threads, momentum);
           many.run();
-          ASSERT_TRUE(same_bits(many.everything(), one.everything())) << isa << ", batch " << batch << ", width " << width << ", threads " << threads << ", momentum " << momentum;
+          ASSERT_TRUE(same_bits(many.everything(), one.everything()))
+              << isa << ", batch " << batch << ", width " << width << ", threads " << threads << ", momentum " << momentum;
           config::set_threads(2);  // a plan for more threads than there are now
           many.run();
           ASSERT_TRUE(same_bits(many.everything(), one.everything()));
@@ -166,7 +174,8 @@ TEST_F(Section, AgreesWithDoubleForAWholeTrainingStep) {
     EXPECT_EQ(net.values(net.copied), p);
     const int a = net.table.operands[size_t(net.table.steps[4].first_in)].buffer;  // the last dense layer's input
     ASSERT_EQ(net.table.steps[4].kind, StepKind::dense);
-    const auto x = net.values(a), w = net.values(net.w[3]), m = net.values(net.m[3]), got_w = net.values(net.new_w[0]), got_m = net.values(net.new_m[0]);
+    const auto x = net.values(a), w = net.values(net.w[3]), m = net.values(net.m[3]), got_w = net.values(net.new_w[0]),
+               got_m = net.values(net.new_m[0]);
     for (int k = 0; k < 30; ++k)
       for (int n = 0; n < 10; ++n) {
         double g = 0, size = 0;
@@ -191,18 +200,21 @@ TEST_F(Section, DescendsByTheGradientThatItWouldReturn) {
       for (bool rate_first : {false, true}) {
         constexpr int k = 37, n = 50;
         SectionBuilder s;
-        const int x = s.input(random_numbers(rows * k, 1)), dz = s.input(random_numbers(rows * n, 2)), w = s.input(random_numbers(k * n, 3)), rate = s.input({0.01f}), b = s.input(random_numbers(n, 4));
+        const int x = s.input(random_numbers(rows * k, 1)), dz = s.input(random_numbers(rows * n, 2)),
+                  w = s.input(random_numbers(k * n, 3)), rate = s.input({0.01f}), b = s.input(random_numbers(n, 4));
         const int dw = s.output(k * n), db = s.output(n), new_w = s.output(k * n), new_b = s.output(n);
         Step& plain = s.add(StepKind::dense_update, Partition::tiles, rows, k, n, {{x}, {dz}}, {{dw}, {db, Broadcast::row}});
         plain.code = plain.code2 = s.code(identity_code());
         plain.has_bias = 1;
-        Step& fused = s.add(StepKind::dense_update, Partition::tiles, rows, k, n, {{x}, {dz}, {w}, {rate, Broadcast::scalar}, {b, Broadcast::row}, {rate, Broadcast::scalar}},
+        Step& fused = s.add(StepKind::dense_update, Partition::tiles, rows, k, n,
+                            {{x}, {dz}, {w}, {rate, Broadcast::scalar}, {b, Broadcast::row}, {rate, Broadcast::scalar}},
                             {{new_w}, {new_b, Broadcast::row}});
         fused.code = fused.code2 = s.code(descent_code(rate_first));
         fused.extras = 2, fused.has_bias = 1;
         s.finish(1);
         s.run();
-        const auto g = s.values(dw), bias_gradient = s.values(db), before = s.values(w), after = s.values(new_w), bias = s.values(b), new_bias = s.values(new_b), z = s.values(dz);
+        const auto g = s.values(dw), bias_gradient = s.values(db), before = s.values(w), after = s.values(new_w), bias = s.values(b),
+                   new_bias = s.values(new_b), z = s.values(dz);
         for (size_t i = 0; i < g.size(); ++i) ASSERT_EQ(after[i], before[i] - 0.01f * g[i]) << isa << " rows " << rows;
         for (size_t j = 0; j < size_t(n); ++j) {
           double sum = 0, size = 0;
@@ -220,7 +232,8 @@ TEST_F(Section, BroadcastsOperandsOfElementwiseSteps) {
       config::set_threads(threads);
       constexpr int rows = 9, n = 70;
       SectionBuilder s;
-      const int full = s.input(random_numbers(rows * n, 1)), row = s.input(random_numbers(n, 2)), column = s.input(random_numbers(rows, 3)), scalar = s.input({3});
+      const int full = s.input(random_numbers(rows * n, 1)), row = s.input(random_numbers(n, 2)), column = s.input(random_numbers(rows, 3)),
+                scalar = s.input({3});
       const Operand others[] = {{full}, {row, Broadcast::row}, {column, Broadcast::column}, {scalar, Broadcast::scalar}};
       std::vector<int> results;
       for (const Operand& other : others) {
@@ -234,7 +247,11 @@ TEST_F(Section, BroadcastsOperandsOfElementwiseSteps) {
         const auto got = s.values(results[which]), other = s.values(others[which].buffer);
         for (size_t i = 0; i < size_t(rows); ++i)
           for (size_t j = 0; j < size_t(n); ++j)
-            ASSERT_EQ(got[i * n + j], f[i * n + j] * other[which == 0 ? i * n + j : which == 1 ? j : which == 2 ? i : 0]) << "operand " << which << ", threads " << threads;
+            ASSERT_EQ(got[i * n + j], f[i * n + j] * other[which == 0   ? i * n + j
+                                                           : which == 1 ? j
+                                                           : which == 2 ? i
+                                                                        : 0])
+                << "operand " << which << ", threads " << threads;
       }
     }
 }
@@ -251,7 +268,8 @@ TEST_F(Section, ReducesRowsColumnsAndAll) {
     for (Reduction op : ops)
       for (Broadcast shape : shapes) {
         results.push_back(s.output(shape == Broadcast::row ? n : shape == Broadcast::column ? rows : 1));
-        Step& step = s.add(StepKind::reduce, shape == Broadcast::column ? Partition::rows : Partition::one, rows, 0, n, {{x}}, {{results.back(), shape}});
+        Step& step = s.add(StepKind::reduce, shape == Broadcast::column ? Partition::rows : Partition::one, rows, 0, n, {{x}},
+                           {{results.back(), shape}});
         step.reduction = op, step.reduced = shape;
       }
     s.finish(threads);

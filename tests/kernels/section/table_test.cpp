@@ -12,7 +12,8 @@ namespace {
 struct Net : SectionBuilder {
   int x, w0, b0, w1, rate, dz, h, y, dh, new_w0, new_w1;
   explicit Net(int threads) {
-    x = input(std::vector<float>(20 * 8)), w0 = input(std::vector<float>(8 * 16)), b0 = input(std::vector<float>(16)), w1 = input(std::vector<float>(16 * 4));
+    x = input(std::vector<float>(20 * 8)), w0 = input(std::vector<float>(8 * 16)), b0 = input(std::vector<float>(16)),
+    w1 = input(std::vector<float>(16 * 4));
     rate = input({0.1f}), dz = input(std::vector<float>(20 * 4));
     h = output(20 * 16), y = output(20 * 4), dh = output(20 * 16), new_w0 = alias(w0), new_w1 = alias(w1);
     Step& first = add(StepKind::dense, Partition::rows, 20, 8, 16, {{x}, {w0}, {b0, Broadcast::row}}, {{h}});
@@ -61,7 +62,8 @@ TEST(SectionTable, HasOneLineOfTextPerStep) {
 
 TEST(SectionTable, NamesEveryKindOfStep) {
   SectionBuilder s;
-  const int x = s.input(std::vector<float>(12)), labels = s.input_integers({0, 1, 2}), state = s.input_integers({0, 0}), y = s.output(12), losses = s.output(3), p = s.output(12), sum = s.output(4);
+  const int x = s.input(std::vector<float>(12)), labels = s.input_integers({0, 1, 2}), state = s.input_integers({0, 0}), y = s.output(12),
+            losses = s.output(3), p = s.output(12), sum = s.output(4);
   s.add(StepKind::dropout, Partition::rows, 3, 0, 4, {{x}, {state}}, {{y}}).scalar = 0.5f;
   s.add(StepKind::softmax, Partition::rows, 3, 0, 4, {{x}}, {{y}});
   s.add(StepKind::log_softmax, Partition::one, 3, 0, 4, {{x}}, {{y}});
@@ -153,17 +155,20 @@ TEST(SectionValidator, FindsEachPlantedFault) {
   expect("cannot be shared by rows", [](Net& n) { n.table.steps[3].partition = Partition::rows; });
   expect("of a kind that no interpreter runs yet", [](Net& n) { n.table.steps[1].kind = StepKind::print; });
   expect("writes %6 over %0, which it also reads", [](Net& n) { n.ranges[size_t(n.h)] = n.ranges[size_t(n.x)]; });
-  expect("after an earlier step overwrote it", [](Net& n) { n.ranges[size_t(n.dh)] = n.ranges[size_t(n.h)], n.table.steps[2].has_mask = 0, n.table.steps[2].ins = 2; });
+  expect("after an earlier step overwrote it",
+         [](Net& n) { n.ranges[size_t(n.dh)] = n.ranges[size_t(n.h)], n.table.steps[2].has_mask = 0, n.table.steps[2].ins = 2; });
 }
 
 // Two layers of four models on one batch; a thread takes whole models, so its second layer reads what it wrote itself.
 TEST(SectionTable, LayersOfAnEnsembleNeedNoBarriersBetweenThem) {
   SectionBuilder s;
-  const int x = s.input(std::vector<float>(20 * 8)), w0 = s.input(std::vector<float>(4 * 8 * 16)), w1 = s.input(std::vector<float>(4 * 16 * 4));
+  const int x = s.input(std::vector<float>(20 * 8)), w0 = s.input(std::vector<float>(4 * 8 * 16)),
+            w1 = s.input(std::vector<float>(4 * 16 * 4));
   const int h = s.output(4 * 20 * 16), y = s.output(4 * 20 * 4), sums = s.output(4), all = s.output(1);
   auto of_models = [](Step& step) { step.replicas = 4; };
   of_models(s.add(StepKind::dense, Partition::models, 20, 8, 16, {{x}, {w0, Broadcast::full, 8 * 16}}, {{h, Broadcast::full, 20 * 16}}));
-  of_models(s.add(StepKind::dense, Partition::models, 20, 16, 4, {{h, Broadcast::full, 20 * 16}, {w1, Broadcast::full, 16 * 4}}, {{y, Broadcast::full, 20 * 4}}));
+  of_models(s.add(StepKind::dense, Partition::models, 20, 16, 4, {{h, Broadcast::full, 20 * 16}, {w1, Broadcast::full, 16 * 4}},
+                  {{y, Broadcast::full, 20 * 4}}));
   s.add(StepKind::reduce, Partition::rows, 4, 0, 80, {{y}}, {{sums}}).reduced = Broadcast::column;  // a model's results are one row
   s.add(StepKind::reduce, Partition::one, 1, 0, 4, {{sums}}, {{all}}).reduced = Broadcast::scalar;
   s.finish(2);

@@ -26,7 +26,8 @@ TEST(Dim, TextReadsBack) {
 }
 
 TEST(Dim, RefusesTextThatIsNoDimension) {
-  for (const char* bad : {"", "n*", "+", "3x", "n++m", "*n", "n-", "99999999999999999999", "a b"}) EXPECT_THROW(Dim::parse(bad), Error) << bad;
+  for (const char* bad : {"", "n*", "+", "3x", "n++m", "*n", "n-", "99999999999999999999", "a b"})
+    EXPECT_THROW(Dim::parse(bad), Error) << bad;
 }
 
 TEST(Dim, RefusesAQuotientThatDoesNotComeOutEven) {
@@ -77,7 +78,9 @@ TEST(Shape, AxisErrorsSayWhatIsPossible) {
     normalize_axis("softmax", 5, 2);
     FAIL();
   } catch (const Error& e) {
-    EXPECT_STREQ(e.what(), "softmax: axis 5 is out of range\n  where: argument 'axis'\n  why:   the input has 2 dimensions\n  fix:   pass an axis from -2 to 1");
+    EXPECT_STREQ(e.what(),
+                 "softmax: axis 5 is out of range\n  where: argument 'axis'\n  why:   the input has 2 dimensions\n  fix:   pass an axis "
+                 "from -2 to 1");
   }
 }
 

@@ -13,7 +13,8 @@ namespace {
 constexpr size_t kMiB = size_t(1) << 20;
 
 TEST(Allocator, RoundsToClassesThatWasteAtMostAnEighth) {
-  for (size_t bytes : {size_t(0), size_t(1), size_t(64), size_t(65), size_t(1000), size_t(1024), size_t(1025), size_t(5000), size_t(65537), 3 * kMiB + 1, size_t(1) << 40}) {
+  for (size_t bytes : {size_t(0), size_t(1), size_t(64), size_t(65), size_t(1000), size_t(1024), size_t(1025), size_t(5000), size_t(65537),
+                       3 * kMiB + 1, size_t(1) << 40}) {
     const size_t rounded = Allocator::class_bytes(Allocator::class_of(bytes));
     EXPECT_GE(rounded, bytes);
     EXPECT_EQ(rounded % 64, 0u);

@@ -216,8 +216,8 @@ TEST(CpuBackend, WorksInAForkedChild) {
   const pid_t child = fork();
   if (child == 0) {
     Stream idle = cpu.default_stream({});
-    cpu.wait(idle, e);    // the parent's work is not waited for
-    cpu.synchronize(s);   // nor is what the parent had queued
+    cpu.wait(idle, e);   // the parent's work is not waited for
+    cpu.synchronize(s);  // nor is what the parent had queued
     Work mine;
     Item a{&mine, 0}, b{&mine, 1};
     launch(s, a);

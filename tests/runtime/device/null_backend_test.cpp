@@ -35,7 +35,8 @@ TEST(NullBackend, RecordsEveryCallAndRunsNothing) {
   null.destroy_stream(extra);
   record = take_null_record();
   ASSERT_EQ(record.size(), 5u);
-  EXPECT_TRUE(record[0].starts_with("record event ") && record[1].starts_with("wait for event ") && record[1].find(" on stream ") != std::string::npos);
+  EXPECT_TRUE(record[0].starts_with("record event ") && record[1].starts_with("wait for event ") &&
+              record[1].find(" on stream ") != std::string::npos);
   EXPECT_EQ(record[2], "synchronize null:h100:3");
   EXPECT_TRUE(take_null_record().empty());
 }

@@ -29,9 +29,13 @@ class Environment {
   Values before_;
 };
 
-const std::vector<std::string> kVariables = {
-    "NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
-    "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NV_SANITIZER_INJECTION_PORT_BASE", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"};
+const std::vector<std::string> kVariables = {"NVTX_INJECTION64_PATH",
+                                             "CUDA_INJECTION64_PATH",
+                                             "NSYS_PROFILING_SESSION_ID",
+                                             "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
+                                             "NV_NSIGHT_INJECTION_TRANSPORT_TYPE",
+                                             "NV_SANITIZER_INJECTION_PORT_BASE",
+                                             "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"};
 
 Values nothing_set() {
   Values out{{"LAMINA_RESIDENT", ""}};

@@ -5,7 +5,9 @@
 namespace lamina::profiler {
 namespace {
 
-DeviceStep step(const char* text) { return {.text = text, .range = -1, .times = 3, .blocks = 7, .began = 1, .ended = 2, .busy = 4.5, .waited = 0.25}; }
+DeviceStep step(const char* text) {
+  return {.text = text, .range = -1, .times = 3, .blocks = 7, .began = 1, .ended = 2, .busy = 4.5, .waited = 0.25};
+}
 
 TEST(Recording, KeepsStepsOfDevicesWithTheRangeAroundThem) {
   start_recording(true);

@@ -102,9 +102,12 @@ TEST_F(Pool, PassesOnTheFirstExceptionAndGoesOn) {
   config::set_threads(3);
   for (int thrower : {0, 2}) {
     EXPECT_THROW(ThreadPool::of({}).run(
-                     3, [](void* who, int thread, int, ThreadPool::Barrier&) {
+                     3,
+                     [](void* who, int thread, int, ThreadPool::Barrier&) {
                        if (thread == *static_cast<int*>(who)) throw std::runtime_error("planted");
-                     }, &thrower), std::runtime_error);
+                     },
+                     &thrower),
+                 std::runtime_error);
     Roll roll;
     ThreadPool::of({}).run(3, Roll::job, &roll);
     EXPECT_EQ(roll.threads, 3);
