@@ -1,11 +1,10 @@
 #include "runtime/core/config.h"
 
-#include <sched.h>
-
 #include <atomic>
 #include <charconv>
 #include <cstdlib>
 
+#include "runtime/core/cores.h"
 #include "runtime/core/error.h"
 
 namespace lamina::config {
@@ -22,12 +21,6 @@ int positive_number(const char* name, int otherwise) {
                                               .why = "",
                                               .fix = cat("unset ", name, ", or set it to a number")});
   return value;
-}
-
-int available_cores() {
-  cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) == 0) return std::max(1, CPU_COUNT(&set));
-  return 1;
 }
 
 bool machine_has(const std::string& isa) {
@@ -55,7 +48,7 @@ std::string checked_isa(const std::string& isa, const char* where) {
 }
 
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{positive_number("LAMINA_THREADS", available_cores())};
+  static std::atomic<int> count{positive_number("LAMINA_THREADS", cores().usable())};
   return count;
 }
 std::string& chosen_isa() {

@@ -6,7 +6,7 @@
 
 namespace lamina::config {
 
-// LAMINA_THREADS: threads per CPU device; default: the cores this process may use.
+// LAMINA_THREADS: threads per CPU device; default: the cores that this process may use, by its affinity mask and its control group's quota.
 LAMINA_API int threads();
 LAMINA_API void set_threads(int threads);  // for tests and programs; plans made before keep theirs
 // LAMINA_CPU: avx512, avx2 or scalar; default: the best that the machine has. Asking for one that it lacks is an error.

@@ -15,22 +15,24 @@ class Signal {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  // Returns when the value is not `old`.
-  void wait_while(uint32_t old, bool spin) {
+  // Returns when the value is not `old`. The result is how long it slept; spinning is not counted.
+  std::chrono::nanoseconds wait_while(uint32_t old, bool spin) {
     if (spin) {
       auto start = std::chrono::steady_clock::now();
       do {
         for (int i = 0; i < 64; ++i) {
-          if (value() != old) return;
+          if (value() != old) return {};
           relax();
         }
       } while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(50));
     }
     // The sleepers and the value are written and read in one total order: a waker that sees no sleeper moved the value before
     // that sleeper looked at it for the last time.
+    const auto began = std::chrono::steady_clock::now();
     sleepers_.fetch_add(1);
     while (value_.load() == old) syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value_), FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);
     sleepers_.fetch_sub(1);
+    return std::chrono::steady_clock::now() - began;
   }
 
   void advance() {

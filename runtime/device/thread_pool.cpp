@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <new>
@@ -12,6 +13,8 @@
 #include <vector>
 
 #include "runtime/core/config.h"
+#include "runtime/core/cores.h"
+#include "runtime/device/contention.h"
 #include "runtime/device/signal.h"
 #include "runtime/device/worker_count.h"
 
@@ -30,36 +33,42 @@ class PhaseBarrier final : public ThreadPool::Barrier {
   void start(uint32_t threads, bool spin) {
     threads_ = threads;
     spin_ = spin;
+    slept_.store(0, std::memory_order_relaxed);
   }
   void wait() override {
     uint32_t phase = phase_.value();
     if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == threads_) {
       arrived_.store(0, std::memory_order_relaxed);
       phase_.advance();
-    } else {
-      phase_.wait_while(phase, spin_);
+    } else if (const auto slept = phase_.wait_while(phase, spin_); slept.count() > 0) {
+      slept_.fetch_add(slept.count(), std::memory_order_relaxed);
     }
   }
+  // Of all threads since start().
+  std::chrono::nanoseconds slept() const { return std::chrono::nanoseconds(slept_.load(std::memory_order_relaxed)); }
 
  private:
   uint32_t threads_ = 1;
   bool spin_ = false;
+  std::atomic<int64_t> slept_{0};
   alignas(64) std::atomic<uint32_t> arrived_{0};
   alignas(64) Signal phase_;
 };
 
 thread_local bool inside_job = false;
+std::atomic<bool> workers_kept{false};
 
 class Pool final : public ThreadPool {
  public:
   void run(int threads, Job job, void* context) override {
     threads = std::min(threads, config::threads());
     if (threads > 1 && !inside_job && !busy_.exchange(true, std::memory_order_acquire)) {
-      run_on_workers(threads, job, context);
-    } else {
-      NoBarrier barrier;
-      job(context, 0, 1, barrier);
+      if (const auto now = std::chrono::steady_clock::now(); contention_.allows_workers(now))
+        return run_on_workers(threads, job, context, now);
+      busy_.store(false, std::memory_order_release);
     }
+    NoBarrier barrier;
+    job(context, 0, 1, barrier);
   }
 
  private:
@@ -68,7 +77,7 @@ class Pool final : public ThreadPool {
     std::thread thread;
   };
 
-  void run_on_workers(int threads, Job job, void* context) {
+  void run_on_workers(int threads, Job job, void* context, Contention::Time began) {
     threads = std::min(threads, 1 + grow(threads - 1));
     job_ = job;
     context_ = context;
@@ -82,11 +91,15 @@ class Pool final : public ThreadPool {
     inside_job = true;
     work(0);
     inside_job = false;
+    Contention::Duration slept{0};
     for (;;) {
       uint32_t seen = done_.value();
       if (running_.load(std::memory_order_acquire) == 0) break;
-      done_.wait_while(seen, spin_);
+      slept += done_.wait_while(seen, spin_);
     }
+    const auto now = std::chrono::steady_clock::now();
+    // Threads without a core each wait for one another anyway: whoever asked for them gets them.
+    if (threads <= cores().usable()) contention_.record(now, now - began, slept + barrier_.slept(), threads);
     std::exception_ptr error = std::move(error_);
     busy_.store(false, std::memory_order_release);
     if (error) std::rethrow_exception(error);
@@ -136,6 +149,7 @@ class Pool final : public ThreadPool {
   std::exception_ptr error_;
   std::atomic<bool> failed_{false};
   PhaseBarrier barrier_;
+  Contention contention_;  // of the caller that holds busy_
   alignas(64) std::atomic<int> running_{0};
   alignas(64) Signal done_;
 };
@@ -150,6 +164,8 @@ void forget_pools() {
 }
 
 }  // namespace
+
+void ThreadPool::keep_workers(bool on) { workers_kept.store(on, std::memory_order_relaxed); }
 
 ThreadPool& ThreadPool::of(Device device) {
   auto& slot = pools[size_t(std::clamp<int>(device.index, 0, kMaxDevices - 1))];

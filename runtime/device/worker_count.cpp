@@ -1,21 +1,15 @@
 #include "runtime/device/worker_count.h"
 
 #include <pthread.h>
-#include <sched.h>
 
-#include <algorithm>
 #include <atomic>
+
+#include "runtime/core/cores.h"
 
 namespace lamina {
 namespace {
 
 std::atomic<int> workers{0};
-
-int cores() {
-  cpu_set_t set;
-  static const int count = sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-  return count;
-}
 
 }  // namespace
 
@@ -25,6 +19,6 @@ void count_worker(int change) {
   workers.fetch_add(change, std::memory_order_relaxed);
 }
 
-bool may_spin() { return workers.load(std::memory_order_relaxed) + 1 <= cores(); }
+bool may_spin() { return workers.load(std::memory_order_relaxed) + 1 <= cores().usable(); }
 
 }  // namespace lamina

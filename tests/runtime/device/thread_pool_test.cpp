@@ -11,13 +11,18 @@
 #include <thread>
 
 #include "runtime/core/config.h"
+#include "runtime/device/contention.h"
 
 namespace lamina {
 namespace {
 
 class Pool : public testing::Test {
  protected:
-  void TearDown() override { config::set_threads(threads_); }
+  void SetUp() override { ThreadPool::keep_workers(true); }
+  void TearDown() override {
+    config::set_threads(threads_);
+    ThreadPool::keep_workers(false);
+  }
   const int threads_ = config::threads();
 };
 
@@ -190,6 +195,48 @@ TEST_F(Pool, IsRebuiltAfterFork) {
   Roll after;
   ThreadPool::of({}).run(3, Roll::job, &after);
   EXPECT_EQ(after.threads, 3);
+}
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+TEST(Contention, PausesAfterTwoStoppedRunsInARow) {
+  Contention c;
+  Contention::Time now{};
+  c.record(now, microseconds(200), microseconds(10), 2);
+  c.record(now, milliseconds(4), milliseconds(3), 2);
+  c.record(now, microseconds(200), microseconds(10), 2);
+  c.record(now, milliseconds(4), milliseconds(3), 2);
+  EXPECT_TRUE(c.allows_workers(now)) << "single stopped runs happen on a quiet machine";
+  c.record(now, milliseconds(4), milliseconds(3), 2);
+  EXPECT_FALSE(c.allows_workers(now + milliseconds(3)));
+  EXPECT_TRUE(c.allows_workers(now + milliseconds(4)));
+}
+
+TEST(Contention, PausesGrowTo200MillisecondsAndAreForgottenAfter32GoodRuns) {
+  Contention c;
+  Contention::Time now{};
+  c.record(now, milliseconds(4), milliseconds(3), 2);
+  for (int64_t pause : {4, 8, 16, 32, 64, 128, 200, 200}) {
+    c.record(now, milliseconds(4), milliseconds(3), 2);
+    EXPECT_FALSE(c.allows_workers(now + milliseconds(pause - 1)));
+    now += milliseconds(pause);
+    EXPECT_TRUE(c.allows_workers(now));
+  }
+  for (int run = 0; run < 32; ++run) c.record(now, microseconds(200), microseconds(0), 2);
+  c.record(now, milliseconds(4), milliseconds(3), 2);
+  EXPECT_TRUE(c.allows_workers(now));
+}
+
+TEST(Contention, CountsTheSleepOfAllThreads) {
+  Contention c;
+  Contention::Time now{};
+  // Of eight threads one waits for most of the run: an uneven share, not a stopped one.
+  for (int run = 0; run < 10; ++run) c.record(now, milliseconds(4), milliseconds(4), 8);
+  EXPECT_TRUE(c.allows_workers(now));
+  // All seven others wait for one that is stopped.
+  for (int run = 0; run < 2; ++run) c.record(now, milliseconds(4), milliseconds(7 * 3), 8);
+  EXPECT_FALSE(c.allows_workers(now));
 }
 
 }  // namespace

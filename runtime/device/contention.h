@@ -1,0 +1,37 @@
+// Contention: whether the workers of a pool have cores of their own. Another process that keeps a core busy stops whichever thread shares
+// that core for milliseconds, and the others wait for it at the next barrier: two threads are then slower than one.
+#pragma once
+#include <algorithm>
+#include <chrono>
+
+namespace lamina {
+
+// One caller at a time. A run counts as stopped when its threads slept for more than a third of it. Two such runs in a row, or one after a
+// pause, start a pause in which runs should take one thread; pauses double from 4 ms to 200 ms, and 32 good runs forget them.
+class Contention {
+ public:
+  using Time = std::chrono::steady_clock::time_point;
+  using Duration = std::chrono::nanoseconds;
+
+  bool allows_workers(Time now) const { return pause_ == Duration(0) || now >= until_; }
+  // After a run with workers that took `total`; `slept`: the sum over its threads.
+  void record(Time now, Duration total, Duration slept, int threads) {
+    if (slept * 3 <= total * (threads - 1)) {
+      stopped_ = 0;
+      if (pause_ > Duration(0) && ++good_ >= 32) pause_ = Duration(0);
+      return;
+    }
+    good_ = 0;
+    if (++stopped_ < 2 && pause_ == Duration(0)) return;
+    pause_ = pause_ == Duration(0) ? kShortest : std::min<Duration>(2 * pause_, kLongest);
+    until_ = now + pause_;
+  }
+
+ private:
+  static constexpr Duration kShortest = std::chrono::milliseconds(4), kLongest = std::chrono::milliseconds(200);
+  Duration pause_{0};
+  Time until_{};
+  int good_ = 0, stopped_ = 0;
+};
+
+}  // namespace lamina
