@@ -232,6 +232,15 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
     a += Transposed ? lda : 1;
     b += ldb;
   }
+  if (p.add) {
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r)
+#pragma GCC unroll 8
+      for (int c = 0; c < C; ++c) {
+        const T* from = p.c + (i + r) * p.ldc + j + c * S::lanes;
+        acc[r][c] = (Ragged && c == C - 1 ? S::load(from, part) : S::load(from)) + acc[r][c];
+      }
+  }
   finish<T, R, C, Ragged>(p, i, j, part, acc);
 }
 
@@ -301,7 +310,7 @@ template <class T>
 void multiply(const Product<T>& p) {
   constexpr int lanes = Simd<T>::lanes;
   if (p.m == 0 || p.n == 0) return;
-  const bool is_outer = p.k == 1 && !p.accumulate && p.m > 1;
+  const bool is_outer = p.k == 1 && !p.accumulate && !p.add && p.m > 1;
   // Rows are shared out evenly: 20 rows are 4 tiles of 5, not 3 of 6 and one of 2.
   int64_t rows = p.m, more = 0;
   if (p.m > kMostRows) {

@@ -100,6 +100,14 @@ void bool_loop(int64_t n, void* out, const void* a, const void*, const void*) {
   for (int64_t i = 0; i < n; ++i) to[i] = ops::to_bool(x[i]);
 }
 
+template <class From>
+void half_loop(int64_t n, void* out, const void* a, const void*, const void*) {
+  const From* x = static_cast<const From*>(a);
+  float* to = static_cast<float*>(out);
+#pragma GCC ivdep
+  for (int64_t i = 0; i < n; ++i) to[i] = ops::cut_to_float(x[i]);
+}
+
 [[gnu::always_inline]] inline uint16_t to_bf16(float f) {
   uint32_t x = uint32_t(ops::bits_of(f)), rounded = (x + 0x7fff + ((x >> 16) & 1)) >> 16;
   return uint16_t((x & 0x7fffffff) > 0x7f800000 ? (x >> 16) | 0x40 : rounded);
@@ -204,6 +212,8 @@ extern const ElementwiseTable elementwise_table = {
               LAMINA_ROW(cast_of, 5), LAMINA_ROW(cast_of, 6)},
     .to_bool = {bool_loop<TypeOf<0>::type>, bool_loop<TypeOf<1>::type>, bool_loop<TypeOf<2>::type>, bool_loop<TypeOf<3>::type>,
                 bool_loop<TypeOf<4>::type>, bool_loop<TypeOf<5>::type>, bool_loop<TypeOf<6>::type>},
+    .to_half = {half_loop<TypeOf<0>::type>, half_loop<TypeOf<1>::type>, half_loop<TypeOf<2>::type>, half_loop<TypeOf<3>::type>,
+                half_loop<TypeOf<4>::type>, nullptr, half_loop<TypeOf<6>::type>},
     .f16_to_f32 = f16_to_f32,
     .f32_to_f16 = f32_to_f16,
     .bf16_to_f32 = bf16_to_f32,

@@ -137,7 +137,22 @@ struct Simd<double> {
 #endif
 inline constexpr int kRegisters = LAMINA_SIMD_BYTES == 64 ? 32 : 16;
 
-// The compiler's own vectors: what every processor has at 16 bytes. A product and its addition are rounded separately.
+// a * b + c, rounded once, without an instruction for it. A product of floats is exact in double; its sum with c is rounded to odd, so that
+// the rounding to float that follows is the only one (Boldo and Melquiond 2008).
+template <class V, class W, class I>
+LAMINA_INLINE V fma_through_double(V a, V b, V c) {
+  const W product = __builtin_convertvector(a, W) * __builtin_convertvector(b, W), addend = __builtin_convertvector(c, W);
+  const W sum = product + addend, part = sum - product, error = (product - (sum - part)) + (addend - part);
+  const I positive = error > 0, inexact = positive | (error < 0), grows = ~(positive ^ (sum > 0));
+  I bits;
+  std::memcpy(&bits, &sum, sizeof bits);
+  bits += ((grows & 2) - 1) & inexact & ((bits & 1) - 1);
+  W odd;
+  std::memcpy(&odd, &bits, sizeof odd);
+  return __builtin_convertvector(odd, V);
+}
+
+// The compiler's own vectors: what every processor has at 16 bytes.
 template <class T>
 struct Simd {
   typedef T V __attribute__((vector_size(LAMINA_SIMD_BYTES)));
@@ -162,7 +177,17 @@ struct Simd {
     for (int i = 0; i < lanes; ++i)
       if (i < part) p[i] = x[i];
   }
-  static LAMINA_INLINE V fma(V a, V b, V c) { return a * b + c; }
+  static LAMINA_INLINE V fma(V a, V b, V c) {
+    if constexpr (sizeof(T) == sizeof(float)) {
+      typedef double W __attribute__((vector_size(2 * LAMINA_SIMD_BYTES)));
+      typedef int64_t I __attribute__((vector_size(2 * LAMINA_SIMD_BYTES)));
+      return fma_through_double<V, W, I>(a, b, c);
+    } else {
+      V y;
+      for (int i = 0; i < lanes; ++i) y[i] = __builtin_fma(a[i], b[i], c[i]);
+      return y;
+    }
+  }
   static LAMINA_INLINE V zero_unless_above_zero(V x, V y) { return y > zero() ? x : zero(); }
   static LAMINA_INLINE V relu(V x) { return x <= zero() ? zero() : x; }
 };

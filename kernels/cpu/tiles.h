@@ -1,14 +1,18 @@
 // The register-blocked product that every dense step and matmul is made of, one table of functions per instruction set.
 //
-// An element of a product is ((0 + a0 b0) + a1 b1) + ... in the order of k, fused multiply-adds where the instruction set has them. That
-// order holds for every shape, tile, block and thread, so a row's result does not depend on the rows around it, and a dense layer gives
-// the bits of a matmul followed by an addition.
+// An element of a product is ((0 + a0 b0) + a1 b1) + ... in the order of k, each step a fused multiply-add, which instruction sets without
+// one compute by other means. Of more than kLongSum terms, in f32, each kSumBlock of them are such a sum; those of a span are added in
+// order, and the spans without error (long_sum.h). So the error stays that of a few thousand terms however many there are. The order
+// depends on k alone: not on shape, tile, cache block, thread or instruction set. So a row's result does not depend on the rows around it,
+// and a dense layer gives the bits of a matmul followed by an addition.
 #pragma once
 #include <cstdint>
 
 #include "kernels/section/table.h"
 
 namespace lamina::kernels::cpu {
+
+inline constexpr int64_t kLongSum = 4096, kSumBlock = 192, kSumSpan = 64 * kSumBlock;
 
 enum class Epilogue : uint8_t {
   none,        // c = product
@@ -29,6 +33,7 @@ struct Product {
   T* c = nullptr;
   int64_t ldc = 0;
   bool accumulate = false;  // go on from what c holds
+  bool add = false;         // the product is made from 0, and then added to what c holds
   Epilogue epilogue = Epilogue::none;
   section::Activation activation = section::Activation::none;
   T alpha = 0;               // the activation's
