@@ -19,7 +19,7 @@ namespace lamina::kernels::cuda {
 
 // in: x [..., c], gamma [c] with scale, beta [c] with center. out: y, mean [c], variance [c] (divided by the number of rows). All
 // contiguous. Our own kernels give what graph/ops/batch_norm.cpp's nodes give, rounding by rounding; the library sums in orders of its own.
-// T: a floating type.
+// T: float or double.
 template <class T>
 LAMINA_GPU_KERNEL void batch_norm_train(Stream&, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args);
 // in: x, gamma with scale, mean, variance, dy. out: dx, dgamma with scale, dbeta with center.

@@ -17,8 +17,8 @@ void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool t
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// The sum goes along the inner axis in order, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its
-// own, and which alone takes the precision's name into account.
+// The sum goes along the inner axis in order, however long it is, unless the product is large enough for cuBLASLt
+// (runtime/cuda/products.h), whose order is its own, and which alone takes the precision's name into account.
 template <class T>
 LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
                                       Precision precision = Precision::float32);

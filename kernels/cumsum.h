@@ -1,5 +1,5 @@
 // Running sums along one axis of a contiguous tensor, in order from the first element (from the last, when reverse). exclusive leaves the
-// element itself out: the first sum is 0. f16 and bf16 are added in float and rounded for each result; integers wrap; bool sums to i64.
+// element itself out: the first sum is 0. Floating types are added in double and rounded for each result; integers wrap; bool sums to i64.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -13,7 +13,7 @@ namespace lamina::kernels {
 // What sums are made in (unsigned integers wrap), and stored as.
 template <class T>
 struct CumsumTypes {
-  using made = std::conditional_t<sizeof(T) == 2, float, T>;
+  using made = double;
   using stored = T;
 };
 template <class T>

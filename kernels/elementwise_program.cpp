@@ -8,13 +8,8 @@ namespace {
 uint64_t bits_of(DType type, double value) {
   uint64_t bits = 0;
   with_dtype(type, [&]<class T>() {
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
-      const float rounded = T(float(value));
-      std::memcpy(&bits, &rounded, sizeof rounded);
-    } else {
-      const T converted = std::is_same_v<T, bool> ? T(value != 0) : T(value);
-      std::memcpy(&bits, &converted, sizeof converted);
-    }
+    const compute_t<T> element = element_of<T>(value);
+    std::memcpy(&bits, &element, sizeof element);
   });
   return bits;
 }

@@ -8,8 +8,6 @@
 namespace lamina::kernels {
 namespace {
 
-bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
-
 const char* stored(DType d) { return is_half(d) ? "unsigned short" : computed_type(d); }
 
 constexpr const char* kHalves =
@@ -61,6 +59,7 @@ std::string constant_text(DType type, double value) {
 std::string expression_text(const ElementwiseCode::Instruction& in) {
   if (in.op == ScalarOp::cast)
     return in.result == DType::boolean ? cat("scalar::to_bool(r", in.a, ")")
+           : is_half(in.result)        ? cat("scalar::cut_to_float(r", in.a, ")")
                                        : cat("scalar::cast<", computed_type(in.result), ">(r", in.a, ")");
   std::string value = cat("scalar::", name(in.op), "(r", in.a);
   if (operands(in.op) > 1) value += cat(", r", in.b);

@@ -17,7 +17,7 @@ template <class T>
 void gather(Stream&, const View& x, const View& indices, const View& y, GatherSizes sizes);
 
 // y = 0, then y[b, o, indices[b, j], :] += updates[b, o, j, :] for j in order, so the sums do not depend on threads. T: any number type;
-// integers wrap.
+// integers wrap, half types are added in float and rounded once.
 template <class T>
 void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes sizes);
 

@@ -20,7 +20,7 @@ struct PoolSizes {
 // a NaN is under the window. Every window covers a part of its image. All contiguous. T: any number type.
 template <class T>
 void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
-// dx, of x's shape: zeros plus dy, each at its index, added in the order of windows with one rounding each. T: a floating type.
+// dx, of x's shape: zeros plus dy, each at its index, added in the order of windows, half types in float. T: a floating type.
 template <class T>
 void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
 

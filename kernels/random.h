@@ -7,7 +7,8 @@
 
 namespace lamina::kernels::cpu {
 
-// Uniform in [low, high): 24 random bits for f32, 53 for f64, as many as the type resolves for f16 (11) and bf16 (8). y: contiguous.
+// Uniform in [low, high): 53 random bits for f64, otherwise 24. Half types are those rounded down, so that a number of theirs is below
+// another as often as it should be. y: contiguous.
 template <class T>
 void random_uniform(Stream&, const View& state, const View& y, double low, double high);
 // Normal by Box and Muller from 32-bit words (f64: 53 bits): elements 2j and 2j+1 are the pair's cosine and sine. y: contiguous.

@@ -19,7 +19,8 @@ void ravel_index(Stream&, std::span<const View* const> in, std::span<const View*
 // T: an unsigned type as wide as the elements.
 template <class T>
 void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes);
-// The same with y op= updates; integers wrap; of numbers and NaN, min and max are NaN. T: any number type.
+// The same with y op= updates; integers wrap, half types are floats until the last one; of numbers and NaN, min and max are NaN. T: any
+// number type.
 template <class T>
 void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes, ScatterMode mode);
 // The places along the last axis where x (bool) holds, then the axis's length; count: how many. All contiguous.

@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "graph/frontend/eager.h"
+#include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/ops/ops.h"
@@ -19,14 +20,20 @@ Error not_floating(const char* op, const Tensor& x, CallSite at) {
                                  .fix = "convert it first: x.astype('float32')"});
 }
 
-// f(x) for a floating x; of half types computed in f32, so that what lies between is rounded once.
+// f(x) for a floating x.
 template <class F>
-Tensor in_full_precision(const char* op, const Operand& operand, F f) {
-  const Tensor x = operand.resolve();
-  const CallSite at = operand.at();
-  if (!is_floating(x.dtype())) throw not_floating(op, x, at);
-  if (size_of(x.dtype()) > 2) return f(Operand(x, at));
-  return astype(Operand(f(Operand(astype(Operand(x, at), DType::f32), at)), at), x.dtype());
+Tensor floating(const char* op, const Operand& x, F f) {
+  const Tensor t = x.resolve();
+  if (!is_floating(t.dtype())) throw not_floating(op, t, x.at());
+  return in_f32(Operand(t, x.at()), f);
+}
+
+// f(x) where x is not 0, else x: a root, which has no slope at 0; it is taken as 0.
+template <class F>
+Tensor but_at_zero(const Operand& x, F f) {
+  const CallSite at = x.at();
+  const Tensor none = equal(x, Operand(0, at)), some = where(Operand(none, at), Operand(1.0, at), x);
+  return where(Operand(none, at), x, Operand(f(Operand(some, at)), at));
 }
 
 Tensor as_bool(const Operand& x) {
@@ -60,30 +67,32 @@ Tensor leaky_relu(const Operand& x, const Operand& slope) {
   auto [value, number] = resolve_pair("leaky_relu", x, slope);
   return apply_one(def::leaky_relu, nullptr, std::array{std::move(value), std::move(number)}, x.at());
 }
-Tensor selu(const Operand& x) {
+Tensor selu(const Operand& operand) {
   constexpr double alpha = 1.6732632423543772, scale = 1.0507009873554805;
-  return mul(Operand(elu(x, Operand(alpha, x.at())), x.at()), Operand(scale, x.at()));
+  return in_f32(operand, [](const Operand& x) { return mul(Operand(elu(x, Operand(alpha, x.at())), x.at()), Operand(scale, x.at())); });
 }
-Tensor hard_sigmoid(const Operand& x) {
-  const CallSite at = x.at();
-  const Tensor line = add(Operand(mul(x, Operand(1.0 / 6, at)), at), Operand(0.5, at));
-  return clip(Operand(line, at), Operand(0, at), Operand(1, at));
+Tensor hard_sigmoid(const Operand& operand) {
+  return in_f32(operand, [](const Operand& x) {
+    const CallSite at = x.at();
+    const Tensor line = add(Operand(mul(x, Operand(1.0 / 6, at)), at), Operand(0.5, at));
+    return clip(Operand(line, at), Operand(0, at), Operand(1, at));
+  });
 }
 
 // --- reductions ---
 
-Tensor all(const Operand& x, const Axes& axes, bool keepdims) {
+Tensor all(const Operand& x, const AxesOrAll& axes, bool keepdims) {
   const CallSite at = x.at();
   const Tensor failing = sum(Operand(logical_not(Operand(as_bool(x), at)), at), axes, keepdims);
   return equal(Operand(failing, at), Operand(0, at));
 }
-Tensor any(const Operand& x, const Axes& axes, bool keepdims) {
+Tensor any(const Operand& x, const AxesOrAll& axes, bool keepdims) {
   return not_equal(Operand(count_nonzero(x, axes, keepdims), x.at()), Operand(0, x.at()));
 }
-Tensor count_nonzero(const Operand& x, const Axes& axes, bool keepdims) { return sum(Operand(as_bool(x), x.at()), axes, keepdims); }
+Tensor count_nonzero(const Operand& x, const AxesOrAll& axes, bool keepdims) { return sum(Operand(as_bool(x), x.at()), axes, keepdims); }
 
-Tensor logsumexp(const Operand& operand, const Axes& axes, bool keepdims) {
-  return in_full_precision("logsumexp", operand, [&](const Operand& x) {
+Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
+  return floating("logsumexp", operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
     bool empty = false;
@@ -92,28 +101,32 @@ Tensor logsumexp(const Operand& operand, const Axes& axes, bool keepdims) {
     // An infinite largest element stays in the exponentials, which do not overflow then.
     const Tensor most = stop_gradient(o(max(x, axes, true)));
     const Tensor shift = where(o(isfinite(o(most))), o(most), Operand(0.0, at));
-    const Tensor kept = log(o(sum(o(exp(o(sub(x, o(shift))))), axes, true)));
-    const Tensor y = add(o(kept), o(shift));
-    return keepdims ? y : axes.empty() ? reshape_to(o(y), {}) : squeeze(o(y), axes);
+    const Tensor total = sum(o(exp(o(sub(x, o(shift))))), axes, true);
+    // Of nothing but -inf: -inf, through which no gradient flows.
+    const Tensor none = equal(o(total), Operand(0, at)), some = where(o(none), Operand(1.0, at), o(total));
+    const Tensor y = where(o(none), Operand(-std::numeric_limits<double>::infinity(), at), o(add(o(log(o(some))), o(shift))));
+    return keepdims ? y : axes.all() ? reshape_to(o(y), {}) : squeeze(o(y), axes);
   });
 }
 
-Tensor var(const Operand& operand, const Axes& axes, bool keepdims, double ddof) {
-  return in_full_precision("var", operand, [&](const Operand& x) {
+Tensor var(const Operand& operand, const AxesOrAll& axes, bool keepdims, double ddof) {
+  return floating("var", operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
     const Tensor squares = square(o(sub(x, o(mean(x, axes, true)))));
     if (ddof == 0) return mean(o(squares), axes, keepdims);
     const Tensor count = sum(o(ones_like(x)), axes, keepdims);
-    return div(o(sum(o(squares), axes, keepdims)), o(sub(o(count), Operand(ddof, at))));
+    return div(o(sum(o(squares), axes, keepdims)), o(maximum(o(sub(o(count), Operand(ddof, at))), Operand(0, at))));
   });
 }
-Tensor std(const Operand& operand, const Axes& axes, bool keepdims, double ddof) {
-  return in_full_precision("std", operand, [&](const Operand& x) { return sqrt(Operand(var(x, axes, keepdims, ddof), x.at())); });
+Tensor std(const Operand& operand, const AxesOrAll& axes, bool keepdims, double ddof) {
+  return floating("std", operand, [&](const Operand& x) {
+    return but_at_zero(Operand(var(x, axes, keepdims, ddof), x.at()), [](const Operand& v) { return sqrt(v); });
+  });
 }
 
-Tensor norm(const Operand& operand, double ord, const Axes& axes, bool keepdims) {
-  return in_full_precision("norm", operand, [&](const Operand& x) {
+Tensor norm(const Operand& operand, double ord, const AxesOrAll& axes, bool keepdims) {
+  return floating("norm", operand, [&](const Operand& x) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& t) { return Operand(t, at); };
     if (std::isinf(ord)) return ord > 0 ? max(o(abs(x)), axes, keepdims) : min(o(abs(x)), axes, keepdims);
@@ -124,12 +137,14 @@ Tensor norm(const Operand& operand, double ord, const Axes& axes, bool keepdims)
                                                 .where = text(at.line()),
                                                 .why = "a norm takes the ord-th root",
                                                 .fix = "pass a number, or infinity"});
-    const Tensor powers = ord == 2 ? square(x) : pow(o(abs(x)), Operand(ord, at));
-    const Tensor total = sum(o(powers), axes, keepdims);
-    // The root has no slope at 0; a norm's gradient there is taken as 0.
-    const Tensor none = equal(o(total), Operand(0, at)), some = where(o(none), Operand(1.0, at), o(total));
-    const Tensor root = ord == 2 ? sqrt(o(some)) : pow(o(some), Operand(1 / ord, at));
-    return where(o(none), o(total), o(root));
+    if (ord == 2) return but_at_zero(o(sum(o(square(x)), axes, keepdims)), [](const Operand& v) { return sqrt(v); });
+    const auto power = [&](double exponent) { return [exponent](const Operand& v) { return pow(v, Operand(exponent, v.at())); }; };
+    const Tensor size = abs(x);
+    if (ord > 0) return but_at_zero(o(sum(o(but_at_zero(o(size), power(ord))), axes, keepdims)), power(1 / ord));
+    // Where an element is 0 its power is infinite, and the norm 0.
+    const Tensor none = equal(o(size), Operand(0, at)), some = where(o(none), Operand(1.0, at), o(size));
+    const Tensor powers = where(o(none), Operand(std::numeric_limits<double>::infinity(), at), o(power(ord)(o(some))));
+    return power(1 / ord)(o(sum(o(powers), axes, keepdims)));
   });
 }
 

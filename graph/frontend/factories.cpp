@@ -24,11 +24,7 @@ Tensor filled(const TensorType& type, double value) {
   std::vector<std::byte> bytes(static_cast<size_t>(byte_size(type)));
   if (value != 0 || std::signbit(value))
     with_dtype(type.dtype, [&]<class T>() {
-      T x{};
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-        x = T(float(value));
-      else
-        x = static_cast<T>(value);
+      const T x = element_of<T>(value);
       for (size_t i = 0; i < bytes.size(); i += sizeof(T)) std::memcpy(bytes.data() + i, &x, sizeof(T));
     });
   return from_host(bytes.data(), type);
@@ -56,11 +52,7 @@ Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dt
   with_dtype(dtype, [&]<class T>() {
     size_t i = 0;
     for (double v : values) {
-      T x{};
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-        x = T(float(v));
-      else
-        x = static_cast<T>(v);
+      const T x = element_of<T>(v);
       std::memcpy(bytes.data() + i++ * sizeof(T), &x, sizeof(T));
     }
   });
@@ -103,12 +95,7 @@ Tensor arange(double start, double stop, double step, DType dtype) {
   std::vector<std::byte> bytes(size_t(n) * size_of(dtype));
   with_dtype(dtype, [&]<class T>() {
     for (int64_t i = 0; i < n; ++i) {
-      double v = start + double(i) * step;
-      T x{};
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-        x = T(float(v));
-      else
-        x = static_cast<T>(v);
+      const T x = element_of<T>(start + double(i) * step);
       std::memcpy(bytes.data() + size_t(i) * sizeof(T), &x, sizeof(T));
     }
   });

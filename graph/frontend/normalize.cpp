@@ -1,6 +1,7 @@
 #include "graph/frontend/normalize.h"
 
 #include "graph/frontend/eager.h"
+#include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/batch_norm.h"
@@ -16,51 +17,69 @@ bool library_normalizes(const Tensor& x) {
   return operations && backend_of(x.device()).image_library_serves(*operations);
 }
 
-}  // namespace
-
-Moments moments(const Operand& x, const std::vector<int64_t>& axes, bool keepdims) {
-  const CallSite at = x.at();
-  const Tensor t = x.resolve(), center = mean(Operand(t, at), axes, true);
-  const Tensor variance = mean(Operand(square(Operand(sub(Operand(t, at), Operand(center, at)), at)), at), axes, keepdims);
-  return {reshape_to(Operand(center, at), variance.shape()), variance};
+// What half-typed x is normalised with: numbers of its dtype, computed in f32 like x itself, or statistics that are f32 already.
+Tensor beside(const Tensor& x, const Operand& v) {
+  const Tensor t = v.resolve();
+  return t.dtype() == x.dtype() ? widened(Operand(t, v.at())) : t;
 }
 
-Tensor batch_norm(const Operand& x, const Operand& mean, const Operand& variance, const Tensor& offset, const Tensor& scale,
-                  double epsilon) {
+// Of x as it is computed.
+Moments moments_of(const Operand& x, const AxesOrAll& axes, bool keepdims) {
   const CallSite at = x.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  Tensor slope = rsqrt(o(add(variance, Operand(epsilon, at))));
-  if (scale.defined()) slope = mul(o(slope), o(scale));
-  const Tensor y = mul(o(sub(x, mean)), o(slope));
-  return offset.defined() ? add(o(y), o(offset)) : y;
+  const Tensor center = mean(x, axes, true), variance = mean(o(square(o(sub(x, o(center))))), axes, keepdims);
+  return {reshape_to(o(center), variance.shape()), variance};
 }
 
-BatchNormalized batch_norm_train(const Operand& x, const Tensor& offset, const Tensor& scale, double epsilon) {
-  const CallSite at = x.at();
+}  // namespace
+
+Moments moments(const Operand& x, const AxesOrAll& axes, bool keepdims) {
   const Tensor t = x.resolve();
-  const bool library = !Trace::current() && library_normalizes(t);
+  const Moments wide = moments_of(Operand(widened(Operand(t, x.at())), x.at()), axes, keepdims);
+  return {narrowed(wide.mean, t.dtype(), x.at()), narrowed(wide.variance, t.dtype(), x.at())};
+}
+
+Tensor batch_norm(const Operand& operand, const Operand& mean, const Operand& variance, const Tensor& offset, const Tensor& scale,
+                  double epsilon) {
+  const CallSite at = operand.at();
+  const auto o = [at](const Tensor& t) { return Operand(t, at); };
+  const Tensor given = operand.resolve(), x = widened(o(given));
+  Tensor slope = rsqrt(o(add(o(beside(given, variance)), Operand(epsilon, at))));
+  if (scale.defined()) slope = mul(o(slope), o(beside(given, o(scale))));
+  const Tensor y = mul(o(sub(o(x), o(beside(given, mean)))), o(slope));
+  return narrowed(offset.defined() ? add(o(y), o(beside(given, o(offset)))) : y, given.dtype(), at);
+}
+
+BatchNormalized batch_norm_train(const Operand& operand, const Tensor& offset, const Tensor& scale, double epsilon) {
+  const CallSite at = operand.at();
+  const Tensor given = operand.resolve(), x = widened(Operand(given, at));
+  const auto beside_x = [&](const Tensor& weight) { return weight.defined() ? beside(given, Operand(weight, at)) : weight; };
+  const Tensor beta = beside_x(offset), gamma = beside_x(scale);
+  const bool library = !Trace::current() && library_normalizes(x);
   if (!Trace::current() && !library) {
-    std::vector<int64_t> axes;
-    for (int i = 0; i + 1 < t.rank(); ++i) axes.push_back(i);
-    const Moments of_x = moments(Operand(t, at), axes);
-    return {batch_norm(Operand(t, at), Operand(of_x.mean, at), Operand(of_x.variance, at), offset, scale, epsilon), of_x};
+    Axes axes;
+    for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
+    const Moments of_x = moments_of(Operand(x, at), axes, false);
+    const Tensor y = batch_norm(Operand(x, at), Operand(of_x.mean, at), Operand(of_x.variance, at), beta, gamma, epsilon);
+    return {narrowed(y, given.dtype(), at), of_x};
   }
-  std::vector<Tensor> in{t};
-  for (const Tensor& weight : {scale, offset})
+  std::vector<Tensor> in{x};
+  for (const Tensor& weight : {gamma, beta})
     if (weight.defined()) in.push_back(weight);
   const std::vector<Tensor> out =
       apply(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{epsilon, scale.defined(), offset.defined(), library}), in, at);
-  return {out[0], {out[1], out[2]}};
+  return {narrowed(out[0], given.dtype(), at), {out[1], out[2]}};
 }
 
-Tensor layer_norm(const Operand& x, const Tensor& scale, const Tensor& offset, const std::vector<int64_t>& axes, double epsilon) {
-  const CallSite at = x.at();
+Tensor layer_norm(const Operand& operand, const Tensor& scale, const Tensor& offset, const std::vector<int64_t>& axes, double epsilon) {
+  const CallSite at = operand.at();
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Tensor t = x.resolve(), deviation = sub(o(t), o(mean(o(t), axes, true)));
+  const Tensor given = operand.resolve(), x = widened(o(given)), deviation = sub(o(x), o(mean(o(x), axes, true)));
   const Tensor variance = mean(o(square(o(deviation))), axes, true);
   Tensor y = mul(o(deviation), o(rsqrt(o(add(o(variance), Operand(epsilon, at))))));
-  if (scale.defined()) y = mul(o(y), o(scale));
-  return offset.defined() ? add(o(y), o(offset)) : y;
+  if (scale.defined()) y = mul(o(y), o(beside(given, o(scale))));
+  if (offset.defined()) y = add(o(y), o(beside(given, o(offset))));
+  return narrowed(y, given.dtype(), at);
 }
 
 Tensor embedding_lookup(const Operand& table, const Operand& ids) { return gather(table, ids, 0); }

@@ -3,6 +3,7 @@
 #include <array>
 
 #include "graph/frontend/eager.h"
+#include "graph/frontend/in_f32.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {
@@ -18,7 +19,7 @@ Tensor binary(const ir::OpDef& op, const Operand& a, const Operand& b) {
   std::array<Tensor, 2> in{std::move(left), std::move(right)};
   return apply_one(op, nullptr, in, a.at());
 }
-Tensor reduce(const ir::OpDef& op, const Operand& x, const Axes& axes, bool keepdims) {
+Tensor reduce(const ir::OpDef& op, const Operand& x, const AxesOrAll& axes, bool keepdims) {
   return unary(op, x, ir::make_attrs(ops::ReduceAttrs{axes, keepdims}));
 }
 int rank_of(const Operand& x) { return x.is_tensor() ? x.tensor().rank() : 0; }
@@ -33,6 +34,16 @@ LAMINA_FOR_UNARY(LAMINA_UNARY)
 LAMINA_FOR_BINARY(LAMINA_BINARY)
 #undef LAMINA_UNARY
 #undef LAMINA_BINARY
+
+Tensor pow(const Operand& a, const Operand& b) {
+  const bool of_integer = a.is_tensor() ? is_integer(a.tensor().dtype()) : a.kind() == Operand::Kind::integer && !b.is_tensor();
+  if (of_integer && b.kind() == Operand::Kind::integer && b.number() < 0)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("pow: an integer to the power ", int64_t(b.number())),
+                                              .where = text(a.at().line()),
+                                              .why = "it is a fraction, which no integer is",
+                                              .fix = "convert the base first: x.astype('float32')"});
+  return binary(def::pow, a, b);
+}
 
 Tensor where(const Operand& condition, const Operand& a, const Operand& b) {
   auto [yes, no] = resolve_pair("where", a, b);
@@ -70,11 +81,11 @@ Tensor matmul(const Operand& a, const Operand& b, bool transpose_a, bool transpo
   return reshape_to(Operand(y, a.at()), shape);
 }
 
-Tensor sum(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::sum, x, axes, keepdims); }
-Tensor mean(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::mean, x, axes, keepdims); }
-Tensor max(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::max, x, axes, keepdims); }
-Tensor min(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::min, x, axes, keepdims); }
-Tensor prod(const Operand& x, const Axes& axes, bool keepdims) { return reduce(def::prod, x, axes, keepdims); }
+Tensor sum(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::sum, x, axes, keepdims); }
+Tensor mean(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::mean, x, axes, keepdims); }
+Tensor max(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::max, x, axes, keepdims); }
+Tensor min(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::min, x, axes, keepdims); }
+Tensor prod(const Operand& x, const AxesOrAll& axes, bool keepdims) { return reduce(def::prod, x, axes, keepdims); }
 Tensor argmax(const Operand& x, int axis, bool keepdims) { return unary(def::argmax, x, ir::make_attrs(ops::ArgmaxAttrs{axis, keepdims})); }
 
 Tensor argmin(const Operand& x, int axis, bool keepdims) {
@@ -98,24 +109,37 @@ Tensor one_hot(const Operand& labels, int64_t classes, DType dtype) {
 Tensor softmax(const Operand& x, int axis) { return unary(def::softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
 Tensor log_softmax(const Operand& x, int axis) { return unary(def::log_softmax, x, ir::make_attrs(ops::AxisAttrs{axis})); }
 Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels) {
-  return apply(def::sparse_cross_entropy, nullptr, std::array{logits.resolve(), labels.resolve()}, logits.at())[0];
+  return in_f32(logits, [&](const Operand& x) {
+    return apply(def::sparse_cross_entropy, nullptr, std::array{x.tensor(), labels.resolve()}, x.at())[0];
+  });
 }
 
 Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets) {
-  const CallSite at = logits.at();
-  return neg(Operand(sum(Operand(mul(Operand(log_softmax(logits), at), targets), at), {-1}), at));
+  return in_f32("softmax_cross_entropy", logits, targets, [](const Operand& x, const Operand& t) {
+    const CallSite at = x.at();
+    auto o = [at](const Tensor& v) { return Operand(v, at); };
+    // A class that is impossible (a logit of -inf) and not wanted costs nothing.
+    const Tensor logs = log_softmax(x);
+    const Tensor masked = logical_and(o(equal(t, Operand(0, at))), o(isinf(o(logs))));
+    return neg(o(sum(o(mul(o(where(o(masked), Operand(0.0, at), o(logs))), t)), {-1})));
+  });
 }
 Tensor categorical_cross_entropy(const Operand& probabilities, const Operand& targets) {
-  const CallSite at = probabilities.at();
-  Tensor total = sum(probabilities, {-1}, true);
-  Tensor p = clip(Operand(div(probabilities, Operand(total, at)), at), Operand(1e-7, at), Operand(1 - 1e-7, at));
-  return neg(Operand(sum(Operand(mul(Operand(log(Operand(p, at)), at), targets), at), {-1}), at));
+  return in_f32("categorical_cross_entropy", probabilities, targets, [](const Operand& x, const Operand& t) {
+    const CallSite at = x.at();
+    auto o = [at](const Tensor& v) { return Operand(v, at); };
+    const Tensor p = clip(o(div(x, o(sum(x, {-1}, true)))), Operand(1e-7, at), Operand(1 - 1e-7, at));
+    return neg(o(sum(o(mul(o(log(o(p))), t)), {-1})));
+  });
 }
+// Terms that are not negative, none of which loses the digits of another: log(sigmoid(x)) = -softplus(-x).
 Tensor sigmoid_cross_entropy(const Operand& logits, const Operand& targets) {
-  const CallSite at = logits.at();
-  auto here = [&](const Tensor& t) { return Operand(t, at); };
-  Tensor softplus = log(here(add(Operand(1.0, at), here(exp(here(neg(here(abs(logits)))))))));
-  return add(here(sub(here(relu(logits)), here(mul(logits, targets)))), here(softplus));
+  return in_f32("sigmoid_cross_entropy", logits, targets, [](const Operand& x, const Operand& t) {
+    const CallSite at = x.at();
+    auto o = [at](const Tensor& v) { return Operand(v, at); };
+    const Tensor yes = mul(t, o(softplus(o(neg(x))))), no = mul(o(sub(Operand(1.0, at), t)), o(softplus(x)));
+    return add(o(yes), o(no));
+  });
 }
 
 // --- shapes ---
@@ -168,11 +192,10 @@ Tensor broadcast_to(const Operand& x, const Shape& shape) {
   return unary(def::broadcast_to, x, ir::make_attrs(ops::ShapeAttrs{shape}));
 }
 
-Tensor transpose(const Operand& x, const Axes& axes) {
-  Axes order = axes;
-  if (order.empty())
-    for (int i = rank_of(x) - 1; i >= 0; --i) order.push_back(i);
-  return unary(def::transpose, x, ir::make_attrs(ops::TransposeAttrs{std::move(order)}));
+Tensor transpose(const Operand& x, const AxesOrAll& order) {
+  Axes axes = order.named();
+  for (int i = rank_of(x) - 1; order.all() && i >= 0; --i) axes.push_back(i);
+  return unary(def::transpose, x, ir::make_attrs(ops::TransposeAttrs{std::move(axes)}));
 }
 
 Tensor expand_dims(const Operand& x, int axis) {
@@ -182,10 +205,10 @@ Tensor expand_dims(const Operand& x, int axis) {
   return reshape_to(Operand(t, x.at()), shape);
 }
 
-Tensor squeeze(const Operand& x, const Axes& axes) {
+Tensor squeeze(const Operand& x, const AxesOrAll& axes) {
   const Tensor t = x.resolve();
   std::vector<bool> drop(size_t(t.rank()));
-  for (int64_t axis : axes) {
+  for (int64_t axis : axes.named()) {
     const int a = normalize_axis("squeeze", axis, drop.size());
     if (t.shape()[size_t(a)] != Dim(1))
       throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: axis ", axis, " of ", t.type(), " has length ", t.shape()[size_t(a)]),
@@ -196,7 +219,7 @@ Tensor squeeze(const Operand& x, const Axes& axes) {
   }
   Shape shape;
   for (size_t i = 0; i < drop.size(); ++i)
-    if (!(axes.empty() ? t.shape()[i] == Dim(1) : bool(drop[i]))) shape.push_back(t.shape()[i]);
+    if (!(axes.all() ? t.shape()[i] == Dim(1) : bool(drop[i]))) shape.push_back(t.shape()[i]);
   return reshape_to(Operand(t, x.at()), shape);
 }
 

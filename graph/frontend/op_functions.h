@@ -10,22 +10,25 @@
 namespace lamina {
 
 // --- elementwise ---
-#define LAMINA_FOR_UNARY(OP)                                                                                                              \
-  OP(abs)                                                                                                                                 \
-  OP(acos) OP(acosh) OP(asin) OP(asinh) OP(atan) OP(atanh) OP(cbrt) OP(ceil) OP(cos) OP(cosh) OP(erf) OP(erfc) OP(exp) OP(exp2) OP(expm1) \
-      OP(floor) OP(isfinite) OP(isinf) OP(isnan) OP(log) OP(log10) OP(log1p) OP(log2) OP(logical_not) OP(neg) OP(reciprocal) OP(relu)     \
-          OP(round) OP(rsqrt) OP(sigmoid) OP(sign) OP(silu) OP(sin) OP(sinh) OP(softplus) OP(sqrt) OP(square) OP(tan) OP(tanh) OP(trunc)
-#define LAMINA_FOR_BINARY(OP)                                                                                                        \
-  OP(add)                                                                                                                            \
-  OP(atan2) OP(bitwise_and) OP(bitwise_or) OP(bitwise_xor) OP(div) OP(equal) OP(floor_divide) OP(fmod) OP(greater) OP(greater_equal) \
-      OP(less) OP(less_equal) OP(logaddexp) OP(logical_and) OP(logical_or) OP(logical_xor) OP(maximum) OP(minimum) OP(mod) OP(mul)   \
-          OP(not_equal) OP(pow) OP(shift_left) OP(shift_right) OP(sub)
+// clang-format off
+#define LAMINA_FOR_UNARY(OP) \
+  OP(abs) OP(acos) OP(acosh) OP(asin) OP(asinh) OP(atan) OP(atanh) OP(cbrt) OP(ceil) OP(cos) OP(cosh) OP(erf) OP(erfc) OP(exp) OP(exp2) \
+  OP(expm1) OP(floor) OP(isfinite) OP(isinf) OP(isnan) OP(log) OP(log10) OP(log1p) OP(log2) OP(logical_not) OP(neg) OP(reciprocal) \
+  OP(relu) OP(round) OP(rsqrt) OP(sigmoid) OP(sign) OP(silu) OP(sin) OP(sinh) OP(softplus) OP(sqrt) OP(square) OP(tan) OP(tanh) \
+  OP(trunc)
+#define LAMINA_FOR_BINARY(OP) \
+  OP(add) OP(atan2) OP(bitwise_and) OP(bitwise_or) OP(bitwise_xor) OP(div) OP(equal) OP(floor_divide) OP(fmod) OP(greater) \
+  OP(greater_equal) OP(less) OP(less_equal) OP(logaddexp) OP(logical_and) OP(logical_or) OP(logical_xor) OP(maximum) OP(minimum) \
+  OP(mod) OP(mul) OP(not_equal) OP(shift_left) OP(shift_right) OP(sub)
 #define LAMINA_UNARY(name) LAMINA_API Tensor name(const Operand& x);
 #define LAMINA_BINARY(name) LAMINA_API Tensor name(const Operand& a, const Operand& b);
 LAMINA_FOR_UNARY(LAMINA_UNARY)
 LAMINA_FOR_BINARY(LAMINA_BINARY)
+// clang-format on
 #undef LAMINA_UNARY
 #undef LAMINA_BINARY
+// a to the power b. Of integers b may not be a negative number; a tensor's negative elements give 0, but for the bases 1 and -1.
+LAMINA_API Tensor pow(const Operand& a, const Operand& b);
 // a where the condition (bool) holds, else b.
 LAMINA_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
 LAMINA_API Tensor astype(const Operand& x, DType dtype);
@@ -52,24 +55,26 @@ LAMINA_API Tensor hard_sigmoid(const Operand& x);
 // from the result: [n] x [n] -> [], [m,k] x [k] -> [m].
 LAMINA_API Tensor matmul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
 
-// --- reductions: over `axes` (negative: from the back), over all when empty; keepdims keeps them with length 1 ---
-using Axes = std::vector<int64_t>;
-LAMINA_API Tensor sum(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-LAMINA_API Tensor mean(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-LAMINA_API Tensor max(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-LAMINA_API Tensor min(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-LAMINA_API Tensor prod(const Operand& x, const Axes& axes = {}, bool keepdims = false);
+// --- reductions: over `axes` (negative: from the back), over all when not given, over none when Axes{}; keepdims keeps them with length 1
+// ---
+LAMINA_API Tensor sum(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor mean(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor max(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor min(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor prod(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 // Whether all are (one is) true, or not 0. Of nothing: true, false.
-LAMINA_API Tensor all(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-LAMINA_API Tensor any(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-LAMINA_API Tensor count_nonzero(const Operand& x, const Axes& axes = {}, bool keepdims = false);  // i64
+LAMINA_API Tensor all(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor any(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+LAMINA_API Tensor count_nonzero(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);  // i64
 // log(sum(exp(x))), which does not overflow; -inf of nothing.
-LAMINA_API Tensor logsumexp(const Operand& x, const Axes& axes = {}, bool keepdims = false);
-// The mean square distance from the mean, and its root: sums are divided by the number of elements less ddof.
-LAMINA_API Tensor var(const Operand& x, const Axes& axes = {}, bool keepdims = false, double ddof = 0);
-LAMINA_API Tensor std(const Operand& x, const Axes& axes = {}, bool keepdims = false, double ddof = 0);
+LAMINA_API Tensor logsumexp(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
+// The mean square distance from the mean, and its root: sums are divided by the number of elements less ddof, or by 0 where that is
+// negative: NaN or infinity, as NumPy's. The root's gradient at 0 is 0.
+LAMINA_API Tensor var(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false, double ddof = 0);
+LAMINA_API Tensor std(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false, double ddof = 0);
 // The norm of the axes as one vector: (sum |x|^ord)^(1/ord). Infinity: the largest |x|, -infinity: the smallest, 0: how many are not 0.
-LAMINA_API Tensor norm(const Operand& x, double ord = 2, const Axes& axes = {}, bool keepdims = false);
+// The gradient by an element that is 0 is 0.
+LAMINA_API Tensor norm(const Operand& x, double ord = 2, const AxesOrAll& axes = {}, bool keepdims = false);
 // Running sums along one axis: from its end when reverse, each without its own element when exclusive.
 LAMINA_API Tensor cumsum(const Operand& x, int axis = -1, bool reverse = false, bool exclusive = false);
 // i64 index of the first largest (smallest) element along one axis.
@@ -82,9 +87,9 @@ LAMINA_API Tensor reshape(const Operand& x, const std::vector<int64_t>& shape);
 LAMINA_API Tensor reshape_to(const Operand& x, const Shape& shape);  // dimensions may be symbols
 LAMINA_API Tensor flatten(const Operand& x, int first_axis = 0);     // [a,b,c], first_axis 1 -> [a, b c]
 LAMINA_API Tensor broadcast_to(const Operand& x, const Shape& shape);
-LAMINA_API Tensor transpose(const Operand& x, const Axes& axes = {});  // empty: reversed
+LAMINA_API Tensor transpose(const Operand& x, const AxesOrAll& order = {});  // not given: reversed
 LAMINA_API Tensor expand_dims(const Operand& x, int axis);
-LAMINA_API Tensor squeeze(const Operand& x, const Axes& axes = {});  // empty: all of length 1
+LAMINA_API Tensor squeeze(const Operand& x, const AxesOrAll& axes = {});  // not given: all of length 1
 LAMINA_API Tensor concat(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
 LAMINA_API Tensor stack(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
 // x[begin : end : step] per axis, with Python's rules for negative numbers; axes that are not given are kept whole.
@@ -120,7 +125,7 @@ LAMINA_API Tensor sparse_cross_entropy(const Operand& logits, const Operand& lab
 LAMINA_API Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets);
 // -sum over the last axis of targets * log probabilities; probabilities are divided by their sum and clipped to [1e-7, 1 - 1e-7].
 LAMINA_API Tensor categorical_cross_entropy(const Operand& probabilities, const Operand& targets);
-// max(x,0) - x t + log(1 + exp(-|x|)): of sigmoid(x) against targets t in 0..1.
+// -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)), of logits x against targets t in 0..1.
 LAMINA_API Tensor sigmoid_cross_entropy(const Operand& logits, const Operand& targets);
 
 // --- operators ---

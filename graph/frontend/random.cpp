@@ -6,6 +6,7 @@
 
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
+#include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/sorting.h"
 #include "graph/frontend/trace.h"
@@ -122,14 +123,14 @@ Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
                                               .where = text(at.line()),
                                               .why = "it is how many events there are per unit",
                                               .fix = "pass a positive rate"});
-  const Tensor u = random::uniform(shape, dtype, 0, 1, at);
+  const Tensor u = random::uniform(shape, is_half(dtype) ? DType::f32 : dtype, 0, 1, at);
   const Tensor waiting = neg(Operand(log(Operand(sub(Operand(1.0, at), Operand(u, at)), at)), at));
-  return rate == 1 ? waiting : div(Operand(waiting, at), Operand(rate, at));
+  return narrowed(rate == 1 ? waiting : div(Operand(waiting, at), Operand(rate, at)), dtype, at);
 }
 
 Tensor bernoulli(const Operand& p) { return bernoulli(p, p.resolve().shape()); }
 Tensor bernoulli(const Operand& p, const Shape& shape) {
-  const Tensor probability = p.kind() == Operand::Kind::integer ? scalar(p.number()) : p.resolve();
+  const Tensor probability = p.kind() == Operand::Kind::integer ? scalar(p.number()) : widened(p);
   const Tensor spread = broadcast_to(Operand(probability, p.at()), shape);
   return less(Operand(random::uniform(shape, probability.dtype(), 0, 1, p.at()), p.at()), Operand(spread, p.at()));
 }

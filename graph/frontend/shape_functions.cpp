@@ -125,13 +125,13 @@ Tensor diagonal(const Operand& operand, int64_t offset, int axis1, int axis2) {
   return count ? cut(x, flat.size() - 1, first, first + count * (columns + 1), columns + 1, at) : cut(x, flat.size() - 1, 0, 0, 1, at);
 }
 
-Tensor flip(const Operand& operand, const Axes& axes) {
+Tensor flip(const Operand& operand, const AxesOrAll& axes) {
   const Tensor x = operand.resolve();
   ops::SliceAttrs attrs;
   attrs.begin.assign(size_t(x.rank()), 0), attrs.end.assign(size_t(x.rank()), kEnd), attrs.step.assign(size_t(x.rank()), 1);
   auto turn = [&](size_t axis) { attrs.begin[axis] = kEnd, attrs.end[axis] = -1, attrs.step[axis] = -1; };
-  for (int64_t axis : axes) turn(size_t(normalize_axis("flip", axis, size_t(x.rank()))));
-  for (size_t axis = 0; axes.empty() && axis < size_t(x.rank()); ++axis) turn(axis);
+  for (int64_t axis : axes.named()) turn(size_t(normalize_axis("flip", axis, size_t(x.rank()))));
+  for (size_t axis = 0; axes.all() && axis < size_t(x.rank()); ++axis) turn(axis);
   return apply_one(ops::def::slice, ir::make_attrs(std::move(attrs)), std::span(&x, 1), operand.at());
 }
 

@@ -19,7 +19,7 @@ LAMINA_API std::vector<Tensor> split_sizes(const Operand& x, const std::vector<i
 LAMINA_API Tensor diagonal(const Operand& x, int64_t offset = 0, int axis1 = 0, int axis2 = 1);
 
 // --- order ---
-LAMINA_API Tensor flip(const Operand& x, const Axes& axes = {});  // empty: all
+LAMINA_API Tensor flip(const Operand& x, const AxesOrAll& axes = {});
 // Elements move `shift` places along the axis; those that leave at the end come back in front. Without axes: of the flattened tensor.
 LAMINA_API Tensor roll(const Operand& x, int64_t shift);
 LAMINA_API Tensor roll(const Operand& x, const std::vector<int64_t>& shifts, const Axes& axes);

@@ -109,6 +109,7 @@ std::string attr_text(const std::vector<int64_t>& v) {
   for (int64_t i : v) s += (s.empty() ? "" : ",") + std::to_string(i);
   return "[" + s + "]";
 }
+std::string attr_text(const AxesOrAll& v) { return v.all() ? "all" : attr_text(v.named()); }
 
 // f32[2]{1,2} | f32[100]{0...}: all equal | f32[1000]{0x3f80...}: the bytes
 std::string attr_text(const Literal& v) {
@@ -161,6 +162,12 @@ void parse_attr(std::string_view text, TensorType& v) { v = parse_type(text); }
 void parse_attr(std::string_view text, std::vector<int64_t>& v) {
   v.clear();
   for (std::string_view item : list_items(text)) parse_number(item, v.emplace_back(), "a whole number");
+}
+void parse_attr(std::string_view text, AxesOrAll& v) {
+  if (text == "all") return void(v = {});
+  Axes named;
+  parse_attr(text, named);
+  v = std::move(named);
 }
 void parse_attr(std::string_view text, Literal& v) {
   size_t open = text.find('{');

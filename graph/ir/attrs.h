@@ -50,6 +50,7 @@ LAMINA_API std::string attr_text(DType v);
 LAMINA_API std::string attr_text(const Shape& v);  // [2,n]
 LAMINA_API std::string attr_text(const TensorType& v);
 LAMINA_API std::string attr_text(const std::vector<int64_t>& v);  // [0,1]
+LAMINA_API std::string attr_text(const AxesOrAll& v);             // all, [0,1]
 LAMINA_API std::string attr_text(const Literal& v);
 LAMINA_API void parse_attr(std::string_view text, bool& v);
 LAMINA_API void parse_attr(std::string_view text, int& v);
@@ -61,6 +62,7 @@ LAMINA_API void parse_attr(std::string_view text, DType& v);
 LAMINA_API void parse_attr(std::string_view text, Shape& v);
 LAMINA_API void parse_attr(std::string_view text, TensorType& v);
 LAMINA_API void parse_attr(std::string_view text, std::vector<int64_t>& v);
+LAMINA_API void parse_attr(std::string_view text, AxesOrAll& v);
 LAMINA_API void parse_attr(std::string_view text, Literal& v);
 
 template <class T>
@@ -87,6 +89,8 @@ uint64_t attr_hash(const T& v) {
     return mix(uint64_t(v.dtype) + 1, attr_hash(v.shape));
   else if constexpr (std::is_same_v<T, Literal>)
     return attr_hash(v.type);
+  else if constexpr (std::is_same_v<T, AxesOrAll>)
+    return mix(v.all(), attr_hash(v.named()));
   else {
     uint64_t h = v.size() + 0x51ed270b;
     for (const auto& one : v) h = mix(h, attr_hash(one));

@@ -17,11 +17,7 @@ Literal Literal::filled(const TensorType& type, double value) {
   auto bytes = std::make_shared<std::vector<std::byte>>(size_t(byte_size(type)));
   with_dtype(type.dtype, [&]<class T>() {
     T* out = reinterpret_cast<T*>(bytes->data());
-    T element;
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-      element = T(float(value));
-    else
-      element = T(value);
+    const T element = element_of<T>(value);
     for (int64_t i = 0; i < n; ++i) out[i] = element;
   });
   return {type, std::move(bytes)};

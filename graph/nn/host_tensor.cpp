@@ -11,11 +11,7 @@ Tensor host_tensor(std::span<const double> values, const TensorType& type, Devic
   std::vector<std::byte> bytes(values.size() * size_of(type.dtype));
   with_dtype(type.dtype, [&]<class T>() {
     for (size_t i = 0; i < values.size(); ++i) {
-      T converted;
-      if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-        converted = T(float(values[i]));
-      else
-        converted = static_cast<T>(values[i]);
+      const T converted = element_of<T>(values[i]);
       std::memcpy(bytes.data() + i * sizeof(T), &converted, sizeof(T));
     }
   });

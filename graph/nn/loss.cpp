@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
 
 namespace lamina::losses {
@@ -49,21 +50,24 @@ Tensor without_last_axis(const Tensor& t, CallSite at) { return reshape_to(Opera
 
 struct Pair {
   Tensor y_true, y_pred;
+  DType dtype;  // of y_pred as it was given
   CallSite at;
   Operand t() const { return {y_true, at}; }
   Operand p() const { return {y_pred, at}; }
+  Tensor result(const Tensor& y) const { return narrowed(y, dtype, at); }
 };
-// Both of one shape and dtype. Broadcasting [n] against [n,1] into [n,n] would be a silent mistake.
+// Both of one shape and dtype, for a loss to be computed in. Broadcasting [n] against [n,1] into [n,n] would be a silent mistake.
 Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) {
   const CallSite at = y_pred.at();
   Tensor p = y_pred.resolve(), t = y_true.resolve();
+  const DType dtype = p.dtype();
   if (!is_floating(p.dtype())) {
     throw Error(ErrorKind::type, {.what = cat(loss, ": y_pred is ", p.type()),
                                   .where = text(at.line()),
                                   .why = "a loss is a floating-point number",
                                   .fix = "use astype(y_pred, f32)"});
   }
-  t = astype(Operand(t, at), p.dtype());
+  t = astype(Operand(t, at), is_half(dtype) ? DType::f32 : dtype);
   if (t.rank() == p.rank() + 1 && ends_in_one(t))
     t = without_last_axis(t, at);
   else if (p.rank() == t.rank() + 1 && ends_in_one(p))
@@ -75,7 +79,7 @@ Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) 
     if (a.known() && b.known() && a != b)
       bad_shapes(loss, t, p, at, cat("dimension ", i, " differs"), "pass targets of the predictions' shape");
   }
-  return {std::move(t), std::move(p), at};
+  return {std::move(t), widened(Operand(p, at)), dtype, at};
 }
 
 Tensor mean_over_last(const Tensor& x, CallSite at) { return x.rank() == 0 ? x : mean(Operand(x, at), {-1}); }
@@ -85,7 +89,7 @@ Tensor mean_over_last(const Tensor& x, CallSite at) { return x.rank() == 0 ? x :
 Loss::Loss(const char* name) : Loss(find_loss(name)) {}
 Loss::Loss(const std::string& name) : Loss(find_loss(name)) {}
 Tensor Loss::operator()(const Operand& y_true, const Operand& y_pred) const {
-  return mean(Operand(per_sample_(y_true, y_pred), y_pred.at()));
+  return in_f32(y_pred, [&](const Operand& p) { return mean(Operand(per_sample_(y_true, p), p.at())); });
 }
 
 SparseCrossEntropy::SparseCrossEntropy(bool from_logits)
@@ -119,45 +123,46 @@ Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_p
                                          : "pass labels [n] and y_pred [n, classes]");
   }
   if (!is_integer(labels.dtype())) labels = astype(Operand(labels, at), DType::i32);
-  // Probabilities p are the softmax of log p.
-  if (!from_logits) p = log(Operand(clip(Operand(p, at), Operand(kClip, at), Operand(1 - kClip, at)), at));
-  return sparse_cross_entropy(Operand(p, at), Operand(labels, at));
+  return in_f32(Operand(p, at), [&](const Operand& x) {
+    if (from_logits) return sparse_cross_entropy(x, Operand(labels, at));
+    // Probabilities p are the softmax of log p.
+    const Tensor logits = log(Operand(clip(x, Operand(kClip, at), Operand(1 - kClip, at)), at));
+    return sparse_cross_entropy(Operand(logits, at), Operand(labels, at));
+  });
 }
 
 Tensor categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits) {
   const Pair both = same_shape("categorical_crossentropy", y_true, y_pred);
-  return from_logits ? softmax_cross_entropy(both.p(), both.t()) : categorical_cross_entropy(both.p(), both.t());
+  return both.result(from_logits ? softmax_cross_entropy(both.p(), both.t()) : categorical_cross_entropy(both.p(), both.t()));
 }
 
 Tensor binary_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits) {
   const Pair both = same_shape("binary_crossentropy", y_true, y_pred);
   const CallSite at = both.at;
-  if (from_logits) return mean_over_last(sigmoid_cross_entropy(both.p(), both.t()), at);
+  if (from_logits) return both.result(mean_over_last(sigmoid_cross_entropy(both.p(), both.t()), at));
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   const Operand one(1.0, at);
   const Tensor p = clip(both.p(), Operand(kClip, at), Operand(1 - kClip, at));
   const Tensor yes = mul(both.t(), o(log(o(p)))), no = mul(o(sub(one, both.t())), o(log(o(sub(one, o(p))))));
-  return mean_over_last(neg(o(add(o(yes), o(no)))), at);
+  return both.result(mean_over_last(neg(o(add(o(yes), o(no)))), at));
 }
 
 Tensor mean_squared_error(const Operand& y_true, const Operand& y_pred) {
   const Pair both = same_shape("mean_squared_error", y_true, y_pred);
-  return mean_over_last(square(Operand(sub(both.p(), both.t()), both.at)), both.at);
+  return both.result(mean_over_last(square(Operand(sub(both.p(), both.t()), both.at)), both.at));
 }
 Tensor mean_absolute_error(const Operand& y_true, const Operand& y_pred) {
   const Pair both = same_shape("mean_absolute_error", y_true, y_pred);
-  return mean_over_last(abs(Operand(sub(both.p(), both.t()), both.at)), both.at);
+  return both.result(mean_over_last(abs(Operand(sub(both.p(), both.t()), both.at)), both.at));
 }
 
 Tensor huber(const Operand& y_true, const Operand& y_pred, double delta) {
   const Pair both = same_shape("huber", y_true, y_pred);
   const CallSite at = both.at;
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const Operand limit(delta, at);
-  const Tensor error = abs(o(sub(both.p(), both.t())));
-  const Tensor inside = mul(o(square(o(error))), Operand(0.5, at)),
-               outside = sub(o(mul(o(error), limit)), Operand(0.5 * delta * delta, at));
-  return mean_over_last(where(o(less_equal(o(error), limit)), o(inside), o(outside)), at);
+  // q (e - q / 2) with the error e and q, which is e cut at delta: e^2 / 2 inside, smooth where e is 0 and where q ends.
+  const Tensor error = sub(both.p(), both.t()), inside = clip(o(error), Operand(-delta, at), Operand(delta, at));
+  return both.result(mean_over_last(mul(o(inside), o(sub(o(error), o(mul(o(inside), Operand(0.5, at)))))), at));
 }
 
 Tensor kl_divergence(const Operand& y_true, const Operand& y_pred) {
@@ -167,7 +172,7 @@ Tensor kl_divergence(const Operand& y_true, const Operand& y_pred) {
   const auto clipped = [&](const Operand& p) { return clip(p, Operand(kClip, at), Operand(1.0, at)); };
   const Tensor t = clipped(both.t()), p = clipped(both.p());
   const Tensor terms = mul(o(t), o(sub(o(log(o(t))), o(log(o(p))))));
-  return terms.rank() == 0 ? terms : sum(o(terms), {-1});
+  return both.result(terms.rank() == 0 ? terms : sum(o(terms), {-1}));
 }
 
 Tensor hinge(const Operand& y_true, const Operand& y_pred) {
@@ -175,7 +180,7 @@ Tensor hinge(const Operand& y_true, const Operand& y_pred) {
   const CallSite at = both.at;
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
   const Tensor t = where(o(equal(both.t(), Operand(0.0, at))), Operand(-1.0, at), both.t());
-  return mean_over_last(relu(o(sub(Operand(1.0, at), o(mul(o(t), both.p()))))), at);
+  return both.result(mean_over_last(relu(o(sub(Operand(1.0, at), o(mul(o(t), both.p()))))), at));
 }
 
 Tensor cosine_similarity(const Operand& y_true, const Operand& y_pred) {
@@ -187,7 +192,7 @@ Tensor cosine_similarity(const Operand& y_true, const Operand& y_pred) {
   const auto direction = [&](const Operand& x) {  // a row of zeros stays one
     return mul(x, o(rsqrt(o(maximum(o(sum(o(square(x)), {-1}, true)), Operand(1e-12, at))))));
   };
-  return neg(o(sum(o(mul(o(direction(both.t())), o(direction(both.p())))), {-1})));
+  return both.result(neg(o(sum(o(mul(o(direction(both.t())), o(direction(both.p())))), {-1}))));
 }
 
 }  // namespace lamina::losses

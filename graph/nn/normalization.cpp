@@ -42,8 +42,9 @@ void BatchNorm::build(const TensorType& input) {
   const Shape shape{input.shape.back()};
   if (options_.scale) gamma_ = add_weight("gamma", shape, "ones", options_.dtype);
   if (options_.center) beta_ = add_weight("beta", shape, "zeros", options_.dtype);
-  moving_mean_ = add_weight("moving_mean", shape, "zeros", options_.dtype, false);
-  moving_variance_ = add_weight("moving_variance", shape, "ones", options_.dtype, false);
+  const DType statistics = is_half(options_.dtype) ? DType::f32 : options_.dtype;
+  moving_mean_ = add_weight("moving_mean", shape, "zeros", statistics, false);
+  moving_variance_ = add_weight("moving_variance", shape, "ones", statistics, false);
 }
 
 Tensor BatchNorm::call(const Tensor& x, bool training) {

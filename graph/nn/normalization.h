@@ -14,7 +14,8 @@ struct BatchNormOptions {
 };
 
 // x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta. In training with the batch's statistics, which move
-// the moving ones; otherwise with the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable.
+// the moving ones; otherwise with the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable,
+// and f32 where the layer has a half type.
 class LAMINA_API BatchNorm : public Layer {
  public:
   explicit BatchNorm(BatchNormOptions options = {});

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/frontend/device.h"
+#include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
 #include "graph/nn/host_tensor.h"
 
@@ -15,6 +16,9 @@ std::string names_of(const std::vector<Variable>& variables) {
   for (size_t i = 0; i < variables.size() && i < kShown; ++i) text += cat(i ? ", " : "", '\'', variables[i].name(), '\'');
   return variables.size() > kShown ? cat(text, " and ", variables.size() - kShown, " more") : text;
 }
+
+// What an update is computed in, and its slots are kept in: a square of a half type's gradient would often be 0.
+DType computed(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 Variable scalar_variable(const Hyper& value, const std::string& name) {
   if (value.per_model()) return *value.per_model();
@@ -82,8 +86,18 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
                                    .why = cat("it has ", slots_.size(), ", now it is given ", variables.size(), ": ", names_of(variables)),
                                    .fix = "make another optimizer for them, or build this one once, with all of them"});
   }
-  std::vector<Slots> slots;
-  std::unordered_map<const void*, size_t> index;
+  add_locked(variables, at);
+  built_ = true;
+}
+
+void Optimizer::add_variables(const std::vector<Variable>& variables) {
+  const std::lock_guard lock(building_);
+  add_locked(variables, {});
+}
+
+void Optimizer::add_locked(const std::vector<Variable>& variables, CallSite at) {
+  std::vector<Slots> slots = slots_;
+  std::unordered_map<const void*, size_t> index = index_;
   for (auto& v : variables) {
     if (!is_floating(v.dtype())) {
       throw Error(ErrorKind::type, {.what = cat(name_, ": cannot train '", v.name(), "', which is ", v.type()),
@@ -94,13 +108,13 @@ void Optimizer::build_locked(const std::vector<Variable>& variables, CallSite at
     if (!index.emplace(v.handle().get(), slots.size()).second) continue;
     Slots& made = slots.emplace_back(Slots{v, {}});
     for (auto& slot : slot_names()) {
-      made.slots.emplace_back(Operand(nn::host_zeros(*v.handle()->type, v.device()), at), cat(name_, "/", v.name(), "/", slot), false);
+      const TensorType type{computed(v.dtype()), v.handle()->type->shape};
+      made.slots.emplace_back(Operand(nn::host_zeros(type, v.device()), at), cat(name_, "/", v.name(), "/", slot), false);
       if (v.models() > 0) made.slots.back().stack();
     }
   }
   slots_ = std::move(slots);
   index_ = std::move(index);
-  built_ = true;
 }
 
 void Optimizer::apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables, CallSite at) {
@@ -156,13 +170,15 @@ void Optimizer::apply_gradients(const std::vector<GradientAndVariable>& pairs, C
   for (size_t i = 0; i < pairs.size(); ++i) {
     const auto& [gradient, variable] = pairs[i];
     if (!gradient.defined()) continue;
-    std::vector<Tensor>& own = converted[variable.dtype()];
-    for (size_t k = own.size(); k < scalars.size(); ++k) {
-      own.push_back(scalars[k].dtype() == variable.dtype() ? scalars[k] : astype(Operand(scalars[k], at), variable.dtype()));
-    }
-    update({variable, gradient, slots_[places[i]].slots, own, at});
+    const DType dtype = computed(variable.dtype());
+    std::vector<Tensor>& own = converted[dtype];
+    for (size_t k = own.size(); k < scalars.size(); ++k) own.push_back(astype(Operand(scalars[k], at), dtype));
+    const Tensor value = widened(Operand(variable.read(at), at));
+    update({variable, value, widened(Operand(gradient, at)), slots_[places[i]].slots, own, at});
   }
 }
+
+void Optimizer::Step::assign(const Tensor& now) const { variable.assign(Operand(narrowed(now, variable.dtype(), at), at)); }
 
 std::vector<Tensor> Optimizer::begin_step(CallSite at) { return {learning_rate_.read(at)}; }
 
@@ -182,16 +198,12 @@ std::vector<std::string> SGD::slot_names() const {
 void SGD::update(const Step& step) {
   const Formula f{step.at};
   const Tensor move = f(step.gradient) * f(step.scalars[0]);
-  const Tensor value = step.variable.read(step.at);
-  if (momentum_.is(0)) {
-    step.variable.assign(f(f(value) - f(move)));
-    return;
-  }
-  const Operand momentum = f(momentum_, step.variable.dtype());
+  if (momentum_.is(0)) return step.assign(f(step.value) - f(move));
+  const Operand momentum = f(momentum_, step.dtype());
   const Tensor speed = f(f(step.slots[0]) * momentum) - f(move);
   step.slots[0].assign(f(speed));
   const Tensor change = nesterov_ ? f(f(speed) * momentum) - f(move) : speed;
-  step.variable.assign(f(f(value) + f(change)));
+  step.assign(f(step.value) + f(change));
 }
 
 RMSprop::RMSprop(Hyper learning_rate, RMSpropOptions options) : Optimizer("rmsprop", learning_rate), options_(std::move(options)) {}
@@ -205,7 +217,7 @@ std::vector<std::string> RMSprop::slot_names() const {
 
 void RMSprop::update(const Step& step) {
   const Formula f{step.at};
-  const DType dtype = step.variable.dtype();
+  const DType dtype = step.dtype();
   const Operand rho = f(options_.rho, dtype), rest = options_.rho.per_model() ? f(f(1.0) - rho) : f(1 - options_.rho.value());
   const auto decayed = [&](const Variable& slot, const Tensor& now) {
     const Tensor next = f(f(slot) * rho) + f(f(now) * rest);
@@ -223,7 +235,7 @@ void RMSprop::update(const Step& step) {
     move = f(f(step.slots[1]) * f(options_.momentum, dtype)) + f(move);
     step.slots[1].assign(f(move));
   }
-  step.variable.assign(f(f(step.variable) - f(move)));
+  step.assign(f(step.value) - f(move));
 }
 
 Adam::Adam(std::string name, const Hyper& learning_rate, AdamOptions options)
@@ -252,7 +264,7 @@ std::vector<Tensor> Adam::begin_step(CallSite at) {
 void Adam::update(const Step& step) {
   const Formula f{step.at};
   const Tensor& g = step.gradient;
-  const DType dtype = step.variable.dtype();
+  const DType dtype = step.dtype();
   const auto toward = [&](const Variable& slot, const Tensor& now, const Hyper& beta) {
     const Operand share = beta.per_model() ? f(f(1.0) - f(beta, dtype)) : f(1 - beta.value());
     const Tensor before = slot.read(step.at);
@@ -261,10 +273,10 @@ void Adam::update(const Step& step) {
     return next;
   };
   const Tensor m = toward(step.slots[0], g, options_.beta_1), s = toward(step.slots[1], square(f(g)), options_.beta_2);
-  Tensor value = step.variable.read(step.at);
+  Tensor value = step.value;
   if (!options_.weight_decay.is(0)) value = f(value) - f(f(value) * f(f(step.scalars[1]) * f(options_.weight_decay, dtype)));
   const Tensor move = f(f(m) * f(step.scalars[0])) / f(f(sqrt(f(s))) + f(options_.epsilon, dtype));
-  step.variable.assign(f(f(value) - f(move)));
+  step.assign(f(value) - f(move));
 }
 
 }  // namespace lamina::optim

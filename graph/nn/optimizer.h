@@ -37,9 +37,12 @@ class LAMINA_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Makes the slots (momenta, ...) of these variables, stacked as they are; from then on the optimizer takes no others. apply_gradients
-  // does it at its first call, which may be traced. Throws state when it was built for other variables.
+  // Makes the slots (momenta, ..., f32 where the variable has a half type) of these variables, stacked as they are; from then on the
+  // optimizer takes no others. apply_gradients does it at its first call, which may be traced. Throws state when it was built for other
+  // variables.
   void build(const std::vector<Variable>& variables);
+  // Slots for those of these variables that have none yet: what has become trainable since.
+  void add_variables(const std::vector<Variable>& variables);
   // One step. A pair whose gradient is undefined is left out; throws invalid_argument when all are, for a variable that the optimizer was
   // not built for, and for a gradient of another shape than its variable.
   void apply_gradients(const std::vector<GradientAndVariable>& pairs, CallSite at = std::source_location::current());
@@ -58,13 +61,17 @@ class LAMINA_API Optimizer {
  protected:
   Optimizer(std::string name, const Hyper& learning_rate);
 
-  // What update() gets: a gradient of the variable's type, the variable's slots, and what begin_step() made, in the variable's dtype.
+  // What update() gets: the variable's value and its gradient, the variable's slots, and what begin_step() made. All have the variable's
+  // dtype, or f32 where that is a half type.
   struct Step {
     const Variable& variable;
+    const Tensor& value;
     const Tensor& gradient;
     const std::vector<Variable>& slots;
     const std::vector<Tensor>& scalars;
     CallSite at;
+    DType dtype() const { return value.dtype(); }
+    void assign(const Tensor& now) const;
   };
   virtual std::vector<std::string> slot_names() const = 0;
   // Once per step, before all updates: the floating scalars that they share. By default the learning rate.
@@ -75,6 +82,7 @@ class LAMINA_API Optimizer {
 
  private:
   void build_locked(const std::vector<Variable>& variables, CallSite at);
+  void add_locked(const std::vector<Variable>& variables, CallSite at);
   std::string name_;
   Variable learning_rate_;
   std::vector<Variable> states_;

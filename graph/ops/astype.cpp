@@ -1,5 +1,5 @@
 // astype(x, dtype): every pair of dtypes. A float becomes an integer by truncation, NaN becomes 0, what is out of range becomes the nearest
-// end; integers wrap; bool is x != 0. To f16 and bf16 every number goes through f32.
+// end; integers wrap; bool is x != 0. Every pair rounds once.
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
 

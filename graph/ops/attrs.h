@@ -90,7 +90,7 @@ struct RandomAttrs {
   static constexpr auto fields = std::tuple{field("type", &RandomAttrs::type), field("a", &RandomAttrs::a), field("b", &RandomAttrs::b)};
 };
 struct ReduceAttrs {
-  std::vector<int64_t> axes;  // empty: all
+  AxesOrAll axes;
   bool keepdims = false;
   static constexpr auto fields = std::tuple{field("axes", &ReduceAttrs::axes), field("keepdims", &ReduceAttrs::keepdims)};
 };

@@ -1,5 +1,5 @@
-// batch_norm_train(x, gamma, beta): (x - mean) / sqrt(variance + epsilon) * gamma + beta with the mean and variance of x [..., c] over all
-// axes but the last, and these two. Its gradient is an op too. Both are made of other ops wherever no library makes them.
+// batch_norm_train(x, gamma, beta) of f32 or f64: (x - mean) / sqrt(variance + epsilon) * gamma + beta with the mean and variance of x
+// [..., c] over all axes but the last, and these two. Its gradient is an op too. Both are made of other ops wherever no library makes them.
 #include "graph/ops/batch_norm.h"
 
 #include <limits>
@@ -28,6 +28,11 @@ void require_count(const char* op, const ir::InferCall& call, int64_t wanted) {
 // x's channels; every type in `of_channels` must be [channels].
 Dim require_channels(const char* op, const TensorType& x, std::span<const TensorType> of_channels) {
   require_floating(op, x);
+  if (is_half(x.dtype))
+    throw Error(ErrorKind::type, {.what = cat(op, ": x is ", x),
+                                  .where = "argument 'x'",
+                                  .why = "statistics of half types are made in f32",
+                                  .fix = "convert it first: x.astype('float32')"});
   if (x.rank() < 2)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", x, " has no rows of channels"),
                                               .where = "argument 'x'",
@@ -179,21 +184,21 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 
 Kernel kernel(const ir::KernelRequest& request) {
   const BatchNormAttrs& a = attrs_of(request.attrs);
-  return for_floating(request.in[0].dtype, [&]<class T>() {
-    return bind<&kernels::cuda::batch_norm_train<T>>(kernels::BatchNormArgs{a.epsilon, a.scale, a.center});
-  });
+  const kernels::BatchNormArgs args{a.epsilon, a.scale, a.center};
+  return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train<double>>(args)
+                                           : bind<&kernels::cuda::batch_norm_train<float>>(args);
 }
 Kernel kernel_grad(const ir::KernelRequest& request) {
   const BatchNormAttrs& a = attrs_of(request.attrs);
-  return for_floating(request.in[0].dtype, [&]<class T>() {
-    return bind<&kernels::cuda::batch_norm_train_grad<T>>(kernels::BatchNormArgs{a.epsilon, a.scale, a.center});
-  });
+  const kernels::BatchNormArgs args{a.epsilon, a.scale, a.center};
+  return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train_grad<double>>(args)
+                                           : bind<&kernels::cuda::batch_norm_train_grad<float>>(args);
 }
 
 }  // namespace
 
 std::optional<double> batch_norm_operations(const TensorType& x) {
-  if (!is_floating(x.dtype) || x.rank() < 2 || !known(x.shape)) return {};
+  if (!is_floating(x.dtype) || is_half(x.dtype) || x.rank() < 2 || !known(x.shape)) return {};
   const double size = double(size_of(x.shape).number()), channels = double(x.shape.back().number());
   // Of more elements cuDNN makes nothing.
   if (x.shape[0].number() > kMostNormalizedImages || size > double(std::numeric_limits<int32_t>::max())) return {};

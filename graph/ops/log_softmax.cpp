@@ -7,6 +7,7 @@
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/section_step.h"
+#include "graph/ops/vjp_in_f32.h"
 
 namespace lamina::ops {
 namespace {
@@ -61,7 +62,7 @@ constinit const ir::OpDef def::log_softmax{
     .inputs = 1,
     .parse_attrs = ir::Attrs<AxisAttrs>::parse,
     .infer = infer,
-    .vjp = vjp,
+    .vjp = vjp_in_f32<vjp, def::log_softmax>,
     .batch = batch,
     .cpu = kernel<On::cpu>,
     .cuda = kernel<On::gpu>,

@@ -1,4 +1,4 @@
-// sum, mean, max, min and prod over axes; all of them when none are named. keepdims leaves them as 1.
+// sum, mean, max, min and prod over axes; all of them when no list of them is given. keepdims leaves them as 1.
 #include "kernels/reduce.h"
 
 #include <algorithm>
@@ -7,6 +7,7 @@
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
+#include "graph/ops/vjp_in_f32.h"
 
 namespace lamina::ops {
 namespace {
@@ -20,8 +21,8 @@ constexpr const char* name_of(Reduction op) {
 
 // One flag per axis.
 std::vector<bool> reduced_axes(const char* op, const ReduceAttrs& attrs, const TensorType& in) {
-  std::vector<bool> reduced(in.rank(), attrs.axes.empty());
-  for (int64_t axis : attrs.axes) {
+  std::vector<bool> reduced(in.rank(), attrs.axes.all());
+  for (int64_t axis : attrs.axes.named()) {
     const int a = axis_of(op, axis, in);
     if (reduced[size_t(a)])
       throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": axis ", axis, " is named twice"),
@@ -130,34 +131,34 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   const TensorType type = g.type(x);
   const std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(call.attrs), type);
   dy = with_kept_axes(g, dy, x, reduced);
+  Axes axes;
+  for (size_t a = 0; a < type.rank(); ++a)
+    if (reduced[a]) axes.push_back(int64_t(a));
   if constexpr (op == Reduction::sum) return {broadcast_to(g, dy, type.shape)};
   if constexpr (op == Reduction::prod) {
     Dim length = 1;
     for (size_t a = 0; a < type.rank(); ++a)
       if (reduced[a]) length = length * type.shape[a];
     if (length.known()) return {through_product(g, x, dy, reduced)};
-    return {div(g, mul(g, dy, with_kept_axes(g, call.results[0], x, reduced)), x)};  // NaN where an element is 0
+    // The product over x, but where x is 0: there the product of the others, unless another one is 0 too.
+    const Value zero = scalar(g, type.dtype, 0), one = scalar(g, type.dtype, 1), is_zero = equal(g, x, zero);
+    const Value some = where(g, is_zero, one, x), zeros = sum(g, astype(g, is_zero, type.dtype), axes, true);
+    const Value of_zero = where(g, equal(g, zeros, one), prod(g, some, axes, true), zero);
+    return {mul(g, dy, where(g, is_zero, of_zero, div(g, with_kept_axes(g, call.results[0], x, reduced), some)))};
   }
   // Of a mean, the part is dy / n: the mean of dy over as many, when n is not known yet.
   if constexpr (op == Reduction::mean) {
     Shape lengths;
     for (size_t a = 0; a < type.rank(); ++a)
       if (reduced[a]) lengths.push_back(type.shape[a]);
-    if (known(lengths)) {  // in f32 at least: a half type may not reach n
-      const DType dtype = size_of(type.dtype) == 2 ? DType::f32 : type.dtype;
-      Value part = div(g, astype(g, dy, dtype), scalar(g, dtype, double(size_of(lengths).number())));
-      return {broadcast_to(g, astype(g, part, type.dtype), type.shape)};
+    if (known(lengths)) {
+      Value part = div(g, dy, scalar(g, type.dtype, double(size_of(lengths).number())));
+      return {broadcast_to(g, part, type.shape)};
     }
-    std::vector<int64_t> axes;
-    for (size_t a = 0; a < type.rank(); ++a)
-      if (reduced[a]) axes.push_back(int64_t(a));
     Value count = sum(g, full(g, {type.dtype, type.shape}, 1), axes, true);
     return {broadcast_to(g, div(g, dy, count), type.shape)};
   }
   if constexpr (op == Reduction::max || op == Reduction::min) {
-    std::vector<int64_t> axes;
-    for (size_t a = 0; a < type.rank(); ++a)
-      if (reduced[a]) axes.push_back(int64_t(a));
     if (axes.empty()) return {dy};
     Value chosen = astype(g, equal(g, x, with_kept_axes(g, call.results[0], x, reduced)), type.dtype);
     return {mul(g, chosen, div(g, dy, sum(g, chosen, axes, true)))};
@@ -169,16 +170,11 @@ template <const ir::OpDef& def>
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   ReduceAttrs attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
   const int64_t rank = int64_t(call.graph.type(call.inputs[0].value).rank());
-  if (attrs.axes.empty())
-    for (int64_t a = 1; a < rank; ++a) attrs.axes.push_back(a);
-  else
-    for (int64_t& axis : attrs.axes)
-      if (axis >= 0) ++axis;
-  if (attrs.axes.empty())
-    return {{call.graph.type(call.inputs[0].value).dtype == DType::boolean && (&def == &def::sum || &def == &def::prod)
-                 ? astype(call.graph, call.inputs[0].value, DType::i64)
-                 : call.inputs[0].value,
-             true}};
+  Axes axes = attrs.axes.named();
+  for (int64_t& axis : axes)
+    if (axis >= 0) ++axis;
+  for (int64_t a = 1; attrs.axes.all() && a < rank; ++a) axes.push_back(a);
+  attrs.axes = std::move(axes);
   return {{call.graph.add(def, ir::make_attrs(std::move(attrs)), {call.inputs[0].value}), true}};
 }
 
@@ -245,13 +241,13 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 
 }  // namespace
 
-#define LAMINA_DEF(op, text)                        \
+#define LAMINA_DEF(op, gradient, text)              \
   constinit const ir::OpDef def::op{                \
       .name = #op,                                  \
       .inputs = 1,                                  \
       .parse_attrs = ir::Attrs<ReduceAttrs>::parse, \
       .infer = infer<Reduction::op>,                \
-      .vjp = vjp<Reduction::op>,                    \
+      .vjp = gradient,                              \
       .batch = batch<def::op>,                      \
       .cpu = kernel<On::cpu, Reduction::op>,        \
       .cuda = kernel<On::gpu, Reduction::op>,       \
@@ -260,11 +256,15 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
       .doc = text,                                  \
   };
 
-LAMINA_DEF(sum, "the sum over axes; bool sums to i64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
-LAMINA_DEF(mean, "the mean over axes, of floating point; f16 and bf16 are added in f32. Of nothing: NaN")
-LAMINA_DEF(max, "the largest element over axes; NaN if one is. Elements that tie share the gradient evenly")
-LAMINA_DEF(prod,
+LAMINA_DEF(sum, vjp<Reduction::sum>,
+           "the sum over axes; bool sums to i64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
+LAMINA_DEF(mean, (vjp_in_f32<vjp<Reduction::mean>, def::mean>),
+           "the mean over axes, of floating point; f16 and bf16 are added in f32. Of nothing: NaN")
+LAMINA_DEF(max, (vjp_in_f32<vjp<Reduction::max>, def::max>),
+           "the largest element over axes; NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(prod, (vjp_in_f32<vjp<Reduction::prod>, def::prod>),
            "the product over axes; bool to i64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
-LAMINA_DEF(min, "the smallest element over axes; NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(min, (vjp_in_f32<vjp<Reduction::min>, def::min>),
+           "the smallest element over axes; NaN if one is. Elements that tie share the gradient evenly")
 
 }  // namespace lamina::ops

@@ -8,7 +8,7 @@ namespace {
 
 using section::Activation;
 
-// The activation that a node is; with a parameter, when that is a number that keeps the sign of what it is given.
+// The activation that a node is; with a parameter, when that is a number, for leaky_relu one that keeps the sign of what it is given.
 std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node) {
   constexpr std::pair<const ir::OpDef*, Activation> plain[] = {
       {&ops::def::relu, Activation::relu},        {&ops::def::tanh, Activation::tanh},           {&ops::def::sigmoid, Activation::sigmoid},
@@ -19,7 +19,7 @@ std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& no
   const bool is_elu = is(node, ops::def::elu);
   if (!is_elu && !is(node, ops::def::leaky_relu)) return {};
   const ir::Literal* alpha = uniform_constant(g, node.inputs[1]);
-  if (!alpha || !(alpha->first() >= 0) || !(g.type(node.inputs[0]) == node.types[0])) return {};
+  if (!alpha || !(is_elu || alpha->first() >= 0) || !(g.type(node.inputs[0]) == node.types[0])) return {};
   return ops::ActivationAttrs{is_elu ? Activation::elu : Activation::leaky_relu, float(alpha->first())};
 }
 

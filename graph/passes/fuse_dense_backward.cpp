@@ -28,8 +28,8 @@ bool is_bias_gradient(const Graph& g, const Node& node) {
   if (!is(node, ops::def::sum) || node.types[0].dtype != DType::f32) return false;
   const int64_t rank = int64_t(g.type(node.inputs[0]).rank());
   if ((rank != 2 && rank != 3) || int64_t(node.types[0].rank()) != rank - 1) return false;
-  const auto& attrs = ir::attrs_of<ops::ReduceAttrs>(*node.attrs);
-  return attrs.axes.size() == 1 && (attrs.axes[0] == rank - 2 || attrs.axes[0] == -2);
+  const Axes& axes = ir::attrs_of<ops::ReduceAttrs>(*node.attrs).axes.named();
+  return axes.size() == 1 && (axes[0] == rank - 2 || axes[0] == -2);
 }
 
 std::optional<ops::ActivationAttrs> mask_of(const Graph& g, const Node& node) {

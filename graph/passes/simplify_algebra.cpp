@@ -110,12 +110,9 @@ Value shorten_shape_ops(const Site& s) {
 Value drop_empty_reduction(const Site& s) {
   if (!is(s.node, max) && !is(s.node, min)) return {};
   const Shape& shape = s.to.type(s.in(0)).shape;
-  const auto& axes = ir::attrs_of<ops::ReduceAttrs>(*s.node.attrs).axes;
-  for (size_t i = 0; i < shape.size(); ++i) {
-    bool reduced = axes.empty();
-    for (int64_t axis : axes) reduced |= size_t(axis < 0 ? axis + int64_t(shape.size()) : axis) == i;
-    if (reduced && !(shape[i] == Dim(1))) return {};
-  }
+  const AxesOrAll& axes = ir::attrs_of<ops::ReduceAttrs>(*s.node.attrs).axes;
+  for (size_t i = 0; i < shape.size(); ++i)
+    if (axes.contains(i, shape.size()) && !(shape[i] == Dim(1))) return {};
   return again(s.to, ops::reshape(s.to, s.in(0), s.type.shape));
 }
 

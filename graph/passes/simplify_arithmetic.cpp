@@ -74,13 +74,9 @@ Value drop_single_sum(Graph& to, const Node& node, const std::vector<Value>& in)
   if (!is(node, sum) && !is(node, mean)) return {};
   const TensorType& type = to.type(in[0]);
   if (type.dtype != node.types[0].dtype) return {};
-  const auto& axes = ir::attrs_of<ops::ReduceAttrs>(*node.attrs).axes;
-  const auto rank = int64_t(type.rank());
-  for (int64_t i = 0; i < rank; ++i) {
-    bool reduced = axes.empty();
-    for (int64_t axis : axes) reduced |= (axis < 0 ? axis + rank : axis) == i;
-    if (reduced && !(type.shape[size_t(i)] == Dim(1))) return {};
-  }
+  const AxesOrAll& axes = ir::attrs_of<ops::ReduceAttrs>(*node.attrs).axes;
+  for (size_t i = 0; i < type.rank(); ++i)
+    if (axes.contains(i, type.rank()) && !(type.shape[i] == Dim(1))) return {};
   return ops::reshape(to, in[0], node.types[0].shape);
 }
 

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "kernels/cpu/indices.h"
+#include "kernels/cpu/long_sum.h"
 #include "kernels/cpu/tiles.h"
 #include "kernels/section/table.h"
 #include "runtime/device/thread_pool.h"
@@ -47,9 +48,6 @@ struct Plan {
   int64_t rows;    // of the matrix of patches
 };
 
-struct Range {
-  int64_t begin = 0, end = 0;
-};
 Range share(int64_t count, int thread, int threads) { return {count * thread / threads, count * (thread + 1) / threads}; }
 
 // f(part) on as many threads as the work is worth, each with its part of `count`.
@@ -223,7 +221,12 @@ void grad_filter_by_channel(Stream& stream, const Plan& p, const T* x, const T* 
   in_parallel(stream, n, p.flops(), [&](Range channels) {
     const int64_t mine = channels.end - channels.begin;
     std::vector<C> sum(static_cast<size_t>(taps * mine));
+    std::vector<double> total(p.rows > kLongSum ? sum.size() : 0);  // of blocks of rows, when there are many
     for (int64_t row = 0; row < p.rows; ++row) {
+      if (!total.empty() && row % kSumBlock == 0) {
+        for (size_t i = 0; i < sum.size(); ++i) total[i] += double(sum[i]);
+        std::fill(sum.begin(), sum.end(), C(0));
+      }
       const Place at = place_of(p, row);
       const T *image = x + at.image * p.s.height * p.s.width * n + channels.begin, *from = dy + row * n + channels.begin;
       each_tap(p.s, at.i, at.j, [&](int64_t place, int64_t tap) {
@@ -232,6 +235,7 @@ void grad_filter_by_channel(Stream& stream, const Plan& p, const T* x, const T* 
         for (int64_t c = 0; c < mine; ++c) to[c] += C(seen[c]) * C(from[c]);
       });
     }
+    for (size_t i = 0; i < total.size(); ++i) sum[i] = C(total[i] + double(sum[i]));
     for (int64_t tap = 0; tap < taps; ++tap)
       for (int64_t c = 0; c < mine; ++c) dw[tap * n + channels.begin + c] = T(sum[size_t(tap * mine + c)]);
   });
@@ -328,7 +332,8 @@ void conv2d_grad_input(Stream& stream, const View& dy_view, const View& w_view, 
   });
 }
 
-// Threads take parts of the patch, that is rows of dw; each adds over all places of the window in order.
+// Threads take parts of the patch, that is rows of dw; each adds over all places of the window in order. When these are many, each panel is
+// summed alone, and spans of panels are added without error.
 template <class T>
 void conv2d_grad_filter(Stream& stream, const View& x_view, const View& dy_view, const View& dw_view, ConvSizes sizes) {
   using C = compute_t<T>;
@@ -346,24 +351,31 @@ void conv2d_grad_filter(Stream& stream, const View& x_view, const View& dy_view,
         from(std::is_same_v<T, C> ? 0 : size_t(high * sizes.filters));
     for (int64_t g = 0; g < sizes.groups; ++g) {
       T* to = dw + k.begin * sizes.filters + g * p.group_filters;
-      for (int64_t first = 0; first < p.rows; first += high) {
-        const Range rows{first, std::min(first + high, p.rows)};
-        gather_patches(p, x, g, rows, k, patches.data());
-        Product<C> q;
-        q.m = wide, q.n = p.group_filters, q.k = rows.end - rows.begin;
-        q.a = patches.data(), q.lda = wide, q.transpose_a = true;
-        q.ldb = sizes.filters;
-        q.accumulate = first > 0;
-        if constexpr (std::is_same_v<T, C>) {
-          q.b = dy + rows.begin * sizes.filters + g * p.group_filters;
-          q.c = to, q.ldc = sizes.filters;
-        } else {
-          convert(dy + rows.begin * sizes.filters, q.k * sizes.filters, from.data());
-          q.b = from.data() + g * p.group_filters;
-          q.c = sum.data(), q.ldc = p.group_filters;
+      const bool many = sizeof(C) == 4 && p.rows > kLongSum;
+      auto add_rows = [&](int64_t begin, int64_t count, C* c, int64_t ldc) {
+        for (int64_t first = begin; first < begin + count; first += high) {
+          const Range rows{first, std::min(first + high, begin + count)};
+          gather_patches(p, x, g, rows, k, patches.data());
+          Product<C> q;
+          q.m = wide, q.n = p.group_filters, q.k = rows.end - rows.begin;
+          q.a = patches.data(), q.lda = wide, q.transpose_a = true;
+          q.ldb = sizes.filters;
+          q.c = c, q.ldc = ldc;
+          q.accumulate = first > begin && !many, q.add = first > begin && many;
+          if constexpr (std::is_same_v<T, C>) {
+            q.b = dy + rows.begin * sizes.filters + g * p.group_filters;
+          } else {
+            convert(dy + rows.begin * sizes.filters, q.k * sizes.filters, from.data());
+            q.b = from.data() + g * p.group_filters;
+          }
+          t.multiply(q);
         }
-        t.multiply(q);
-      }
+      };
+      const int64_t span = many ? kSumSpan / kSumBlock * high : p.rows;
+      if constexpr (std::is_same_v<T, C>)
+        add_spans(wide, p.group_filters, p.rows, span, to, sizes.filters, add_rows);
+      else
+        add_spans(wide, p.group_filters, p.rows, span, sum.data(), p.group_filters, add_rows);
       if constexpr (!std::is_same_v<T, C>)
         for (int64_t r = 0; r < wide; ++r)
           for (int64_t o = 0; o < p.group_filters; ++o) to[r * sizes.filters + o] = T(sum[size_t(r * p.group_filters + o)]);

@@ -31,6 +31,13 @@ bool crowds_cache(int64_t rows, int64_t stride, int64_t bytes) {
   return rows * ((bytes + line - 1) / line) > places * ways * 3 / 4;
 }
 
+// The epilogue alone, of what c holds.
+void finish(const Tiles& tiles, Product<float> p) {
+  p.accumulate = true;
+  p.a = p.b = p.c;  // of which nothing is read
+  tiles.multiply_f32(p);
+}
+
 }  // namespace
 
 float* thread_scratch(Scratch use, int64_t count) {
@@ -41,7 +48,7 @@ float* thread_scratch(Scratch use, int64_t count) {
     std::unique_ptr<float, Free> data;
     int64_t held = 0;
   };
-  thread_local Memory memories[3];
+  thread_local Memory memories[5];
   Memory& memory = memories[int(use)];
   if (count > memory.held) {
     void* fresh = nullptr;
@@ -55,6 +62,18 @@ float* thread_scratch(Scratch use, int64_t count) {
 void dense(const Tiles& tiles, const float* x, const float* w, const float* b, float* y, Range rows, Range columns, int64_t k, int64_t n,
            section::Activation activation, float alpha, const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
+  if (k > kLongSum) {
+    float* c = y + rows.begin * n + columns.begin;
+    multiply(tiles, rows.size(), columns.size(), k, x + rows.begin * k, k, false, w + columns.begin, n, false, c, n);
+    return finish(tiles, {.m = rows.size(),
+                          .n = columns.size(),
+                          .c = c,
+                          .ldc = n,
+                          .epilogue = Epilogue::activation,
+                          .activation = activation,
+                          .alpha = alpha,
+                          .bias = b ? b + columns.begin : nullptr});
+  }
   const int64_t panel = tiles.panel_f32, block = std::min(k, kInnerBlock);
   const bool pack = rows.size() > kFewRows && crowds_cache(block, n * 4, std::min(panel, columns.size()) * 4);
   const int64_t width = pack ? panel : columns.size();
@@ -109,6 +128,20 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
                       int64_t n, section::Activation activation, float alpha, const float* next_w) {
   if (rows.size() <= 0 || columns.size() <= 0) return;
   const bool mask = y && activation != section::Activation::none;
+  if (n > kLongSum) {
+    const int64_t at = rows.begin * k + columns.begin;
+    multiply(tiles, rows.size(), columns.size(), n, dz + rows.begin * n, n, false, w + columns.begin * n, n, true, dx + at, k);
+    if (mask)
+      finish(tiles, {.m = rows.size(),
+                     .n = columns.size(),
+                     .c = dx + at,
+                     .ldc = k,
+                     .epilogue = Epilogue::mask,
+                     .activation = activation,
+                     .alpha = alpha,
+                     .other = y + at});
+    return;
+  }
   // Many rows go through in groups that stay in the first cache, when the transposed matrix of all columns stays in the second.
   const int64_t most = rows_in_cache(rows.size(), n);
   const bool grouped = rows.size() > most && columns.size() * n <= kSecondCache && n <= kInnerBlock;
@@ -186,13 +219,14 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
   if (rows <= kBatchBlock * 3 / 2) return tiles.multiply_f32(p);
   // Sums go on in scratch from block to block, since w must not change before they are complete.
   const int64_t strip = std::max<int64_t>(24, kSecondCache / 2 / std::max<int64_t>(1, n) / 6 * 6);
-  float* sums = thread_scratch(Scratch::panel, std::min(strip, weight_rows.size()) * n);
+  float* sums = thread_scratch(Scratch::sums, std::min(strip, weight_rows.size()) * n);
   for (int64_t i = 0; i < weight_rows.size(); i += strip) {
     Product<float> q = p;
     q.m = std::min(strip, weight_rows.size() - i);
     q.c = sums;
     q.epilogue = Epilogue::none;
-    for (int64_t begin = 0; begin < rows; begin += kBatchBlock) {
+    if (rows > kLongSum) multiply(tiles, q.m, n, rows, p.a + i, k, true, dz, n, false, sums, n);
+    for (int64_t begin = 0; rows <= kLongSum && begin < rows; begin += kBatchBlock) {
       q.k = std::min(kBatchBlock, rows - begin);
       q.a = p.a + i + begin * k;
       q.b = p.b + begin * n;

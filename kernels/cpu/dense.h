@@ -25,8 +25,13 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
 // db = the sum of dz's rows, with the bits of reduce (kernels/reduce.h).
 void dense_grad_bias(const Tiles& tiles, const float* dz, float* db, int64_t rows, int64_t n);
 
+// c[m,n] = op(a) op(b) by the calling thread, with the bits of matmul (kernels/section/table.h).
+template <class T>
+void multiply(const Tiles& tiles, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb,
+              bool transpose_b, T* c, int64_t ldc);
+
 // Memory of the calling thread for `count` floats, 64-byte aligned; the next call with the same use may move it.
-enum class Scratch { panel, strip, block };
+enum class Scratch { panel, strip, block, span, sums };
 float* thread_scratch(Scratch use, int64_t count);
 
 }  // namespace lamina::kernels::cpu

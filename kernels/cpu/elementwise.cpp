@@ -78,13 +78,8 @@ void fill(const ElementwiseTable& table, Compute type, char* to, int64_t n, cons
 void fill_constant(const ElementwiseTable& table, DType type, double value, char* to, int64_t n) {
   alignas(8) char element[8];
   with_dtype(type, [&]<class T>() {
-    if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>) {
-      float rounded = T(float(value));
-      std::memcpy(element, &rounded, 4);
-    } else {
-      T converted = std::is_same_v<T, bool> ? T(value != 0) : T(value);
-      std::memcpy(element, &converted, sizeof converted);
-    }
+    const lamina::compute_t<T> computed = element_of<T>(value);
+    std::memcpy(element, &computed, sizeof computed);
   });
   fill(table, compute_of(type), to, n, element);
 }
@@ -233,9 +228,9 @@ class Run {
       if (int o = written_[r]; o >= 0) reg_[r] = out_[o].data + size_t(at) * lamina::size_of(in.result);
       const char *a = reg_[in.a], *b = reg_[in.b], *c = reg_[in.c];
       if (in.op == ScalarOp::cast) {
-        Loop loop = in.result == DType::boolean && in.type != DType::boolean
-                        ? table_.to_bool[int(compute_of(in.type))]
-                        : table_.casts[int(compute_of(in.type))][int(compute_of(in.result))];
+        Loop loop = in.result == DType::boolean && in.type != DType::boolean ? table_.to_bool[int(compute_of(in.type))]
+                    : is_half(in.result)                                     ? table_.to_half[int(compute_of(in.type))]
+                                         : table_.casts[int(compute_of(in.type))][int(compute_of(in.result))];
         if (loop)
           loop(m, reg_[r], a, nullptr, nullptr);
         else if (reg_[r] != a)

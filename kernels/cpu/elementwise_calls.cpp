@@ -69,7 +69,7 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
     alignas(8) char element[8] = {};
     with_dtype(d, [&]<class T>() {
       if constexpr (!std::is_same_v<T, f16> && !std::is_same_v<T, bf16>) {
-        const T x = T(value);
+        const T x = element_of<T>(value);
         std::memcpy(element, &x, sizeof(T));
       }
     });

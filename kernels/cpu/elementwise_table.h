@@ -19,6 +19,7 @@ struct ElementwiseTable {
   Loop loops[kScalarOps][kComputes];  // null where the op has no such type
   Loop casts[kComputes][kComputes];   // null from a type to itself
   Loop to_bool[kComputes];
+  Loop to_half[kComputes];  // to floats that a half type is made of, rounded to odd; null from float
   Loop f16_to_f32, f32_to_f16, bf16_to_f32, f32_to_bf16;
   Loop round_f16, round_bf16;  // floats to the nearest value of the half type, kept as floats
   Loop fill[4];                // out[i] = a[0], for elements of 1, 2, 4 and 8 bytes
@@ -42,7 +43,6 @@ constexpr int size_of(Compute c) {
   constexpr int sizes[] = {1, 1, 2, 4, 8, 4, 8};
   return sizes[int(c)];
 }
-constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 
 namespace scalar {
 extern const ElementwiseTable elementwise_table;

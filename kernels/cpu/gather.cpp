@@ -4,6 +4,7 @@
 #include <type_traits>
 
 #include "kernels/cpu/indices.h"
+#include "kernels/cpu/sums.h"
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cpu {
@@ -47,14 +48,15 @@ template <class T>
 void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes s) {
   check("scatter_add", indices, s.length);
   const T* from = updates.as<const T>();
-  T* to = y.as<T>();
-  std::fill_n(to, y.size(), T(compute_t<T>(0)));
+  Sums<T> sums(y.as<T>(), y.size());
+  std::fill_n(sums.data(), y.size(), compute_t<T>(0));
   each_row(indices, s, [&](int64_t picked, int64_t whole) {
+    compute_t<T>* to = sums.data() + whole;
     for (int64_t i = 0; i < s.inner; ++i) {
       if constexpr (std::is_integral_v<T>)
-        to[whole + i] = T(std::make_unsigned_t<T>(to[whole + i]) + std::make_unsigned_t<T>(from[picked + i]));
+        to[i] = T(std::make_unsigned_t<T>(to[i]) + std::make_unsigned_t<T>(from[picked + i]));
       else
-        to[whole + i] = T(compute_t<T>(to[whole + i]) + compute_t<T>(from[picked + i]));
+        to[i] += compute_t<T>(from[picked + i]);
     }
   });
 }

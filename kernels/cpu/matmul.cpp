@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "kernels/cpu/dense.h"
+#include "kernels/cpu/long_sum.h"
 #include "kernels/section/table.h"
 #include "runtime/core/error.h"
 #include "runtime/device/thread_pool.h"
@@ -20,6 +21,7 @@ constexpr int64_t kFewBytes = 256 * 1024,
                   kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
 constexpr int64_t kSmall = 64 * 64 * 96;     // multiplications up to which copying costs more than it saves
 constexpr int64_t kFewRows = 24;             // up to which a's rows are read where they are
+constexpr int64_t kSpanFloats = 1 << 20;     // of a long sum's result that are made at a time
 constexpr double kFlopsPerThread = 1e6;
 
 // Of k in a block: a panel fills three quarters of a first cache of 32 KB, of 64 KB where vectors are wide.
@@ -80,9 +82,15 @@ void pack_rows(const Tiles& tiles, const Operands<T>& o, int64_t i, int64_t rows
   for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * inner, o.a + (i + r) * o.lda + p, size_t(inner) * sizeof(T));
 }
 
+// How k is cut. Otherwise each block goes on from what the ones before it gave; in sum blocks they are summed apart, and added.
+struct Cut {
+  int64_t inner_most;
+  bool sum_blocks;
+};
+
 template <class T, int64_t width>
-void blocked(const Tiles& tiles, const Operands<T>& o) {
-  constexpr int64_t inner_most = inner_of(width, sizeof(T));
+void blocked(const Tiles& tiles, const Operands<T>& o, const Cut& cut) {
+  const int64_t inner_most = cut.inner_most;
   const int64_t most_rows = kRowBytes / int64_t(sizeof(T)) / inner_most / kHigh * kHigh;
   const int64_t blocks = (o.m + most_rows - 1) / most_rows, rows_each = (o.m + blocks * kHigh - 1) / (blocks * kHigh) * kHigh;
   const int64_t most_columns = std::max(width, (blocks > 1 ? kManyBytes : kFewBytes) / int64_t(sizeof(T)) / inner_most / width * width);
@@ -102,7 +110,7 @@ void blocked(const Tiles& tiles, const Operands<T>& o) {
           if (blocks > 1 || begin == 0) pack_rows(tiles, o, i, q.m, p, inner, block);
           q.a = block, q.lda = inner;
         }
-        q.ldb = width, q.ldc = o.ldc, q.accumulate = p > 0;
+        q.ldb = width, q.ldc = o.ldc, q.accumulate = p > 0 && !cut.sum_blocks, q.add = p > 0 && cut.sum_blocks;
         const T* panel = panels;
         for (int64_t j = begin; j < end; j += width, panel += width * inner) {
           q.n = std::min(width, end - j), q.b = panel, q.c = o.c + i * o.ldc + j;
@@ -115,24 +123,32 @@ void blocked(const Tiles& tiles, const Operands<T>& o) {
 }
 
 template <class T>
-void direct(const Tiles& tiles, const Operands<T>& o) {
+void direct(const Tiles& tiles, const Operands<T>& o, const Cut& cut) {
   Product<T> q;
   q.m = o.m, q.k = o.k;
   q.a = o.a, q.lda = o.lda, q.transpose_a = o.transpose_a;
   q.ldc = o.ldc;
+  const int64_t inner_most = cut.inner_most;
   if (!o.transpose_b) {
     q.n = o.n, q.b = o.b, q.ldb = o.ldb, q.c = o.c;
-    return tiles.multiply(q);
+    if (!cut.sum_blocks) return tiles.multiply(q);
+    for (int64_t p = 0; p < o.k; p += inner_most) {
+      q.k = std::min(inner_most, o.k - p);
+      q.a = o.transpose_a ? o.a + p * o.lda : o.a + p;
+      q.b = o.b + p * o.ldb;
+      q.add = p > 0;
+      tiles.multiply(q);
+    }
+    return;
   }
   const int64_t width = std::max<int64_t>(tiles.template panel<T>(), o.m == 1 ? 64 : 0);
-  const int64_t inner_most = inner_of(tiles.template panel<T>(), sizeof(T));
   T* panel = scratch<T>(Scratch::panel, width * std::min(inner_most, o.k));
   for (int64_t j = 0; j < o.n; j += width) {
     q.n = std::min(width, o.n - j), q.b = panel, q.ldb = width, q.c = o.c + j;
     for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {
       q.k = std::min(inner_most, o.k - p);
       q.a = o.transpose_a ? o.a + p * o.lda : o.a + p;
-      q.accumulate = p > 0;
+      q.accumulate = p > 0 && !cut.sum_blocks, q.add = p > 0 && cut.sum_blocks;
       pack_panel(tiles, o, p, q.k, j, q.n, panel, width);
       tiles.multiply(q);
     }
@@ -140,16 +156,33 @@ void direct(const Tiles& tiles, const Operands<T>& o) {
 }
 
 template <class T>
+void product_in(const Tiles& tiles, const Operands<T>& o, bool sum_blocks) {
+  const Cut cut{sum_blocks ? kSumBlock : inner_of(tiles.template panel<T>(), sizeof(T)), sum_blocks};
+  if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 512)) return direct(tiles, o, cut);
+  switch (tiles.template panel<T>()) {  // constants, so that copying a row of a panel takes a few moves
+    case 64: return blocked<T, 64>(tiles, o, cut);
+    case 32: return blocked<T, 32>(tiles, o, cut);
+    case 16: return blocked<T, 16>(tiles, o, cut);
+    case 8: return blocked<T, 8>(tiles, o, cut);
+    case 4: return blocked<T, 4>(tiles, o, cut);
+    default: internal_error(cat("no matrix product with panels of ", tiles.template panel<T>(), " columns"));
+  }
+}
+
+template <class T>
 void product(const Tiles& tiles, const Operands<T>& o) {
   if (o.m <= 0 || o.n <= 0) return;
-  if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 512)) return direct(tiles, o);
-  switch (tiles.template panel<T>()) {  // constants, so that copying a row of a panel takes a few moves
-    case 64: return blocked<T, 64>(tiles, o);
-    case 32: return blocked<T, 32>(tiles, o);
-    case 16: return blocked<T, 16>(tiles, o);
-    case 8: return blocked<T, 8>(tiles, o);
-    case 4: return blocked<T, 4>(tiles, o);
-    default: internal_error(cat("no matrix product with panels of ", tiles.template panel<T>(), " columns"));
+  if (sizeof(T) > 4 || o.k <= kLongSum) return product_in(tiles, o, false);
+  const int64_t high = std::clamp(kSpanFloats / o.n / kHigh * kHigh, 16 * kHigh, std::max(o.m, 16 * kHigh));
+  for (int64_t i = 0; i < o.m; i += high) {
+    Operands<T> rows = o;
+    rows.m = std::min(high, o.m - i), rows.a = o.a + (o.transpose_a ? i : i * o.lda), rows.c = o.c + i * o.ldc;
+    add_spans(rows.m, rows.n, rows.k, kSumSpan, rows.c, rows.ldc, [&](int64_t begin, int64_t count, T* to, int64_t ld_to) {
+      Operands<T> span = rows;
+      span.a += begin * (o.transpose_a ? o.lda : 1), span.b += begin * (o.transpose_b ? 1 : o.ldb), span.k = count;
+      span.c = to, span.ldc = ld_to;
+      product_in(tiles, span, true);
+    });
   }
 }
 
@@ -179,10 +212,8 @@ void share(void* context, int thread, int threads, ThreadPool::Barrier&) {
   product(shared.tiles, o);
 }
 
-// Half types are computed in float and rounded once; integers wrap.
-template <class T>
-void plain(const Operands<T>& o) {
-  using Sum = std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<float>>::type;
+template <class T, class Sum>
+void plain_in(const Operands<T>& o) {
   std::vector<Sum> row(static_cast<size_t>(o.n));
   for (int64_t i = 0; i < o.m; ++i) {
     std::fill(row.begin(), row.end(), Sum(0));
@@ -192,6 +223,15 @@ void plain(const Operands<T>& o) {
     }
     for (int64_t j = 0; j < o.n; ++j) o.c[i * o.ldc + j] = T(row[size_t(j)]);
   }
+}
+
+// Half types are computed in float, of many terms in double, and rounded once; integers wrap.
+template <class T>
+void plain(const Operands<T>& o) {
+  if constexpr (std::is_integral_v<T>)
+    return plain_in<T, std::make_unsigned_t<T>>(o);
+  else
+    return o.k > kLongSum ? plain_in<T, double>(o) : plain_in<T, float>(o);
 }
 
 }  // namespace
@@ -212,6 +252,14 @@ void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool trans
     plain(o);
   }
 }
+
+template <class T>
+void multiply(const Tiles& tiles, int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb,
+              bool transpose_b, T* c, int64_t ldc) {
+  product(tiles, Operands<T>{m, n, k, a, lda, transpose_a, b, ldb, transpose_b, c, ldc});
+}
+template void multiply<float>(const Tiles&, int64_t, int64_t, int64_t, const float*, int64_t, bool, const float*, int64_t, bool, float*,
+                              int64_t);
 
 #define LAMINA_MATMUL(T) \
   template void matmul<T>(int64_t, int64_t, int64_t, const T*, int64_t, bool, const T*, int64_t, bool, T*, int64_t, Device);

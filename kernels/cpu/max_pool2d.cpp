@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "kernels/cpu/indices.h"
+#include "kernels/cpu/sums.h"
 #include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
@@ -52,13 +53,14 @@ struct PoolGrad {
 
   void rows(int64_t image, int64_t begin, int64_t end) const {
     const int64_t line = s.width * s.channels, line_out = s.out_width * s.channels, from = begin * line, to = end * line;
-    T* const x = dx + image * s.height * line;
-    std::fill(x + from, x + to, T(0));
+    Sums<T> sums(dx + image * s.height * line + from, to - from);
+    compute_t<T>* const x = sums.data();
+    std::fill(x, x + (to - from), compute_t<T>(0));
     const int64_t first = std::max<int64_t>(0, begin + s.before_height - s.window_height + s.stride_height) / s.stride_height;
     const int64_t last = std::min(s.out_height, (end - 1 + s.before_height) / s.stride_height + 1);
     for (int64_t k = (image * s.out_height + first) * line_out; k < (image * s.out_height + last) * line_out; ++k) {
       const int64_t place = index[k];
-      if (place >= from && place < to) x[place] = T(compute_t<T>(x[place]) + compute_t<T>(dy[k]));
+      if (place >= from && place < to) x[place - from] += compute_t<T>(dy[k]);
     }
   }
   static void run(void* context, int thread, int threads, ThreadPool::Barrier&) {

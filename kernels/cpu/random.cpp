@@ -33,13 +33,13 @@ void draw(const View& state, const View& y, Elements elements) {
   }
 }
 
-// Mantissa bits and the implied one: a number of so many bits below 1 is exact.
 template <class T>
-constexpr int kBits = 24;
-template <>
-constexpr int kBits<f16> = 11;
-template <>
-constexpr int kBits<bf16> = 8;
+T rounded_down(compute_t<T> v) {
+  T t(v);
+  if constexpr (sizeof(T) == 2)
+    if (float(t) > v) t.bits = uint16_t(v > 0 ? t.bits - 1 : float(t) < 0 ? t.bits + 1 : 0x8001);
+  return t;
+}
 
 template <class U>
 void normal_pair(U u1, U u2, U& a, U& b) {  // u1 in (0, 1]
@@ -52,8 +52,8 @@ void normal_pair(U u1, U u2, U& a, U& b) {  // u1 in (0, 1]
 
 template <class T>
 void random_uniform(Stream&, const View& state, const View& y, double low, double high) {
-  // Rounding may reach high; low is in the interval for certain.
-  auto inside = [=](T v) { return double(v) < high ? v : T(compute_t<T>(low)); };
+  // Rounding may leave the interval; low is in it for certain.
+  auto inside = [=](auto v) { return double(v) < high && double(v) >= low ? rounded_down<T>(v) : T(low); };
   if constexpr (std::is_same_v<T, double>) {
     draw<T, 2>(state, y, [=](const uint32_t* w, T* out) {
       for (int i = 0; i < 2; ++i) out[i] = inside(low + philox::unit53(w[2 * i], w[2 * i + 1]) * (high - low));
@@ -61,7 +61,7 @@ void random_uniform(Stream&, const View& state, const View& y, double low, doubl
   } else {
     float from = float(low), range = float(high - low);
     draw<T, 4>(state, y, [=](const uint32_t* w, T* out) {
-      for (int i = 0; i < 4; ++i) out[i] = inside(T(from + float(w[i] >> (32 - kBits<T>)) * (1.0f / (1 << kBits<T>)) * range));
+      for (int i = 0; i < 4; ++i) out[i] = inside(from + philox::unit24(w[i]) * range);
     });
   }
 }
@@ -115,15 +115,16 @@ void random_truncated_normal(Stream&, const View& state, const View& y, double m
   }
 }
 
+// clang-format off
 #define LAMINA_INTEGERS(T) template void random_integers<T>(Stream&, const View&, const View&, int64_t, int64_t);
 LAMINA_INTEGERS(uint8_t)
-LAMINA_INTEGERS(int8_t)
-LAMINA_INTEGERS(int16_t) LAMINA_INTEGERS(int32_t) LAMINA_INTEGERS(int64_t)
+LAMINA_INTEGERS(int8_t) LAMINA_INTEGERS(int16_t) LAMINA_INTEGERS(int32_t) LAMINA_INTEGERS(int64_t)
 #undef LAMINA_INTEGERS
 #define LAMINA_TRUNCATED(T) template void random_truncated_normal<T>(Stream&, const View&, const View&, double, double, double, double);
     LAMINA_TRUNCATED(f16) LAMINA_TRUNCATED(bf16) LAMINA_TRUNCATED(float) LAMINA_TRUNCATED(double)
 #undef LAMINA_TRUNCATED
-        template void random_uniform<f16>(Stream&, const View&, const View&, double, double);
+    // clang-format on
+    template void random_uniform<f16>(Stream&, const View&, const View&, double, double);
 template void random_uniform<bf16>(Stream&, const View&, const View&, double, double);
 template void random_uniform<float>(Stream&, const View&, const View&, double, double);
 template void random_uniform<double>(Stream&, const View&, const View&, double, double);

@@ -6,6 +6,7 @@
 
 #include "kernels/cpu/indices.h"
 #include "kernels/cpu/strided.h"
+#include "kernels/cpu/sums.h"
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cpu {
@@ -18,13 +19,15 @@ namespace {
                                  .fix = "correct the indices"});
 }
 
-// y = x, then row(place in updates, place in y) for each index in order.
-template <class T, class Row>
-void scatter_rows(const View& indices, const View& x, const View& y, const GatherSizes& s, Row row) {
+void check_indices(const View& indices, const GatherSizes& s) {
   for (int64_t i = 0, n = indices.size(); i < n; ++i)
     if (int64_t index = index_at(indices, i); index < -s.length || index >= s.length)
       out_of_range("scatter", index, s.length, cat("indices[", i, "]"));
-  if (y.data != x.data && x.size() > 0) std::memcpy(y.data, x.data, size_t(x.size()) * sizeof(T));
+}
+
+// row(place in updates, place in y) for each index in order.
+template <class Row>
+void each_update(const View& indices, const GatherSizes& s, Row row) {
   for (int64_t b = 0; b < s.batch; ++b)
     for (int64_t j = 0; j < s.count; ++j) {
       int64_t index = index_at(indices, b * s.count + j);
@@ -34,7 +37,7 @@ void scatter_rows(const View& indices, const View& x, const View& y, const Gathe
 }
 
 template <class T>
-T combine(T a, T b, ScatterMode mode) {
+T combine(T a, T b, ScatterMode mode) {  // of half types floats
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     switch (mode) {
@@ -46,12 +49,11 @@ T combine(T a, T b, ScatterMode mode) {
     }
     return b;
   } else {
-    const compute_t<T> p(a), q(b);
     switch (mode) {
-      case ScatterMode::add: return T(p + q);
-      case ScatterMode::mul: return T(p * q);
-      case ScatterMode::min: return q < p || q != q ? b : a;
-      case ScatterMode::max: return q > p || q != q ? b : a;
+      case ScatterMode::add: return a + b;
+      case ScatterMode::mul: return a * b;
+      case ScatterMode::min: return b < a || b != b ? b : a;
+      case ScatterMode::max: return b > a || b != b ? b : a;
       case ScatterMode::set: break;
     }
     return b;
@@ -86,15 +88,20 @@ template <class T>
 void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes s) {
   const T* from = updates.as<const T>();
   T* to = y.as<T>();
-  scatter_rows<T>(indices, x, y, s, [&](int64_t picked, int64_t whole) { std::copy_n(from + picked, s.inner, to + whole); });
+  check_indices(indices, s);
+  if (y.data != x.data && x.size() > 0) std::memcpy(y.data, x.data, size_t(x.size()) * sizeof(T));
+  each_update(indices, s, [&](int64_t picked, int64_t whole) { std::copy_n(from + picked, s.inner, to + whole); });
 }
 
 template <class T>
 void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes s, ScatterMode mode) {
   const T* from = updates.as<const T>();
-  T* to = y.as<T>();
-  scatter_rows<T>(indices, x, y, s, [&](int64_t picked, int64_t whole) {
-    for (int64_t i = 0; i < s.inner; ++i) to[whole + i] = combine(to[whole + i], from[picked + i], mode);
+  check_indices(indices, s);
+  Sums<T> sums(y.as<T>(), y.size());
+  compute_t<T>* to = sums.data();
+  if (static_cast<void*>(to) != x.data) std::copy_n(x.as<const T>(), x.size(), to);
+  each_update(indices, s, [&](int64_t picked, int64_t whole) {
+    for (int64_t i = 0; i < s.inner; ++i) to[whole + i] = combine(to[whole + i], compute_t<T>(from[picked + i]), mode);
   });
 }
 
@@ -121,8 +128,8 @@ template void scatter_set<uint64_t>(Stream&, const View&, const View&, const Vie
   template void scatter_combine<T>(Stream&, const View&, const View&, const View&, const View&, GatherSizes, ScatterMode);
 LAMINA_COMBINE(uint8_t)
 LAMINA_COMBINE(int8_t)
-LAMINA_COMBINE(int16_t) LAMINA_COMBINE(int32_t) LAMINA_COMBINE(int64_t) LAMINA_COMBINE(f16) LAMINA_COMBINE(bf16) LAMINA_COMBINE(float)
-    LAMINA_COMBINE(double)
+LAMINA_COMBINE(int16_t)
+LAMINA_COMBINE(int32_t) LAMINA_COMBINE(int64_t) LAMINA_COMBINE(f16) LAMINA_COMBINE(bf16) LAMINA_COMBINE(float) LAMINA_COMBINE(double)
 #undef LAMINA_COMBINE
 
 }  // namespace lamina::kernels::cpu

@@ -13,30 +13,24 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-template <class T>
-LAMINA_DEVICE compute_t<T> rounded(compute_t<T> v) {
-  return widen(narrow<T>(v));
-}
-
 // What the gradient's and the result's elements see of their channel. gamma, beta: null for 1 and 0.
 template <class T>
 struct Channels {
-  using C = compute_t<T>;
   const T *mean, *variance, *gamma, *beta;
   double epsilon;
   int64_t count;
 
-  LAMINA_DEVICE C deviation(const T* x, int64_t at) const { return rounded<T>(widen(x[at]) - widen(mean[at % count])); }
-  LAMINA_DEVICE C inverse(int64_t c) const { return rounded<T>(scalar::rsqrt(rounded<T>(widen(variance[c]) + rounded<T>(C(epsilon))))); }
-  LAMINA_DEVICE C slope(int64_t c) const { return gamma ? rounded<T>(inverse(c) * widen(gamma[c])) : inverse(c); }
+  LAMINA_DEVICE T deviation(const T* x, int64_t at) const { return x[at] - mean[at % count]; }
+  LAMINA_DEVICE T inverse(int64_t c) const { return scalar::rsqrt(variance[c] + T(epsilon)); }
+  LAMINA_DEVICE T slope(int64_t c) const { return gamma ? inverse(c) * gamma[c] : inverse(c); }
 };
 
 template <class T>
 LAMINA_KERNEL(256)
 squared_deviations(const T* x, T* out, Channels<T> channels, int64_t size) {
   for (int64_t at = first_element(); at < size; at += all_threads()) {
-    const compute_t<T> d = channels.deviation(x, at);
-    out[at] = narrow<T>(d * d);
+    const T d = channels.deviation(x, at);
+    out[at] = d * d;
   }
 }
 template <class T>
@@ -44,8 +38,8 @@ LAMINA_KERNEL(256)
 normalized(const T* x, T* y, Channels<T> channels, int64_t size) {
   for (int64_t at = first_element(); at < size; at += all_threads()) {
     const int64_t c = at % channels.count;
-    const compute_t<T> v = rounded<T>(channels.deviation(x, at) * channels.slope(c));
-    y[at] = narrow<T>(channels.beta ? v + widen(channels.beta[c]) : v);
+    const T v = channels.deviation(x, at) * channels.slope(c);
+    y[at] = channels.beta ? v + channels.beta[c] : v;
   }
 }
 
@@ -55,19 +49,18 @@ template <class T, Part part>
 LAMINA_KERNEL(256)
 gradient_parts(const T* x, const T* dy, T* out, Channels<T> channels, const T* dsquare, const T* dmean, const T* dcenter, double rows,
                int64_t size) {
-  using C = compute_t<T>;
   for (int64_t at = first_element(); at < size; at += all_threads()) {
     const int64_t c = at % channels.count;
-    const C g = widen(dy[at]);
-    if constexpr (part == Part::slope) out[at] = narrow<T>(g * channels.deviation(x, at));
-    if constexpr (part == Part::mean) out[at] = narrow<T>(-rounded<T>(g * channels.slope(c)));
+    const T g = dy[at];
+    if constexpr (part == Part::slope) out[at] = g * channels.deviation(x, at);
+    if constexpr (part == Part::mean) out[at] = -(g * channels.slope(c));
     if constexpr (part == Part::deviation || part == Part::x) {
-      const C d = channels.deviation(x, at), through = rounded<T>(widen(dsquare[c]) * rounded<T>(d + d));
+      const T d = channels.deviation(x, at), through = dsquare[c] * (d + d);
       if constexpr (part == Part::deviation) {
-        out[at] = narrow<T>(-through);
+        out[at] = -through;
       } else {
-        const C direct = rounded<T>(rounded<T>(g * channels.slope(c)) + through);
-        out[at] = narrow<T>(direct + rounded<T>(rounded<T>(widen(dmean[c]) + widen(dcenter[c])) / C(rows)));
+        const T direct = g * channels.slope(c) + through;
+        out[at] = direct + (dmean[c] + dcenter[c]) / T(rows);
       }
     }
   }
@@ -76,51 +69,47 @@ gradient_parts(const T* x, const T* dy, T* out, Channels<T> channels, const T* d
 template <class T>
 LAMINA_KERNEL(256)
 channel_gradients(const T* dslope, T* dgamma, T* dsquare, Channels<T> channels, double rows) {
-  using C = compute_t<T>;
   for (int64_t c = first_element(); c < channels.count; c += all_threads()) {
-    const C inverse = channels.inverse(c), d = widen(dslope[c]), dinverse = channels.gamma ? rounded<T>(d * widen(channels.gamma[c])) : d;
-    if (dgamma) dgamma[c] = narrow<T>(d * inverse);
-    const C dvariance = rounded<T>(rounded<T>(dinverse * C(-0.5)) * rounded<T>(inverse * rounded<T>(inverse * inverse)));
-    dsquare[c] = narrow<T>(dvariance / C(rows));
+    const T inverse = channels.inverse(c), d = dslope[c], dinverse = channels.gamma ? d * channels.gamma[c] : d;
+    if (dgamma) dgamma[c] = d * inverse;
+    const T dvariance = (dinverse * T(-0.5)) * (inverse * (inverse * inverse));
+    dsquare[c] = dvariance / T(rows);
   }
 }
 
-// What the library takes for channels: float, double for f64. Vectors lie n numbers apart.
+// What the library takes for channels. Vectors lie n numbers apart.
 template <class T>
 LAMINA_KERNEL(256)
-library_forward_vectors(const T* gamma, const T* beta, compute_t<T>* vectors, int64_t n, int64_t channels) {
-  using C = compute_t<T>;
+library_forward_vectors(const T* gamma, const T* beta, T* vectors, int64_t n, int64_t channels) {
   for (int64_t c = first_element(); c < channels; c += all_threads()) {
-    vectors[c] = gamma ? widen(gamma[c]) : C(1);
-    vectors[n + c] = beta ? widen(beta[c]) : C(0);
-    vectors[2 * n + c] = vectors[3 * n + c] = C(0);
+    vectors[c] = gamma ? gamma[c] : T(1);
+    vectors[n + c] = beta ? beta[c] : T(0);
+    vectors[2 * n + c] = vectors[3 * n + c] = T(0);
   }
 }
 template <class T>
 LAMINA_KERNEL(256)
-library_moments(const compute_t<T>* saved_mean, const compute_t<T>* unbiased, T* mean, T* variance, double rows, int64_t channels) {
-  using C = compute_t<T>;
+library_moments(const T* saved_mean, const T* unbiased, T* mean, T* variance, double rows, int64_t channels) {
   for (int64_t c = first_element(); c < channels; c += all_threads()) {
-    mean[c] = narrow<T>(saved_mean[c]);
-    variance[c] = narrow<T>(unbiased[c] * C((rows - 1) / rows));
+    mean[c] = saved_mean[c];
+    variance[c] = unbiased[c] * T((rows - 1) / rows);
   }
 }
 template <class T>
 LAMINA_KERNEL(256)
-library_gradient_vectors(Channels<T> channels, compute_t<T>* vectors, int64_t n) {
-  using C = compute_t<T>;
+library_gradient_vectors(Channels<T> channels, T* vectors, int64_t n) {
   for (int64_t c = first_element(); c < channels.count; c += all_threads()) {
-    vectors[c] = channels.gamma ? widen(channels.gamma[c]) : C(1);
-    vectors[n + c] = widen(channels.mean[c]);
-    vectors[2 * n + c] = scalar::rsqrt(widen(channels.variance[c]) + C(channels.epsilon));
+    vectors[c] = channels.gamma ? channels.gamma[c] : T(1);
+    vectors[n + c] = channels.mean[c];
+    vectors[2 * n + c] = scalar::rsqrt(channels.variance[c] + T(channels.epsilon));
   }
 }
 template <class T>
 LAMINA_KERNEL(256)
-library_gradients(const compute_t<T>* dscale, const compute_t<T>* dbias, T* dgamma, T* dbeta, int64_t channels) {
+library_gradients(const T* dscale, const T* dbias, T* dgamma, T* dbeta, int64_t channels) {
   for (int64_t c = first_element(); c < channels; c += all_threads()) {
-    if (dgamma) dgamma[c] = narrow<T>(dscale[c]);
-    if (dbeta) dbeta[c] = narrow<T>(dbias[c]);
+    if (dgamma) dgamma[c] = dscale[c];
+    if (dbeta) dbeta[c] = dbias[c];
   }
 }
 
@@ -136,20 +125,19 @@ View vector(void* data, DType dtype, int64_t count) {
 
 template <class T>
 void batch_norm_train(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args) {
-  using C = compute_t<T>;
   const View &x = *in[0], &y = *out[0], &mean = *out[1], &variance = *out[2];
   const int64_t size = x.size(), count = mean.size(), n = aligned(count);
   const T *gamma = args.scale ? in[1]->as<const T>() : nullptr, *beta = args.center ? in.back()->as<const T>() : nullptr;
   if (count == 0) return;
   {
-    std::optional<Scratch<C>> vectors;
+    std::optional<Scratch<T>> vectors;
     const auto prepare = [&] {
-      C* v = vectors.emplace(stream, 6 * n).data();
+      T* v = vectors.emplace(stream, 6 * n).data();
       launch<library_forward_vectors<T>>(stream, over(count), gamma, beta, v, n, count);
       return lamina::cuda::BatchNorm::Forward{v, v + n, v + 2 * n, v + 3 * n, v + 4 * n, v + 5 * n};
     };
     if (library_batch_norm(stream, x, y, args.epsilon, prepare)) {
-      const C* v = vectors->data();
+      const T* v = vectors->data();
       launch<library_moments<T>>(stream, over(count), v + 4 * n, v + 3 * n, mean.as<T>(), variance.as<T>(), double(size / count), count);
       return;
     }
@@ -163,7 +151,6 @@ void batch_norm_train(Stream& stream, std::span<const View* const> in, std::span
 
 template <class T>
 void batch_norm_train_grad(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args) {
-  using C = compute_t<T>;
   const View &x = *in[0], &mean = *in[in.size() - 3], &variance = *in[in.size() - 2], &dy = *in.back(), &dx = *out[0];
   const int64_t size = x.size(), count = mean.size(), n = aligned(count);
   if (count == 0) return;
@@ -172,14 +159,14 @@ void batch_norm_train_grad(Stream& stream, std::span<const View* const> in, std:
   const Channels<T> channels{
       mean.as<const T>(), variance.as<const T>(), args.scale ? in[1]->as<const T>() : nullptr, nullptr, args.epsilon, count};
   {
-    std::optional<Scratch<C>> vectors;
+    std::optional<Scratch<T>> vectors;
     const auto prepare = [&] {
-      C* v = vectors.emplace(stream, 5 * n).data();
+      T* v = vectors.emplace(stream, 5 * n).data();
       launch<library_gradient_vectors<T>>(stream, over(count), channels, v, n);
       return lamina::cuda::BatchNorm::Gradient{v, v + n, v + 2 * n, v + 3 * n, v + 4 * n};
     };
     if (library_batch_norm_gradient(stream, x, dy, dx, args.epsilon, prepare)) {
-      const C* v = vectors->data();
+      const T* v = vectors->data();
       launch<library_gradients<T>>(stream, over(count), v + 3 * n, v + 4 * n, dgamma, dbeta ? dbeta->as<T>() : nullptr, count);
       return;
     }
@@ -207,8 +194,6 @@ void batch_norm_train_grad(Stream& stream, std::span<const View* const> in, std:
 #define LAMINA_BATCH_NORM(T)                                                                                             \
   template void batch_norm_train<T>(Stream&, std::span<const View* const>, std::span<const View* const>, BatchNormArgs); \
   template void batch_norm_train_grad<T>(Stream&, std::span<const View* const>, std::span<const View* const>, BatchNormArgs);
-LAMINA_BATCH_NORM(f16)
-LAMINA_BATCH_NORM(bf16)
 LAMINA_BATCH_NORM(float)
 LAMINA_BATCH_NORM(double)
 #undef LAMINA_BATCH_NORM

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/shared/scalar_ops.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -60,8 +61,8 @@ scan_runs(Job job, const T* x, typename CumsumTypes<T>::stored* out, const M* be
       const M before = sum;
       sum = M(before + M(widen(x[at])));
       const M given = job.exclusive ? before : sum;
-      if constexpr (sizeof(S) == 2 && std::is_same_v<M, float>)
-        out[at] = narrow<S>(given);
+      if constexpr (sizeof(S) == 2 && std::is_same_v<M, double>)
+        out[at] = narrow<S>(scalar::cut_to_float(given));
       else
         out[at] = S(given);
     }

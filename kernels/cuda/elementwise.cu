@@ -104,7 +104,8 @@ LAMINA_DEVICE Word cast_from(Word x, DType to) {
     case DType::i32: return word(scalar::cast<int>(v));
     case DType::i64: return word(scalar::cast<int64_t>(v));
     case DType::f64: return word(scalar::cast<double>(v));
-    default: return word(scalar::cast<float>(v));
+    case DType::f32: return word(scalar::cast<float>(v));
+    default: return word(scalar::cut_to_float(v));
   }
 }
 

@@ -31,7 +31,7 @@ struct Add {
     if constexpr (std::is_integral_v<T>)
       return T(std::make_unsigned_t<T>(std::make_unsigned_t<T>(sum) + std::make_unsigned_t<T>(update)));
     else
-      return narrow<T>(widen(sum) + widen(update));
+      return sum + update;
   }
 };
 

@@ -43,13 +43,13 @@ max_pool_gradients(const T* dy, const int64_t* index, T* dx, PoolSizes s, int64_
     const int64_t place = at - image * s.height * line, below = row + s.before_height, right = column + s.before_width;
     const int64_t first_i = below >= s.window_height ? (below - s.window_height) / s.stride_height + 1 : 0;
     const int64_t first_j = right >= s.window_width ? (right - s.window_width) / s.stride_width + 1 : 0;
-    T sum = narrow<T>(0);
+    compute_t<T> sum = 0;
     for (int64_t i = first_i; i < s.out_height && i * s.stride_height <= below; ++i)
       for (int64_t j = first_j; j < s.out_width && j * s.stride_width <= right; ++j) {
         const int64_t k = ((image * s.out_height + i) * s.out_width + j) * s.channels + c;
-        if (index[k] == place) sum = narrow<T>(widen(sum) + widen(dy[k]));
+        if (index[k] == place) sum += widen(dy[k]);
       }
-    dx[at] = sum;
+    dx[at] = narrow<T>(sum);
   }
 }
 

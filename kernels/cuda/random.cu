@@ -13,11 +13,13 @@ namespace {
 template <class T, bool wide>
 inline constexpr int kPerBlock = wide || sizeof(T) == 8 ? 2 : 4;
 
-// Mantissa bits and the implied one: a number of so many bits below 1 is exact.
 template <class T>
-inline constexpr int kBits = std::is_same_v<T, f16>    ? 11
-                             : std::is_same_v<T, bf16> ? 8
-                                                       : 24;
+LAMINA_DEVICE T rounded_down(compute_t<T> v) {
+  T t = narrow<T>(v);
+  if constexpr (sizeof(T) == 2)
+    if (widen(t) > v) t.bits = uint16_t(v > 0 ? t.bits - 1 : widen(t) < 0 ? t.bits + 1 : 0x8001);
+  return t;
+}
 
 struct Uniform {
   double low, high;
@@ -31,8 +33,8 @@ struct Uniform {
       }
     } else {
       for (int i = 0; i < 4; ++i) {
-        const T v = narrow<T>(from + float(w[i] >> (32 - kBits<T>)) * (1.0f / float(1 << kBits<T>)) * range);
-        out[i] = double(widen(v)) < high ? v : narrow<T>(compute_t<T>(low));  // rounding may reach high
+        const float v = from + philox::unit24(w[i]) * range;  // rounding may leave the interval
+        out[i] = double(v) < high && double(v) >= low ? rounded_down<T>(v) : narrow<T>(float(low));
       }
     }
   }

@@ -52,15 +52,14 @@ struct CombineBy {
       else
         return b > a ? b : a;
     } else {
-      const compute_t<T> p = widen(a), q = widen(b);
       if constexpr (mode == ScatterMode::add)
-        return narrow<T>(p + q);
+        return a + b;
       else if constexpr (mode == ScatterMode::mul)
-        return narrow<T>(p * q);
+        return a * b;
       else if constexpr (mode == ScatterMode::min)
-        return q < p || q != q ? b : a;
+        return b < a || b != b ? b : a;
       else
-        return q > p || q != q ? b : a;
+        return b > a || b != b ? b : a;
     }
   }
 };

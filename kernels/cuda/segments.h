@@ -33,14 +33,14 @@ combine_groups(const Item* items, const T* updates, T* y, GatherSizes s, int64_t
     const uint64_t index = row[first].key;
     if (index == ~uint64_t(0) || (first > 0 && row[first - 1].key == index)) continue;
     T* to = y + ((b * s.outer + o) * s.length + int64_t(index)) * s.inner + inner;
-    T sum = *to;
+    compute_t<T> sum = widen(*to);
     for (int64_t j = first; j < s.count && row[j].key == index; ++j)
-      sum = combine(sum, updates[((b * s.outer + o) * s.count + row[j].place) * s.inner + inner]);
-    *to = sum;
+      sum = combine(sum, widen(updates[((b * s.outer + o) * s.count + row[j].place) * s.inner + inner]));
+    *to = narrow<T>(sum);
   }
 }
 
-// y[b, o, index, :] = combine(it, update) for each update in order. All contiguous.
+// y[b, o, index, :] = combine(it, update) for each update in order, half types as floats until the last one. All contiguous.
 template <class T, class Combine>
 void combine_segments(Stream& stream, const View& updates, const View& indices, const View& y, const GatherSizes& s, Combine combine,
                       Error (*describe)(const Fault&)) {

@@ -36,7 +36,9 @@ constexpr int32_t product_width(StepKind kind, int32_t k, int32_t n) { return ki
 
 enum class Activation : uint8_t { none, relu, tanh, sigmoid, elu, gelu, gelu_tanh, leaky_relu, silu, softplus };
 // Whether its slope is taken from what it was given instead of what it gave: a mask is that then.
-constexpr bool of_input(Activation a) { return a == Activation::gelu || a == Activation::gelu_tanh || a == Activation::silu; }
+constexpr bool of_input(Activation a) {
+  return a == Activation::elu || a == Activation::gelu || a == Activation::gelu_tanh || a == Activation::silu;
+}
 enum class Reduction : uint8_t { sum, mean, max, min, prod };
 enum class Broadcast : uint8_t { full, row, column, scalar };  // an operand of a step over r x n: [r,n], [n], [r,1], [1]
 

@@ -130,7 +130,6 @@ LAMINA_SCALAR constexpr Domain domain(ScalarOp op) {
 LAMINA_SCALAR constexpr bool is_long(ScalarOp op) {
   switch (op) {
     case ScalarOp::div:
-    case ScalarOp::elu_grad:
     case ScalarOp::leaky_relu:
     case ScalarOp::leaky_relu_grad:
     case ScalarOp::reciprocal:

@@ -8,21 +8,16 @@
 //   round goes to the even one of two equally near whole numbers; floor, ceil, round and trunc of integers change nothing
 //   an integer to a negative power is 0, but for the bases 1 and -1
 //   maximum, minimum, clip, relu, sign and abs pass NaN on
-//   a float becomes an integer by truncation: NaN gives 0, what is out of range gives the nearest end; a bool is x != 0
 // What floats give is the same in scalar and vector code; scalar_math.h and activations.h say how near it is.
 #pragma once
 #include "kernels/shared/activations.h"
+#include "kernels/shared/conversions.h"
 
 namespace lamina::kernels {
 namespace scalar {
 #if defined(LAMINA_ISA)
 inline namespace LAMINA_ISA {  // one copy per instruction set: the linker must not merge them
 #endif
-
-using Bool = unsigned char;
-
-template <class T>
-inline constexpr bool is_signed = T(-1) < T(0);
 
 // Where integers are computed: wide enough, and wrapping.
 template <bool wide>
@@ -266,26 +261,6 @@ LAMINA_SCALAR T pow(T a, T b) {
     for (Wrap<T> left = Wrap<T>(b); left; left >>= 1, base *= base)
       if (left & 1) result *= base;
     return T(result);
-  }
-}
-
-// --- conversions: From and To as above; a bool result is asked for by to_bool ---
-template <class From>
-LAMINA_SCALAR Bool to_bool(From x) {
-  return x != 0;
-}
-template <class To, class From>
-LAMINA_SCALAR To cast(From x) {
-  if constexpr (is_float<From> && !is_float<To>) {
-    constexpr int bits = int(sizeof(To)) * 8 - (is_signed<To> ? 1 : 0);
-    constexpr From end = From(2) * From(1ull << (bits - 1));  // one more than the largest
-    constexpr To largest = To(To(((1ull << (bits - 1)) - 1) * 2 + 1)), smallest = is_signed<To> ? To(-largest - 1) : To(0);
-    From inside = x >= end || x != x ? From(0) : x;
-    inside = inside <= From(smallest) ? From(smallest) : inside;
-    To result = To(inside);
-    return x >= end ? largest : result;
-  } else {
-    return To(x);
   }
 }
 

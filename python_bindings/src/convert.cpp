@@ -220,19 +220,9 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
   with_dtype(d, [&]<class T>() {
     T* out = reinterpret_cast<T*>(bytes.data());
     if (in.kind == NestedNumbers::floating) {
-      for (size_t i = 0; i < in.floats.size(); ++i) {
-        if constexpr (std::is_same_v<T, double>)
-          out[i] = in.floats[i];
-        else
-          out[i] = T(float(in.floats[i]));
-      }
+      for (size_t i = 0; i < in.floats.size(); ++i) out[i] = element_of<T>(in.floats[i]);
     } else {
-      for (size_t i = 0; i < in.integers.size(); ++i) {
-        if constexpr (std::is_same_v<T, f16> || std::is_same_v<T, bf16>)
-          out[i] = T(float(in.integers[i]));
-        else
-          out[i] = T(in.integers[i]);
-      }
+      for (size_t i = 0; i < in.integers.size(); ++i) out[i] = element_of<T>(in.integers[i]);
     }
   });
   return constant(bytes.data(), type);
@@ -318,6 +308,8 @@ std::vector<int64_t> to_axes(nb::handle value) {
   for (nb::handle axis : value) out.push_back(whole(axis));
   return out;
 }
+
+AxesOrAll to_axes_or_all(nb::handle value) { return value.is_none() ? AxesOrAll() : AxesOrAll(to_axes(value)); }
 
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
   PyObject* o = value.ptr();

@@ -36,6 +36,7 @@ std::optional<DType> to_optional_dtype(nb::handle value);
 Shape to_shape(nb::handle value, bool open = false);
 nb::tuple to_python(const Shape& shape);         // None for unknown dimensions
 std::vector<int64_t> to_axes(nb::handle value);  // None: empty
+AxesOrAll to_axes_or_all(nb::handle value);      // None: all
 
 // What lm.constant does: numbers, nested lists of them, NumPy arrays and scalars, tensors. Copies.
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype = {});
@@ -78,10 +79,10 @@ TensorObject unlocked(std::initializer_list<const Operand*> operands, F&& f) {
   }
   return to_python(std::move(result));
 }
-template <Tensor (*op)(const Operand&, const Axes&, bool)>
+template <Tensor (*op)(const Operand&, const AxesOrAll&, bool)>
 TensorObject call_reduce(nb::handle x, nb::handle axis, bool keepdims) {
   const Operand operand = to_operand(x);
-  const Axes axes = to_axes(axis);
+  const AxesOrAll axes = to_axes_or_all(axis);
   return unlocked({&operand}, [&] { return op(operand, axes, keepdims); });
 }
 

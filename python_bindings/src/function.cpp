@@ -13,6 +13,7 @@
 
 #include "graph/frontend/device.h"
 #include "python_bindings/src/call_binding.h"
+#include "python_bindings/src/trainable.h"
 #include "python_bindings/src/training_flag.h"
 
 namespace lamina::python {
@@ -36,6 +37,7 @@ struct State {
   std::vector<Relaxed> relaxed;
   int retired_traces = 0;                                           // of relaxed graphs that wider ones replaced
   std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects of those that were asked for
+  TrainableReads trainable;
   bool receives_self = false;  // the first argument is the instance whose method this is: no part of the key
   std::string name;
 };
@@ -112,6 +114,7 @@ struct Prepared {
     bound = binding.bind(state.name, call.args, call.count, call.names);
     if (state.signature) convert_to_signature(state, bound);
     flat.key += training_flag ? '1' : '0';
+    flat.key += state.trainable.key();
     for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
       if (!bound[i].keyword.empty()) flat.key += cat('k', bound[i].keyword, '=');
       flat.add(bound[i].value, bound[i].name);
@@ -134,9 +137,10 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
 }
 
 // The arguments in words. A method's instance has a cache of its own and is none of them.
-std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool receives_self) {
+std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool receives_self, TrainableReads& trainable) {
   Flattener flat(true);
   flat.parts.push_back({"the model", training_flag ? "called to train" : "called to predict", training_flag ? "1" : "0"});
+  flat.parts.push_back({"what trains", trainable.in_words(), trainable.key()});
   for (size_t i = receives_self; i < bound.size(); ++i) flat.add(bound[i].value, bound[i].name);
   return std::move(flat.parts);
 }
@@ -168,11 +172,12 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
     explicit AutographScope(bool on) : before(std::exchange(autograph_flag, on)) {}
     ~AutographScope() { autograph_flag = before; }
   } scope(self->state->autograph);
+  const TrainableReads::Scope reads(self->state->trainable);
   nb::object result =
       nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
   if (!result.is_valid()) throw_python_error();
   Traced out;
-  out.arguments = parts_of(bound, self->state->receives_self);
+  out.arguments = parts_of(bound, self->state->receives_self, self->state->trainable);
   out.structure = ResultStructure::take(result, out.outputs);
   return out;
 }
@@ -259,18 +264,22 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
     nb::object keep = nb::borrow(callable);
     // The common call: tensors for all parameters, a graph that exists. Nothing of Python is touched but the arguments.
     const Py_ssize_t skip = state.receives_self;
-    if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors) {
+    if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors && state.trainable.key().empty()) {
       Tensor tensors[kFewTensors];
       Py_ssize_t i = skip;
       for (; i < count && is_tensor(args[i]); ++i) tensors[i - skip] = as_tensor(args[i]);
       if (i == count) {
         const std::span<const Tensor> used(tensors, size_t(count - skip));
         const Arguments arguments{used, {}, kTensorKeys[training_flag].substr(0, size_t(1 + count - skip)), {}};
-        if (ConcreteFunction* found = state.function->find(arguments)) return run(*found, used, {});
+        if (ConcreteFunction* found = state.function->find(arguments)) {
+          state.trainable.pass_on();
+          return run(*found, used, {});
+        }
       }
     }
     const Prepared prepared(self, {args, count, names}, !state.function);
     ConcreteFunction& concrete = get_concrete(self, prepared);
+    state.trainable.pass_on();
     return run(concrete, prepared.flat.tensors, prepared.flat.variables);
   });
 }

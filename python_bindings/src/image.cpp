@@ -117,7 +117,7 @@ void bind_functions(nb::module_& m) {
   m.def(
       "moments",
       [](nb::handle x, nb::handle axis, bool keepdims) {
-        Moments result = moments(to_operand(x), to_axes(axis), keepdims);
+        Moments result = moments(to_operand(x), to_axes_or_all(axis), keepdims);
         return nb::make_tuple(to_python(result.mean), to_python(result.variance));
       },
       nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false,

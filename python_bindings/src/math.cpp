@@ -7,11 +7,11 @@
 namespace lamina::python {
 namespace {
 
-using Spread = Tensor (*)(const Operand&, const Axes&, bool, double);
+using Spread = Tensor (*)(const Operand&, const AxesOrAll&, bool, double);
 template <Spread op>
 TensorObject call_spread(nb::handle x, nb::handle axis, bool keepdims, double ddof) {
   const Operand operand = to_operand(x);
-  const Axes axes = to_axes(axis);
+  const AxesOrAll axes = to_axes_or_all(axis);
   return unlocked({&operand}, [&] { return op(operand, axes, keepdims, ddof); });
 }
 
@@ -100,7 +100,7 @@ void bind_math(nb::module_& m) {
       "norm",
       [](nb::handle x, nb::handle ord, nb::handle axis, bool keepdims) {
         const Operand operand = to_operand(x);
-        const Axes axes = to_axes(axis);
+        const AxesOrAll axes = to_axes_or_all(axis);
         const double order = to_order(ord);
         return unlocked({&operand}, [&] { return norm(operand, order, axes, keepdims); });
       },

@@ -1,6 +1,7 @@
 // lamina._core: the Python module. What a name means in Python is in the file of its bind function.
 #include "python_bindings/src/bindings.h"
 #include "python_bindings/src/profiler.h"
+#include "python_bindings/src/trainable.h"
 
 NB_MODULE(_core, m) {
   namespace nb = nanobind;
@@ -19,6 +20,7 @@ NB_MODULE(_core, m) {
   bind_math(m);
   bind_inspect(m);
   bind_function(m);
+  bind_trainable(m);
   bind_tape(m);
   bind_vmap(m);
   bind_devices(m);

@@ -240,6 +240,9 @@ void bind_optimizers(nb::module_& root) {
       .def(
           "build", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.build(variables); }, nb::arg("variables"),
           "Makes the slots of these Variables; from then on the optimizer takes no others.")
+      .def(
+          "add_variables", [](optim::Optimizer& o, const std::vector<Variable>& variables) { o.add_variables(variables); },
+          nb::arg("variables"), "Makes slots for those of these Variables that have none yet: what has become trainable since.")
       .def("apply_gradients", apply_gradients, nb::arg("gradients_and_variables"),
            "One step. Takes any iterable of (gradient, Variable), once; pairs whose gradient is None are left out.\n\n"
            "Raises InvalidArgument for a Variable that the optimizer was not built for.")

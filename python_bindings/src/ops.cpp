@@ -53,6 +53,7 @@ void bind_elementwise(nb::module_& m) {
 #undef BIND
 #define BIND(name) m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"), ir::find_op(#name).doc);
   LAMINA_FOR_BINARY(BIND)
+  BIND(pow)
 #undef BIND
   m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), "x, through which no gradient flows");
   m.def(
@@ -116,13 +117,13 @@ void bind_shapes(nb::module_& m) {
       "broadcast_to", [](nb::handle x, nb::handle shape) { return to_python(broadcast_to(to_operand(x), to_shape(shape))); }, nb::arg("x"),
       nb::arg("shape"), "x repeated along new axes and axes of length 1");
   m.def(
-      "transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes(axes))); }, nb::arg("x"),
+      "transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes_or_all(axes))); }, nb::arg("x"),
       nb::arg("axes") = nb::none(), "The axes in another order; reversed without one");
   m.def(
       "expand_dims", [](nb::handle x, int axis) { return to_python(expand_dims(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis"),
       "x with a new axis of length 1");
   m.def(
-      "squeeze", [](nb::handle x, nb::handle axis) { return to_python(squeeze(to_operand(x), to_axes(axis))); }, nb::arg("x"),
+      "squeeze", [](nb::handle x, nb::handle axis) { return to_python(squeeze(to_operand(x), to_axes_or_all(axis))); }, nb::arg("x"),
       nb::arg("axis") = nb::none(), "x without these axes of length 1; without all of them when none is given");
   m.def(
       "concat", [](nb::handle parts, int axis) { return to_python(concat(to_tensors(parts, "concat"), axis, CallSite())); },

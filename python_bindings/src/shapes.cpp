@@ -55,7 +55,7 @@ void bind_order(nb::module_& m) {
       "NumPy's split).",
       nb::arg("parts"), nb::arg("axis") = 0);
   m.def(
-      "flip", [](nb::handle x, nb::handle axis) { return to_python(flip(to_operand(x), to_axes(axis))); }, nb::arg("x"),
+      "flip", [](nb::handle x, nb::handle axis) { return to_python(flip(to_operand(x), to_axes_or_all(axis))); }, nb::arg("x"),
       nb::arg("axis") = nb::none(), "x in reverse order along an axis or several, along all without");
   m.def(
       "roll",

@@ -166,43 +166,51 @@ void bind_tensor(nb::module_& m) {
       .def(
           "transpose",
           [](const Tensor& t, nb::args axes) {
-            return to_python(transpose(self_operand(t), to_axes(nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes))));
+            const nb::object order = nb::len(axes) == 0 ? nb::none() : nb::len(axes) == 1 ? nb::object(axes[0]) : nb::object(axes);
+            return to_python(transpose(self_operand(t), to_axes_or_all(order)));
           },
           "The axes in this order; without any, reversed.")
       .def(
-          "squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes(axis))); },
+          "squeeze", [](const Tensor& t, nb::handle axis) { return to_python(squeeze(self_operand(t), to_axes_or_all(axis))); },
           nb::arg("axis") = nb::none())
       .def(
-          "sum", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(sum(self_operand(t), to_axes(axis), keepdims)); },
+          "sum",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(sum(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
-          "mean", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(mean(self_operand(t), to_axes(axis), keepdims)); },
+          "mean",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(mean(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
-          "max", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(max(self_operand(t), to_axes(axis), keepdims)); },
+          "max",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(max(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
-          "min", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes(axis), keepdims)); },
+          "min",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(min(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
-          "prod", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(prod(self_operand(t), to_axes(axis), keepdims)); },
+          "prod",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(prod(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
-          "all", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(all(self_operand(t), to_axes(axis), keepdims)); },
+          "all",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(all(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
-          "any", [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(any(self_operand(t), to_axes(axis), keepdims)); },
+          "any",
+          [](const Tensor& t, nb::handle axis, bool keepdims) { return to_python(any(self_operand(t), to_axes_or_all(axis), keepdims)); },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false)
       .def(
           "var",
           [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) {
-            return to_python(var(self_operand(t), to_axes(axis), keepdims, ddof));
+            return to_python(var(self_operand(t), to_axes_or_all(axis), keepdims, ddof));
           },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
       .def(
           "std",
           [](const Tensor& t, nb::handle axis, bool keepdims, double ddof) {
-            return to_python(lamina::std(self_operand(t), to_axes(axis), keepdims, ddof));
+            return to_python(lamina::std(self_operand(t), to_axes_or_all(axis), keepdims, ddof));
           },
           nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, nb::arg("ddof") = 0.0)
       .def(

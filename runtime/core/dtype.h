@@ -2,8 +2,10 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <ostream>
 #include <string_view>
+#include <type_traits>
 
 #include "runtime/core/export.h"
 #include "runtime/core/half.h"
@@ -36,6 +38,7 @@ constexpr size_t size_of(DType d) {
   return 0;
 }
 constexpr bool is_floating(DType d) { return d >= DType::f16; }
+constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr bool is_integer(DType d) { return d >= DType::u8 && d <= DType::i64; }  // bool is neither
 constexpr bool is_signed(DType d) { return d != DType::boolean && d != DType::u8; }
 
@@ -103,6 +106,21 @@ decltype(auto) with_dtype(DType d, F&& f) {
     case DType::f64: break;
   }
   return f.template operator()<double>();
+}
+
+// A number as an element: what a half type or a float cannot hold is rounded once; a float becomes an integer by truncation, NaN becomes
+// 0 and what is out of range the nearest end; integers wrap; bool is x != 0.
+template <class T, class From>
+T element_of(From x) {
+  if constexpr (std::is_same_v<T, bool>) {
+    return x != From(0);
+  } else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<From>) {
+    constexpr From end = From(std::numeric_limits<T>::max() / 2 + 1) * 2;  // one more than the largest
+    if (x != x) return 0;
+    return x >= end ? std::numeric_limits<T>::max() : x <= From(std::numeric_limits<T>::min()) ? std::numeric_limits<T>::min() : T(x);
+  } else {
+    return T(x);
+  }
 }
 
 }  // namespace lamina

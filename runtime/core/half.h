@@ -1,7 +1,9 @@
 // f16 (IEEE half) and bf16 as storage types: they convert to float, arithmetic happens in float.
 #pragma once
 #include <bit>
+#include <cmath>
 #include <cstdint>
+#include <type_traits>
 
 namespace lamina {
 
@@ -33,16 +35,42 @@ inline uint16_t bf16_bits(float f) {
 }
 inline float bf16_value(uint16_t h) { return std::bit_cast<float>(uint32_t(h) << 16); }
 
+// A number as a float for a half type to be made of, so that it is rounded once: what a float cannot hold is cut off, and its last bit set
+// (rounding to odd).
+inline float cut_to_float(double x) {
+  const float f = float(x);
+  if (double(f) == x || x != x) return f;
+  return std::bit_cast<float>((std::bit_cast<uint32_t>(f) - (std::fabs(double(f)) > std::fabs(x))) | 1);
+}
+inline float cut_to_float(int64_t x) {
+  const bool exact = x > -(int64_t(1) << 52) && x < int64_t(1) << 52;  // as a double; of others 48 bits, the last of which says the rest
+  return cut_to_float(double(exact || !(x & 0xffff) ? x : (x & ~int64_t(0xffff)) | 0x8000));
+}
+
 struct f16 {
   uint16_t bits = 0;
   f16() = default;
-  explicit f16(float f) : bits(f16_bits(f)) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  explicit f16(T x) : bits(f16_bits(as_float(x))) {}
   operator float() const { return f16_value(bits); }
+
+  template <class T>
+  static float as_float(T x) {
+    if constexpr (std::is_same_v<T, float>)
+      return x;
+    else if constexpr (std::is_floating_point_v<T>)
+      return cut_to_float(double(x));
+    else
+      return cut_to_float(int64_t(x));
+  }
 };
 struct bf16 {
   uint16_t bits = 0;
   bf16() = default;
-  explicit bf16(float f) : bits(bf16_bits(f)) {}
+  template <class T>
+    requires std::is_arithmetic_v<T>
+  explicit bf16(T x) : bits(bf16_bits(f16::as_float(x))) {}
   operator float() const { return bf16_value(bits); }
 };
 

@@ -2,7 +2,9 @@
 // length known only from data).
 #pragma once
 #include <cstdint>
+#include <initializer_list>
 #include <map>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -53,5 +55,28 @@ LAMINA_API Shape substitute(const Shape& shape, const DimBindings& bindings);
 LAMINA_API Shape broadcast(const Shape& a, const Shape& b);
 // axis counted from the front; throws invalid_argument naming `op` and the type when it is out of range.
 LAMINA_API int normalize_axis(const char* op, int64_t axis, size_t rank);
+
+using Axes = std::vector<int64_t>;
+// The axes that an op is about: all of them when none were named, or the named ones, which may be an empty list. A negative axis counts
+// from the end.
+class AxesOrAll {
+ public:
+  AxesOrAll() = default;
+  AxesOrAll(Axes named) : named_(std::move(named)) {}
+  AxesOrAll(std::initializer_list<int64_t> named) : named_(named) {}
+  bool all() const { return !named_; }
+  const Axes& named() const { return named_ ? *named_ : kNone; }
+  // Whether `axis`, counted from the front, is among them.
+  bool contains(size_t axis, size_t rank) const {
+    for (int64_t a : named())
+      if (size_t(a < 0 ? a + int64_t(rank) : a) == axis) return true;
+    return all();
+  }
+  bool operator==(const AxesOrAll&) const = default;
+
+ private:
+  inline static const Axes kNone;
+  std::optional<Axes> named_;
+};
 
 }  // namespace lamina

@@ -16,7 +16,7 @@ constexpr double kEpsilon = 0.1;
 
 template <class T>
 double value(const void* data, int64_t i) {
-  return double(widen(static_cast<const T*>(data)[i]));
+  return double(static_cast<const T*>(data)[i]);
 }
 template <class T>
 View seen(Buffer<T>& b, const std::vector<int64_t>& lengths) {
@@ -26,7 +26,7 @@ template <class T>
 Buffer<T> numbers(int64_t count, uint64_t seed) {
   std::mt19937_64 random(seed);
   std::vector<T> values;
-  for (int64_t i = 0; i < count; ++i) values.push_back(narrow<T>(compute_t<T>(std::uniform_real_distribution<double>(-1, 1)(random))));
+  for (int64_t i = 0; i < count; ++i) values.push_back(T(std::uniform_real_distribution<double>(-1, 1)(random)));
   return Buffer<T>(values);
 }
 
@@ -105,7 +105,7 @@ void compare(std::vector<int64_t> shape, bool scale, bool center) {
       results[library].push_back(values);
     }
   }
-  const double near = sizeof(T) == 8 ? 1e-12 : sizeof(T) == 4 ? 1e-5 : 0.06;
+  const double near = sizeof(T) == 8 ? 1e-12 : 1e-5;
   for (size_t i = 0; i < results[0].size(); ++i)
     for (size_t e = 0; e < results[0][i].size(); ++e)
       ASSERT_NEAR(results[1][i][e], results[0][i][e], near * std::max(1.0, std::abs(results[0][i][e])))
@@ -118,8 +118,6 @@ TEST_F(EmulatedBatchNormTest, TheKernelsAroundTheLibraryGiveItWhatItTakesAndOurs
       for (const bool center : {true, false}) {
         compare<float>(shape, scale, center);
         compare<double>(shape, scale, center);
-        compare<f16>(shape, scale, center);
-        compare<bf16>(shape, scale, center);
       }
 }
 

@@ -146,15 +146,15 @@ class Generator : ImageMakers {
     const Value u = ops::dense_update(g(), x, dz, {w}, {b}, region(type(w)), region(type(b)));
     for (int r = 0; r < 4; ++r) give({u.node, r});
   }
-  template <Value (*op)(Graph&, Value, std::vector<int64_t>, bool)>
+  template <Value (*op)(Graph&, Value, AxesOrAll, bool)>
   void reduce() {
     const Value x = any_float();
     const auto rank = int64_t(type(x).rank());
-    std::vector<int64_t> axes;
-    if (rank > 0 && chance(0.7)) axes = {number(-int(rank), int(rank) - 1)};
+    AxesOrAll axes;
+    if (rank > 0 && chance(0.7)) axes = Axes{number(-int(rank), int(rank) - 1)};
     give(op(g(), x, axes, chance(0.4)));
   }
-  template <Value (*op)(Graph&, Value, std::vector<int64_t>, bool)>
+  template <Value (*op)(Graph&, Value, AxesOrAll, bool)>
   void reduce_to_extreme() {
     const Value x = any_float();
     std::vector<double> all = tensor(x).values();
@@ -163,9 +163,9 @@ class Generator : ImageMakers {
       if (all[i] - all[i - 1] < kMargin) reject();
     reduce_chosen(op, x);
   }
-  void reduce_chosen(Value (*op)(Graph&, Value, std::vector<int64_t>, bool), Value x) {
-    std::vector<int64_t> axes;
-    if (type(x).rank() > 0 && chance(0.7)) axes = {number(0, int(type(x).rank()) - 1)};
+  void reduce_chosen(Value (*op)(Graph&, Value, AxesOrAll, bool), Value x) {
+    AxesOrAll axes;
+    if (type(x).rank() > 0 && chance(0.7)) axes = Axes{number(0, int(type(x).rank()) - 1)};
     give(op(g(), x, axes, chance(0.4)));
   }
   void argmax() {

@@ -24,140 +24,54 @@ struct Row {
 constexpr double kInf = std::numeric_limits<double>::infinity();
 double logistic(double x) { return 1 / (1 + std::exp(-x)); }
 
+// clang-format off
 #define F [](double x) -> double
-const Row kRows[] = {{ScalarOp::abs, F{return std::abs(x);
-}  // namespace
-}  // namespace lamina::kernels
-, {ScalarOp::acos, F{return std::acos(x);
-}
-}
-, {ScalarOp::acosh, F{return std::acosh(x);
-}
-}
-, {ScalarOp::asin, F{return std::asin(x);
-}
-}
-, {ScalarOp::asinh, F{return std::asinh(x);
-}
-}
-, {ScalarOp::atan, F{return std::atan(x);
-}
-}
-, {ScalarOp::atanh, F{return std::atanh(x);
-}
-}
-, {ScalarOp::cbrt, F{return std::cbrt(x);
-}
-}
-, {ScalarOp::ceil, F{return std::ceil(x);
-}
-}
-, {ScalarOp::cos, F{return std::cos(x);
-}
-}
-, {ScalarOp::cosh, F{return std::cosh(x);
-}
-}
-, {ScalarOp::erf, F{return std::erf(x);
-}
-}
-, {ScalarOp::erfc, F{return std::erfc(x);
-}
-}
-, {ScalarOp::exp, F{return std::exp(x);
-}
-}
-, {ScalarOp::exp2, F{return std::exp2(x);
-}
-}
-, {ScalarOp::expm1, F{return std::expm1(x);
-}
-}
-, {ScalarOp::floor, F{return std::floor(x);
-}
-}
-, {ScalarOp::gelu, F{return x < -40 ? -0.0 : 0.5 * x * std::erfc(-x * M_SQRT1_2);
-}
-}
-, {ScalarOp::gelu_tanh, F{return x < -40 ? -0.0 : x > 40 ? x : x* logistic(1.5957691216057308 * (x + 0.044715 * x * x * x));
-}
-, 0.05
-}
-, {ScalarOp::isfinite, F{return std::isfinite(x);
-}
-}
-, {ScalarOp::isinf, F{return std::isinf(x);
-}
-}
-, {ScalarOp::isnan, F{return std::isnan(x);
-}
-}
-, {ScalarOp::log, F{return std::log(x);
-}
-}
-, {ScalarOp::log10, F{return std::log10(x);
-}
-}
-, {ScalarOp::log1p, F{return std::log1p(x);
-}
-}
-, {ScalarOp::log2, F{return std::log2(x);
-}
-}
-, {ScalarOp::neg, F{return -x;
-}
-}
-, {ScalarOp::reciprocal, F{return 1 / x;
-}
-}
-, {ScalarOp::relu, F{return x <= 0 ? 0 : x;
-}
-}
-, {ScalarOp::round, F{return std::nearbyint(x);
-}
-}
-, {ScalarOp::rsqrt, F{return x == 0 ? kInf : 1 / std::sqrt(x);
-}
-}
-,  // of -0 too: the rule for x = -0 is checked below
+const Row kRows[] = {
+    {ScalarOp::abs, F { return std::abs(x); }},
+    {ScalarOp::acos, F { return std::acos(x); }},
+    {ScalarOp::acosh, F { return std::acosh(x); }},
+    {ScalarOp::asin, F { return std::asin(x); }},
+    {ScalarOp::asinh, F { return std::asinh(x); }},
+    {ScalarOp::atan, F { return std::atan(x); }},
+    {ScalarOp::atanh, F { return std::atanh(x); }},
+    {ScalarOp::cbrt, F { return std::cbrt(x); }},
+    {ScalarOp::ceil, F { return std::ceil(x); }},
+    {ScalarOp::cos, F { return std::cos(x); }},
+    {ScalarOp::cosh, F { return std::cosh(x); }},
+    {ScalarOp::erf, F { return std::erf(x); }},
+    {ScalarOp::erfc, F { return std::erfc(x); }},
+    {ScalarOp::exp, F { return std::exp(x); }},
+    {ScalarOp::exp2, F { return std::exp2(x); }},
+    {ScalarOp::expm1, F { return std::expm1(x); }},
+    {ScalarOp::floor, F { return std::floor(x); }},
+    {ScalarOp::gelu, F { return x < -40 ? -0.0 : 0.5 * x * std::erfc(-x * M_SQRT1_2); }},
+    {ScalarOp::gelu_tanh, F { return x < -40 ? -0.0 : x > 40 ? x : x * logistic(1.5957691216057308 * (x + 0.044715 * x * x * x)); }, 0.05},
+    {ScalarOp::isfinite, F { return std::isfinite(x); }},
+    {ScalarOp::isinf, F { return std::isinf(x); }},
+    {ScalarOp::isnan, F { return std::isnan(x); }},
+    {ScalarOp::log, F { return std::log(x); }},
+    {ScalarOp::log10, F { return std::log10(x); }},
+    {ScalarOp::log1p, F { return std::log1p(x); }},
+    {ScalarOp::log2, F { return std::log2(x); }},
+    {ScalarOp::neg, F { return -x; }},
+    {ScalarOp::reciprocal, F { return 1 / x; }},
+    {ScalarOp::relu, F { return x <= 0 ? 0 : x; }},
+    {ScalarOp::round, F { return std::nearbyint(x); }},
+    {ScalarOp::rsqrt, F { return x == 0 ? kInf : 1 / std::sqrt(x); }},  // of -0 too: the rule for x = -0 is checked below
     {ScalarOp::sigmoid, logistic},
-    {ScalarOp::sign, F{return x > 0    ? 1
-                              : x < 0  ? -1
-                              : x == 0 ? 0
-                                       : x;
-}
-}
-, {ScalarOp::silu, F{return x < -800 ? -0.0 : x * logistic(x);
-}
-}
-, {ScalarOp::sin, F{return std::sin(x);
-}
-}
-, {ScalarOp::sinh, F{return std::sinh(x);
-}
-}
-, {ScalarOp::softplus, F{return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x)));
-}
-}
-, {ScalarOp::sqrt, F{return std::sqrt(x);
-}
-}
-, {ScalarOp::square, F{return x * x;
-}
-}
-, {ScalarOp::tan, F{return std::tan(x);
-}
-}
-, {ScalarOp::tanh, F{return std::tanh(x);
-}
-}
-, {ScalarOp::trunc, F{return std::trunc(x);
-}
-}
-,
-}
-;
+    {ScalarOp::sign, F { return x > 0 ? 1 : x < 0 ? -1 : x == 0 ? 0 : x; }},
+    {ScalarOp::silu, F { return x < -800 ? -0.0 : x * logistic(x); }},
+    {ScalarOp::sin, F { return std::sin(x); }},
+    {ScalarOp::sinh, F { return std::sinh(x); }},
+    {ScalarOp::softplus, F { return std::max(x, 0.0) + std::log1p(std::exp(-std::abs(x))); }},
+    {ScalarOp::sqrt, F { return std::sqrt(x); }},
+    {ScalarOp::square, F { return x * x; }},
+    {ScalarOp::tan, F { return std::tan(x); }},
+    {ScalarOp::tanh, F { return std::tanh(x); }},
+    {ScalarOp::trunc, F { return std::trunc(x); }},
+};
 #undef F
+// clang-format on
 
 // The distance from the true value in units of the last place of the half type that ends at `digits` bits, with the least exponent.
 template <class T>

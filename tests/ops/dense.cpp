@@ -83,7 +83,7 @@ const OpCases grad_input_cases{"dense_grad_input", [] {
                                               .in = {{f32({s.rows, s.n})}, weights(s, s.n)},
                                               .attrs = ir::make_attrs(with_parameter(activation))};
                                      if (activation == Activation::relu) c.in.push_back({f32({s.rows, s.k}), 0, 0, {0, 0.5, 2, 0, 0, 1}});
-                                     if (activation == Activation::elu || activation == Activation::leaky_relu)
+                                     if (activation == Activation::leaky_relu)
                                        c.in.push_back({f32({s.rows, s.k}), 0, 0, {-0.3, 0.5, 2, -0.6, -0.1, 1}});
                                      if (section::of_input(activation)) c.in.push_back({f32({s.rows, s.k}), -3, 3});
                                      if (activation == Activation::softplus) c.in.push_back({f32({s.rows, s.k}), 0.1, 3});

@@ -32,9 +32,7 @@ Reference drawn(const ops::RandomAttrs& a, bool normal) {
           const double radius = std::sqrt(-2 * std::log(u1)), angle = 2 * std::numbers::pi * u2;
           y.push_back(a.a + a.b * radius * (at % 2 ? std::sin(angle) : std::cos(angle)));
         } else {
-          const int bits = dtype == DType::f16 ? 11 : dtype == DType::bf16 ? 8 : 24;
-          const double u = dtype == DType::f64 ? philox::unit53(b.word[2 * at], b.word[2 * at + 1])
-                                               : double(b.word[at] >> (32 - bits)) * std::ldexp(1.0, -bits);
+          const double u = dtype == DType::f64 ? philox::unit53(b.word[2 * at], b.word[2 * at + 1]) : double(philox::unit24(b.word[at]));
           y.push_back(a.a + u * (a.b - a.a));
         }
       }

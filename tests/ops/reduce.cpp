@@ -15,8 +15,8 @@ namespace {
 using ops::ReduceAttrs;
 
 std::vector<bool> reduced_of(const ReduceAttrs& attrs, size_t rank) {
-  std::vector<bool> reduced(rank, attrs.axes.empty());
-  for (int64_t a : attrs.axes) reduced[size_t(a < 0 ? a + int64_t(rank) : a)] = true;
+  std::vector<bool> reduced(rank);
+  for (size_t a = 0; a < rank; ++a) reduced[a] = attrs.axes.contains(a, rank);
   return reduced;
 }
 
@@ -75,6 +75,8 @@ std::vector<OpCase> cases_of(const std::string& op) {
       {{4, 5}, {{0, 1}, true}},
       {{7}, {{0}, false}},
       {{}, {}},
+      {{2, 3, 4}, {Axes{}, false}},
+      {{5}, {Axes{}, true}},
       {{2, 3, 4}, {{1}, false}},
       {{2, 3, 4}, {{0, 2}, true}},
       {{2, 3, 4}, {{1, 2}, false}},

@@ -186,3 +186,36 @@ def test_layers_know_activations_by_name(name):
     z = x @ w + b
     f = {"gelu_tanh": lambda t: lm.gelu(t, approximate=True), "exponential": lm.exp}.get(name) or getattr(lm, name)
     np.testing.assert_allclose(y.numpy(), f(z).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_an_integer_to_a_negative_number_is_refused():
+    x, v = lm.constant([2, 3]), lm.Variable(lm.constant([2, 3]))
+
+    def in_place():
+        nonlocal v
+        v **= -1
+
+    for f in (lambda: x ** -1, lambda: lm.pow(x, -2), lambda: lm.pow(2, -1), lambda: lm.constant(2) ** -1, lambda: lm.function(lambda a: a ** -1)(x), in_place,
+              lambda: lm.constant([1], dtype=lm.uint8) ** -1):
+        with pytest.raises(lm.errors.InvalidArgument, match="(?s)integer to the power -[12].*astype"):
+            f()
+    assert float(lm.constant(2.0) ** -1) == 0.5 and float(lm.pow(2.0, -1)) == 0.5 and v.numpy().tolist() == [2, 3]
+    assert (x ** lm.constant([-1, 2])).numpy().tolist() == [0, 9] and (lm.constant([1, -1, -1]) ** lm.constant([-3, -3, -2])).numpy().tolist() == [1, -1, 1]
+
+
+@pytest.mark.parametrize("form", [lambda f: f, lm.function])
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "int32", "int64"])
+def test_integer_division_by_zero_and_far_shifts_are_defined(dtype, form):
+    least, bits = np.iinfo(dtype).min, np.iinfo(dtype).bits
+    x, zero = lm.constant(np.array([5, least, 0, np.iinfo(dtype).max], dtype)), lm.constant(np.zeros(4, dtype))
+    for f in (lm.floor_divide, lm.mod, lm.fmod):
+        assert (form(f)(x, zero).numpy() == 0).all()
+        assert (form(lambda v: f(v, 0))(x).numpy() == 0).all()
+    if least < 0:
+        minus = lm.constant(np.full(4, -1, dtype))
+        assert form(lm.floor_divide)(x, minus).numpy().tolist() == [-5, least, 0, -np.iinfo(dtype).max] and (form(lm.mod)(x, minus).numpy() == 0).all()
+        assert (form(lm.shift_left)(x, minus).numpy() == 0).all() and form(lm.shift_right)(x, minus).numpy().tolist() == [0, -1, 0, 0]
+    for far in (bits, bits + 1, 127):
+        by = lm.constant(np.full(4, far, dtype))
+        assert (form(lm.shift_left)(x, by).numpy() == 0).all()
+        assert form(lm.shift_right)(x, by).numpy().tolist() == [0, -1 if least < 0 else 0, 0, 0]

@@ -204,3 +204,147 @@ def test_fit_shows_epochs_steps_and_times(capsys):
     net.fit(np.ones((60, 1), "float32"), np.ones((60, 1), "float32"), epochs=2)
     text = capsys.readouterr().out
     assert re.findall(r"Epoch \d/\d", text) == ["Epoch 1/2", "Epoch 2/2"] and text.count("1/2 [") == text.count("2/2 [") == 2 and re.search(r"\d+[mu]?s/step - loss: \d", text)
+
+
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_predict_takes_the_inputs_of_pairs_and_of_weighted_pairs(eagerly):
+    x, y = blobs(128)
+    net = classifier()
+    net.compile(loss=lm.losses.SparseCrossEntropy(from_logits=True), run_eagerly=eagerly)
+    wanted = net.predict(x)
+    rows = lm.data.Dataset.from_tensor_slices
+    for data in (rows(x), rows((x,)), rows((x, y)), rows((x, y, np.ones(128, "float32")))):
+        got = net.predict(data.batch(30))
+        assert got.shape == (128, 3)
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=1e-6)
+    with pytest.raises(lm.errors.InvalidArgument, match="a tuple of 4"):
+        net.predict(rows((x, x, x, x)).batch(30))
+    pairs = rows((x, y)).batch(30)
+    assert net.evaluate(pairs) == pytest.approx(net.evaluate(x, y), rel=1e-5) and len(net.fit(pairs, verbose=0).epoch) == 1
+    for use in (net.fit, net.evaluate):
+        with pytest.raises(lm.errors.InvalidArgument, match=r"not \(inputs, labels\)"):
+            use(rows((x, y, np.ones(128, "float32"))).batch(30))
+
+
+def test_predict_joins_every_output_of_a_model_along_its_rows():
+    class Two(lm.nn.Model):
+        def call(self, inputs):
+            a, b = inputs["a"], inputs["b"]
+            return {"sum": a + b, "both": (a * 2, [b])}
+
+    x = {"a": np.arange(10.0, dtype="float32").reshape(10, 1), "b": np.ones((10, 1), "float32")}
+    for data in (x, lm.data.Dataset.from_tensor_slices(x).batch(4), lm.data.Dataset.from_tensor_slices((x, np.zeros(10))).batch(4)):
+        out = Two().predict(data)
+        np.testing.assert_array_equal(out["sum"], x["a"] + 1)
+        assert isinstance(out["both"], tuple) and isinstance(out["both"][1], list)
+        np.testing.assert_array_equal(out["both"][0], 2 * x["a"])
+
+    class Pair(lm.nn.Model):
+        def call(self, inputs):
+            return inputs[0] - inputs[1]
+
+    np.testing.assert_array_equal(Pair().predict((x["a"], x["b"])), x["a"] - 1)
+    np.testing.assert_array_equal(Pair().predict(lm.data.Dataset.from_tensor_slices(((x["a"], x["b"]), np.zeros(10))).batch(3)), x["a"] - 1)
+
+    class Total(lm.nn.Model):
+        def call(self, x):
+            return lm.sum(x)
+
+    with pytest.raises(lm.errors.InvalidArgument, match="no axis of rows"):
+        Total().predict(x["a"])
+
+
+def trained(net, layers):
+    """Which of the layers one step of fit changes."""
+    x, y = blobs(32)
+    net(x[:1])  # the weights exist from here on
+    before = [[w.copy() for w in layer.get_weights()] for layer in layers]
+    net.fit(x, y, epochs=1, batch_size=16, verbose=0)
+    return [any((a != b).any() for a, b in zip(old, layer.get_weights())) for old, layer in zip(before, layers)]
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+@pytest.mark.parametrize("eagerly", [False, True])
+def test_what_is_trainable_may_change_between_steps(eagerly, optimizer):
+    body = lm.nn.Sequential([lm.nn.Dense(8, "tanh"), lm.nn.Dense(8, "tanh")])
+    head = lm.nn.Dense(3)
+    net = lm.nn.Sequential([body, head])
+    net.compile(optimizer, lm.losses.SparseCrossEntropy(from_logits=True), run_eagerly=eagerly)
+    layers = [*body.layers, head]
+    assert trained(net, layers) == [True, True, True]
+    body.layers[0].trainable = False
+    assert trained(net, layers) == [False, True, True] and len(net.trainable_variables) == 4
+    body.trainable = False
+    assert trained(net, layers) == [False, False, True]
+    body.layers[0].trainable = body.trainable = True
+    assert trained(net, layers) == [True, True, True]
+    net.trainable = False
+    with pytest.warns(UserWarning, match="nothing in"):
+        assert trained(net, layers) == [False, False, False]
+    net.trainable = True
+    assert trained(net, layers) == [True, True, True]
+    if not eagerly:
+        counts = []
+        for _ in range(4):
+            body.trainable = not body.trainable
+            trained(net, layers)
+            counts.append(net._train_step.trace_count)
+        assert counts[1:] == counts[:1] * 3  # what was traced before is found again
+
+
+def test_a_layer_that_is_switched_on_after_the_first_step_gets_its_slots():
+    net = classifier()
+    net.layers[0].trainable = False
+    net.compile(lm.optim.Adam(0.01), lm.losses.SparseCrossEntropy(from_logits=True))
+    assert trained(net, net.layers) == [False, True]
+    net.layers[0].trainable = True
+    assert trained(net, net.layers) == [True, True] and len(net.optimizer.variables) == 2 + 2 * 4
+
+
+def test_a_users_own_step_notices_what_is_trainable():
+    first, second = lm.nn.Dense(4), lm.nn.Dense(1)
+    net = lm.nn.Sequential([first, second])
+    x = lm.ones((2, 3))
+    net(x)
+
+    @lm.function
+    def gradients_of(x):
+        with lm.GradientTape() as tape:
+            cost = lm.sum(net(x))
+        return tape.gradient(cost, net.trainable_variables)
+
+    @lm.function
+    def outer(x, scale):
+        return [g * scale for g in gradients_of(x)]
+
+    @lm.function
+    def branch(x):
+        return x * 2 if first.trainable else x
+
+    two = lm.constant(2.0)
+    for expected, switch in ((4, None), (2, False), (4, True), (2, False), (4, True)):
+        if switch is not None:
+            first.trainable = switch
+        assert len(gradients_of(x)) == len(outer(x, two)) == expected
+        assert float(branch(two)) == (4 if expected == 4 else 2)
+    assert gradients_of.trace_count == outer.trace_count == branch.trace_count == 2
+    assert "dense" in gradients_of.traces[1]["cause"] and "trainable False" in gradients_of.traces[1]["cause"]
+    unrelated = lm.nn.Dense(2)
+    unrelated.trainable = False
+    gradients_of(x), outer(x, two)
+    assert gradients_of.trace_count == outer.trace_count == 2  # another layer's change is none of theirs
+
+
+def test_batch_norm_that_is_switched_off_keeps_its_statistics_in_a_traced_step():
+    norm = lm.nn.BatchNorm(momentum=0.5)
+    step = lm.function(lambda x: norm(x, training=True))
+    x = lm.constant([[1.0], [3.0]])
+    step(x)
+    moved = norm.moving_mean.numpy()
+    assert moved == [1.0]
+    norm.trainable = False
+    step(x)
+    assert norm.moving_mean.numpy() == moved
+    norm.trainable = True
+    step(x)
+    assert norm.moving_mean.numpy() == [1.5]

@@ -42,8 +42,20 @@ class Layer:
 
     # What a subclass that forgets super().__init__() would lack.
     name = "layer"
-    trainable = True
     built = False
+    _trainable = True
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes the weights in here, and of the layers inside. A function that was traced before a change is traced again."""
+        _core.trainable_read(self, self._trainable)
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value) -> None:
+        if bool(value) != self._trainable:
+            self._trainable = bool(value)
+            _core.trainable_changed()
 
     def build(self, input_shape) -> None:
         """Makes the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""

@@ -9,7 +9,7 @@ class BatchNorm(Layer):
     """x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta.
 
     In training with the batch's statistics, which move the moving ones: moving = momentum * moving + (1 - momentum) * batch. Otherwise with
-    the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable.
+    the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable, and float32 where dtype is a half type.
     """
 
     def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32",

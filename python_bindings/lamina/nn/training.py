@@ -2,6 +2,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 
 from .. import _core, errors, losses as losses_module, metrics as metrics_module, optim
 from .._structure import flatten, unflatten
@@ -17,6 +18,7 @@ class Training:
     loss = None
     stop_training = False
     _train_step = _test_step = _predict_step = None
+    _trainable_changes = 0  # those that the optimizer has heard of
 
     def compile(self, optimizer="rmsprop", loss=None, metrics=(), run_eagerly: bool = False) -> None:
         """Chooses the optimizer, the loss and what to measure: names or objects. Traces nothing and leaves the weights as they are.
@@ -52,6 +54,7 @@ class Training:
             bar = ProgressBar(steps, verbose, sys.stdout)
             totals = _Totals(self._metrics)
             for step, (inputs, labels, samples) in enumerate(feed, 1):
+                self._give_new_variables_slots()
                 totals.add(self._train_step(inputs, labels), samples)
                 if bar.wants(step) and step < steps:
                     bar.update(step, totals.results().items())
@@ -77,15 +80,21 @@ class Training:
         return values[0] if len(values) == 1 else values
 
     def predict(self, x, *, batch_size: int = 32):
-        """The outputs for all rows of x, as NumPy arrays."""
+        """The outputs for all rows of x, as NumPy arrays.
+
+        x is an array or tensor, a tuple or dict of them, or a Dataset of batches. Of a Dataset whose elements are tuples only the inputs are
+        used, which come first, as in fit: (inputs, labels)."""
         import numpy as np
 
         step = self._predict_step or self._run_predict_step
-        data = x if isinstance(x, Dataset) else Dataset.from_tensor_slices(x).batch(batch_size)
+        labelled = isinstance(x, Dataset)
         parts, structure = [], None
-        for inputs in data:
-            leaves, structure = flatten(step(inputs))
+        for element in x if labelled else Dataset.from_tensor_slices(x).batch(batch_size):
+            leaves, structure = flatten(step(_inputs_of(element) if labelled else element))
             parts.append([leaf.numpy() for leaf in leaves])
+            if any(part.ndim == 0 for part in parts[-1]):
+                raise errors.InvalidArgument("predict: an output has no axis of rows", why="the outputs of all batches are joined along it",
+                                             fix="call the model on each batch instead")
         if structure is None:
             raise errors.InvalidArgument("predict: there is no data", fix="pass at least one row")
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
@@ -97,8 +106,19 @@ class Training:
             predictions = self(inputs, training=True)
             loss = self._loss_of(labels, predictions)
         variables = self.trainable_variables
-        self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        if variables:
+            self.optimizer.apply_gradients(zip(tape.gradient(loss, variables), variables))
+        else:
+            warnings.warn(f"fit: nothing in {self.name} is trainable, so no weight changes", stacklevel=2)
         return (loss, *[metric.measure(labels, predictions) for metric in self._metrics])
+
+    def _give_new_variables_slots(self):
+        """What has become trainable since the optimizer was built; in a traced step the slots could not be made."""
+        changes = _core.trainable_changes()
+        if changes != self._trainable_changes:
+            self._trainable_changes = changes
+            if getattr(self.optimizer, "built", False) and hasattr(self.optimizer, "add_variables"):
+                self.optimizer.add_variables(self.trainable_variables)
 
     def _run_test_step(self, inputs, labels):
         predictions = self(inputs, training=False)
@@ -168,9 +188,25 @@ class _Feed:
         for element in self.data:
             if not (isinstance(element, (tuple, list)) and len(element) == 2):
                 raise errors.InvalidArgument(f"{self.what}: an element of the dataset is not (inputs, labels)",
+                                             why="weights of samples are for the loss to apply" if _is_tuple(element, 3) else "",
                                              fix="make it with Dataset.from_tensor_slices((x, y)).batch(n)")
             inputs, labels = element
             yield inputs, labels, flatten(inputs)[0][0].shape[0]
+
+
+def _is_tuple(element, length) -> bool:
+    return isinstance(element, (tuple, list)) and len(element) == length
+
+
+def _inputs_of(element):
+    """x of (x,), (x, y) and (x, y, weights); of anything else all of it."""
+    if not isinstance(element, tuple):
+        return element
+    if not 1 <= len(element) <= 3:
+        raise errors.InvalidArgument(f"predict: an element of the dataset is a tuple of {len(element)}",
+                                     why="it is inputs, (inputs, labels) or (inputs, labels, weights)",
+                                     fix="several inputs of a model are a tuple in front: ((a, b), labels), or a dict")
+    return element[0]
 
 
 def _feed(what, x, y, batch_size, shuffle):

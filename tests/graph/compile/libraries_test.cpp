@@ -168,7 +168,7 @@ std::set<std::string> instructions_of(const Graph& g, const char* device = "null
 TEST_F(Libraries, NormaliseWhereThereIsMuchToNormalise) {
   const std::set<std::string> whole{"batch_norm_train", "batch_norm_train_grad"};
   EXPECT_EQ(instructions_of(Norms().g), whole);
-  EXPECT_EQ(instructions_of(Norms({16, 32, 32, 64}, DType::f16).g), whole);
+  EXPECT_EQ(instructions_of(Norms({16, 32, 32, 64}, DType::f64).g), whole);
   EXPECT_EQ(instructions_of(Norms({1 << 14, 64}).g), whole) << "rows of channels";
   for (const std::string& name : whole) {
     EXPECT_FALSE(instructions_of(Norms().g, "cpu").count(name));

@@ -23,7 +23,10 @@ std::vector<Tensor> step(bool by_layer, bool traced, const BatchNormOptions& opt
   BatchNorm layer(options);
   layer.build({options.dtype, shape});
   const Tensor x = drawn(shape, 1, options.dtype), dy = drawn(shape, 2, options.dtype);
-  const auto written_out = [&](const Tensor& x) {
+  const auto wide = [](const Tensor& t) { return t.defined() && is_half(t.dtype()) ? astype(t, DType::f32) : t; };
+  const auto value = [&](const std::optional<Variable>& weight) { return weight ? wide(weight->read()) : Tensor(); };
+  const auto written_out = [&](const Tensor& given) {
+    const Tensor x = wide(given);
     std::vector<int64_t> axes;
     for (int i = 0; i + 1 < x.rank(); ++i) axes.push_back(i);
     const Moments batch = moments(x, axes);
@@ -31,8 +34,8 @@ std::vector<Tensor> step(bool by_layer, bool traced, const BatchNormOptions& opt
       const Tensor was = moving.read();
       Variable(moving).assign(add(was, mul(sub(stop_gradient(now), was), 1 - options.momentum)));
     }
-    return batch_norm(x, batch.mean, batch.variance, layer.beta() ? layer.beta()->read() : Tensor(),
-                      layer.gamma() ? layer.gamma()->read() : Tensor(), options.epsilon);
+    const Tensor y = batch_norm(x, batch.mean, batch.variance, value(layer.beta()), value(layer.gamma()), options.epsilon);
+    return astype(y, options.dtype);
   };
   const auto run = [&](const Tensor& x, const Tensor& dy) {
     GradientTape tape;

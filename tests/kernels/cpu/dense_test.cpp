@@ -47,9 +47,9 @@ double slope(double y, Activation a) {
     case Activation::relu: return y > 0;
     case Activation::tanh: return 1 - y * y;
     case Activation::sigmoid: return y * (1 - y);
-    case Activation::elu: return y > 0 ? 1 : y + kAlpha;
     case Activation::leaky_relu: return y > 0 ? 1 : kAlpha;
     case Activation::softplus: return -std::expm1(-y);
+    case Activation::elu:
     case Activation::gelu:
     case Activation::gelu_tanh:
     case Activation::silu: return (activated(y + 1e-6, a) - activated(y - 1e-6, a)) / 2e-6;  // y is what it was given

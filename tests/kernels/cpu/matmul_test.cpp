@@ -1,6 +1,9 @@
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstring>
+#include <limits>
 #include <random>
 
 #include "kernels/section/table.h"
@@ -95,6 +98,60 @@ TEST_F(MatmulKernel, GivesTheSameBitsForAnyNumberOfThreads) {
           ASSERT_EQ(c, first) << isa << " " << m << "x" << n << "x" << k << " threads " << threads;
         }
       }
+  }
+}
+
+TEST_F(MatmulKernel, GivesTheSameBitsOnEveryInstructionSet) {
+  auto same = [&]<class T>(T) {
+    for (auto [m, n, k] : {Sizes{57, 130, 300}, {1, 64, 900}, {20, 64, 64}, {1, 200, 900}, {7, 5, 3}})
+      for (bool tb : {false, true}) {
+        auto a = numbers<T>(m * k, 1), b = numbers<T>(k * n, 2);
+        std::vector<T> first;
+        for (const std::string& isa : runnable_isas()) {
+          config::set_cpu_isa(isa);
+          std::vector<T> c(size_t(m * n));
+          matmul<T>(m, n, k, a.data(), k, false, b.data(), tb ? k : n, tb, c.data(), n, Device{});
+          if (first.empty()) first = c;
+          ASSERT_EQ(std::memcmp(first.data(), c.data(), c.size() * sizeof(T)), 0) << isa << " " << m << "x" << n << "x" << k;
+        }
+      }
+  };
+  same(float());
+  same(double());
+}
+
+// A product of one step that goes on from c is one fused multiply-add per element.
+template <class T, class Bits>
+void check_fused(const Tiles& tiles, std::mt19937_64& generator, int64_t count) {
+  std::vector<T> a(static_cast<size_t>(count)), c(a.size()), got;
+  const T b = T(0x1.8p0) + std::numeric_limits<T>::epsilon();
+  for (size_t i = 0; i < a.size(); ++i) {
+    a[i] = std::bit_cast<T>(Bits(generator()));
+    c[i] = std::bit_cast<T>(Bits(generator()));
+    // Sums that cancel, and sums of which the product decides only the rounding.
+    if (i % 4 == 1) c[i] = -a[i] * b;
+    if (i % 4 == 2) c[i] = std::ldexp(a[i], int(generator() % (4 * sizeof(T) * 8)) - int(2 * sizeof(T) * 8));
+    if (i % 4 == 3)
+      c[i] = std::ldexp(T(1) + std::numeric_limits<T>::epsilon() * T(generator() % 8), std::ilogb(a[i]) + std::numeric_limits<T>::digits);
+  }
+  got = c;
+  tiles.multiply(
+      Product<T>{.m = count, .n = 1, .k = 1, .a = a.data(), .lda = 1, .b = &b, .ldb = 1, .c = got.data(), .ldc = 1, .accumulate = true});
+  for (size_t i = 0; i < a.size(); ++i) {
+    const T want = std::fma(a[i], b, c[i]);
+    if (std::isnan(want))
+      ASSERT_TRUE(std::isnan(got[i]));
+    else
+      ASSERT_EQ(std::bit_cast<Bits>(got[i]), std::bit_cast<Bits>(want)) << a[i] << " * " << b << " + " << c[i];
+  }
+}
+
+TEST_F(MatmulKernel, RoundsAProductAndItsAdditionOnceOnEveryInstructionSet) {
+  for (const auto& [name, tiles] : all_tiles()) {
+    SCOPED_TRACE(name);
+    std::mt19937_64 generator(5);
+    check_fused<float, uint32_t>(tiles, generator, 200'000);
+    check_fused<double, uint64_t>(tiles, generator, 50'000);
   }
 }
 
