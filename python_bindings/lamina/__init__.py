@@ -16,20 +16,20 @@ from . import _core, _deprecated, errors
 from ._core import (
     ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__, abs, acos, acosh, add, all, any, arange,
     argmax, argmin, argsort, asin, asinh, astype, atan, atan2, atanh, avg_pool2d, batch_norm, bfloat16, bitwise_and, bitwise_not,
-    bitwise_or, bitwise_xor, bool, broadcast_to, cbrt, ceil, check_numerics, clip, concat, cond, config, constant, conv1d, conv2d,
+    bitwise_or, bitwise_xor, bool, broadcast_to, cbrt, ceil, check_numerics, clip, concat, config, constant, conv1d, conv2d,
     conv2d_transpose, cos, cosh, count_nonzero, cuda, cumsum, device, device_of, diag, diagonal, div, dot, dropout, dtype, einsum, elu,
     equal, erf, erfc, executing_eagerly, exp, exp2, expand_dims, expm1, eye, flatten, flip, float16, float32, float64, floor, floor_divide,
     fmod, from_dlpack, full, full_like, gather, gather_nd, gelu, greater, greater_equal, hard_sigmoid, inner, inspect, int16, int32, int64,
     int8, isfinite, isinf, isnan, layer_norm, leaky_relu, less, less_equal, linspace, log, log10, log1p, log2, log_softmax, logaddexp,
     logical_and, logical_not, logical_or, logical_xor, logsumexp, matmul, max, max_pool2d, maximum, mean, meshgrid, min, minimum, mod,
     moments, moveaxis, mul, neg, nonzero, norm, not_equal, one_hot, ones, ones_like, outer, pad, per_model, pow, prod, random, range,
-    ravel, reciprocal, relu, remainder, repeat, reshape, roll, round, rsqrt, scan, scatter_add, scatter_nd, searchsorted, selu, shift_left,
+    ravel, reciprocal, relu, remainder, repeat, reshape, roll, round, rsqrt, scatter_add, scatter_nd, searchsorted, selu, shift_left,
     shift_right, sigmoid, sign, silu, sin, sinh, softmax, softplus, sort, split, sqrt, square, squeeze, stack, std, stop_gradient, sub,
     sum, swapaxes, synchronize, take, take_along_axis, tan, tanh, tensordot, tile, top_k, transpose, tril, triu, trunc, uint8, unique, var,
-    vdot, where, while_loop, zeros, zeros_like,
+    vdot, where, zeros, zeros_like,
 )
 from ._explanation import Explanation
-from ._loops import checkpoint, fori_loop, switch
+from ._loops import checkpoint, cond, fori_loop, scan, switch, while_loop
 from .errors import RetraceWarning
 from .graph import Graph
 from .reporting import check, print

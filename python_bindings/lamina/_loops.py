@@ -2,7 +2,28 @@
 import functools
 
 from . import _core, errors
-from ._core import Tensor, Variable, cond, scan, while_loop
+from ._core import Tensor, Variable
+
+
+def _watched(function):
+    """A body of lm.cond, lm.scan and their like: it may not change Python objects while it is traced."""
+    from .autograph.state import watched
+    return watched(function)
+
+
+def _watching(function):
+    """lm.cond or its like, with bodies that are watched."""
+
+    @functools.wraps(function)
+    def call(*args, **options):
+        if _core.executing_eagerly():
+            return function(*args, **options)
+        return function(*map(_watched, args), **{k: _watched(v) for k, v in options.items()})
+
+    return call
+
+
+cond, scan, while_loop = _watching(_core.cond), _watching(_core.scan), _watching(_core.while_loop)
 
 
 def checkpoint(fn):
@@ -15,7 +36,7 @@ def checkpoint(fn):
 
     @functools.wraps(fn, updated=())
     def run(*args, **kwargs):
-        return _core.checkpoint(lambda: fn(*args, **kwargs))
+        return _core.checkpoint(_watched(lambda: fn(*args, **kwargs)))
 
     return run
 

@@ -166,7 +166,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   std::vector<PyObject*> raw;
   for (const nb::object& v : values) raw.push_back(v.ptr());
   nb::object function = nb::borrow(self->python_function);
-  if (self->state->autograph) function = nb::module_::import_("lamina.autograph.conversion").attr("converted")(function);
+  if (self->state->autograph) function = nb::module_::import_("lamina.autograph.conversion").attr("traced")(function);
   struct AutographScope {
     bool before;
     explicit AutographScope(bool on) : before(std::exchange(autograph_flag, on)) {}
@@ -564,6 +564,7 @@ void bind_function(nb::module_& m) {
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
         nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
+  m.def("_is_symbolic", [](nb::handle value) { return is_tensor(value.ptr()) && as_tensor(value.ptr()).is_symbolic(); }, nb::arg("value"));
   m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
   m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");
 }

@@ -12,6 +12,7 @@ import weakref
 from .. import _core
 from . import runtime
 from .source import NoSource, function_node
+from .state import Trace
 from .transform import AG, convert
 
 _codes: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # original code -> converted code
@@ -136,6 +137,17 @@ def converted(callable_):
         return runtime.BUILTINS.get(callable_, callable_)
     except TypeError:
         return callable_
+
+
+def traced(function):
+    """What a lm.function calls while it is traced."""
+    made = converted(function)
+
+    def run(*args, **kwargs):
+        with Trace(function, args, kwargs):
+            return made(*args, **kwargs)
+
+    return run
 
 
 def why_not_here() -> str | None:

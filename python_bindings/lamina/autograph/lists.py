@@ -29,9 +29,6 @@ class GrowingList:
     def __init__(self, buffer, count, closed=False):
         self.buffer, self.count, self.closed = buffer, count, closed
 
-    def copy(self):
-        return GrowingList(self.buffer, self.count, self.closed)
-
     def close(self):
         """After the loop in which it grew: its count is its length."""
         _core._list_close(self.buffer, self.count)
@@ -92,15 +89,6 @@ def started(values, element):
     for value in values:
         out.append(value)
     return out
-
-
-def copied(value):
-    """A list that the next branch may append to without changing this one."""
-    if type(value) is LoopList:
-        return LoopList(value, value.owner)
-    if type(value) is GrowingList:
-        return value.copy()
-    return list(value) if type(value) is list else value
 
 
 def packed(value):

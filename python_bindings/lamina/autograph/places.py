@@ -20,13 +20,13 @@ def located(error, function):
     else:
         where = f"{where}, in {function}"
     shown = excerpt if line and where.startswith(line + ",") else ""
-    what = re.sub(r"(?:result )?\['(\w+)'\]", r"'\1'", error.what)  # a name of the function, not a part of a structure
+    what = re.sub(r"(?:result )?\[(?:'(\w+)'|\"([^\"]+)\")\]", lambda m: f"'{m[1] or m[2]}'", error.what)  # a name of the function, not a part of a structure
     made = type(error)(what, where + shown, error.why, error.fix)
     made._located = True
     raise made.with_traceback(error.__traceback__) from None
 
 
-def _is_users(code) -> bool:
+def is_users_code(code) -> bool:
     return not code.co_filename.startswith(_PACKAGE)
 
 
@@ -35,23 +35,46 @@ def _place(error):
     found = None
     traceback = error.__traceback__
     while traceback is not None:
-        if _is_users(traceback.tb_frame.f_code):
+        if is_users_code(traceback.tb_frame.f_code):
             found = traceback.tb_frame.f_code, traceback.tb_lasti, traceback.tb_lineno
         traceback = traceback.tb_next
     frame = sys._getframe(1)
     while found is None and frame is not None:
-        if _is_users(frame.f_code):
+        if is_users_code(frame.f_code):
             found = frame.f_code, frame.f_lasti, frame.f_lineno
         frame = frame.f_back
     if found is None:
         return "", ""
     code, instruction, line = found
+    return _excerpt(code, line, instruction)
+
+
+def running_line() -> str:
+    """The user's line that is running, with its text, for an error."""
+    frame = sys._getframe(1)
+    while frame is not None and not is_users_code(frame.f_code):
+        frame = frame.f_back
+    return text_at(frame.f_code, frame.f_lineno) if frame is not None else ""
+
+
+def text_at(code, line) -> str:
+    """"file.py:41, in f" and the line's text, for an error of which only the line is known."""
+    place, excerpt = _excerpt(code, line, None)
+    name = code.co_name.removeprefix("lm__")
+    inner = re.fullmatch(r"(if_body|else_body|loop_body|loop_test|extra_test)(_\d+)?", name)
+    if inner and hasattr(code, "co_qualname"):
+        name = next((p.removeprefix("lm__") for p in reversed(code.co_qualname.split(".")) if p.startswith("lm__")), "")
+        return f"{place}{f', in {name}' if name else ''}{excerpt}"
+    return f"{place}{'' if inner else f', in {name}'}{excerpt}"
+
+
+def _excerpt(code, line, instruction):
     text = linecache.getline(code.co_filename, line).rstrip()
     place = f"{code.co_filename}:{line}"
     if not text:
         return place, ""
     first, last = len(text) - len(text.lstrip()), len(text)
-    if hasattr(code, "co_positions"):
+    if instruction is not None and hasattr(code, "co_positions"):
         start, end, column, end_column = list(code.co_positions())[instruction // 2]
         if start == line and column is not None:
             # Columns count bytes of UTF-8.

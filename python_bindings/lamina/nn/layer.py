@@ -97,8 +97,15 @@ class Layer:
 
     def _build_once(self, args, kwargs) -> None:
         first = args[0] if args else next(iter(kwargs.values()), None)
-        self.build(shape_of(first))
-        self.built = True
+
+        def build():
+            self.build(shape_of(first))
+            self.built = True
+
+        if _core.executing_eagerly():
+            return build()
+        from ..autograph.state import keep_what_is_made
+        keep_what_is_made(build)
 
     def add_weight(self, shape, initializer="glorot_uniform", dtype="float32", name: str = "weight", trainable: bool = True):
         """A new Variable of this layer, with its first value from an initializer."""

@@ -1,0 +1,220 @@
+"""Branches: if statements and conditional expressions whose condition is a tensor, as lm.cond."""
+from __future__ import annotations
+
+from .. import _core, errors
+from . import state
+from .lists import GrowingList, LoopList, packed, unpacked
+from .places import is_users_code, located
+from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, describe, function_of, in_graph, is_state, made, same, zeros_like
+
+
+def if_(test, body, orelse, get_state, set_state, names, merged):
+    """The if statement. The first `merged` names are needed afterwards."""
+    if not in_graph(test):
+        body() if test else orelse()
+        return
+    _Branches(body, orelse, get_state, set_state, names, merged).run(boolean(test))
+
+
+class _Branches:
+    """One if statement: its names, and the places in Python objects that a branch changes, are results of a cond."""
+
+    def __init__(self, body, orelse, get_state, set_state, names, merged):
+        self.ways = {True: body, False: orelse}
+        self.get_state, self.set_state, self.names, self.merged = get_state, set_state, names, merged
+        self.function = function_of(body)
+        self.start = get_state()
+        self.guard = state.Guard((body, orelse), set_state, names)
+        self.codes = tuple(f.__code__ for f in (body, orelse) if is_users_code(f.__code__))
+        self.touched = state.remembered(self.guard, self.codes)
+        self.hints = {}
+        self.results = {}  # way -> the names' values after it
+        self.places = {}   # way -> {(holder's number, key): value}
+
+    def run(self, test):
+        while True:
+            self.results.clear()
+            self.places.clear()
+            try:
+                chosen = _core.cond(test, lambda: self.traced(True), lambda: self.traced(False))
+                break
+            except Again as again:
+                if again.hints.items() <= self.hints.items():
+                    raise
+                self.hints.update(again.hints)
+            except errors.Error as error:
+                located(error, self.function)
+        state.remember(self.codes, self.touched)
+        values = [self.merge(label, first, second, chosen) for label, first, second in zip(self.labels(True), self.values(True), self.values(False))]
+        self.set_state((*values[:self.merged], *self.start[self.merged:]))
+        self.put(values[self.merged:])
+
+    def merge(self, label, first, second, chosen):
+        if same(first, second):
+            return first
+        if type(first) is LoopList:
+            return LoopList(chosen[label], first.owner)
+        return unpacked(chosen[label], first) if label in chosen else first
+
+    def put(self, values):
+        """The merged values in their objects."""
+        at = 0
+        for number, holder in enumerate(self.touched):
+            keys = [k for n, k in self.places[True] if n == number]
+            now = dict(zip(keys, values[at:at + len(keys)]))
+            at += len(keys)
+            before = holder.parts(holder.content)
+            for key, value in now.items():
+                if key not in before or value is not before[key]:
+                    state.note(holder, key, before.get(key))
+            holder.write(holder.built(now))
+
+    def labels(self, way):
+        out = dict.fromkeys(self.names[:self.merged])
+        for number, key in self.places[way]:
+            name = self.touched[number].name(key)
+            out[name if name not in out else f"{name}, the {len(out)}th"] = None
+        return list(out)
+
+    def values(self, way):
+        return [*self.results[way], *self.places[way].values()]
+
+    def traced(self, way):
+        """One branch: what the names and places are after it."""
+        branch, rerun = self.ways[way], self.rerun(way)
+        self.set_state(self.start)
+        with self.guard as guard:
+            branch()
+            for holder in guard.changed():
+                if holder.parts(holder.content) is None:
+                    guard.refuse(holder, rerun)
+                if holder not in self.touched:
+                    self.touched.append(holder)
+                    if (not way) in self.results:
+                        raise Again({("touched", len(self.touched)): True})
+            self.results[way] = list(self.get_state()[:self.merged])
+            self.places[way] = {(n, k): v for n, h in enumerate(self.touched) for k, v in h.parts(h.read()).items()}
+            both = len(self.places) == 2
+            if both:
+                self.check_structure(way)
+            out = self.outputs(way)
+            if both:
+                _compare(self.labels(way), {w: self.values(w) for w in (True, False)}, self.hints, self.function)
+            return out
+
+    def rerun(self, way):
+        def again():
+            self.set_state(self.start)
+            self.ways[way]()
+        return again
+
+    def outputs(self, way):
+        out = {}
+        for label, value in zip(self.labels(way), self.values(way)):
+            if type(value) is Undefined:
+                if (label, way) in self.hints:
+                    out[label] = made(self.hints[label, way])
+                continue
+            if not is_state(value) or self.unmoved(value) and ("moved", label) not in self.hints:
+                continue
+            if (label, way, "as") in self.hints and type(value) in NUMBERS:
+                value = _core.astype(_core.constant(value), self.hints[label, way, "as"])
+            out[label] = list(value) if type(value) is LoopList else packed(value)
+        return out
+
+    def unmoved(self, value):
+        """Whether a name or place has the object that it had before: what is in it is looked at by itself."""
+        return isinstance(value, (list, dict, GrowingList)) and self.guard.reach.knows(value)
+
+    def check_structure(self, way):
+        """Both branches leave the same keys in a dict, as many items in a list and the same attributes."""
+        for number, holder in enumerate(self.touched):
+            keys = {w: [k for n, k in self.places[w] if n == number] for w in (True, False)}
+            if keys[True] == keys[False]:
+                continue
+            before = list(holder.parts(holder.content))
+            changed = way if keys[way] != before else not way
+            what, fix = _differs(holder, keys[True], keys[False])
+            self.guard.refuse(holder, self.rerun(changed), what, "the condition is a tensor, so what follows is one graph for both branches", fix, errors.InvalidArgument)
+
+
+def _differs(holder, first, second):
+    """What differs between the branches, and what to do."""
+    if holder.kind in ("list", "deque"):
+        return (f"the {holder.kind} '{holder.path}' has {_count(first)} in one branch of an if and {_count(second)} in the other",
+                "append in both branches, or in a loop over tensors, where a list may grow by what the data say")
+    extra = next((k for k in [*first, *second] if (k in first) != (k in second)), None)
+    if extra is None:
+        return f"the {holder.kind} '{holder.path}' has its keys in another order after one branch of an if", "write the keys in the same order in both branches"
+    name = holder.name(extra)
+    return f"'{name}' is given a value in only one branch of an if, or deleted there", f"give '{name}' a value in the other branch too, or before the if"
+
+
+def _compare(names, results, hints, function):
+    """After both branches: what cannot be merged is an error, what only needs to know the other is tried again."""
+    again = {}
+    for i, name in enumerate(names):
+        values = {which: results[which][i] for which in (True, False)}
+        for which in (True, False):
+            mine, other = values[which], values[not which]
+            if type(mine) is Undefined and type(other) is not Undefined:
+                if mine.name is None and is_state(other):  # what a function returns, guarded by a flag
+                    if (name, which) not in hints:
+                        again[name, which] = zeros_like(other)
+                elif mine.name is None:
+                    _refuse_return(other, function)
+                else:
+                    raise errors.InvalidArgument(f"'{name}' is given a value in only one branch of an if", where=f"in {function}",
+                                                 why="the condition is a tensor, so the graph has both branches, and what follows uses the value",
+                                                 fix=f"give '{name}' a value in the other branch too, or before the if")
+            elif type(mine) in NUMBERS and isinstance(other, (Tensor, Variable)) and not isinstance(other, bool):
+                if (name, which, "as") not in hints and (type(mine) is not float or "float" in str(other.dtype)) and (type(mine) is not bool):
+                    again[name, which, "as"] = other.dtype
+        first, second = values[True], values[False]
+        if isinstance(first, list) and isinstance(second, list) and len(first) != len(second):
+            raise errors.InvalidArgument(f"the list '{name}' has {_count(first)} in one branch of an if and {_count(second)} in the other", where=f"in {function}",
+                                         why="the condition is a tensor, so what follows is one graph for both branches", fix="append in both branches, or in a loop over tensors, where a list may grow by what the data say")
+        if first is not second and isinstance(first, (list, dict)) and isinstance(second, (list, dict)) and ("moved", name) not in hints:
+            again["moved", name] = True
+        if not is_state(first) or not is_state(second):
+            if type(first) is Undefined or type(second) is Undefined or same(first, second):
+                continue
+            if name.startswith("return_value"):
+                _refuse_return(first if first is not None else second, function)
+            raise errors.InvalidArgument(f"'{name}' is {describe(first)} in one branch of an if and {describe(second)} in the other", where=f"in {function}",
+                                         why="the condition is a tensor, so what follows is one graph for both branches",
+                                         fix="make it a tensor in both, or the condition a Python value")
+    if again:
+        raise Again(again)
+
+
+def _count(values) -> str:
+    return "1 element" if len(values) == 1 else f"{len(values)} elements"
+
+
+def _refuse_return(value, function):
+    raise errors.InvalidArgument(f"one way through {function} returns {describe(value)}, another has no return", where=f"in {function}",
+                                 why="the condition is a tensor, so the graph returns the same structure on every way", fix="add a return with a value of the same dtype and shape to the other branch")
+
+
+def if_expression(test, body, orelse):
+    """body() if test else orelse()"""
+    if not in_graph(test):
+        return body() if test else orelse()
+    value = Undefined(None)
+
+    def set_state(state):
+        nonlocal value
+        (value,) = state
+
+    def first():
+        nonlocal value
+        value = body()
+
+    def second():
+        nonlocal value
+        value = orelse()
+
+    first.__qualname__ = body.__qualname__
+    if_(test, first, second, lambda: (value,), set_state, ("the result",), 1)
+    return value

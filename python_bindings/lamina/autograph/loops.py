@@ -1,0 +1,322 @@
+"""Loops: while and for statements whose condition or range is a tensor, as lm.while_loop and lm.scan."""
+from __future__ import annotations
+
+import dis
+import functools
+import sys
+
+from .. import _core, errors
+from . import lists, state
+from .branches import if_, if_expression
+from .iteration import Counted, Steps, Zipped, item_at as _item_at, stacked as _stacked
+from .lists import GrowingList, Grows, LoopList, packed
+from .places import located
+from .reach import same_value
+from .values import Again, Tensor, Undefined, Variable, boolean_of, describe, function_of, in_graph, is_state, made, same, zeros_like
+
+
+def while_(test, body, get_state, set_state, names):
+    """The while statement. Python's own iterations come first, as long as the condition is Python's."""
+    may_change = _may_change(test.__code__)
+    while True:
+        start, guard = get_state(), state.Guard((test,), set_state, names) if may_change else None
+        condition = test()
+        if in_graph(condition):
+            break
+        if not condition:
+            return
+        body()
+    changes = may_change and not (all(a is b for a, b in zip(start, get_state())) and not guard.changed())
+    start = guard = None
+    if not changes:
+        _GraphLoop(lambda: boolean_of(test()), body, get_state, set_state, names).run()
+        return
+    go_on = boolean_of(condition)  # the condition changes something: it is looked at as often as by Python
+
+    def get():
+        return (*get_state(), go_on)
+
+    def put(values):
+        nonlocal go_on
+        set_state(values[:-1])
+        go_on = values[-1]
+
+    def step():
+        nonlocal go_on
+        body()
+        go_on = boolean_of(test())
+
+    step.__qualname__ = body.__qualname__
+
+    _GraphLoop(lambda: go_on, step, get, put, (*names, "the loop's condition")).run()
+
+
+@functools.lru_cache(maxsize=4096)
+def _may_change(code) -> bool:
+    """Whether a condition assigns names or calls something."""
+    return any(i.opname.startswith("CALL") or i.opname in ("STORE_DEREF", "STORE_GLOBAL") for i in dis.get_instructions(code))
+
+
+class Element:
+    """What a list that grows in a loop holds: shape and dtype."""
+
+    def __init__(self, spec):
+        self.spec = spec
+
+    def __eq__(self, other):
+        return isinstance(other, Element) and self.spec == other.spec
+
+
+class _GraphLoop:
+    """A loop of the graph: a while_loop, or with scan=(xs, item setter) a scan without a condition. Its names, and the places in Python objects that
+    the body changes, are loop variables."""
+
+    def __init__(self, test, body, get_state, set_state, names, scan=None):
+        self.test, self.body, self.get_state, self.set_state, self.names, self.scan = test, body, get_state, set_state, names, scan
+        self.function = function_of(body)
+        self.values = get_state()
+        # Lists that something else holds too: the name's cell, self.values and the count itself are three; a caller of the user's holds two more.
+        self.shared = {n for i, n in enumerate(names) if type(self.values[i]) is list and sys.getrefcount(self.values[i]) > 3 + 2 * state.is_an_argument(self.values[i])}
+        self.guard = state.Guard((body, test) if test is not None else (body,), set_state, names)
+        self.places = {}  # (id of a holder, key) -> (the holder, key, its name, what is there before the loop)
+        self.hints = {}
+
+    def run(self):
+        while True:
+            self.prepare()
+            try:
+                if self.scan is None:
+                    final = _core.while_loop(self.looks, self.step, self.state)
+                else:
+                    final, _ = _core.scan(self.scanned, self.state, self.scan[0])
+                break
+            except Again as again:
+                if again.hints.items() <= self.hints.items():
+                    raise
+                self.hints.update(again.hints)
+            except Grows as grows:
+                name = next((n for n, own in self.owners.items() if own is grows.owner), None)
+                if name is None or isinstance(self.hints.get(name), Element):
+                    raise
+                if name in self.shared:
+                    self.refuse_shared(name)
+                self.hints[name] = Element(grows.element)
+            except errors.Error as error:
+                located(error, self.function)
+        after = [self.after_loop(name, value, final) for name, value in zip(self.labels, self.start)]
+        count = len(self.names)
+        self.set_state(tuple(after[:count]))
+        for (holder, key, _, before), value in zip(self.places.values(), after[count:]):
+            state.note(holder, key, before)
+            holder.put(key, value)
+
+    def refuse_shared(self, name):
+        try:
+            raise errors.ConversionFailed(f"the list '{name}' grows in a loop of the graph, and something else holds it too: another name, an object or the caller",
+                                          why="it becomes a tensor there, under this name only", fix=f"make the list in this function, for '{name}' alone, and return it or store it after the loop")
+        except errors.Error as error:
+            located(error, self.function)
+
+    def prepare(self):
+        """What goes into the loop: label -> structure of tensors, and the labels that stay Python's."""
+        self.labels = [*self.names, *(label for _, _, label, _ in self.places.values())]
+        self.start = [*self.values, *(before for _, _, _, before in self.places.values())]
+        self.state, self.fixed = {}, {}
+        hints = self.hints
+        for name, value in zip(self.labels, self.start):
+            if isinstance(hints.get(name), Element):
+                self.state[name] = packed(lists.started(value, hints[name].spec))
+            elif type(value) is GrowingList:
+                self.state[name] = packed(value)
+            elif type(value) is LoopList:
+                self.state[name] = list(value)
+            elif name in hints:
+                self.state[name] = made(hints[name]) if type(value) is Undefined else _core.astype(_core.constant(value), hints[name])
+            elif is_state(value):
+                self.state[name] = value
+            else:
+                self.fixed[name] = value
+        self.growing = {n for n, value in zip(self.labels, self.start) if isinstance(hints.get(n), Element) or type(value) is GrowingList}
+        self.owners = {n: value if type(value) is LoopList else LoopList(()) for n, value in zip(self.labels, self.start) if isinstance(value, list)}
+
+    def value_in(self, given, name, value):
+        if name in self.fixed:
+            return value
+        if name in self.growing:
+            return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
+        return LoopList(given[name], self.owners[name].owner) if name in self.owners else given[name]
+
+    def enter(self, given):
+        values = [self.value_in(given, n, value) for n, value in zip(self.labels, self.start)]
+        self.set_state(tuple(values[:len(self.names)]))
+        for (holder, key, _, _), value in zip(self.places.values(), values[len(self.names):]):
+            holder.put(key, value)
+
+    def traced(self, given, run):
+        """The names and places after an iteration."""
+        def again():
+            self.enter(given)
+            run()
+
+        with self.guard as guard:
+            again()
+            self.look_for_changes(guard, again)
+            now = [*self.get_state(), *(h.parts(h.read())[k] for h, k, _, _ in self.places.values())]
+            return self.after_body(given, now)
+
+    def look_for_changes(self, guard, again):
+        """Places that the body changes become loop variables; what cannot be is refused."""
+        found = False
+        for holder in guard.changed():
+            before = holder.parts(holder.content)
+            if before is None:
+                guard.refuse(holder, again)
+            now = holder.parts(holder.read())
+            if list(before) != list(now):
+                what, why, fix = _differs(holder, before, now)
+                guard.refuse(holder, again, what, why, fix, errors.InvalidArgument)
+            for key, value in now.items():
+                if (id(holder), key) not in self.places and not same_value(value, before[key]):
+                    label = holder.name(key)
+                    label = label if label not in self.labels else f"{label}, the {len(self.places)}th"
+                    self.places[id(holder), key] = (holder, key, label, before[key])
+                    found = True
+        if found:
+            raise Again({("places", len(self.places)): True})
+
+    def step(self, given):
+        return self.traced(given, self.body)
+
+    def scanned(self, given, item):
+        return self.traced(given, lambda: self.body(self.scan[1](item))), None
+
+    def looks(self, given):
+        with self.guard as guard:
+            self.enter(given)
+            result = self.test()
+            for holder in guard.changed():
+                if any(h is holder for h, _, _, _ in self.places.values()):
+                    continue
+                guard.refuse(holder, lambda: (self.enter(given), self.test()))
+            return result
+
+    def after_body(self, given, now):
+        """The values after an iteration that are carried on; what they tell about the start is tried again."""
+        again, out, function = {}, {}, self.function
+        for name, before, value in zip(self.labels, self.start, now):
+            if name in self.fixed:
+                if type(before) is Undefined and type(value) is not Undefined:
+                    if is_state(value):
+                        if before.name is not None:
+                            raise errors.InvalidArgument(f"'{name}' has no value before the loop", where=f"in {function}",
+                                                         why="the loop is part of the graph and may have no iteration at all, and the value is used afterwards",
+                                                         fix=f"give '{name}' a value of the same dtype and shape before the loop")
+                        again[name] = zeros_like(value)
+                        continue
+                if value is not before and not same(before, value):
+                    raise errors.InvalidArgument(f"'{name}' is {describe(before)} before an iteration and {describe(value)} after it", where=f"in {function}",
+                                                 why="the loop is part of the graph, where only tensors change from iteration to iteration", fix="make it a tensor, or loop over Python values")
+                continue
+            if type(before) in (int, float) and isinstance(value, (Tensor, Variable)) and name not in self.hints and tuple(value.shape) == ():
+                wanted = value.dtype
+                if wanted != given[name].dtype and (type(before) is int or "float" in str(wanted)):
+                    again[name] = wanted
+            if isinstance(self.hints.get(name), Element) and type(value) is not GrowingList:
+                raise errors.InvalidArgument(f"'{name}' is a list that grows in the loop, and {describe(value)} after an iteration", where=f"in {function}",
+                                             why="what a list collects in a loop of the graph is one tensor", fix="make the list once, before the loop, and only append to it inside")
+            out[name] = list(value) if type(value) is LoopList else packed(value)
+        if again:
+            raise Again(again)
+        return out
+
+    def after_loop(self, name, before, final):
+        """The value of a name or place after the loop."""
+        if name in self.fixed:
+            return self.fixed[name]
+        if name not in self.growing:
+            return LoopList(final[name], before.owner) if type(before) is LoopList else final[name]
+        if type(before) is GrowingList:
+            return GrowingList(*final[name], closed=before.closed)
+        grown = GrowingList(*final[name])
+        grown.close()
+        return grown
+
+
+def _differs(holder, before, now):
+    """What a body changes in the structure of a list, a dict or an object, why it cannot be, and what to do."""
+    if holder.kind in ("list", "deque"):
+        return (f"the {holder.kind} '{holder.path}' has {len(before)} elements before an iteration and {len(now)} after it", "the loop is part of the graph, where structures keep their lengths",
+                "append to a local list that nothing else names, as a statement: out.append(x); or write into a tensor: x = x.at[i].set(value)")
+    extra = next((k for k in now if k not in before), None)
+    if extra is not None:
+        name = holder.name(extra)
+        return f"'{name}' has no value before the loop", "the loop is part of the graph and may have no iteration at all", f"give '{name}' a value of the same dtype and shape before the loop"
+    missing = next((k for k in before if k not in now), None)
+    if missing is not None:
+        return f"'{holder.name(missing)}' is deleted in a loop of the graph", "the loop may have no iteration at all, and what follows is one graph", "delete it after the loop"
+    return f"the keys of '{holder.path}' are in another order after an iteration", "what follows is one graph, however often the loop runs", "write the keys before the loop"
+
+
+def for_(iterated, extra_test, body, get_state, set_state, names):
+    """The for statement. extra_test, when there is one, says whether to go on (break and return end a loop early)."""
+    if isinstance(iterated, Variable):
+        iterated = iterated.read()
+    if type(iterated) is GrowingList:
+        iterated = iterated.buffer
+    dynamic = isinstance(iterated, (Steps, Counted, Zipped)) or in_graph(iterated)
+    if not dynamic:
+        refuse_items_of(iterated)
+        for item in iterated:
+            if extra_test is not None:
+                go_on = extra_test()
+                if in_graph(go_on):  # the loop was left on some way only: the rest is a branch of the graph
+                    def rest(item=item):
+                        body(item)
+                    rest.__qualname__ = body.__qualname__
+                    if_(go_on, rest, lambda: None, get_state, set_state, names, len(names))
+                    continue
+                if not go_on:
+                    break
+            body(item)
+        return
+    xs, item_of = _stacked(iterated)
+    if xs is not None and extra_test is None:
+        _GraphLoop(None, body, get_state, set_state, names, scan=(xs, item_of)).run()
+        return
+    _counted_loop(iterated, extra_test, body, get_state, set_state, names)
+
+
+def refuse_items_of(iterator):
+    """An iterator of Python's that a branch or loop of the graph did not make itself has no next item there."""
+    if hasattr(type(iterator), "__next__") and state.known_to_a_body(iterator):
+        raise errors.ConversionFailed(f"next: {errors.a_type(iterator)} gives its items in a branch or loop of the graph", why="Python would take one item while the function is traced, whatever the data say",
+                                      fix="take the items before the branch or loop, or loop over a tensor")
+
+
+def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
+    """A loop with a counter, for ranges of unknown length and loops that may be left early."""
+    count, item_at = _item_at(iterated)
+    at = _core.constant(0)
+
+    def get():
+        return (*get_state(), at)
+
+    def put(values):
+        nonlocal at
+        set_state(values[:-1])
+        at = values[-1]
+
+    def step():
+        nonlocal at
+        body(item_at(at))
+        at = at + 1
+
+    def test():
+        inside = at < count
+        return inside if extra_test is None else if_expression(inside, lambda: boolean_of(extra_test()), lambda: _core.constant(False))
+
+    step.__qualname__ = body.__qualname__
+    _GraphLoop(lambda: boolean_of(test()), step, get, put, (*names, "the loop's counter")).run()
+
+
+__all__ = ["for_", "while_"]

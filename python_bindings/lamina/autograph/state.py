@@ -1,0 +1,278 @@
+"""State of Python objects in branches and loops of the graph.
+
+A Guard takes down what a body can reach (reach.py) before the body is traced, says what the body changed, and puts it back. What changed becomes state of
+the branch or loop, or an error at the line that changes it. A Trace looks after changes that would outlive the call.
+"""
+from __future__ import annotations
+
+import dataclasses
+import functools
+import sys
+import threading
+import weakref
+
+from .. import _core, errors
+from .places import is_users_code, running_line, text_at
+from .reach import _Globals, Reach, same_value
+
+_local = threading.local()
+_known = weakref.WeakKeyDictionary()  # code of a branch -> paths of what it changed when it was traced before
+
+
+def _guards() -> list:
+    if not hasattr(_local, "guards"):
+        _local.guards, _local.traces = [], []
+    return _local.guards
+
+
+def _traces() -> list:
+    _guards()
+    return _local.traces
+
+
+def _owned(function, names, cells, scopes):
+    """The cells and globals of a frame's names, which get_state and set_state look after: set_state, or a function around it."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
+        if name in ("set_state", "get_state"):
+            _owned(cell.cell_contents, names, cells, scopes)
+        else:
+            cells.add(id(cell))
+    scopes.setdefault(id(function.__globals__), set()).update(n for n in names if n in function.__code__.co_names)
+
+
+def _is_made(value) -> bool:
+    """Whether a value is a Variable or layer, or made of them: what a program makes once, when it is first needed."""
+    from ..nn.layer import Layer
+    if isinstance(value, (_core.Variable, Layer)):
+        return True
+    if isinstance(value, (list, tuple)):
+        return bool(value) and all(map(_is_made, value))
+    return isinstance(value, dict) and bool(value) and all(map(_is_made, value.values()))
+
+
+class Guard:
+    """As a context: the body is traced inside, and afterwards everything is as before."""
+
+    def __init__(self, functions, set_state=None, names=()):
+        cells, scopes = set(), {}
+        if set_state is not None:
+            _owned(set_state, names, cells, scopes)
+        self.reach = Reach([(f, getattr(f, "__name__", "the body")) for f in functions], cells, scopes)
+        self.holders = self.reach.holders
+
+    def __enter__(self):
+        _guards().append(self)
+        for array in self.reach.locked:
+            array.flags.writeable = False
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        _guards().remove(self)
+        for _ in self.reach.locked:
+            left = [a for a in self.reach.locked if not a.flags.writeable]
+            for array in left:
+                try:
+                    array.flags.writeable = True
+                except ValueError:  # a view: what it looks at comes first
+                    pass
+            if not left:
+                break
+        self.restore()
+        if self.reach.locked and isinstance(error, ValueError) and not isinstance(error, errors.Error) and "read-only" in str(error):
+            raise errors.ConversionFailed("a NumPy array is written in a branch or loop of the graph", why=_ONCE, fix=_FIXES["NumPy array"]) from None
+
+    def restore(self):
+        for holder in self.holders:
+            if not holder.same():
+                holder.restore()
+
+    def changed(self) -> list:
+        """The holders whose content is another than before."""
+        return [h for h in self.holders if not h.same() and not self._settled(h)]
+
+    def _settled(self, holder) -> bool:
+        """Whether all that is new are Variables and layers that the body made: they are kept."""
+        before, now = holder.parts(holder.content), holder.parts(holder.read())
+        if before is None:
+            return False
+        new = {k: v for k, v in now.items() if k not in before or not same_value(before[k], v)}
+        if before.keys() - now.keys() or not all(before.get(k) is None and _is_made(v) for k, v in new.items()):
+            return False
+        holder.content = holder.read()
+        return True
+
+    def refuse(self, holder, run, what=None, why=None, fix=None, kind=errors.ConversionFailed):
+        """Raises the error at the line that changes the holder, which run() does once more."""
+        self.restore()
+        where = _line_of_change(holder, run)
+        self.restore()
+        error = kind(what or f"the {holder.kind} '{holder.path}' is changed in a branch or loop of the graph", where=where, why=why or _ONCE,
+                     fix=fix or _FIXES.get(holder.kind, "change it outside of the branch or loop, or make the condition a Python value"))
+        error._located = bool(where)
+        raise error
+
+
+_ONCE = "Python would do it once, while the function is traced, whatever the data say"
+_FIXES = {
+    "set": "use a dict of booleans, or a tensor of flags",
+    "NumPy array": "make it a tensor: x = lm.constant(array), then x = x.at[i].set(value)",
+    "iterator": "take the items before the branch or loop, or loop over a tensor",
+    "generator": "take the items before the branch or loop, or loop over a tensor",
+    "random generator": "draw with lm.random, which draws on every way and in every iteration",
+}
+
+
+def _line_of_change(holder, run) -> str:
+    """Where the user's code changes the holder while run() runs."""
+    found, last = [], [None]
+
+    def local(frame, event, arg):
+        if not found:
+            if last[0] is not None and not holder.same():
+                found.append(last[0])
+            outer = frame.f_back if event == "return" else frame
+            while outer is not None and not is_users_code(outer.f_code):
+                outer = outer.f_back
+            last[0] = (outer.f_code, outer.f_lineno) if outer is not None else None
+        return local
+
+    def opened(frame, event, arg):
+        return local if is_users_code(frame.f_code) and not found else None
+
+    before = sys.gettrace()
+    sys.settrace(opened)
+    try:
+        run()
+    except BaseException as error:  # what matters is where the change was
+        if isinstance(error, (KeyboardInterrupt, SystemExit)):
+            raise
+    finally:
+        sys.settrace(before)
+    if not found and last[0] is not None and not holder.same():
+        found.append(last[0])
+    return text_at(*found[0]) if found else ""
+
+
+def remembered(guard, codes) -> list:
+    """The holders that branches with these codes changed before."""
+    paths = set().union(*(_known.get(code, ()) for code in codes))
+    return [h for h in guard.holders if h.path in paths] if paths else []
+
+
+def remember(codes, holders):
+    for code in codes:
+        _known.setdefault(code, set()).update(h.path for h in holders)
+
+
+def known_to_a_body(value):
+    """Whether a value existed before a body that is being traced, so that what happens to it is the body's change."""
+    return any(g.reach.knows(value) for g in _guards())
+
+
+def is_an_argument(value) -> bool:
+    """Whether a value is an argument of the function that is traced: its caller holds it meanwhile."""
+    return bool(_traces()) and id(value) in _traces()[-1].direct
+
+
+def keep_what_is_made(make):
+    """Calls make(), whose changes (a layer that builds its weights) happen once and stay, also when it comes first in a branch."""
+    before = [(g, {id(h) for h in g.holders if not h.same()}) for g in _guards()]
+    make()
+    for guard, changed in before:
+        for h in guard.holders:
+            if id(h) not in changed and not h.same():
+                h.content = h.read()
+
+
+class Trace:
+    """As a context around a function that is traced: changes in branches and loops may not outlive the call, as later calls would not make them."""
+
+    def __init__(self, function, args, kwargs):
+        self.function = function
+        self.direct = {id(a) for a in (*args, *kwargs.values())}
+        self.carried = {}  # (id of an object, kind) -> (its holder, what was there, name, line)
+        self.own = set()
+        self.outer = []
+        for argument in (*args, *kwargs.values()):
+            self._leaves(argument, self.outer)
+
+    def __enter__(self):
+        _traces().append(self)
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        _traces().remove(self)
+        if not self.carried:
+            return
+        if error is None:
+            self._check()
+        else:
+            self._undo()
+
+    def _undo(self):
+        for holder, parts in reversed([(h, p) for h, p, _, _ in self.carried.values()]):
+            holder.write(holder.built(parts))
+
+    def _leaves(self, value, out):
+        """Arguments' containers are copies of this call; objects in them are not."""
+        if isinstance(value, (list, tuple)):
+            self.own.add(id(value))
+            for v in value:
+                self._leaves(v, out)
+        elif isinstance(value, dict):
+            self.own.add(id(value))
+            for v in value.values():
+                self._leaves(v, out)
+        elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+            self.own.update((id(value), id(getattr(value, "__dict__", None))))
+            for f in dataclasses.fields(value):
+                self._leaves(getattr(value, f.name, None), out)
+        else:
+            out.append(value)
+        return out
+
+    def _check(self):
+        reach = Reach([(self.function, "the function"), *((v, "an argument") for v in self.outer)])
+        for holder, parts, name, where in list(self.carried.values()):
+            held = reach.seen.get(id(holder.object)) is holder.object and id(holder.object) not in self.own
+            if isinstance(holder, _Globals):
+                held = any(isinstance(h, _Globals) and h.object is holder.object for h in reach.holders)
+            if held:
+                self._undo()
+                raise errors.ConversionFailed(f"'{name}' is changed in a branch or loop of the graph, and outlives the call", where,
+                                              "the function is traced once: later calls would start from what was there then, and change nothing",
+                                              "make it a lm.Variable and assign it, or make the object in the function and return it")
+
+
+def note(holder, key, before):
+    """A place gets a value of the graph: its holder may not outlive the call, when what was there came from outside."""
+    if not _traces() or isinstance(before, _core.Tensor) and _core._is_symbolic(before):
+        return
+    carried = _traces()[-1].carried
+    carried.setdefault((id(holder.object), type(holder)), (holder, holder.parts(holder.content), holder.name(key), running_line()))
+
+
+def watched(function):
+    """A body of lm.cond, lm.scan and their like: it may not change Python objects while it is traced."""
+    if isinstance(function, (_core.Tensor, _core.Variable, type)) or not callable(function):
+        return function
+
+    @functools.wraps(function, updated=())
+    def run(*args, **kwargs):
+        if _core.executing_eagerly():
+            return function(*args, **kwargs)
+        guard = Guard([function])
+        with guard:
+            result = function(*args, **kwargs)
+            for holder in guard.changed():
+                before, now = holder.parts(holder.content), holder.parts(holder.read())
+                key = next((k for k in [*now, *before] if k not in before or k not in now or not same_value(before[k], now[k])), None) if before is not None else None
+                where = holder.path if key is None else holder.name(key)
+                guard.refuse(holder, lambda: function(*args, **kwargs), f"'{where}' is changed in a branch or loop of the graph",
+                             fix=_FIXES.get(holder.kind, "return the new value from the body, or write the branch or loop as Python's if, while or for in a traced function"))
+        return result
+
+    return run
+
+
+__all__ = ["Guard", "Trace", "is_an_argument", "keep_what_is_made", "known_to_a_body", "note", "remember", "remembered", "watched"]
