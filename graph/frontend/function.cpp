@@ -30,6 +30,9 @@ struct Function::Data {
   std::mutex mutex;  // of what follows
   std::vector<std::unique_ptr<Entry>> entries;
   std::vector<TraceRecord> records;
+  // Graphs that use values of a trace around them: not in the table, and kept as long as that trace.
+  std::vector<std::pair<std::weak_ptr<Trace>, std::shared_ptr<ConcreteFunction>>> inner;
+  int inner_count = 0;
   TraceTurn::State turn;
   std::vector<std::pair<std::thread::id, const Signature*>> tracing;
 
@@ -149,6 +152,18 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources),
                                                   std::move(traced_body.structure), microseconds);
   graph->memory_budget_ = options.memory_budget;
+  // A graph that uses values of a trace around it means nothing in another one, nor after those values' names stand for others.
+  const std::vector<Tensor>& captures = graph->captures();
+  const auto around = std::find_if(captures.begin(), captures.end(), [](const Tensor& t) { return t.is_symbolic(); });
+  if (around != captures.end()) {
+    Trace* outer = Trace::current();
+    if (!outer) throw finished_trace(around->handle()->function, cat(line, line.empty() ? "" : ", ", "in '", options.name, "'"));
+    std::lock_guard lock(mutex);
+    std::erase_if(inner, [](auto& one) { return one.first.expired(); });
+    inner.emplace_back(outer->weak_from_this(), graph);
+    ++inner_count;
+    return *graph;
+  }
 
   signature.arguments = std::move(traced_body.arguments);
   Signature::Difference why = traced ? difference(signature) : Signature::Difference();
@@ -204,7 +219,7 @@ std::string Function::Data::reasons(const Signature& refused) const {
 
 int Function::trace_count() const {
   std::lock_guard lock(data_->mutex);
-  return int(data_->entries.size());
+  return int(data_->entries.size()) + data_->inner_count;
 }
 std::vector<TraceRecord> Function::traces() const {
   std::lock_guard lock(data_->mutex);

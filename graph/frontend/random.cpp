@@ -4,6 +4,7 @@
 #include <mutex>
 #include <utility>
 
+#include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
 #include "graph/frontend/in_f32.h"
@@ -80,17 +81,23 @@ void set_seed(int64_t seed) {
   h.asked = 0;
 }
 
+namespace {
+// Takes one draw from `generator`: its state {seed, counter}, after which the counter has advanced.
 Tensor next_state(const Variable& generator, CallSite at) {
   std::unique_lock lock(turn(), std::defer_lock);
   if (executing_eagerly()) lock.lock();
   Tensor state = generator.read(at);
-  static auto* one = [] {
-    EagerScope outside;
-    return new Tensor(tensor(std::vector<int64_t>{0, 1}));
-  }();
-  const Tensor step = one->device() == state.device() ? *one : one->to(state.device());
-  generator.assign(Operand(add(Operand(state, at), Operand(step, at)), at));
+  std::optional<DeviceScope> there;
+  if (state.device() != default_device()) there.emplace(state.device());
+  generator.assign(Operand(add(Operand(state, at), Operand(tensor(std::vector<int64_t>{0, 1}), at)), at));
   return state;
+}
+}  // namespace
+
+Tensor draw(const ir::OpDef& op, ir::AttrsRef attrs, std::vector<Tensor> inputs, CallSite at) {
+  if (!op.draws) internal_error(cat(op.name, ": it draws and its OpDef does not say so"));
+  inputs.push_back(next_state(default_generator(), at));
+  return apply_one(op, std::move(attrs), inputs, at);
 }
 
 uint64_t next_host_seed() {
@@ -103,19 +110,18 @@ uint64_t next_host_seed() {
 }
 
 Tensor uniform(const Shape& shape, DType dtype, double low, double high, CallSite at) {
-  return apply_one(ops::def::random_uniform, draw_attrs(shape, dtype, low, high), std::array{next_state(default_generator(), at)}, at);
+  return draw(ops::def::random_uniform, draw_attrs(shape, dtype, low, high), {}, at);
 }
 Tensor normal(const Shape& shape, DType dtype, double mean, double deviation, CallSite at) {
-  return apply_one(ops::def::random_normal, draw_attrs(shape, dtype, mean, deviation), std::array{next_state(default_generator(), at)}, at);
+  return draw(ops::def::random_normal, draw_attrs(shape, dtype, mean, deviation), {}, at);
 }
 
 Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype, CallSite at) {
-  return apply_one(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}),
-                   std::array{next_state(default_generator(), at)}, at);
+  return draw(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}), {}, at);
 }
 Tensor truncated_normal(const Shape& shape, DType dtype, double mean, double deviation, double low, double high, CallSite at) {
-  return apply_one(ops::def::random_truncated_normal, ir::make_attrs(ops::TruncatedNormalAttrs{{dtype, shape}, mean, deviation, low, high}),
-                   std::array{next_state(default_generator(), at)}, at);
+  return draw(ops::def::random_truncated_normal, ir::make_attrs(ops::TruncatedNormalAttrs{{dtype, shape}, mean, deviation, low, high}), {},
+              at);
 }
 Tensor exponential(const Shape& shape, DType dtype, double rate, CallSite at) {
   if (!(rate > 0))
@@ -171,8 +177,7 @@ Tensor shuffle(const Operand& operand, int axis) {
 }  // namespace random
 
 Tensor dropout(const Operand& x, double rate) {
-  return apply_one(ops::def::dropout, ir::make_attrs(ops::DropoutAttrs{float(rate)}),
-                   std::array{x.resolve(), random::next_state(random::default_generator(), x.at())}, x.at());
+  return random::draw(ops::def::dropout, ir::make_attrs(ops::DropoutAttrs{float(rate)}), {x.resolve()}, x.at());
 }
 
 }  // namespace lamina

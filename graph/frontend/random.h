@@ -53,8 +53,9 @@ LAMINA_API Tensor categorical(const Operand& logits, const Shape& shape = {});
 LAMINA_API Tensor permutation(int64_t n, CallSite at = std::source_location::current());
 // x with its parts along an axis in random order.
 LAMINA_API Tensor shuffle(const Operand& x, int axis = 0);
-// Takes one draw from `generator`: its state {seed, counter} for an op, after which the counter has advanced.
-LAMINA_API Tensor next_state(const Variable& generator, CallSite at = {});
+// The only way for an op to draw: its last input becomes the next state of the default generator, whose counter advances. `inputs` are the
+// others. An op whose OpDef::draws is false gets no state, so that vmap cannot give its models one draw.
+LAMINA_API Tensor draw(const ir::OpDef& op, ir::AttrsRef attrs, std::vector<Tensor> inputs, CallSite at);
 // A seed for randomness on the host: a new weight's first value, the order of a shuffle. It follows from set_seed's seed and from how many
 // were asked for since, not from the draws above, so a model has the same weights whether an eager or a traced call builds it.
 LAMINA_API uint64_t next_host_seed();

@@ -19,6 +19,7 @@ Tensor::Tensor(BufferRef buffer, TypeRef type) {
   data->device = buffer->device();
   data->type = std::move(type);
   data->buffer = std::move(buffer);
+  if (Trace* trace = Trace::current()) data->trace = trace->weak_from_this();  // in whose body it is made
   data_ = std::move(data);
 }
 Tensor::Tensor(BufferRef buffer, const TensorType& type) : Tensor(std::move(buffer), std::make_shared<const TensorType>(type)) {}

@@ -15,10 +15,6 @@
 namespace lamina {
 namespace {
 
-bool tracked_outside(const Tensor& t) {
-  return std::any_of(thread_tapes().begin(), thread_tapes().end(), [&](auto& tape) { return tape->tracks(t); });
-}
-
 constexpr int64_t kLargestConstant = 4096;  // bytes; larger tensors are captured by reference, not copied into the graph
 
 // After this, push_back cannot fail.
@@ -103,7 +99,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
       if (!done) trace.captured_.erase(data);
     }
   } undo{*this, &d};
-  if (!t.is_symbolic() && byte_size(*d.type) <= kLargestConstant && !(runs_once && recording() && tracked_outside(t))) {
+  if (!t.is_symbolic() && byte_size(*d.type) <= kLargestConstant && d.trace.lock().get() == this) {
     std::vector<std::byte> bytes(size_t(byte_size(*d.type)));
     t.copy_to_host(bytes.data(), bytes.size());
     constants_.push_back(t);

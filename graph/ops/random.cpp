@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/batching.h"
+#include "graph/ops/batch_draw.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
@@ -45,18 +45,6 @@ std::vector<TensorType> infer_normal(const ir::InferCall& call) {
 
 std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
 
-// A state per model: each draws from its own, as it would alone. One state for all: the model index is folded in as one more axis of the
-// draw, whose element index counts all models; states of outer models stay in front of it.
-template <const ir::OpDef& op>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
-  Graph& g = call.graph;
-  const ir::Batched& state = call.inputs[0];
-  RandomAttrs a = attrs_of(call.attrs);
-  const int outer = state.batched ? 0 : int(g.type(state.value).rank()) - 1;
-  a.type.shape.insert(a.type.shape.begin() + outer, call.size);
-  return {{move_axis(g, g.add(op, ir::make_attrs(std::move(a)), {state.value}), outer, 0), true}};
-}
-
 template <On on>
 Kernel kernel_uniform(const ir::KernelRequest& request) {
   const RandomAttrs& a = attrs_of(request.attrs);
@@ -76,7 +64,7 @@ constinit const ir::OpDef def::random_uniform{
     .parse_attrs = ir::Attrs<RandomAttrs>::parse,
     .infer = infer_uniform,
     .vjp = vjp,
-    .batch = batch<def::random_uniform>,
+    .batch = batch_draw<def::random_uniform, RandomAttrs>,
     .cpu = kernel_uniform<On::cpu>,
     .cuda = kernel_uniform<On::gpu>,
     .draws = true,
@@ -89,7 +77,7 @@ constinit const ir::OpDef def::random_normal{
     .parse_attrs = ir::Attrs<RandomAttrs>::parse,
     .infer = infer_normal,
     .vjp = vjp,
-    .batch = batch<def::random_normal>,
+    .batch = batch_draw<def::random_normal, RandomAttrs>,
     .cpu = kernel_normal<On::cpu>,
     .cuda = kernel_normal<On::gpu>,
     .draws = true,

@@ -2,7 +2,7 @@
 #include <cmath>
 #include <limits>
 
-#include "graph/ops/batching.h"
+#include "graph/ops/batch_draw.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
@@ -67,14 +67,6 @@ std::vector<TensorType> infer_normal(const ir::InferCall& call) {
 
 std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
 
-// Each model has its own state and draws from it as it would alone.
-template <const ir::OpDef& op, class A>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
-  A a = ir::attrs_of<A>(call.attrs);
-  a.type.shape = with_model_axis(call.size, a.type.shape);
-  return {{call.graph.add(op, ir::make_attrs(std::move(a)), {call.inputs[0].value}), true}};
-}
-
 template <On on>
 Kernel kernel_integers(const ir::KernelRequest& request) {
   const auto& a = integers_of(request.attrs);
@@ -102,9 +94,10 @@ constinit const ir::OpDef def::random_integers{
     .parse_attrs = ir::Attrs<RandomIntegersAttrs>::parse,
     .infer = infer_integers,
     .vjp = vjp,
-    .batch = batch<def::random_integers, RandomIntegersAttrs>,
+    .batch = batch_draw<def::random_integers, RandomIntegersAttrs>,
     .cpu = kernel_integers<On::cpu>,
     .cuda = kernel_integers<On::gpu>,
+    .draws = true,
     .doc = "whole numbers drawn from low, ..., high - 1, each equally likely",
 };
 
@@ -114,9 +107,10 @@ constinit const ir::OpDef def::random_truncated_normal{
     .parse_attrs = ir::Attrs<TruncatedNormalAttrs>::parse,
     .infer = infer_normal,
     .vjp = vjp,
-    .batch = batch<def::random_truncated_normal, TruncatedNormalAttrs>,
+    .batch = batch_draw<def::random_truncated_normal, TruncatedNormalAttrs>,
     .cpu = kernel_normal<On::cpu>,
     .cuda = kernel_normal<On::gpu>,
+    .draws = true,
     .doc = "numbers drawn from the normal distribution of a mean and deviation, given that they lie in [low, high]",
 };
 

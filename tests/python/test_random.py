@@ -72,3 +72,63 @@ def test_more_distributions():
 def test_more_draws_refuse_what_does_not_fit(bad):
     with pytest.raises(lm.errors.Error):
         bad()
+
+
+DRAWS = {
+    "uniform": lambda: lm.random.uniform((3,)),
+    "normal": lambda: lm.random.normal((3,)),
+    "integers": lambda: lm.random.integers(1_000_000, shape=(3,)),
+    "truncated_normal": lambda: lm.random.truncated_normal((3,)),
+    "exponential": lambda: lm.random.exponential((3,)),
+    "bernoulli": lambda: lm.random.bernoulli(0.5, (60,)),
+    "categorical": lambda: lm.random.categorical(lm.zeros((1000,)), (3,)),
+    "permutation": lambda: lm.random.permutation(50),
+    "shuffle": lambda: lm.random.shuffle(lm.range(50)),
+    "dropout": lambda: lm.dropout(lm.ones((60,)), 0.5),
+    "Dropout": lambda: lm.nn.Dropout(0.5)(lm.ones((1, 60)), training=True),
+}
+NO_DRAWS = {"set_seed", "next_seed", "get_state", "set_state"}  # functions of lm.random
+
+DRAWN_IN = {
+    "itself": lambda f: f(),
+    "cond": lambda f: lm.cond(lm.constant(True), f, f),
+    "switch": lambda f: lm.switch(lm.constant(1), [f, f, f]),
+    "scan": lambda f: lm.scan(lambda s, _: (s, f()), lm.constant(0), None, length=2)[1],
+    "while_loop": lambda f: lm.while_loop(lambda s: s[0] < 2, lambda s: (s[0] + 1, f()), (lm.constant(0), lm.zeros_like(f())))[1],
+    "checkpoint": lambda f: lm.checkpoint(f)(),
+    "function": lambda f: lm.function(f)(),
+    "cond in scan": lambda f: lm.scan(lambda s, _: (s, lm.cond(s == 0, f, f)), lm.constant(0), None, length=2)[1],
+}
+
+
+def test_every_function_that_draws_is_in_the_table():
+    public = {name for name in dir(lm.random) if not name.startswith("_")}
+    assert public - NO_DRAWS == set(DRAWS) - {"dropout", "Dropout"}
+    calls = {name: getattr(getattr(lm.nn, name), "call", None) for name in lm.nn.__all__}
+    told = {name for name, call in calls.items() if call is not None and "training" in call.__code__.co_varnames}
+    assert told - {"BatchNorm", "BatchNormalization", "Layer", "Model", "Sequential", "Stack"} == {"Dropout"}
+
+
+@pytest.mark.parametrize("how", ["eager", "traced", "nested"])
+@pytest.mark.parametrize("place", DRAWN_IN)
+@pytest.mark.parametrize("name", DRAWS)
+def test_every_vmapped_call_draws_its_own(name, place, how):
+    run = lm.vmap(lambda x: DRAWN_IN[place](DRAWS[name]))
+    if how == "traced":
+        run = lm.function(run)
+    x = lm.ones((6,))
+    if how == "nested":
+        run, x = lm.vmap(run), lm.ones((2, 3))
+    drawn = np.asarray(run(x)).reshape(6, -1)
+    assert len({one.tobytes() for one in drawn}) == 6
+    again = np.asarray(run(x)).reshape(6, -1)
+    assert not {one.tobytes() for one in drawn} & {one.tobytes() for one in again}
+
+
+@pytest.mark.parametrize("name", DRAWS)
+def test_vmapped_draws_are_the_same_eager_and_traced(name):
+    run = lm.vmap(lambda x: DRAWS[name]())
+    lm.random.set_seed(5)
+    eager = np.asarray(run(lm.ones((4,))))
+    lm.random.set_seed(5)
+    np.testing.assert_array_equal(lm.function(run)(lm.ones((4,))), eager)

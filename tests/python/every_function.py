@@ -1,0 +1,210 @@
+"""The table of test_every_function.py: for each public function of tensors, calls of it with float64 arrays."""
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable
+
+import numpy as np
+
+import lamina as lm
+
+rng = np.random.default_rng(7)
+
+
+def between(low, high, shape=(2, 3)):
+    return rng.uniform(low, high, shape)
+
+
+def apart(shape=(2, 3), gap=0.3):
+    """Numbers that all differ by at least `gap`, so that a small step changes no order."""
+    return (rng.permutation(int(np.prod(shape))) - np.prod(shape) / 2 + 0.25).reshape(shape) * gap
+
+
+@dataclasses.dataclass
+class Case:
+    fn: Callable  # of tensors
+    args: tuple  # float64 arrays, by which it is differentiated
+    slopes: bool = True  # whether its result has a gradient
+
+
+CASES: dict[str, Case] = {}
+
+
+def case(name, fn, *args, slopes=True):
+    assert name not in CASES
+    CASES[name] = Case(fn, args, slopes)
+
+
+def named(name, *args, variant="", slopes=True, **options):
+    """A function of lm called with the arrays and these options."""
+    fn = getattr(lm, name)
+    case(f"{name} {variant}".strip(), lambda *tensors: fn(*tensors, **options), *args, slopes=slopes)
+
+
+for name in "asinh atan cos elu erf erfc exp exp2 expm1 gelu leaky_relu neg selu sigmoid silu sin sinh softplus square tan tanh cosh relu abs".split():
+    named(name, apart())
+for name in "log log10 log1p log2 rsqrt sqrt reciprocal cbrt".split():
+    named(name, between(0.3, 2))
+for name in "acos asin atanh".split():
+    named(name, between(-0.8, 0.8))
+named("acosh", between(1.2, 3))
+named("hard_sigmoid", apart() / 3)
+for name in "ceil floor round trunc sign".split():
+    named(name, apart() + 0.1, slopes=False)
+for name in "isfinite isinf isnan".split():
+    named(name, apart(), slopes=False)
+case("logical_not", lambda x: lm.logical_not(x > 0), apart(), slopes=False)
+for name in "add sub mul maximum minimum atan2 logaddexp".split():
+    named(name, apart(), apart() + 0.07)
+    named(name, apart(), apart((3,)) + 0.07, variant="broadcast")
+named("div", apart(), between(0.5, 2))
+named("pow", between(0.3, 2), between(-2, 2))
+for name in "fmod mod remainder floor_divide".split():
+    named(name, apart() * 3, between(0.7, 1.3), slopes=name != "floor_divide")
+for name in "equal not_equal less less_equal greater greater_equal".split():
+    named(name, apart(), apart(), slopes=False)
+for name in "logical_and logical_or logical_xor".split():
+    case(name, lambda a, b, fn=getattr(lm, name): fn(a > 0, b > 0), apart(), apart(), slopes=False)
+for name in "bitwise_and bitwise_or bitwise_xor shift_left shift_right".split():
+    case(name, lambda a, b, fn=getattr(lm, name): fn(lm.astype(a, lm.int32), lm.astype(b, lm.int32)), between(0, 9), between(0, 4), slopes=False)
+case("bitwise_not", lambda a: lm.bitwise_not(lm.astype(a, lm.int32)), between(0, 9), slopes=False)
+
+for name in "sum mean max min prod std var logsumexp".split():
+    named(name, apart() + 0.05)
+    named(name, apart((2, 3, 2)) + 0.05, variant="axes", axis=(0, -1))
+    named(name, apart() + 0.05, variant="keepdims", axis=1, keepdims=True)
+named("norm", apart() + 0.05)
+named("norm", apart() + 0.05, variant="of rows", axis=1)
+named("norm", apart() + 0.05, variant="1", ord=1)
+for name in "all any count_nonzero".split():
+    case(name, lambda x, fn=getattr(lm, name): fn(x > 0, axis=1), apart(), slopes=False)
+for name in "argmax argmin argsort".split():
+    named(name, apart(), slopes=False)
+named("cumsum", apart(), axis=1)
+case("moments", lambda x: lm.moments(x, 0), apart())
+for name in "softmax log_softmax".split():
+    named(name, apart())
+    named(name, apart(), variant="axis", axis=0)
+
+named("matmul", between(-1, 1, (2, 3)), between(-1, 1, (3, 4)))
+named("matmul", between(-1, 1, (2, 2, 3)), between(-1, 1, (3, 2)), variant="batch")
+named("matmul", between(-1, 1, (3,)), between(-1, 1, (3, 2)), variant="vector")
+named("dot", between(-1, 1, (3,)), between(-1, 1, (3,)))
+named("inner", between(-1, 1, (2, 3)), between(-1, 1, (4, 3)))
+named("outer", between(-1, 1, (2,)), between(-1, 1, (3,)))
+named("vdot", between(-1, 1), between(-1, 1))
+named("tensordot", between(-1, 1, (2, 3)), between(-1, 1, (3, 2)), axes=1)
+case("einsum", lambda a, b: lm.einsum("ij,kj->ik", a, b), between(-1, 1, (2, 3)), between(-1, 1, (2, 3)))
+case("einsum diagonal", lambda a: lm.einsum("ii->i", a), between(-1, 1, (3, 3)))
+
+case("broadcast_to", lambda x: lm.broadcast_to(x, (4, 2, 3)), apart())
+case("concat", lambda a, b: lm.concat([a, b, a], 1), apart(), apart())
+case("stack", lambda a, b: lm.stack([a, b], 1), apart(), apart())
+named("diag", apart((3,)))
+named("diag", apart((3, 3)), variant="of matrix")
+named("diagonal", apart((3, 3)))
+case("expand_dims", lambda x: lm.expand_dims(x, 1), apart())
+named("flatten", apart((2, 3, 2)))
+case("flip", lambda x: lm.flip(x, 1), apart())
+case("moveaxis", lambda x: lm.moveaxis(x, 0, 2), apart((2, 3, 2)))
+case("pad", lambda x: lm.pad(x, ((1, 0), (0, 2))), apart())
+named("ravel", apart())
+case("repeat", lambda x: lm.repeat(x, 2, 1), apart())
+case("reshape", lambda x: lm.reshape(x, (3, 2)), apart())
+case("roll", lambda x: lm.roll(x, 1, 1), apart())
+case("split", lambda x: lm.split(x, 3, 1), apart())
+case("squeeze", lambda x: lm.squeeze(x, 1), apart((2, 1, 3)))
+case("swapaxes", lambda x: lm.swapaxes(x, 0, 1), apart())
+case("tile", lambda x: lm.tile(x, (2, 1)), apart())
+named("transpose", apart())
+case("transpose axes", lambda x: lm.transpose(x, (2, 0, 1)), apart((2, 3, 2)))
+named("tril", apart((3, 3)))
+named("triu", apart((3, 3)))
+case("take", lambda x: lm.take(x, lm.constant([1, 0, 1]), 0), apart())
+case("take_along_axis", lambda x: lm.take_along_axis(x, lm.constant([[2, 0], [1, 1]]), 1), apart())
+case("gather", lambda x: lm.gather(x, lm.constant([1, 0, 1]), 0), apart())
+case("gather_nd", lambda x: lm.gather_nd(x, lm.constant([[1, 0], [0, 2]])), apart())
+case("scatter_nd", lambda x: lm.scatter_nd(lm.constant([[1], [3], [1]]), x, (5,)), apart((3,)))
+case("scatter_add", lambda x: lm.scatter_add(x, lm.constant([1, 0, 1]), (2, 3)), apart((3, 3)))
+case("where", lambda a, b: lm.where(a > 0, a * b, b), apart(), apart())
+case("clip", lambda x: lm.clip(x, -0.4, 0.4), apart())
+case("meshgrid", lambda a, b: lm.meshgrid(a, b), apart((2,)), apart((3,)))
+named("sort", apart())
+case("top_k", lambda x: lm.top_k(x, 2)[0], apart())
+case("unique", lambda x: lm.unique(x, size=4)[0], apart((4,)), slopes=False)
+case("nonzero", lambda x: lm.nonzero(x > 0, size=3), apart(), slopes=False)
+case("searchsorted", lambda x: lm.searchsorted(lm.constant([-0.5, 0.0, 0.5], dtype=lm.float64), x), apart(), slopes=False)
+case("one_hot", lambda x: lm.one_hot(lm.astype(x, lm.int32), 4), between(0, 4), slopes=False)
+case("astype", lambda x: lm.astype(lm.astype(x, lm.float64), lm.float64), apart())
+case("check_numerics", lambda x: lm.check_numerics(x, "x"), apart())
+for name in "zeros_like ones_like".split():
+    named(name, apart(), slopes=False)
+case("full_like", lambda x: lm.full_like(x, 2.0), apart(), slopes=False)
+named("stop_gradient", apart(), slopes=False)
+case("Tensor.at", lambda x, y: x.at[1].add(y), apart(), apart((3,)))
+case("Tensor[...]", lambda x: x[:, ::-1][1:, [0, 2]], apart())
+
+case("layer_norm", lambda x, s, o: lm.layer_norm(x, s, o), apart(), apart((3,)), apart((3,)))
+case("batch_norm", lambda x, m, v, o, s: lm.batch_norm(x, m, v, o, s), apart(), apart((3,)), between(0.5, 2, (3,)), apart((3,)), apart((3,)))
+case("conv1d", lambda x, w: lm.conv1d(x, w), apart((1, 5, 2)), between(-1, 1, (3, 2, 2)))
+case("conv2d", lambda x, w: lm.conv2d(x, w), apart((1, 4, 3, 2)), between(-1, 1, (2, 2, 2, 2)))
+case("conv2d strides", lambda x, w: lm.conv2d(x, w, strides=2, padding="same"), apart((1, 4, 3, 1)), between(-1, 1, (2, 2, 1, 2)))
+case("conv2d_transpose", lambda x, w: lm.conv2d_transpose(x, w, strides=2), apart((1, 2, 2, 2)), between(-1, 1, (2, 2, 1, 2)))
+case("avg_pool2d", lambda x: lm.avg_pool2d(x, 2), apart((1, 4, 4, 1)))
+case("max_pool2d", lambda x: lm.max_pool2d(x, 2), apart((1, 4, 4, 1)))
+
+case("cond", lambda x: lm.cond(lm.sum(x) < 100.0, lambda: lm.sin(x), lambda: x), apart())
+case("switch", lambda x: lm.switch(lm.astype(x[0, 0] * 0, lm.int32) + 1, [lambda: x, lambda: lm.sin(x), lambda: -x]), apart())
+case("while_loop", lambda x: lm.while_loop(lambda s: lm.sum(s * s) > 0.5, lambda s: s * lm.cos(s) * 0.7, x, maximum_iterations=6), apart())
+case("scan", lambda x: lm.scan(lambda s, z: (s * z + 1.0, s - z), x[0], x), apart())
+case("fori_loop", lambda x: lm.fori_loop(0, 3, lambda i, s: lm.sin(s) + x, x), apart())
+case("checkpoint", lambda x: lm.checkpoint(lambda z: lm.sin(z) * z)(x), apart())
+case("custom_gradient", lambda x: lm.custom_gradient(lambda z: (lm.sin(z), lambda g: g * lm.cos(z)))(x), apart())
+case("function", lambda x: lm.function(lambda z: lm.sin(z) * x)(x), apart())
+case("vmap", lambda x: lm.vmap(lambda z: lm.sin(z) * lm.sum(x))(x), apart())
+case("grad", lambda x: lm.grad(lambda z: lm.sum(lm.sin(z) * x))(x), apart())
+case("value_and_grad", lambda x: lm.value_and_grad(lambda z: lm.sum(lm.sin(z) * x))(x), apart())
+case("jacobian", lambda x: lm.jacobian(lambda z: lm.sin(z) * x)(x), apart((3,)))
+case("hessian", lambda x: lm.hessian(lambda z: lm.sum(lm.sin(z) * x))(x), apart((3,)))
+case("jvp", lambda x: lm.jvp(lambda z: lm.sin(z) * x, (x,), (x * x,)), apart((3,)))
+case("vjp", lambda x: lm.vjp(lambda z: lm.sin(z) * x, x)[1](x * x)[0], apart((3,)))
+
+LABELS = lm.constant([1, 0])
+
+
+def chances(x):
+    return lm.softmax(x)
+
+
+case("losses.mse", lambda a, b: lm.losses.mse(a, b), apart(), apart() + 0.1)
+case("losses.mae", lambda a, b: lm.losses.mae(a, b), apart(), apart() + 0.1)
+case("losses.mean_squared_error", lambda a, b: lm.losses.mean_squared_error(a, b), apart(), apart() + 0.1)
+case("losses.mean_absolute_error", lambda a, b: lm.losses.mean_absolute_error(a, b), apart(), apart() + 0.1)
+case("losses.huber", lambda a, b: lm.losses.huber(a, b), apart(), apart() + 0.1)
+case("losses.hinge", lambda b: lm.losses.hinge(lm.constant([[1.0, -1.0, 1.0]], dtype=lm.float64), b), apart((1, 3)))
+case("losses.cosine_similarity", lambda a, b: lm.losses.cosine_similarity(a, b), apart(), apart())
+case("losses.kl_divergence", lambda a, b: lm.losses.kl_divergence(chances(a), chances(b)), apart(), apart())
+case("losses.binary_crossentropy", lambda b: lm.losses.binary_crossentropy(lm.constant([[1.0, 0.0, 1.0]], dtype=lm.float64), b), between(0.2, 0.8, (1, 3)))
+case("losses.binary_crossentropy of logits",
+     lambda b: lm.losses.binary_crossentropy(lm.constant([[1.0, 0.0, 1.0]], dtype=lm.float64), b, from_logits=True), apart((1, 3)))
+case("losses.categorical_crossentropy", lambda a, b: lm.losses.categorical_crossentropy(chances(a), chances(b)), apart(), apart())
+case("losses.sparse_categorical_crossentropy", lambda b: lm.losses.sparse_categorical_crossentropy(LABELS, chances(b)), apart())
+case("losses.sparse_categorical_crossentropy of logits", lambda b: lm.losses.sparse_categorical_crossentropy(LABELS, b, from_logits=True), apart())
+
+# Public names that are no functions of tensors to tensors, and why.
+EXEMPT = {
+    "types": "ConcreteFunction DType Explanation Function GradientTape Graph RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
+             "float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
+    "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph",
+    "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
+    "about devices": "device device_of synchronize",
+    "has effects": "check print",
+    "describes a call": "inspect executing_eagerly",
+    "is state": "per_model",
+    "draws: tests of test_random.py": "dropout",
+}
+EXEMPT_LOSSES = {
+    "classes that mean what the functions give": "BinaryCrossEntropy BinaryCrossentropy CategoricalCrossEntropy CategoricalCrossentropy CosineSimilarity Hinge Huber "
+                                                 "KLDivergence Loss MeanAbsoluteError MeanSquaredError SparseCategoricalCrossentropy SparseCrossEntropy",
+    "finds one": "get",
+}

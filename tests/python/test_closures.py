@@ -1,0 +1,126 @@
+"""A tensor that a body uses from outside is an operand of the call: gradients reach it wherever the body stands, and no graph keeps an old one."""
+import numpy as np
+import pytest
+
+import lamina as lm
+
+c = lm.constant
+W, X = np.array([0.5, -1.25, 2.0]), np.array([[1.0, 2.0, -0.5], [-1.0, 0.25, 3.0]])
+
+
+def body(w, x):
+    return lm.sin(w * x) + w * w
+
+
+def _scanned(f, x):
+    return lm.scan(lambda s, z: (s + f(z), None), x * 0, lm.stack([x]))[0]
+
+
+def _switched(f, x):
+    return lm.switch(lm.astype(lm.sum(x) * 0, lm.int32) + 1, [lambda: x, lambda: f(x), lambda: 2 * x])
+
+
+# How f(x) is computed; f uses w from outside.
+PLACES = {
+    "cond": lambda f, x: lm.cond(lm.sum(x) < 100.0, lambda: f(x), lambda: x),
+    "cond of vmapped": lambda f, x: lm.cond(lm.sum(x) < 3.0, lambda: f(x), lambda: f(x)),
+    "switch": _switched,
+    "while_loop": lambda f, x: lm.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, s[1] + f(x)), (c(0), x * 0), maximum_iterations=3)[1],
+    "scan": _scanned,
+    "fori_loop": lambda f, x: lm.fori_loop(0, 1, lambda i, s: s + f(x), x * 0),
+    "checkpoint": lambda f, x: lm.checkpoint(f)(x),
+    "function": lambda f, x: lm.function(f)(x),
+    "function without arguments": lambda f, x: lm.function(lambda: f(x))(),
+    "checkpoint in cond in scan": lambda f, x: _scanned(lambda z: lm.cond(lm.sum(z) < 100.0, lambda: lm.checkpoint(f)(z), lambda: z), x),
+    "function in cond": lambda f, x: lm.cond(lm.sum(x) < 100.0, lambda: lm.function(lambda: f(x))(), lambda: x),
+    "cond in function": lambda f, x: lm.function(lambda: lm.cond(lm.sum(x) < 100.0, lambda: f(x), lambda: x))(),
+}
+
+
+def rows(run):
+    return lambda w: lm.vmap(lambda x: run(w, x))(c(X))
+
+
+# What is asked of run(w, x), which is body(w, x) computed somewhere.
+QUESTIONS = {
+    "grad": lambda run: lm.grad(lambda w: lm.sum(run(w, c(X[0]))))(c(W)),
+    "value_and_grad": lambda run: lm.value_and_grad(lambda w: lm.sum(run(w, c(X[0]))))(c(W))[0],
+    "grad of vmap": lambda run: lm.grad(lambda w: lm.sum(rows(run)(w)))(c(W)),
+    "vmap of grad": lambda run: lm.vmap(lambda x: lm.grad(lambda w: lm.sum(run(w, x)))(c(W)))(c(X)),
+    "vmap of grad, mapped w": lambda run: lm.vmap(lambda w: lm.grad(lambda w: lm.sum(run(w, c(X[0]))))(w))(c(np.stack([W, 2 * W]))),
+    "vmap in vmap": lambda run: lm.grad(lambda w: lm.sum(lm.vmap(lambda y: rows(lambda w, x: run(w, x + y))(w))(c(X))))(c(W)),
+    "jacobian": lambda run: lm.jacobian(lambda w: run(w, c(X[0])))(c(W)),
+    "jacobian by x": lambda run: lm.jacobian(lambda x: run(c(W), x))(c(X[0])),
+    "hessian": lambda run: lm.hessian(lambda w: lm.sum(run(w, c(X[0]))))(c(W)),
+    "grad of grad": lambda run: lm.grad(lambda w: lm.sum(lm.grad(lambda v: lm.sum(run(v, c(X[0]))))(w)))(c(W)),
+    "jvp": lambda run: lm.jvp(lambda w: run(w, c(X[0])), (c(W),), (c(X[1]),))[1],
+    "vjp": lambda run: lm.vjp(lambda w: run(w, c(X[0])), c(W))[1](c(X[1]))[0],
+}
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+@pytest.mark.parametrize("place", PLACES)
+def test_gradients_reach_what_a_body_uses_from_outside(place, question):
+    plain = np.asarray(QUESTIONS[question](body))
+
+    def run(w, x):
+        return PLACES[place](lambda z: body(w, z), x)
+
+    np.testing.assert_allclose(np.asarray(QUESTIONS[question](run)), plain, rtol=1e-12, atol=1e-12)
+    traced = lm.function(lambda: QUESTIONS[question](run))
+    np.testing.assert_allclose(np.asarray(traced()), plain, rtol=1e-12, atol=1e-12)
+
+
+def test_the_plain_answers_are_those_of_numpy():
+    slopes = np.cos(W * X) * X + 2 * W
+    np.testing.assert_allclose(np.asarray(QUESTIONS["vmap of grad"](body)), slopes)
+    np.testing.assert_allclose(np.asarray(QUESTIONS["jacobian"](body)), np.diag(slopes[0]))
+    np.testing.assert_allclose(np.asarray(QUESTIONS["hessian"](body)), np.diag(2 - np.sin(W * X[0]) * X[0] ** 2))
+
+
+def test_a_tape_sees_what_a_function_that_was_traced_without_it_uses():
+    w = c(3.0)
+    f = lm.function(lambda x: w * x * x)
+    assert float(f(c(2.0))) == 12
+    with lm.GradientTape() as tape:
+        tape.watch(w)
+        y = f(c(2.0))
+    assert float(tape.gradient(y, w)) == 4
+    assert float(lm.sum(lm.vmap(f)(c([1.0, 2.0])))) == 15
+
+
+def test_a_tensor_that_a_body_itself_made_may_be_watched():
+    @lm.function
+    def f():
+        w = lm.constant(3.0)
+        with lm.GradientTape() as tape:
+            tape.watch(w)
+            y = lm.checkpoint(lambda: w * w)() + lm.cond(w > 0, lambda: w, lambda: -w)
+        return tape.gradient(y, w)
+
+    assert float(f()) == 7
+
+
+def test_a_method_that_uses_what_its_caller_left_in_an_attribute_sees_each_callers():
+    class Model:
+        @lm.function
+        def inner(self):
+            return self.kept * self.kept
+
+        def outer(self, x):
+            self.kept = x
+            return self.inner()
+
+    model = Model()
+    np.testing.assert_array_equal(lm.vmap(model.outer)(c([3.0, 4.0])), [9, 16])
+    np.testing.assert_array_equal(lm.vmap(model.outer)(c([5.0, 6.0])), [25, 36])
+    np.testing.assert_array_equal(lm.vmap(lm.grad(model.outer))(c([5.0, 6.0])), [10, 12])
+    traced = lm.function(model.outer)
+    assert [float(traced(c(x))) for x in (3.0, 4.0)] == [9, 16]
+
+    @lm.function
+    def twice(x):
+        first = model.outer(x)
+        return first + model.outer(x + 1)
+
+    assert float(twice(c(1.0))) == 5
