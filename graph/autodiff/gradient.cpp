@@ -164,7 +164,12 @@ ir::GraphRef region_gradient(const Graph& region, std::span<const uint8_t> wante
                    : gradient(*g, {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = {}});
   for (size_t i = 0; i < sources.size(); ++i)
     if (!g->outputs[i].valid()) g->outputs[i] = ops::full(*g, g->type(sources[i]), 0);
-  return g;
+  // What the gradient does not need is left out at once: in nested branches each level's would hold all levels' inside of it again.
+  auto needed = std::make_shared<Graph>();
+  std::vector<Value> in;
+  for (Value v : g->inputs) in.push_back(needed->add_input(g->type(v), ir::attrs_of<ir::InputAttrs>(*(*g)[v].attrs).name));
+  needed->outputs = ops::inline_region(*needed, *g, in);
+  return needed;
 }
 
 }  // namespace lamina::autodiff

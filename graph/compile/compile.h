@@ -20,6 +20,7 @@ struct Options {
   int streams = 0;                       // at most so many of one device, up to 4; 0: as many as pay on a GPU, one on a CPU
   bool share_all_streams = false;        // also what is too small to gain by it: for tests
   bool own_outputs = false;              // every output gets a storage of its own, also one that is an input or a variable
+  bool inside = false;                   // of a loop or branch, whose text shows what is inside of it
 };
 // g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op that has no kernel there.
 LAMINA_API std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options);

@@ -138,8 +138,11 @@ class Emitter {
 
     Device device = in_.work[begin].device;
     out.name = cat("section of ", end - begin, " steps");
-    out.detail = layers + '\n' + section::print(*table);
-    print_nested(*table, "", out.detail);
+    out.detail = layers + '\n';
+    if (!options_.inside) {
+      out.detail += section::print(*table);
+      print_nested(*table, "", out.detail);
+    }
     out.stream = group.stream;
     out.section_steps = int(end - begin);
     if (device.kind == DeviceKind::cpu) {

@@ -55,7 +55,8 @@ SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device
                 .threads = options.threads,
                 .lone_sections = true,
                 .streams = 1,
-                .own_outputs = true};
+                .own_outputs = true,
+                .inside = true};
   return SubProgram(compile(with_variables(region, carried, assigned), inner));
 }
 

@@ -19,6 +19,26 @@ std::string named(const std::vector<std::string>& names, size_t i, size_t count,
   return count == 1 ? noun : cat(noun, " ", i);
 }
 
+// Branches and bodies inside of each other: each takes some of the stack, here and in every pass.
+class Depth {
+ public:
+  explicit Depth(CallSite at) {
+    constexpr int kMost = 1000;
+    if (depth_ >= kMost)
+      throw Error(ErrorKind::conversion, {.what = cat("branches and loops are nested more than ", kMost, " deep"),
+                                          .where = place(at),
+                                          .why = "each level takes some of the stack while a function is traced and planned",
+                                          .fix = "use a loop (lm.while_loop, lm.scan) in place of the recursion"});
+    ++depth_;
+  }
+  ~Depth() { --depth_; }
+  Depth(const Depth&) = delete;
+
+ private:
+  static thread_local int depth_;
+};
+thread_local int Depth::depth_ = 0;
+
 // One branch or body, traced by itself.
 struct Region {
   std::shared_ptr<Trace> trace;
@@ -33,6 +53,7 @@ struct Region {
   template <class F>
   void run(F&& f, Trace& outer, CallSite at) {
     {
+      const Depth depth(at);
       TraceScope scope(trace);
       outputs = f();
       for (size_t i = 0; i < outputs.size(); ++i) {

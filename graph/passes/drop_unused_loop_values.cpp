@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <map>
 
 #include "graph/passes/loops.h"
 #include "graph/passes/passes.h"
@@ -13,21 +14,43 @@ struct Live {
   // Whether the body still gives this result: a carried value that never changes is its first value instead.
   bool gives(size_t result) const { return outputs[result] && !(result < invariant.size() && invariant[result]); }
 };
-Live find_live(const Loop& loop, std::vector<char> results);
+
+// What is needed, asked level by level of nested loops and branches. Each answer about a node inside is kept for one sweep: without that,
+// every level would walk all levels inside of it again.
+class Needs {
+ public:
+  Live find_live(const Loop& loop, std::vector<char> results);
+
+ private:
+  std::vector<char> needed_operands(const Graph& g, int n, const std::vector<char>& results);
+  std::vector<char> needed_inputs(const Graph& region, const std::vector<char>& live_outputs);
+  bool used_elsewhere(const Loop& loop, const Live& live, size_t input);
+
+  // A node is the same question as another one with its attributes, regions and needed results.
+  struct Question {
+    ir::AttrsRef attrs;
+    std::vector<ir::GraphRef> regions;
+    std::vector<char> results;
+    auto operator<=>(const Question&) const = default;
+  };
+  std::map<Question, std::vector<char>> known_;
+};
 
 // Which inputs of the node are needed for these results.
-std::vector<char> needed_operands(const Graph& g, int n, const std::vector<char>& results) {
+std::vector<char> Needs::needed_operands(const Graph& g, int n, const std::vector<char>& results) {
+  auto [known, is_new] = known_.try_emplace({g[n].attrs, g[n].regions, results});
+  if (!is_new) return known->second;
   const Loop loop(g, n);
   const Live live = find_live(loop, {results.begin(), results.begin() + int64_t(loop.body().outputs.size())});
   std::vector<char> out;
   if (loop.pred.valid()) out.push_back(true);
   for (size_t i = 0; i < loop.inputs(); ++i) out.push_back(live.inputs[i] || (i < loop.carried.size() && live.outputs[i]));
   if (loop.count.valid()) out.push_back(true);
-  return out;
+  return known->second = std::move(out);
 }
 
 // Which inputs a region's live outputs need.
-std::vector<char> needed_inputs(const Graph& region, const std::vector<char>& live_outputs) {
+std::vector<char> Needs::needed_inputs(const Graph& region, const std::vector<char>& live_outputs) {
   std::vector<std::vector<char>> needed;
   for (const Node& node : region.nodes()) needed.emplace_back(std::max<size_t>(1, node.types.size()));
   auto need = [&](Value v) { needed[size_t(v.node)][size_t(v.result)] = true; };
@@ -48,7 +71,7 @@ std::vector<char> needed_inputs(const Graph& region, const std::vector<char>& li
 }
 
 // Whether a carried value that never changes is looked at: its result is its first value.
-bool used_elsewhere(const Loop& loop, const Live& live, size_t input) {
+bool Needs::used_elsewhere(const Loop& loop, const Live& live, size_t input) {
   for (size_t r = 0; r < loop.regions.size(); ++r) {
     std::vector<char> outputs(loop.regions[r].outputs.size(), true);
     if (r + 1 == loop.regions.size())
@@ -58,7 +81,7 @@ bool used_elsewhere(const Loop& loop, const Live& live, size_t input) {
   return false;
 }
 
-Live find_live(const Loop& loop, std::vector<char> results) {
+Live Needs::find_live(const Loop& loop, std::vector<char> results) {
   const bool is_loop = loop.op != &ops::def::cond;
   const Graph& body = loop.body();
   const size_t carried = loop.carried.size();
@@ -79,17 +102,17 @@ Live find_live(const Loop& loop, std::vector<char> results) {
   return live;
 }
 
-Graph drop_once(const Graph& g);
+Graph drop_once(const Graph& g, Needs& needs);
 
 class Dropping {
  public:
-  Dropping(const Graph& g, const Uses& uses, int node, Rewriter& to)
-      : uses_(uses), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
+  Dropping(const Graph& g, const Uses& uses, Needs& needs, int node, Rewriter& to)
+      : uses_(uses), needs_(needs), node_(node), to_(to), old_(g, node), is_loop_(old_.op != &ops::def::cond) {}
 
   void run() {
     std::vector<char> used(old_.body().outputs.size());
     for (size_t i = 0; i < used.size(); ++i) used[i] = uses_.of({node_, int(i)}) > 0;
-    Live live = find_live(old_, std::move(used));
+    Live live = needs_.find_live(old_, std::move(used));
     Loop now = old_;
     while (!drop_inside(live, now)) {
     }
@@ -133,7 +156,7 @@ class Dropping {
       region.outputs.clear();
       for (size_t i = 0; i < old_.regions[r].outputs.size(); ++i)
         if (condition || live.gives(i)) region.outputs.push_back(old_.regions[r].outputs[i]);
-      now.regions[r] = drop_once(region);
+      now.regions[r] = drop_once(region, needs_);
       const Uses uses(now.regions[r]);
       for (size_t i = 0; i < live.inputs.size(); ++i) {
         if (uses.of(now.regions[r].inputs[i]) == 0) continue;
@@ -145,24 +168,37 @@ class Dropping {
   }
 
   const Uses& uses_;
+  Needs& needs_;
   const int node_;
   Rewriter& to_;
   const Loop old_;
   const bool is_loop_;
 };
 
+void copy_with_swept_regions(Node node, int number, Needs& needs, Rewriter& to) {
+  for (ir::GraphRef& region : node.regions) region = std::make_shared<const Graph>(drop_once(*region, needs));
+  const Value first = to.to.copy(node, to[node.inputs]);
+  for (size_t r = 0; r < node.types.size(); ++r) to.map({number, int(r)}, {first.node, int(r)});
+}
+
 // One sweep through the graph and all regions, from the outside in.
-Graph drop_once(const Graph& g) {
+Graph drop_once(const Graph& g, Needs& needs) {
   const Uses uses(g);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     if (!uses.live(i)) continue;  // it may use what is dropped
     if (Loop::is_one(g[i]))
-      Dropping(g, uses, i, rewriter).run();
+      Dropping(g, uses, needs, i, rewriter).run();
+    else if (ops::owns_programs(g[i]))
+      copy_with_swept_regions(g[i], i, needs, rewriter);
     else
       rewriter.copy(i);
   }
   return rewriter.finish();
+}
+Graph sweep(const Graph& g) {
+  Needs needs;
+  return drop_once(g, needs);
 }
 
 }  // namespace
@@ -170,9 +206,9 @@ Graph drop_once(const Graph& g) {
 // What an inner loop drops may have been all that used an outer loop's value, so there are sweeps until nothing changes. Sweeps of the
 // whole, not of each region by itself: those would multiply from level to level.
 Graph drop_unused_loop_values(const Graph& g) {
-  Graph now = drop_once(g);
-  if (std::none_of(g.nodes().begin(), g.nodes().end(), Loop::is_one)) return now;
-  for (Graph next = drop_once(now); !ir::equal(now, next); next = drop_once(now)) now = std::move(next);
+  Graph now = sweep(g);
+  if (std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return now;
+  for (Graph next = sweep(now); !ir::equal(now, next); next = sweep(now)) now = std::move(next);
   return now;
 }
 

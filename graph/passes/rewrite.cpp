@@ -5,6 +5,7 @@
 #include <queue>
 
 #include "graph/ops/ops.h"
+#include "graph/passes/passes.h"
 #include "runtime/core/error.h"
 
 namespace lamina::passes {
@@ -127,7 +128,8 @@ Graph with_changed_regions(const Graph& g, const std::function<Graph(const Graph
 }
 
 Graph run_everywhere(Graph (*pass)(const Graph&), const Graph& g) {
-  if (std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return pass(g);
+  // This one sweeps through all regions by itself: at every level again, its work would grow with the square of the nesting.
+  if (pass == drop_unused_loop_values || std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return pass(g);
   return pass(with_changed_regions(g, [pass](const Graph& region) { return run_everywhere(pass, region); }));
 }
 
