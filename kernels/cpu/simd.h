@@ -178,18 +178,24 @@ struct Simd {
       if (i < part) p[i] = x[i];
   }
   static LAMINA_INLINE V fma(V a, V b, V c) {
-    if constexpr (sizeof(T) == sizeof(float)) {
+    if constexpr (sizeof(T) == sizeof(float) && LAMINA_SIMD_BYTES == 16) {
       typedef double W __attribute__((vector_size(2 * LAMINA_SIMD_BYTES)));
       typedef int64_t I __attribute__((vector_size(2 * LAMINA_SIMD_BYTES)));
       return fma_through_double<V, W, I>(a, b, c);
     } else {
-      V y;
-      for (int i = 0; i < lanes; ++i) y[i] = __builtin_fma(a[i], b[i], c[i]);
-      return y;
+      return fma_by_element(a, b, c);
     }
   }
   static LAMINA_INLINE V zero_unless_above_zero(V x, V y) { return y > zero() ? x : zero(); }
   static LAMINA_INLINE V relu(V x) { return x <= zero() ? zero() : x; }
+
+ private:
+  [[gnu::noinline]] static V fma_by_element(const V& a, const V& b, const V& c) {
+    V y;
+    for (int i = 0; i < lanes; ++i)
+      y[i] = sizeof(T) == sizeof(float) ? T(__builtin_fmaf(float(a[i]), float(b[i]), float(c[i]))) : T(__builtin_fma(a[i], b[i], c[i]));
+    return y;
+  }
 };
 
 #endif
