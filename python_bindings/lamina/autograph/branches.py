@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from .. import _core, errors
 from . import state
-from .lists import GrowingList, LoopList, packed, unpacked
+from .lists import GrowingList
 from .places import is_users_code, located
-from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, describe, function_of, in_graph, is_state, made, same, zeros_like
+from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, run_user_code, same, zeros_like
 
 
 def if_(test, body, orelse, get_state, set_state, names, merged):
@@ -24,9 +24,11 @@ class _Branches:
         self.get_state, self.set_state, self.names, self.merged = get_state, set_state, names, merged
         self.function = function_of(body)
         self.start = get_state()
+        self.shared = state.shared_containers(self.start)
         self.guard = state.Guard((body, orelse), set_state, names)
         self.codes = tuple(f.__code__ for f in (body, orelse) if is_users_code(f.__code__))
         self.touched = state.remembered(self.guard, self.codes)
+        self.returns_the_result = state.is_outermost(body.__code__)
         self.hints = {}
         self.results = {}  # way -> the names' values after it
         self.places = {}   # way -> {(holder's number, key): value}
@@ -45,16 +47,67 @@ class _Branches:
             except errors.Error as error:
                 located(error, self.function)
         state.remember(self.codes, self.touched)
-        values = [self.merge(label, first, second, chosen) for label, first, second in zip(self.labels(True), self.values(True), self.values(False))]
+        self.pairs = {}
+        values = [self.merge(label, first, second, chosen.get(label)) for label, first, second in zip(self.labels(True), self.values(True), self.values(False))]
         self.set_state((*values[:self.merged], *self.start[self.merged:]))
         self.put(values[self.merged:])
+        for old, new, label, _, _ in self.pairs.values():
+            if old is not None:
+                state.note_alias(old, new, label)
 
     def merge(self, label, first, second, chosen):
-        if same(first, second):
+        """One value for both branches. Containers that a branch made are put together anew, one for each pair."""
+        if first is second or same(first, second) and not any(map(is_container, (first, second))):
             return first
-        if type(first) is LoopList:
-            return LoopList(chosen[label], first.owner)
-        return unpacked(chosen[label], first) if label in chosen else first
+        if self.returns_the_result and label.startswith("return_value") and chosen is not None and type(first) is not GrowingList:
+            return chosen  # nobody sees afterwards which objects these are
+        if type(first) is Undefined or type(second) is Undefined:
+            return self.copied(label, second if type(first) is Undefined else first, chosen)
+        if type(first) is GrowingList:
+            return GrowingList(*chosen)
+        if isinstance(first, tuple) and chosen is not None:
+            parts = [self.merge(label, *parts) for parts in zip(first, second, chosen)]
+            return type(first)._make(parts) if hasattr(first, "_fields") else tuple(parts)
+        if not is_container(first) or chosen is None:
+            return first if chosen is None else chosen
+        return self.paired(label, first, second, chosen)
+
+    def copied(self, label, value, chosen):
+        """What one branch returns, where the other goes on: a copy, which nobody may tell from what it is a copy of."""
+        if chosen is None:
+            return value
+        if type(value) is GrowingList:
+            return GrowingList(*chosen)
+        for old, new in zip(containers_in(value), containers_in(chosen)):
+            state.note_alias(old, new, "the list or dict that is returned")
+        return chosen
+
+    def paired(self, label, first, second, chosen):
+        """A container in place of one of each branch; what held one of them in a branch holds the new one."""
+        for which, mine, other in ((0, first, second), (1, second, first)):
+            known = self.pairs.get((which, id(mine)))
+            if known is not None and known[3 + which] is not other or known is None and self.guard.reach.knows(mine) and not self.was_there(label, mine):
+                self.refuse_alias(label)
+        if (0, id(first)) in self.pairs:
+            return self.pairs[0, id(first)][1]
+        made = [] if type(first) is list else {}
+        old = next((v for v in (first, second) if self.guard.reach.knows(v)), None)
+        self.pairs[0, id(first)] = self.pairs[1, id(second)] = (old if id(old) in self.shared else None, made, label, second, first)
+        if type(first) is list:
+            made.extend(self.merge(label, *parts) for parts in zip(first, second, chosen))
+        else:
+            made.update((k, self.merge(label, first[k], second[k], chosen[k])) for k in first)
+        return made
+
+    def was_there(self, label, value):
+        """Whether a container was this name's or place's before the branches, or inside of it."""
+        before = self.before.get(label)
+        return any(value is v for v in containers_in(before))
+
+    def refuse_alias(self, label):
+        error = errors.InvalidArgument(f"'{label}' becomes another name of a list or dict in one branch of an if", why="the condition is a tensor, so what follows is one graph, in which a name means one object",
+                                       fix="copy it, as in list(x) or dict(x), or make the condition a Python value")
+        located(error, self.function)
 
     def put(self, values):
         """The merged values in their objects."""
@@ -84,7 +137,7 @@ class _Branches:
         branch, rerun = self.ways[way], self.rerun(way)
         self.set_state(self.start)
         with self.guard as guard:
-            branch()
+            run_user_code(branch)
             for holder in guard.changed():
                 if holder.parts(holder.content) is None:
                     guard.refuse(holder, rerun)
@@ -94,6 +147,7 @@ class _Branches:
                         raise Again({("touched", len(self.touched)): True})
             self.results[way] = list(self.get_state()[:self.merged])
             self.places[way] = {(n, k): v for n, h in enumerate(self.touched) for k, v in h.parts(h.read()).items()}
+            self.before = {**dict(zip(self.names, self.start)), **{h.name(k): v for h in self.touched for k, v in h.parts(h.content).items()}}
             both = len(self.places) == 2
             if both:
                 self.check_structure(way)
@@ -119,7 +173,7 @@ class _Branches:
                 continue
             if (label, way, "as") in self.hints and type(value) in NUMBERS:
                 value = _core.astype(_core.constant(value), self.hints[label, way, "as"])
-            out[label] = list(value) if type(value) is LoopList else packed(value)
+            out[label] = frozen(value)
         return out
 
     def unmoved(self, value):

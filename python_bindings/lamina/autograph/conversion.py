@@ -144,7 +144,7 @@ def traced(function):
     made = converted(function)
 
     def run(*args, **kwargs):
-        with Trace(function, args, kwargs):
+        with Trace(function, made, args, kwargs):
             return made(*args, **kwargs)
 
     return run

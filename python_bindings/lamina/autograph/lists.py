@@ -15,14 +15,6 @@ class Grows(Exception):
         self.owner, self.element = owner, element
 
 
-class LoopList(list):
-    """A Python list in a loop of the graph, until something is appended to it. Copies (of branches) are the same list to their loop."""
-
-    def __init__(self, values, owner=None):
-        super().__init__(values)
-        self.owner = self if owner is None else owner
-
-
 class GrowingList:
     """A list of tensors of one dtype and shape in a graph: len(), indexing, iteration, lm.stack and append are what it can do."""
 
@@ -73,15 +65,6 @@ def as_element(value, dtype=None):
     raise errors.ConversionFailed(f"append: {errors.a_type(value)} cannot be collected in a loop of the graph", why="the list is stacked: its elements are tensors", fix="use a list for each tensor")
 
 
-def append(target, value):
-    """target.append(value) as a statement; what the name means afterwards."""
-    if type(target) is LoopList:
-        element = as_element(value)
-        raise Grows(target.owner, (tuple(element.shape), element.dtype))
-    target.append(value)
-    return target
-
-
 def started(values, element):
     """A GrowingList with a place for all that will be appended, and these values at its start."""
     shape, dtype = element
@@ -89,16 +72,6 @@ def started(values, element):
     for value in values:
         out.append(value)
     return out
-
-
-def packed(value):
-    """A value as a structure of tensors."""
-    return (value.buffer, value.count) if type(value) is GrowingList else value
-
-
-def unpacked(structure, like):
-    """The value again, of the kind that `like` is."""
-    return GrowingList(*structure) if type(like) is GrowingList else structure
 
 
 # --- built-in functions that lists may reach ---

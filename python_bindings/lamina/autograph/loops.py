@@ -3,16 +3,15 @@ from __future__ import annotations
 
 import dis
 import functools
-import sys
 
 from .. import _core, errors
 from . import lists, state
 from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped, item_at as _item_at, stacked as _stacked
-from .lists import GrowingList, Grows, LoopList, packed
+from .lists import GrowingList, Grows, as_element
 from .places import located
 from .reach import same_value
-from .values import Again, Tensor, Undefined, Variable, boolean_of, describe, function_of, in_graph, is_state, made, same, zeros_like
+from .values import Again, run_user_code, Tensor, Undefined, Variable, boolean_of, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
 
 
 def while_(test, body, get_state, set_state, names):
@@ -75,15 +74,17 @@ class _GraphLoop:
         self.test, self.body, self.get_state, self.set_state, self.names, self.scan = test, body, get_state, set_state, names, scan
         self.function = function_of(body)
         self.values = get_state()
-        # Lists that something else holds too: the name's cell, self.values and the count itself are three; a caller of the user's holds two more.
-        self.shared = {n for i, n in enumerate(names) if type(self.values[i]) is list and sys.getrefcount(self.values[i]) > 3 + 2 * state.is_an_argument(self.values[i])}
+        self.shared = state.shared_containers(self.values)
         self.guard = state.Guard((body, test) if test is not None else (body,), set_state, names)
+        self.returns_the_result = state.is_outermost(body.__code__)
         self.places = {}  # (id of a holder, key) -> (the holder, key, its name, what is there before the loop)
         self.hints = {}
+        self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists, so that ids stay theirs
 
     def run(self):
         while True:
             self.prepare()
+            state.loops().append(self)
             try:
                 if self.scan is None:
                     final = _core.while_loop(self.looks, self.step, self.state)
@@ -95,20 +96,25 @@ class _GraphLoop:
                     raise
                 self.hints.update(again.hints)
             except Grows as grows:
-                name = next((n for n, own in self.owners.items() if own is grows.owner), None)
-                if name is None or isinstance(self.hints.get(name), Element):
+                name = self.lists.get(id(grows.owner))
+                if name is None or isinstance(self.hints.get(name), Element) or any(id(grows.owner) in loop.lists for loop in state.loops() if loop is not self):
                     raise
-                if name in self.shared:
+                if id(grows.owner) in self.shared:
                     self.refuse_shared(name)
                 self.hints[name] = Element(grows.element)
             except errors.Error as error:
                 located(error, self.function)
+            finally:
+                state.loops().remove(self)
         after = [self.after_loop(name, value, final) for name, value in zip(self.labels, self.start)]
         count = len(self.names)
         self.set_state(tuple(after[:count]))
         for (holder, key, _, before), value in zip(self.places.values(), after[count:]):
             state.note(holder, key, before)
             holder.put(key, value)
+        for name, before, value in zip(self.labels, self.start, after):
+            if is_container(before) and before is not value and (name not in self.names or id(before) in self.shared):
+                state.note_alias(before, value, name)
 
     def refuse_shared(self, name):
         try:
@@ -125,26 +131,25 @@ class _GraphLoop:
         hints = self.hints
         for name, value in zip(self.labels, self.start):
             if isinstance(hints.get(name), Element):
-                self.state[name] = packed(lists.started(value, hints[name].spec))
-            elif type(value) is GrowingList:
-                self.state[name] = packed(value)
-            elif type(value) is LoopList:
-                self.state[name] = list(value)
+                self.state[name] = frozen(lists.started(value, hints[name].spec))
             elif name in hints:
                 self.state[name] = made(hints[name]) if type(value) is Undefined else _core.astype(_core.constant(value), hints[name])
-            elif is_state(value):
-                self.state[name] = value
+            elif is_state(value) and (not is_container(value) or ("moved", name) in hints):
+                self.state[name] = frozen(value)
             else:
-                self.fixed[name] = value
+                self.fixed[name] = value  # a container as long as the body puts no other in its place: what is in it is looked at by itself
         self.growing = {n for n, value in zip(self.labels, self.start) if isinstance(hints.get(n), Element) or type(value) is GrowingList}
-        self.owners = {n: value if type(value) is LoopList else LoopList(()) for n, value in zip(self.labels, self.start) if isinstance(value, list)}
+        self.lists = {id(v): n for n, v in zip(self.labels, self.start) if n in self.fixed and type(v) is list}
 
     def value_in(self, given, name, value):
         if name in self.fixed:
             return value
         if name in self.growing:
             return GrowingList(*given[name], closed=type(value) is GrowingList and value.closed)
-        return LoopList(given[name], self.owners[name].owner) if name in self.owners else given[name]
+        if type(given[name]) is list:
+            self.lists[id(given[name])] = name
+            self.kept.append(given[name])
+        return given[name]
 
     def enter(self, given):
         values = [self.value_in(given, n, value) for n, value in zip(self.labels, self.start)]
@@ -159,7 +164,7 @@ class _GraphLoop:
             run()
 
         with self.guard as guard:
-            again()
+            run_user_code(again)
             self.look_for_changes(guard, again)
             now = [*self.get_state(), *(h.parts(h.read())[k] for h, k, _, _ in self.places.values())]
             return self.after_body(given, now)
@@ -203,8 +208,12 @@ class _GraphLoop:
     def after_body(self, given, now):
         """The values after an iteration that are carried on; what they tell about the start is tried again."""
         again, out, function = {}, {}, self.function
+        self.check_aliases(given, now)
         for name, before, value in zip(self.labels, self.start, now):
             if name in self.fixed:
+                if is_container(before) and value is not before and is_state(before) and is_state(value):
+                    again["moved", name] = True
+                    continue
                 if type(before) is Undefined and type(value) is not Undefined:
                     if is_state(value):
                         if before.name is not None:
@@ -224,17 +233,31 @@ class _GraphLoop:
             if isinstance(self.hints.get(name), Element) and type(value) is not GrowingList:
                 raise errors.InvalidArgument(f"'{name}' is a list that grows in the loop, and {describe(value)} after an iteration", where=f"in {function}",
                                              why="what a list collects in a loop of the graph is one tensor", fix="make the list once, before the loop, and only append to it inside")
-            out[name] = list(value) if type(value) is LoopList else packed(value)
+            out[name] = frozen(value)
         if again:
             raise Again(again)
         return out
+
+    def check_aliases(self, given, now):
+        """A container is one name's or place's, when a body puts it there: the graph carries what is in it, not which one it is."""
+        seen = {}
+        for name, before, value in zip(self.labels, self.start, now):
+            if name in self.fixed and value is before or self.returns_the_result and name.startswith("return_value"):
+                continue
+            entered = {id(v) for v in containers_in(given[name])} if name in given else ()
+            for part in containers_in(value) if is_state(value) else ():
+                if id(part) in seen or self.guard.reach.knows(part) and id(part) not in entered:
+                    error = errors.InvalidArgument(f"'{name}' becomes another name of a list or dict in a loop of the graph", why="what the loop carries is what is in it, not which object it is",
+                                                   fix="copy it, as in list(x) or dict(x)")
+                    located(error, self.function)
+                seen[id(part)] = part
 
     def after_loop(self, name, before, final):
         """The value of a name or place after the loop."""
         if name in self.fixed:
             return self.fixed[name]
         if name not in self.growing:
-            return LoopList(final[name], before.owner) if type(before) is LoopList else final[name]
+            return final[name]
         if type(before) is GrowingList:
             return GrowingList(*final[name], closed=before.closed)
         grown = GrowingList(*final[name])
@@ -319,4 +342,13 @@ def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
     _GraphLoop(lambda: boolean_of(test()), step, get, put, (*names, "the loop's counter")).run()
 
 
-__all__ = ["for_", "while_"]
+def append(target, value):
+    """target.append(value) as a statement; what the name means afterwards."""
+    if type(target) is list and any(id(target) in loop.lists for loop in state.loops()):
+        element = as_element(value)
+        raise Grows(target, (tuple(element.shape), element.dtype))
+    target.append(value)
+    return target
+
+
+__all__ = ["append", "for_", "while_"]

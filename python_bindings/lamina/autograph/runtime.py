@@ -12,8 +12,8 @@ from ..reporting import check_with
 from . import lists
 from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped
-from .lists import GrowingList, append
-from .loops import for_, refuse_items_of, while_
+from .lists import GrowingList
+from .loops import append, for_, refuse_items_of, while_
 from .values import Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, in_graph, returned, value_of
 
 

@@ -14,6 +14,7 @@ import weakref
 from .. import _core, errors
 from .places import is_users_code, running_line, text_at
 from .reach import _Globals, Reach, same_value
+from .values import containers_in, is_container, is_state
 
 _local = threading.local()
 _known = weakref.WeakKeyDictionary()  # code of a branch -> paths of what it changed when it was traced before
@@ -21,13 +22,19 @@ _known = weakref.WeakKeyDictionary()  # code of a branch -> paths of what it cha
 
 def _guards() -> list:
     if not hasattr(_local, "guards"):
-        _local.guards, _local.traces = [], []
+        _local.guards, _local.traces, _local.loops = [], [], []
     return _local.guards
 
 
 def _traces() -> list:
     _guards()
     return _local.traces
+
+
+def loops() -> list:
+    """The loops of the graph that are being traced, outermost first."""
+    _guards()
+    return _local.loops
 
 
 def _owned(function, names, cells, scopes):
@@ -169,6 +176,26 @@ def known_to_a_body(value):
     return any(g.reach.knows(value) for g in _guards())
 
 
+def shared_containers(values) -> set:
+    """The ids of lists and dicts in a frame's values (a tuple, fresh from get_state) that something else refers to as well."""
+    out = set()
+
+    def look(value, count, own):
+        if not is_container(value) and not isinstance(value, tuple) or id(value) in out:
+            return
+        if count > own and not isinstance(value, tuple):
+            out.update(id(v) for v in containers_in(value)) if is_state(value) else out.add(id(value))
+            return
+        for key in value if type(value) is dict else range(len(value)):
+            count = sys.getrefcount(value[key])
+            look(value[key], count, 2)
+
+    for i in range(len(values)):  # the name's cell, the tuple and the count itself; the caller of the user's holds two more
+        count = sys.getrefcount(values[i])
+        look(values[i], count, 3 + 2 * is_an_argument(values[i]))
+    return out
+
+
 def is_an_argument(value) -> bool:
     """Whether a value is an argument of the function that is traced: its caller holds it meanwhile."""
     return bool(_traces()) and id(value) in _traces()[-1].direct
@@ -187,10 +214,12 @@ def keep_what_is_made(make):
 class Trace:
     """As a context around a function that is traced: changes in branches and loops may not outlive the call, as later calls would not make them."""
 
-    def __init__(self, function, args, kwargs):
+    def __init__(self, function, made, args, kwargs):
         self.function = function
+        self.code = getattr(getattr(made, "__func__", made), "__code__", None)
         self.direct = {id(a) for a in (*args, *kwargs.values())}
         self.carried = {}  # (id of an object, kind) -> (its holder, what was there, name, line)
+        self.aliases = []  # (a container, its content, one that a branch or loop made in its place, its content, name, line)
         self.own = set()
         self.outer = []
         for argument in (*args, *kwargs.values()):
@@ -202,12 +231,21 @@ class Trace:
 
     def __exit__(self, kind, error, traceback):
         _traces().remove(self)
+        if error is None:
+            self._check_aliases()
         if not self.carried:
             return
         if error is None:
             self._check()
         else:
             self._undo()
+
+    def _check_aliases(self):
+        for old, was, new, made, name, where in self.aliases:
+            if not _equal_parts(_parts(old), was) or not _equal_parts(_parts(new), made):
+                self._undo()
+                raise errors.ConversionFailed(f"'{name}' is changed after a branch or loop of the graph, of which one way made it a {type(new).__name__} of its own", where,
+                                              "on the other way something else holds the same object, and Python would change that too", "copy it before, as in list(x) or dict(x)")
 
     def _undo(self):
         for holder, parts in reversed([(h, p) for h, p, _, _ in self.carried.values()]):
@@ -244,12 +282,40 @@ class Trace:
                                               "make it a lm.Variable and assign it, or make the object in the function and return it")
 
 
+def is_outermost(code) -> bool:
+    """Whether code is part of the function that is traced, and not of one that it calls: what it returns is the result."""
+    outermost = _traces()[-1].code if _traces() else None
+    frame, calls = sys._getframe(1), 0
+    while frame is not None:
+        calls += frame.f_code is outermost
+        frame = frame.f_back
+    return calls == 1 and _contains(outermost, code)
+
+
+def _contains(outer, code) -> bool:
+    return any(c is code or _contains(c, code) for c in outer.co_consts if hasattr(c, "co_consts"))
+
+
 def note(holder, key, before):
     """A place gets a value of the graph: its holder may not outlive the call, when what was there came from outside."""
     if not _traces() or isinstance(before, _core.Tensor) and _core._is_symbolic(before):
         return
     carried = _traces()[-1].carried
     carried.setdefault((id(holder.object), type(holder)), (holder, holder.parts(holder.content), holder.name(key), running_line()))
+
+
+def note_alias(old, new, name):
+    """A branch or loop put a new container where one was that something else holds too: neither may be changed any more."""
+    if _traces():
+        _traces()[-1].aliases.append((old, _parts(old), new, _parts(new), name, running_line()))
+
+
+def _parts(container):
+    return dict(container) if isinstance(container, dict) else dict(enumerate(container))
+
+
+def _equal_parts(a, b):
+    return list(a) == list(b) and all(same_value(a[k], b[k]) for k in a)
 
 
 def watched(function):
@@ -275,4 +341,4 @@ def watched(function):
     return run
 
 
-__all__ = ["Guard", "Trace", "is_an_argument", "keep_what_is_made", "known_to_a_body", "note", "remember", "remembered", "watched"]
+__all__ = ["Guard", "Trace", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "shared_containers", "watched"]

@@ -329,11 +329,11 @@ class _Transformer:
         before, bound = set(self.defined), set(self.bound)
         extra = _load(test) if s.exits else ast.Constant(None)
         tests = [_function(test, [], [ast.Return(self.expression(none_of(s.exits)))])] if s.exits else []
-        assign = ast.copy_location(ast.Assign([s.target], _load("item")), s)
+        assign = ast.copy_location(ast.Assign([s.target], _load("ag__item")), s)
         inner = self.inner_block([assign, *s.body], names)
         self.defined, self.bound = before, bound
         call = _runtime("for_", iterated, extra, _load(body), *state, ast.Constant(tuple(names)))
-        return [*out, *states, *tests, _function(body, ["item"], inner), ast.Expr(call)]
+        return [*out, *states, *tests, _function(body, ["ag__item"], inner), ast.Expr(call)]
 
     def _python_block(self, block):
         before = set(self.defined)

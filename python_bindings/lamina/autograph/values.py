@@ -1,7 +1,7 @@
 """Values of names and places in converted code: which can be state of a graph, which are one in Python, and what stands for none."""
 from __future__ import annotations
 
-from .. import _core
+from .. import _core, errors
 from .lists import GrowingList
 
 Tensor, Variable = _core.Tensor, _core.Variable
@@ -18,6 +18,18 @@ class Undefined:
 
     def __repr__(self):
         return f"<no value for {self.name}>"
+
+
+def run_user_code(run):
+    """run(), a branch or body that Python may never run with these values: what it cannot index is Lamina's error."""
+    try:
+        run()
+    except (IndexError, KeyError) as error:
+        if isinstance(error, errors.Error):
+            raise
+        kind = errors.IndexOutOfRange if isinstance(error, IndexError) else errors.NotFound
+        made = kind(f"{type(error).__name__}: {error}", why="a branch or loop of the graph is traced whatever the data say, also where Python would not come by", fix="make the condition a Python value, or the object such that the branch can run")
+        raise made.with_traceback(error.__traceback__) from error
 
 
 def value_of(value, name):
@@ -45,16 +57,44 @@ class Again(Exception):
 
 
 def function_of(body):
-    return body.__qualname__.split(".<locals>.")[-2].removeprefix("lm__") if ".<locals>." in body.__qualname__ else None
+    """The name of the user's function that a body is part of."""
+    return next((part[4:] for part in reversed(body.__qualname__.split(".")) if part.startswith("lm__")), None)
 
 
-def is_state(value) -> bool:
+def is_state(value, around=()) -> bool:
     """Whether a value can be a result of a branch or a loop variable of the graph: tensors, numbers, and tuples, lists and dicts of them."""
     if isinstance(value, (Tensor, Variable, GrowingList)) or type(value) in NUMBERS or type(value).__module__ == "numpy":
         return True
-    if isinstance(value, (tuple, list)):
-        return all(is_state(v) for v in value)
-    return type(value) is dict and all(is_state(v) for v in value.values())
+    if isinstance(value, (tuple, list)) or type(value) is dict:
+        if len(around) > 100 or any(value is v for v in around):
+            return False
+        return all(is_state(v, (*around, value)) for v in (value.values() if type(value) is dict else value))
+    return False
+
+
+def is_container(value) -> bool:
+    """Whether a value is a container that branches and loops can put together anew."""
+    return type(value) in (list, dict)
+
+
+def frozen(value):
+    """A structure of tensors as it is now, with new containers."""
+    if type(value) is GrowingList:
+        return value.buffer, value.count
+    if isinstance(value, tuple):
+        parts = [frozen(v) for v in value]
+        return type(value)._make(parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, list):
+        return [frozen(v) for v in value]
+    return {k: frozen(v) for k, v in value.items()} if type(value) is dict else value
+
+
+def containers_in(value):
+    """The lists and dicts in a structure, itself included."""
+    if is_container(value):
+        yield value
+    for part in value.values() if type(value) is dict else value if isinstance(value, (list, tuple)) else ():
+        yield from containers_in(part)
 
 
 def _has_tensor(value) -> bool:
