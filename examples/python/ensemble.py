@@ -33,7 +33,7 @@ def step(x, y):
 
 
 train_all = lm.function(lm.vmap(step, in_axes=None))  # every net sees the same batches
-accuracy_of_all = lm.function(lm.vmap(lambda x, y: lm.accuracy(y, nets(x)), in_axes=None))
+accuracy_of_all = lm.function(lm.vmap(lambda x, y: lm.metrics.accuracy(y, nets(x)), in_axes=None))
 
 feed = lm.data.Dataset.from_tensor_slices((images[train], labels[train])).shuffle().batch(50)
 start = time.time()

@@ -357,6 +357,7 @@ class Lowering {
     return to;
   }
   void emit_copy(const Place& from, const Place& to, const TensorType& type, Device device, SourceLine line) {
+    if (byte_size(type) == 0) return;
     copies_.push_back(std::make_unique<ir::SectionStep>(copy_step(type)));
     bool crosses = out_.storage_devices[size_t(from.storage)] != device;
     if (crosses && !is_contiguous(from.view))

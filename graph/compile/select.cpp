@@ -1,5 +1,7 @@
 #include "graph/compile/select.h"
 
+#include <algorithm>
+
 #include "graph/compile/region.h"
 #include "graph/ops/kernel_call.h"
 #include "kernels/section/blocks.h"
@@ -26,6 +28,15 @@ Kernel section_kernel(const ir::SectionStep& step) {
   table->codes = step.codes;
   table->flops = step.flops;
   return {.run = kernels::cpu::run_section, .args = std::move(table)};
+}
+
+bool is_empty(const TensorType& type) { return size_of(type.shape) == Dim(0); }
+bool any_empty(std::span<const TensorType> types) { return std::any_of(types.begin(), types.end(), is_empty); }
+
+// Whether a node makes nothing: all of its results are without elements, and it does nothing else.
+bool makes_nothing(const Node& node) {
+  return node.op->effect == ir::Effect::none && !ir::has_host_effect(node) && !node.types.empty() && !runs_nothing(node) &&
+         std::all_of(node.types.begin(), node.types.end(), is_empty);
 }
 
 [[noreturn]] void no_kernel(const Node& node, Device device) {
@@ -78,15 +89,25 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     std::vector<TensorType> types;
     for (Value v : in) types.push_back(out.graph.type(v));
     Selected selected{.device = device, .kernel = {}, .step = {}, .nested = {}, .why_no_step = {}, .scratch_bytes = 0};
+    if (makes_nothing(node)) {  // values of no bytes, which no kernel writes
+      std::vector<Value> results;
+      for (const TensorType& t : node.types) {
+        results.push_back(out.graph.add_constant({t, nullptr}));
+        out.nodes.push_back(selected);
+      }
+      return results;
+    }
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
+      // A step of a section touches bytes; what sees a value without elements has a kernel of its own.
+      const bool no_step = any_empty(types) || any_empty(node.types);
       ir::SectionStep step;
-      if (node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      if (!no_step && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
       if (ops::owns_programs(node)) {
         RegionKernel programs = compile_regions(node, types, device, options);
         selected.kernel = std::move(programs.kernel);
         selected.scratch_bytes = programs.scratch_bytes;
-        selected.nested = programs.nested;
+        selected.nested = no_step ? nullptr : programs.nested;
         selected.why_no_step = std::move(programs.why_no_step);
         if (selected.nested) selected.step = nested_step(*selected.nested, node);
       }

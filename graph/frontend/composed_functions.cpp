@@ -6,6 +6,7 @@
 #include "graph/frontend/eager.h"
 #include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/ops/ops.h"
 
@@ -99,7 +100,13 @@ Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
     for (Dim d : x.tensor().shape()) empty = empty || d == Dim(0);
     if (empty) return log(o(sum(o(exp(x)), axes, keepdims)));
     // An infinite largest element stays in the exponentials, which do not overflow then.
-    const Tensor most = stop_gradient(o(max(x, axes, true)));
+    const size_t rank = size_t(x.tensor().rank());
+    std::vector<std::pair<int64_t, int64_t>> ends(rank);  // of nothing, which an open length may turn out to be, -inf is the largest
+    bool open = false;
+    for (size_t a = 0; a < rank; ++a)
+      if (axes.contains(a, rank) && !x.tensor().shape()[a].known()) ends[a].second = 1, open = true;
+    const Operand never_empty = open ? o(pad(x, ends, PadMode::constant, Operand(-std::numeric_limits<double>::infinity(), at))) : x;
+    const Tensor most = stop_gradient(o(max(never_empty, axes, true)));
     const Tensor shift = where(o(isfinite(o(most))), o(most), Operand(0.0, at));
     const Tensor total = sum(o(exp(o(sub(x, o(shift))))), axes, true);
     // Of nothing but -inf: -inf, through which no gradient flows.

@@ -194,6 +194,8 @@ Tensor broadcast_to(const Operand& x, const Shape& shape) {
 
 Tensor transpose(const Operand& x, const AxesOrAll& order) {
   Axes axes = order.named();
+  for (int64_t& axis : axes)  // one that is out of range is refused by the op
+    if (axis < 0 && axis >= -rank_of(x)) axis += rank_of(x);
   for (int i = rank_of(x) - 1; order.all() && i >= 0; --i) axes.push_back(i);
   return unary(def::transpose, x, ir::make_attrs(ops::TransposeAttrs{std::move(axes)}));
 }
@@ -217,6 +219,11 @@ Tensor squeeze(const Operand& x, const AxesOrAll& axes) {
                                                 .fix = "pass an axis of length 1, or none for all of them"});
     drop[size_t(a)] = true;
   }
+  if (axes.all() && !known(t.shape()))
+    throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: which axes of ", t.type(), " have length 1 is not known while tracing"),
+                                              .where = text(x.at().line()),
+                                              .why = "the number of axes would follow from a length that is open",
+                                              .fix = "name the axes: lm.squeeze(x, axis)"});
   Shape shape;
   for (size_t i = 0; i < drop.size(); ++i)
     if (!(axes.all() ? t.shape()[i] == Dim(1) : bool(drop[i]))) shape.push_back(t.shape()[i]);

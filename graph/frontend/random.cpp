@@ -9,6 +9,7 @@
 #include "graph/frontend/factories.h"
 #include "graph/frontend/in_f32.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/reporting.h"
 #include "graph/frontend/sorting.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
@@ -118,6 +119,41 @@ Tensor normal(const Shape& shape, DType dtype, double mean, double deviation, Ca
 
 Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype, CallSite at) {
   return draw(ops::def::random_integers, ir::make_attrs(ops::RandomIntegersAttrs{{dtype, shape}, low, high}), {}, at);
+}
+Tensor integers(const Shape& given, const Operand& low, const Operand& high, DType dtype) {
+  const CallSite at = low.at();
+  auto here = [&](const Tensor& t) { return Operand(t, at); };
+  auto number = [&](int64_t n) { return Operand(n, at); };
+  auto bound = [&](const Operand& b) {
+    const Tensor t = b.resolve();
+    if (!is_integer(t.dtype()))
+      throw Error(ErrorKind::type, {.what = cat("random.integers: a bound is ", t.type()),
+                                    .where = text(at.line()),
+                                    .why = "whole numbers lie between whole numbers",
+                                    .fix = "convert it: lm.astype(x, lm.int64)"});
+    return astype(here(t), DType::i64);
+  };
+  const Tensor first = bound(low), end = bound(high), range = sub(here(end), here(first));
+  const Shape shape = broadcast(given, range.shape());
+  auto [least, most] = with_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T>)
+      return std::pair(int64_t(std::numeric_limits<T>::lowest()), int64_t(std::numeric_limits<T>::max()));
+    return std::pair<int64_t, int64_t>(0, -1);  // refused below, by the draw
+  });
+  // 64 random bits: what the op draws for numbers from the smallest to the largest is one less than they are.
+  constexpr int64_t lowest = std::numeric_limits<int64_t>::min(), low_half = 0xffffffff;
+  if (!is_integer(dtype)) return integers(shape, 0, 1, dtype, at);
+  const Tensor fits = logical_and(
+      here(logical_and(here(greater(here(range), number(0))), here(less_equal(here(range), number(int64_t{1} << 31))))),
+      here(logical_and(here(greater_equal(here(first), number(least))), here(less_equal(here(sub(here(end), number(1))), number(most))))));
+  check(here(fits), "random.integers: low must be less than high, at most 2**31 apart, and the dtype must hold what lies between", {},
+        {{"low", first}, {"high", end}});
+  const Tensor bits = add(here(integers(shape, lowest, std::numeric_limits<int64_t>::max(), DType::i64, at)), number(lowest + 1));
+  // The upper 64 of the 128 bits of bits * range.
+  const Tensor upper = bitwise_and(here(shift_right(here(bits), number(32))), number(low_half)),
+               lower = bitwise_and(here(bits), number(low_half));
+  const Tensor product = add(here(mul(here(upper), here(range))), here(shift_right(here(mul(here(lower), here(range))), number(32))));
+  return astype(here(add(here(first), here(shift_right(here(product), number(32))))), dtype);
 }
 Tensor truncated_normal(const Shape& shape, DType dtype, double mean, double deviation, double low, double high, CallSite at) {
   return draw(ops::def::random_truncated_normal, ir::make_attrs(ops::TruncatedNormalAttrs{{dtype, shape}, mean, deviation, low, high}), {},

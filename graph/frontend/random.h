@@ -37,6 +37,9 @@ LAMINA_API Tensor normal(const Shape& shape, DType dtype = DType::f32, double me
 // Whole numbers from low to high - 1, each equally likely.
 LAMINA_API Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype = DType::i32,
                            CallSite at = std::source_location::current());
+// The same with integer tensors as bounds, which broadcast with the shape: at most 2^31 apart, and low < high, or an error of kind
+// assertion when it runs. Bounds that are numbers give the same numbers.
+LAMINA_API Tensor integers(const Shape& shape, const Operand& low, const Operand& high, DType dtype = DType::i32);
 // Normal numbers given that they lie in [low, high], which are those of the result.
 LAMINA_API Tensor truncated_normal(const Shape& shape, DType dtype = DType::f32, double mean = 0, double deviation = 1, double low = -2,
                                    double high = 2, CallSite at = std::source_location::current());

@@ -160,6 +160,23 @@ Tensor roll(const Operand& operand, const std::vector<int64_t>& shifts, const Ax
   return x;
 }
 
+Tensor expand_dims(const Operand& operand, const Axes& axes) {
+  const Tensor x = operand.resolve();
+  const size_t rank = size_t(x.rank()) + axes.size();
+  std::vector<bool> is_new(rank);
+  for (int64_t axis : axes) {
+    const size_t a = size_t(normalize_axis("expand_dims", axis, rank));
+    if (is_new[a])
+      throw refused(operand.at(), cat("expand_dims: axis ", axis, " is named twice"), "each new axis has a place of its own in the result",
+                    "name each once");
+    is_new[a] = true;
+  }
+  Shape shape;
+  size_t next = 0;
+  for (size_t a = 0; a < rank; ++a) shape.push_back(is_new[a] ? Dim(1) : x.shape()[next++]);
+  return reshape_to(Operand(x, operand.at()), shape);
+}
+
 Tensor moveaxis(const Operand& operand, const Axes& from, const Axes& to) {
   const Tensor x = operand.resolve();
   const size_t rank = size_t(x.rank());

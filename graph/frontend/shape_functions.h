@@ -23,6 +23,8 @@ LAMINA_API Tensor flip(const Operand& x, const AxesOrAll& axes = {});
 // Elements move `shift` places along the axis; those that leave at the end come back in front. Without axes: of the flattened tensor.
 LAMINA_API Tensor roll(const Operand& x, int64_t shift);
 LAMINA_API Tensor roll(const Operand& x, const std::vector<int64_t>& shifts, const Axes& axes);
+// New axes of length 1, which have these places in the result.
+LAMINA_API Tensor expand_dims(const Operand& x, const Axes& axes);
 LAMINA_API Tensor moveaxis(const Operand& x, const Axes& from, const Axes& to);
 LAMINA_API Tensor swapaxes(const Operand& x, int a, int b);
 

@@ -133,6 +133,7 @@ const char* weak_name(Operand::Kind kind) {
 }
 std::string number_text(const Operand& x) {
   if (x.kind() == Operand::Kind::boolean) return x.number() != 0 ? "True" : "False";
+  if (x.kind() == Operand::Kind::integer) return cat(x.resolve().item<int64_t>());
   std::string s = cat(x.number());
   if (x.kind() == Operand::Kind::floating && s.find_first_not_of("-0123456789") == std::string::npos) s += ".0";
   return s;

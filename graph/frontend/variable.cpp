@@ -108,7 +108,7 @@ namespace {
 
 Tensor checked_value(const char* what, const Variable& v, const Operand& value, bool may_broadcast) {
   Tensor t = value.resolve(v.dtype(), v.device(), what);
-  if (!value.is_tensor() && !may_broadcast && v.rank() > 0) t = full(v.shape(), value.number(), v.dtype());
+  if (!value.is_tensor() && !may_broadcast && v.rank() > 0) t = broadcast_to(Operand(t, value.at()), v.shape());
   if (t.dtype() != v.dtype())
     throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
                                   .where = place(value.at()),

@@ -36,6 +36,8 @@ bool Literal::is_filled_with(double value) const {
     const T* data = reinterpret_cast<const T*>(bytes->data());
     for (size_t i = 0; i < bytes->size() / sizeof(T); ++i) {
       double x = double(data[i]);
+      if constexpr (sizeof(T) == 8 && std::is_integral_v<T>)  // a double has 53 bits
+        if (!(x == value) || x >= 0x1p63 || T(x) != data[i]) return false;
       if (!(x == value) || std::signbit(x) != std::signbit(value)) return false;
     }
     return true;

@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void bad_component(size_t index, const Tensor& t, const std::string& why, const std::string& fix) {
   throw Error(ErrorKind::invalid_argument, {.what = cat("Dataset: cannot slice component ", index, ", which is ", t.type()),
-                                            .where = "from_tensor_slices",
+                                            .where = "argument 'tensors'",
                                             .why = why,
                                             .fix = fix});
 }
@@ -21,7 +21,7 @@ namespace {
 Dataset Dataset::from_tensor_slices(std::vector<Tensor> components) {
   if (components.empty()) {
     throw Error(ErrorKind::invalid_argument, {.what = "Dataset: there is nothing to slice",
-                                              .where = "from_tensor_slices",
+                                              .where = "argument 'tensors'",
                                               .why = "the list of tensors is empty",
                                               .fix = "pass at least one tensor"});
   }

@@ -88,7 +88,8 @@ const ir::Literal* uniform_constant(const Graph& g, Value v) {
   while (is(g[v], ops::def::broadcast_to) || is(g[v], ops::def::reshape)) v = g[v].inputs[0];
   const ir::Literal* value = ir::constant_value(g, v);
   if (!value || !known(value->type.shape) || size_of(value->type.shape).number() == 0) return nullptr;
-  return value->type.shape.empty() || value->is_filled_with(value->first()) ? value : nullptr;
+  const bool one = value->type.shape.empty() && value->type.dtype != DType::i64;  // first() is a double: not every i64
+  return one || value->is_filled_with(value->first()) ? value : nullptr;
 }
 
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape) {

@@ -12,7 +12,7 @@ from __future__ import annotations
 import importlib
 import os
 
-from . import _core, _deprecated, errors
+from . import _border, _core, _deprecated, errors
 from ._core import (
     ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__, abs, acos, acosh, add, all, any, arange,
     argmax, argmin, argsort, asin, asinh, astype, atan, atan2, atanh, avg_pool2d, batch_norm, bfloat16, bitwise_and, bitwise_not,
@@ -58,6 +58,8 @@ def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=Tru
         return lambda fn: function(fn, input_signature=input_signature, relax_shapes=relax_shapes, autograph=autograph, memory_budget=memory_budget)
     return _core.function(fn, input_signature, relax_shapes, autograph, memory_budget)
 
+
+function = _border.guarded(function)
 
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
 TYPE_CHECKING = False

@@ -1,7 +1,7 @@
 """What is made of lm.cond, lm.scan, lm.while_loop and the core's checkpoint."""
 import functools
 
-from . import _core, errors
+from . import _border, _core, errors
 from ._core import Tensor, Variable
 
 
@@ -74,3 +74,6 @@ def fori_loop(lower, upper, body, init):
     else:
         _, state = while_loop(lambda carried: carried[0] < upper, lambda carried: (carried[0] + 1, body(*carried)), (lower, init))
     return state
+
+
+_border.guard(globals())

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import os
 
-from . import _core, errors
+from . import _border, _core, errors
 from ._structure import flatten, unflatten
 
 __all__ = ["Dataset", "read_idx"]
@@ -77,3 +77,6 @@ def _count(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
         raise errors.InvalidArgument(f"Dataset: {name} {value!r} is not a positive integer")
     return value
+
+
+_border.guard(globals())

@@ -1,7 +1,7 @@
 """lm.Graph: a graph that is built by hand and run by fetching."""
 from __future__ import annotations
 
-from . import _core, errors
+from . import _border, _core, errors
 from ._structure import flatten, unflatten
 
 
@@ -65,3 +65,6 @@ class Graph:
 
     def __repr__(self):
         return f"<lm.Graph, {len(self.operations)} operations>"
+
+
+_border.guard(globals())

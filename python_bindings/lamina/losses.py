@@ -1,7 +1,7 @@
 """Losses: how wrong predictions are. Functions give one number per sample, classes called as loss(y_true, y_pred) the mean."""
 from __future__ import annotations
 
-from . import _core, errors
+from . import _border, _core, errors
 
 Loss = _core.losses.Loss
 SparseCrossEntropy = _core.losses.SparseCrossEntropy
@@ -50,3 +50,6 @@ def get(loss):
     if not callable(loss):
         raise errors.TypeMismatch(f"{errors.a_type(loss)} is not a loss", fix="pass a name, one of lm.losses, or a function (y_true, y_pred)")
     return loss
+
+
+_border.guard(globals())

@@ -1,7 +1,7 @@
 """Numbers that tell how good a model is, gathered over the batches of an epoch."""
 from __future__ import annotations
 
-from . import _core, errors
+from . import _border, _core, errors
 
 __all__ = ["Accuracy", "Mean", "Metric", "accuracy", "get"]
 
@@ -85,3 +85,6 @@ def get(metric) -> Metric:
     if callable(metric):
         return _FromFunction(metric)
     raise errors.TypeMismatch(f"{metric!r} is not a metric", fix="pass a name, a lm.metrics.Metric or a function (labels, predictions)")
+
+
+_border.guard(globals())

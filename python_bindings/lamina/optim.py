@@ -1,7 +1,7 @@
 """Optimizers: what a gradient does to a Variable."""
 from __future__ import annotations
 
-from . import _core, errors
+from . import _border, _core, errors
 
 Optimizer = _core.optim.Optimizer
 SGD = _core.optim.SGD
@@ -25,3 +25,6 @@ def get(optimizer):
     if not hasattr(optimizer, "apply_gradients"):
         raise errors.TypeMismatch(f"{errors.a_type(optimizer)} is not an optimizer", fix="pass a name or one of lm.optim")
     return optimizer
+
+
+_border.guard(globals())

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import typing
 
-from . import _core
+from . import _border, _core
 from ._core.profiler import attached_by, listening, status
 
 __all__ = ["attached", "attached_by", "capture", "DeviceStep", "listening", "range", "record", "status", "TimedRange"]
@@ -139,3 +139,6 @@ _DEPTHS = {"instruction": 1, "step": 2}
 def attached() -> bool:
     """Whether this process is under a profiler, a sanitizer or a debugger; attached_by() says why. LAMINA_RESIDENT=staged makes it true."""
     return attached_by() != ""
+
+
+_border.guard(globals())

@@ -4,6 +4,8 @@ from __future__ import annotations
 import sys
 import time
 
+from . import _border
+
 CELLS = 30
 REDRAW_SECONDS = 0.1  # on a terminal
 LINE_SECONDS = 10.0  # elsewhere
@@ -112,3 +114,6 @@ class ProgressBar:
         self._width = len(text)
         self.file.write("\r" + text + padding + ("\n" if final else ""))
         self.file.flush()
+
+
+_border.guard(globals())

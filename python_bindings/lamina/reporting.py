@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import sys
 
-from . import _core, errors
+from . import _border, _core, errors
 
 Tensor, Variable = _core.Tensor, _core.Variable
 
@@ -80,3 +80,6 @@ def check_with(condition, message, named, before=""):
     if others:
         text += (" (" if text else "") + _core._escaped_format(", ".join(others)) + (")" if text else "")
     _core._check(condition, text, tensors, shown)
+
+
+_border.guard(globals())

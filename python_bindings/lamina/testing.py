@@ -1,7 +1,7 @@
 """Checks for tests."""
 from __future__ import annotations
 
-from . import _core
+from . import _border, _core
 from ._structure import flatten
 
 __all__ = ["assert_graph_matches_eager", "fma_peak"]
@@ -46,3 +46,6 @@ def assert_graph_matches_eager(fn, *args, rtol: float = 1e-5, atol: float = 0.0,
 
 def _outline(node):
     return (node.kind, node.keys, tuple(_outline(child) for child in node.children))
+
+
+_border.guard(globals())

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import functools
 
-from . import _core, errors
+from . import _border, _core, errors
 from ._callee import callee
 from .vmap import _fill, _map, _Slot, vmap
 
@@ -252,3 +252,6 @@ def custom_gradient(fn):
         return out[0] if shape[0] is None else shape[0](out)
 
     return wrapped
+
+
+_border.guard(globals())

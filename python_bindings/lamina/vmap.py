@@ -4,7 +4,7 @@ from __future__ import annotations
 import copy
 import functools
 
-from . import _core, errors
+from . import _border, _core, errors
 from ._callee import callee
 
 
@@ -172,3 +172,6 @@ def _fill(value, tensors):
     if parts is None:
         return value
     return _with_parts(value, {key: _fill(part, tensors) for key, part in parts.items()})
+
+
+_border.guard(globals())

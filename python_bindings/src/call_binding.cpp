@@ -4,12 +4,16 @@
 
 #include <nanobind/stl/string.h>
 
+#include "graph/frontend/call_site.h"
+
 namespace lamina::python {
 namespace {
 
-[[noreturn]] void wrong_call(const std::string& text) {
-  PyErr_SetString(PyExc_TypeError, text.c_str());
-  throw_python_error();
+[[noreturn]] void wrong_call(const std::string& what, const std::string& signature) {
+  throw Error(ErrorKind::signature, {.what = what,
+                                     .where = text(CallSite().line()),
+                                     .why = cat("it takes ", signature),
+                                     .fix = "pass what it takes, each argument once"});
 }
 
 // The Python function behind a callable, and how many of its first parameters are filled already.
@@ -59,6 +63,20 @@ CallBinding::CallBinding(nb::handle callable) {
   known_ = true;
 }
 
+std::string CallBinding::signature(const std::string& function) const {
+  std::string out = function + '(';
+  auto add = [&](const std::string& part) { out += (out.back() == '(' ? "" : ", ") + part; };
+  auto text_of = [](const Parameter& p) { return p.fallback.is_valid() ? cat(p.name, "=", nb::repr(p.fallback).c_str()) : p.name; };
+  for (const Parameter& p : positional_) add(text_of(p));
+  if (has_rest_)
+    add("*args");
+  else if (!keyword_only_.empty())
+    add("*");
+  for (const Parameter& p : keyword_only_) add(text_of(p));
+  if (has_keywords_) add("**kwargs");
+  return out + ')';
+}
+
 std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObject* const* args, Py_ssize_t count, PyObject* names) const {
   std::vector<BoundArgument> out;
   std::vector<std::pair<std::string, nb::object>> by_name;
@@ -76,7 +94,8 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
   const Py_ssize_t wanted = known_ ? Py_ssize_t(positional_.size()) : count;
   if (known_ && count > wanted && !has_rest_) {
     wrong_call(cat(function, "() takes ", wanted, " positional argument", wanted == 1 ? "" : "s", " but ", count,
-                   count == 1 ? " was" : " were", " given"));
+                   count == 1 ? " was" : " were", " given"),
+               signature(function));
   }
   for (Py_ssize_t i = 0; i < wanted; ++i) {
     if (!known_) {
@@ -88,9 +107,11 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
     if (i < count) {
       bound.value = nb::borrow(args[i]);
       nb::object twice;
-      if (p.by_name && take(p.name, twice)) wrong_call(cat(function, "() got multiple values for argument '", p.name, "'"));
+      if (p.by_name && take(p.name, twice))
+        wrong_call(cat(function, "() got multiple values for argument '", p.name, "'"), signature(function));
     } else if (!(p.by_name && take(p.name, bound.value))) {
-      if (!p.fallback.is_valid()) wrong_call(cat(function, "() missing 1 required positional argument: '", p.name, "'"));
+      if (!p.fallback.is_valid())
+        wrong_call(cat(function, "() missing 1 required positional argument: '", p.name, "'"), signature(function));
       bound.value = p.fallback;
       bound.is_default = true;
     }
@@ -100,14 +121,15 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
   for (const Parameter& p : keyword_only_) {
     BoundArgument bound{{}, p.name, p.name};
     if (!take(p.name, bound.value)) {
-      if (!p.fallback.is_valid()) wrong_call(cat(function, "() missing 1 required keyword-only argument: '", p.name, "'"));
+      if (!p.fallback.is_valid())
+        wrong_call(cat(function, "() missing 1 required keyword-only argument: '", p.name, "'"), signature(function));
       bound.value = p.fallback;
       bound.is_default = true;
     }
     out.push_back(std::move(bound));
   }
   if (known_ && !has_keywords_ && !by_name.empty())
-    wrong_call(cat(function, "() got an unexpected keyword argument '", by_name.front().first, "'"));
+    wrong_call(cat(function, "() got an unexpected keyword argument '", by_name.front().first, "'"), signature(function));
   std::sort(by_name.begin(), by_name.end(), [](auto& a, auto& b) { return a.first < b.first; });
   for (auto& [name, value] : by_name) out.push_back({std::move(value), name, name});
   return out;

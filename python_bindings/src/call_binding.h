@@ -17,7 +17,7 @@ struct BoundArgument {
 class CallBinding {
  public:
   explicit CallBinding(nb::handle callable);
-  // One argument per parameter, defaults filled in, then the rest. Raises TypeError as Python does.
+  // One argument per parameter, defaults filled in, then the rest. Throws an Error of kind signature.
   std::vector<BoundArgument> bind(const std::string& function, PyObject* const* args, Py_ssize_t count, PyObject* names) const;
   // Whether `count` positional arguments are all that there can be.
   bool all_positional(Py_ssize_t count) const {
@@ -26,6 +26,9 @@ class CallBinding {
   size_t parameter_count() const { return positional_.size() + keyword_only_.size() + has_rest_ + has_keywords_; }
   // Whether an argument may be given by this name.
   bool takes(std::string_view name) const;
+
+  // "f(x, rate=0.1)": what the function takes, for an error.
+  std::string signature(const std::string& function) const;
 
  private:
   struct Parameter {

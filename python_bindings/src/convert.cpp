@@ -7,6 +7,8 @@
 
 #include "graph/frontend/factories.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/trace.h"
+#include "python_bindings/src/methods.h"
 
 namespace lamina::python {
 namespace {
@@ -99,7 +101,10 @@ int64_t to_int64(nb::handle value) {
   const long long n = PyLong_AsLongLong(value.ptr());
   if (n == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    throw Error(ErrorKind::invalid_argument, {.what = cat("the integer ", nb::str(value).c_str(), " does not fit 64 bits")});
+    throw Error(ErrorKind::invalid_argument, {.what = cat("the integer ", nb::str(value).c_str(), " does not fit 64 bits"),
+                                              .where = text(CallSite().line()),
+                                              .why = "integers are those from -2**63 to 2**63 - 1",
+                                              .fix = "pass a smaller one, or a float"});
   }
   return n;
 }
@@ -258,12 +263,10 @@ nb::object to_python(Variable variable) { return nb::cast(std::move(variable)); 
 Shape to_shape(nb::handle value, bool open) {
   auto dimension = [&](nb::handle d) -> Dim {
     if (open && d.is_none()) return Dim();
-    if (PyBool_Check(d.ptr()) || !PyIndex_Check(d.ptr())) {
-      throw_type_error(cat("shape: ", nb::repr(d).c_str(), " is not a dimension"), "a dimension is an integer", "");
-    }
-    nb::object n = nb::steal(PyNumber_Index(d.ptr()));
-    if (!n.is_valid()) throw_python_error();
-    const int64_t length = to_int64(n);
+    if (PyBool_Check(d.ptr()) || !PyIndex_Check(d.ptr()))
+      throw_type_error(cat("shape: ", nb::repr(d).c_str(), " is not a dimension"), "a dimension is an integer",
+                       open ? "pass an int, or None for any length" : "pass an int");
+    const int64_t length = to_whole(d);
     if (length < 0)
       throw Error(ErrorKind::invalid_argument, {.what = cat("shape: the dimension ", length, " is negative"),
                                                 .where = text(CallSite().line()),
@@ -271,10 +274,15 @@ Shape to_shape(nb::handle value, bool open) {
                                                 .fix = "pass the length itself; only reshape takes -1"});
     return Dim(length);
   };
-  if (PyIndex_Check(value.ptr())) return {dimension(value)};
+  if (is_one_number(value)) return {dimension(value)};
   Shape out;
-  if (!PySequence_Check(value.ptr()) || PyUnicode_Check(value.ptr())) {
-    throw_type_error(cat("shape: ", nb::repr(value).c_str(), " is not a shape"), "", "pass a tuple or list of integers");
+  const bool several = PySequence_Check(value.ptr()) || is_tensor(value.ptr()) || is_variable(value.ptr()) || is_array(value.ptr());
+  if (!several || PyUnicode_Check(value.ptr()) || PyDict_Check(value.ptr()))
+    throw_type_error(cat("shape: ", nb::repr(value).c_str(), " is not a shape"), "a shape has an integer per axis",
+                     "pass a tuple or list of integers");
+  if (is_tensor(value.ptr()) || is_variable(value.ptr())) {
+    for (int64_t n : to_axes(value)) out.push_back(dimension(nb::int_(n)));
+    return out;
   }
   for (nb::handle d : value) out.push_back(dimension(d));
   return out;
@@ -288,24 +296,56 @@ nb::tuple to_python(const Shape& shape) {
   return nb::borrow<nb::tuple>(out);
 }
 
+bool is_one_number(nb::handle value) {
+  PyObject* o = value.ptr();
+  if (PyLong_Check(o)) return true;
+  if (PyTuple_Check(o) || PyList_Check(o)) return false;
+  if (is_tensor(o)) return as_tensor(o).rank() == 0;
+  if (is_variable(o)) return as_variable(o).rank() == 0;
+  if (is_array(o)) return PyObject_HasAttrString(o, "ndim") && nb::cast<int>(value.attr("ndim")) == 0;
+  return PyIndex_Check(o) && !PySequence_Check(o);
+}
+
+int64_t to_whole(nb::handle value) {
+  PyObject* o = value.ptr();
+  if (value.is_none())
+    throw_type_error("None is no whole number", "a length that is open while a function is traced is None in x.shape",
+                     "write -1 for the length that remains");
+  if (is_tensor(o) || is_variable(o)) {
+    const Tensor t = to_tensor(value);
+    if (!is_integer(t.dtype()))
+      throw_type_error(cat(t.type(), " is no whole number"), "axes and lengths are integers", "convert it: lm.astype(x, lm.int64)");
+    if (t.is_symbolic())
+      throw Error(ErrorKind::invalid_argument, {.what = cat("an axis or a length is ", t.type(), " of a graph"),
+                                                .where = text(CallSite().line()),
+                                                .why = "shapes are known when a function is traced, the values of tensors are not",
+                                                .fix = "pass an int, or make the result as long as it can be and use lm.where"});
+  }
+  if (!PyIndex_Check(o))
+    throw_type_error(cat(nb::repr(value).c_str(), " is no whole number"), "axes and lengths are integers", "pass an int");
+  nb::object n = nb::steal(PyNumber_Index(o));
+  if (!n.is_valid()) {
+    PyErr_Clear();
+    throw_type_error(cat(nb::repr(value).c_str(), " is no whole number"), "axes and lengths are integers", "pass an int");
+  }
+  return to_int64(n);
+}
+
 std::vector<int64_t> to_axes(nb::handle value) {
   if (value.is_none()) return {};
-  auto whole = [](nb::handle v) {
-    if (v.is_none())
-      throw_type_error("None is no whole number", "a length that is open while a function is traced is None in x.shape",
-                       "write -1 for the length that remains");
-    if (!PyIndex_Check(v.ptr())) throw_type_error(cat(nb::repr(v).c_str(), " is no whole number"), "axes and lengths are", "");
-    nb::object n = nb::steal(PyNumber_Index(v.ptr()));
-    if (!n.is_valid()) throw_python_error();
-    return to_int64(n);
-  };
-  if (!PySequence_Check(value.ptr())) return {whole(value)};
-  if (PyIndex_Check(value.ptr())) {  // an array: of no axis, or of some numbers
-    if (nb::object n = nb::steal(PyNumber_Index(value.ptr())); n.is_valid()) return {to_int64(n)};
-    PyErr_Clear();
+  PyObject* o = value.ptr();
+  if (is_one_number(value)) return {to_whole(value)};
+  if (is_tensor(o) || is_variable(o)) {
+    const Tensor t = to_tensor(value);
+    if (t.is_symbolic() || !is_integer(t.dtype())) to_whole(value);  // throws
+    EagerScope outside;
+    return t.to_vector<int64_t>();
   }
+  if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || !(PySequence_Check(o) || PyObject_HasAttrString(o, "__iter__")))
+    throw_type_error(cat(nb::repr(value).c_str(), " is no whole number, nor several"), "axes and lengths are integers",
+                     "pass an int, or a tuple of ints");
   std::vector<int64_t> out;
-  for (nb::handle axis : value) out.push_back(whole(axis));
+  for (nb::handle axis : value) out.push_back(to_whole(axis));
   return out;
 }
 
@@ -324,7 +364,8 @@ Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
   }
   if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
-  throw_type_error(cat(a_type(o), " does not become a tensor"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
+  throw_type_error(cat(a_type(o), " does not become a tensor"), "a tensor holds numbers or bools",
+                   "pass numbers, nested lists of them, NumPy arrays or tensors");
 }
 
 bool to_operand(nb::handle value, std::optional<Operand>& out) {
@@ -357,7 +398,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
 Operand to_operand(nb::handle value) {
   std::optional<Operand> out;
   if (!to_operand(value, out)) {
-    throw_type_error(cat(a_type(value.ptr()), " is not a tensor"), "",
+    throw_type_error(cat(a_type(value.ptr()), " is not a tensor"), "ops take numbers and what is made of them",
                      "pass tensors, Variables, numbers, nested lists of them or NumPy arrays");
   }
   return *std::move(out);

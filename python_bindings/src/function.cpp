@@ -502,7 +502,15 @@ PyMemberDef members[] = {
     {nullptr, 0, 0, 0, nullptr},
 };
 
+PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
+  return guarded([]() -> PyObject* {
+    throw_type_error("Function: objects of this class are made by Lamina alone", "a traced function is made of a Python function",
+                     "write lm.function(f)");
+  });
+}
+
 PyType_Slot slots[] = {
+    {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_descr_get, reinterpret_cast<void*>(descriptor_get)},
     {Py_tp_traverse, reinterpret_cast<void*>(traverse)},
@@ -515,8 +523,8 @@ PyType_Slot slots[] = {
     {0, nullptr},
 };
 
-PyType_Spec spec = {"lamina.Function", sizeof(FunctionObject), 0,
-                    Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL | Py_TPFLAGS_DISALLOW_INSTANTIATION, slots};
+PyType_Spec spec = {"lamina.Function", sizeof(FunctionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
+                    slots};
 
 void collect_garbage() {
   HeldGil gil;
@@ -527,7 +535,8 @@ nb::object make_function(nb::handle function, nb::handle input_signature, bool r
                          std::optional<int64_t> memory_budget) {
   if (Py_TYPE(function.ptr()) == function_type) return nb::borrow(function);
   if (!PyCallable_Check(function.ptr()))
-    throw_type_error(cat("lm.function: ", a_type(function.ptr()), " cannot be called"), "", "pass a function or a callable object");
+    throw_type_error(cat("lm.function: ", a_type(function.ptr()), " cannot be called"),
+                     "what is traced is a function, or an object that can be called", "pass a function or a callable object");
   if (memory_budget && *memory_budget < 1)
     throw Error(ErrorKind::invalid_argument, {.what = cat("lm.function: the memory budget is ", *memory_budget, " bytes"),
                                               .where = text(CallSite().line()),

@@ -35,8 +35,8 @@ IndexPart index_part(PyObject* o) {
     if (n == -1 && PyErr_Occurred()) throw_python_error();
     part = IndexPart::at(n);
   } else {
-    throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name, "",
-                     "use integers, slices, ..., None, or integer and bool tensors");
+    throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name,
+                     "it says neither which elements nor which axes", "use integers, slices, ..., None, or integer and bool tensors");
   }
   return part;
 }
@@ -64,7 +64,9 @@ nb::object to_tuple(std::vector<Tensor> tensors) {
 
 void bind_at(nb::module_& m) {
   nb::class_<AtIndexer>(m, "AtIndexer", "What x.at is; x.at[...] are the elements to change.")
-      .def("__getitem__", [](const AtIndexer& a, nb::handle key) { return At(a.x, index_parts(key.ptr()), CallSite()); });
+      .def(
+          "__getitem__", [](const AtIndexer& a, nb::handle key) { return At(a.x, index_parts(key.ptr()), CallSite()); },
+          nb::arg("key").none());
   nb::class_<At>(m, "At", "Some elements of a tensor, to be changed in a copy of it. Values broadcast to their shape.")
       .def(
           "get", [](const At& a) { return to_python(a.get()); }, "The elements themselves: x[...].")

@@ -33,8 +33,8 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value) {
     if (PyList_Sort(keys.ptr()) != 0) throw_python_error();
     for (nb::handle key : keys) add_specs(out, nb::borrow<nb::dict>(value)[key]);
   } else {
-    throw_type_error(cat("input_signature: ", a_type(o), " is not a TensorSpec"), "",
-                     "write [lm.TensorSpec([None, 784], lm.float32), ...]");
+    throw_type_error(cat("input_signature: ", a_type(o), " is not a TensorSpec"),
+                     "a signature says dtype and shape of each tensor argument", "write [lm.TensorSpec([None, 784], lm.float32), ...]");
   }
 }
 

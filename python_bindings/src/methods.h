@@ -4,6 +4,11 @@
 
 namespace lamina::python {
 
+// One integer: an int, a NumPy integer, or a tensor of no axes. Throws type or invalid_argument.
+int64_t to_whole(nb::handle value);
+// Whether a value is one number rather than several.
+bool is_one_number(nb::handle value);
+
 // Adds f(self, ...) to lm.Tensor and lm.Variable; self comes as a handle.
 template <class F, class... Extra>
 void add_method(nb::module_& m, const char* name, F f, const Extra&... extra) {

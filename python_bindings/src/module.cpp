@@ -1,5 +1,6 @@
 // lamina._core: the Python module. What a name means in Python is in the file of its bind function.
 #include "python_bindings/src/bindings.h"
+#include "python_bindings/src/border.h"
 #include "python_bindings/src/profiler.h"
 #include "python_bindings/src/trainable.h"
 
@@ -31,4 +32,5 @@ NB_MODULE(_core, m) {
   bind_control_flow(m);
   bind_reporting(m);
   bind_profiler(m);
+  bind_border(m);  // last: it is put around all of them
 }

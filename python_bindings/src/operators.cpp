@@ -73,7 +73,8 @@ PyObject* to_float(const Tensor& t) noexcept {
 PyObject* to_index(const Tensor& t) noexcept {
   return guarded([&] {
     t.concrete("an index made");
-    if (!is_integer(t.dtype())) throw_type_error("only an integer tensor can be an index", "", "");
+    if (!is_integer(t.dtype()))
+      throw_type_error(cat(t.type(), " cannot be an index"), "an index is an integer", "convert it: lm.astype(x, lm.int64)");
     return PyLong_FromLongLong(t.item<int64_t>());
   });
 }

@@ -6,6 +6,7 @@
 #include "graph/frontend/factories.h"
 #include "graph/frontend/indexing.h"
 #include "graph/frontend/op_functions.h"
+#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
 #include "python_bindings/src/convert.h"
 
@@ -120,8 +121,8 @@ void bind_shapes(nb::module_& m) {
       "transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes_or_all(axes))); }, nb::arg("x"),
       nb::arg("axes") = nb::none(), "The axes in another order; reversed without one");
   m.def(
-      "expand_dims", [](nb::handle x, int axis) { return to_python(expand_dims(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis"),
-      "x with a new axis of length 1");
+      "expand_dims", [](nb::handle x, nb::handle axis) { return to_python(expand_dims(to_operand(x), Axes(to_axes(axis)))); }, nb::arg("x"),
+      nb::arg("axis"), "x with a new axis of length 1, or several; they have these places in the result");
   m.def(
       "squeeze", [](nb::handle x, nb::handle axis) { return to_python(squeeze(to_operand(x), to_axes_or_all(axis))); }, nb::arg("x"),
       nb::arg("axis") = nb::none(), "x without these axes of length 1; without all of them when none is given");

@@ -3,17 +3,41 @@
 
 #include <nanobind/stl/optional.h>
 
-#include "python_bindings/src/convert.h"
+#include "python_bindings/src/methods.h"
 
 namespace lamina::python {
+namespace {
+
+// All 64-bit integers, signed or not: the bits are what counts.
+int64_t to_seed(nb::handle seed) {
+  nb::object n = nb::steal(PyIndex_Check(seed.ptr()) && !PyBool_Check(seed.ptr()) ? PyNumber_Index(seed.ptr()) : nullptr);
+  if (!n.is_valid()) {
+    PyErr_Clear();
+    throw_type_error(cat("set_seed: ", a_type(seed.ptr()), " is no seed"), "a seed is an integer", "pass an int");
+  }
+  int overflow = 0;
+  const long long small = PyLong_AsLongLongAndOverflow(n.ptr(), &overflow);
+  if (overflow == 0) return small;
+  const unsigned long long bits = overflow > 0 ? PyLong_AsUnsignedLongLong(n.ptr()) : 0;
+  if (overflow < 0 || PyErr_Occurred()) {
+    PyErr_Clear();
+    throw Error(ErrorKind::invalid_argument, {.what = cat("set_seed: the seed ", nb::str(n).c_str(), " does not fit 64 bits"),
+                                              .where = text(CallSite().line()),
+                                              .why = "a seed is an integer from -2**63 to 2**64 - 1",
+                                              .fix = "pass seed % 2**64"});
+  }
+  return int64_t(bits);
+}
+
+}  // namespace
 
 void bind_random(nb::module_& m) {
   nb::module_ r = m.def_submodule(
       "random",
       "Random draws. One generator serves all: the same seed gives the same numbers, eager and traced, on any number of threads.");
   r.def(
-      "set_seed", [](int64_t seed) { random::set_seed(seed); }, nb::arg("seed"),
-      "Starts all draws and initial weights anew from this seed.");
+      "set_seed", [](nb::handle seed) { random::set_seed(to_seed(seed)); }, nb::arg("seed"),
+      "Starts all draws and initial weights anew from this seed, an integer from -2**63 to 2**64 - 1.");
   r.def(
       "uniform",
       [](nb::handle shape, double low, double high, nb::handle dtype) {
@@ -30,12 +54,19 @@ void bind_random(nb::module_& m) {
       "Normally distributed numbers.");
   r.def(
       "integers",
-      [](int64_t low, std::optional<int64_t> high, nb::handle shape, nb::handle dtype) {
-        return to_python(random::integers(to_shape(shape), high ? low : 0, high.value_or(low),
-                                          to_optional_dtype(dtype).value_or(DType::i32), CallSite()));
+      [](nb::handle low, nb::handle high, nb::handle shape, nb::handle dtype) {
+        const nb::object zero = nb::int_(0);
+        const nb::handle first = high.is_none() ? nb::handle(zero) : low, end = high.is_none() ? low : high;
+        const DType d = to_optional_dtype(dtype).value_or(DType::i32);
+        auto is_value = [](nb::handle h) { return is_tensor(h.ptr()) || is_variable(h.ptr()) || is_array(h.ptr()); };
+        if (is_value(first) || is_value(end)) return to_python(random::integers(to_shape(shape), to_operand(first), to_operand(end), d));
+        return to_python(random::integers(to_shape(shape), to_whole(first), to_whole(end), d, CallSite()));
       },
       nb::arg("low"), nb::arg("high") = nb::none(), nb::arg("shape") = nb::make_tuple(), nb::arg("dtype") = nb::none(),
-      "Whole numbers from low to high - 1, each equally likely; with one number from 0 to it minus 1. int32 unless a dtype is given.");
+      "Whole numbers from low to high - 1, each equally likely; with one number from 0 to it minus 1. int32 unless a dtype is given. "
+      "Bounds "
+      "may be integer\ntensors, which broadcast to the shape, no more than 2**31 apart; low >= high is then an AssertionFailed when it "
+      "runs.");
   r.def(
       "truncated_normal",
       [](nb::handle shape, double mean, double deviation, double low, double high, nb::handle dtype) {
@@ -69,7 +100,7 @@ void bind_random(nb::module_& m) {
       "permutation",
       [](nb::handle x) {
         const bool number = PyIndex_Check(x.ptr()) && !is_tensor(x.ptr()) && !is_array(x.ptr());
-        return to_python(number ? random::permutation(nb::cast<int64_t>(x), CallSite()) : random::shuffle(to_operand(x), 0));
+        return to_python(number ? random::permutation(to_whole(x), CallSite()) : random::shuffle(to_operand(x), 0));
       },
       nb::arg("x"), "0, ..., n - 1 in random order (int64); of a tensor its parts along the first axis.");
   r.def(
@@ -96,7 +127,7 @@ void bind_random(nb::module_& m) {
                                                     .where = "",
                                                     .why = "a state has four",
                                                     .fix = "pass what get_state() gave"});
-        for (size_t i = 0; i < s.size(); ++i) s[i] = nb::cast<int64_t>(nb::handle(PyTuple_GET_ITEM(items.ptr(), Py_ssize_t(i))));
+        for (size_t i = 0; i < s.size(); ++i) s[i] = to_whole(nb::handle(PyTuple_GET_ITEM(items.ptr(), Py_ssize_t(i))));
         random::set_state(s);
       },
       nb::arg("state"), "Goes on where get_state() was called.");

@@ -10,7 +10,6 @@ namespace lamina::python {
 namespace {
 
 DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
-bool is_one_number(nb::handle value) { return PyIndex_Check(value.ptr()) && !PySequence_Check(value.ptr()); }
 
 nb::object to_list(std::vector<Tensor> tensors) {
   nb::list out;
@@ -48,7 +47,7 @@ void bind_order(nb::module_& m) {
       m, "split",
       [](nb::handle x, nb::handle parts, int axis) {
         const Operand operand = to_operand(x);
-        return to_list(is_one_number(parts) ? split(operand, nb::cast<int64_t>(parts), axis) : split_sizes(operand, to_axes(parts), axis));
+        return to_list(is_one_number(parts) ? split(operand, to_whole(parts), axis) : split_sizes(operand, to_axes(parts), axis));
       },
       "A list of parts along an axis: a number of equal ones, or a list of their lengths, of which one may be -1 (not of the places "
       "between them, as\n"
@@ -60,7 +59,7 @@ void bind_order(nb::module_& m) {
   m.def(
       "roll",
       [](nb::handle x, nb::handle shift, nb::handle axis) {
-        if (axis.is_none()) return to_python(roll(to_operand(x), nb::cast<int64_t>(shift)));
+        if (axis.is_none()) return to_python(roll(to_operand(x), to_whole(shift)));
         Axes axes = to_axes(axis);
         std::vector<int64_t> shifts = to_axes(shift);
         if (shifts.size() == 1) shifts.resize(axes.size(), shifts[0]);
@@ -92,7 +91,7 @@ void bind_repetition(nb::module_& m) {
       m, "repeat",
       [](nb::handle x, nb::handle repeats, std::optional<int> axis) {
         const Operand operand = axis ? to_operand(x) : Operand(flatten(to_operand(x)), CallSite());
-        return to_python(is_one_number(repeats) ? repeat(operand, nb::cast<int64_t>(repeats), axis.value_or(0))
+        return to_python(is_one_number(repeats) ? repeat(operand, to_whole(repeats), axis.value_or(0))
                                                 : repeat(operand, to_axes(repeats), axis.value_or(0)));
       },
       "Each element so many times along an axis; a list says how often for each one. Without an axis: of the flattened x.",
@@ -168,7 +167,7 @@ void bind_products(nb::module_& m) {
   m.def(
       "tensordot",
       [](nb::handle a, nb::handle b, nb::handle axes) {
-        if (is_one_number(axes)) return to_python(tensordot(to_operand(a), to_operand(b), nb::cast<int>(axes)));
+        if (is_one_number(axes)) return to_python(tensordot(to_operand(a), to_operand(b), int(to_whole(axes))));
         if (nb::len(axes) != 2) throw_type_error("tensordot: axes is not a pair", "", "pass a number of axes, or (axes of a, axes of b)");
         return to_python(tensordot(to_operand(a), to_operand(b), to_axes(axes[0]), to_axes(axes[1])));
       },

@@ -17,7 +17,8 @@ Py_ssize_t length(PyObject* self) {
   return guarded<Py_ssize_t>(
       [&] {
         const Shape& shape = as_tensor(self).shape();
-        if (shape.empty()) throw_type_error("len(): a tensor without axes has no length", "", "use .size or .item()");
+        if (shape.empty())
+          throw_type_error("len(): a tensor without axes has no length", "a length is the first axis's", "use .size or .item()");
         if (!shape[0].known()) throw Error(ErrorKind::invalid_argument, {.what = "len(): the first dimension is not known while tracing"});
         return Py_ssize_t(shape[0].number());
       },
@@ -27,7 +28,9 @@ Py_ssize_t length(PyObject* self) {
 PyObject* iterate(PyObject* self) {
   return guarded([&] {
     const Tensor& t = as_tensor(self);
-    if (t.rank() == 0) throw_type_error("a tensor without axes cannot be looped over", "", "use .item(), or lm.reshape(x, (1,))");
+    if (t.rank() == 0)
+      throw_type_error("a tensor without axes cannot be looped over", "a loop goes along the first axis",
+                       "use .item(), or lm.reshape(x, (1,))");
     const Py_ssize_t n = length(self);
     if (n < 0) throw_python_error();
     nb::list rows;

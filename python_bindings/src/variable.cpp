@@ -17,7 +17,7 @@ Py_ssize_t length(PyObject* self) {
   return guarded<Py_ssize_t>(
       [&] {
         const Shape& shape = as_variable(self).shape();
-        if (shape.empty()) throw_type_error("len(): a Variable without axes has no length", "", "use .size");
+        if (shape.empty()) throw_type_error("len(): a Variable without axes has no length", "a length is the first axis's", "use .size");
         return Py_ssize_t(shape[0].number());
       },
       -1);

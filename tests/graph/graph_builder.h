@@ -26,7 +26,10 @@ class GraphBuilder {
 
  protected:
   Graph& g() { return out_.graph; }
-  int number(int least, int most) { return std::uniform_int_distribution<int>(least, most)(random_); }
+  int number(int least, int most) {
+    if (least > most) throw Error(ErrorKind::not_found, {.what = "nothing to choose from", .where = "", .why = "", .fix = ""});
+    return std::uniform_int_distribution<int>(least, most)(random_);
+  }
   bool chance(double p) { return std::bernoulli_distribution(p)(random_); }
   template <class T>
   T pick(const std::vector<T>& from) {
@@ -108,6 +111,11 @@ class GraphBuilder {
   void make_leaves() {
     rows_ = number(1, 6), k_ = number(1, 5), n_ = number(2, 5);
     if (options_.wide) rows_ = number(8, 40), k_ = number(8, 70), n_ = number(8, 70);
+    if (options_.empty_axes) {  // one or two of the three
+      for (int64_t* length : {&rows_, &k_, &n_})
+        if (chance(0.4)) *length = 0;
+      if (rows_ * k_ * n_ > 0 || (rows_ == 0 && k_ == 0 && n_ == 0)) rows_ = 0, k_ = 2, n_ = 3;
+    }
     for (const Shape& shape : {Shape{rows_, k_}, Shape{rows_, n_}, Shape{n_}, Shape{}, Shape{2, rows_, k_}})
       give(new_input({floating(), shape}));
     give(new_input({options_.only_f64 ? DType::f64 : DType::f32, {rows_, n_}}));

@@ -24,9 +24,10 @@ struct RandomGraph {
 
 struct RandomGraphOptions {
   int least_nodes = 20, most_nodes = 200;
-  bool gradients = true;  // of a random scalar by some inputs and Variables; Variables may be updated with them
-  bool wide = false;      // lengths from 8 to 70 instead of 1 to 6
-  bool only_f64 = false;  // every floating-point value is f64, and there is no stop_gradient: gradients are slopes
+  bool gradients = true;    // of a random scalar by some inputs and Variables; Variables may be updated with them
+  bool wide = false;        // lengths from 8 to 70 instead of 1 to 6
+  bool empty_axes = false;  // some lengths are 0
+  bool only_f64 = false;    // every floating-point value is f64, and there is no stop_gradient: gradients are slopes
 };
 // The same graph for the same seed and options.
 RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options = {});

@@ -4,6 +4,9 @@ While lm.function traces, it traces a converted copy of the function and of the 
 is a tensor becomes lm.cond, lm.while_loop or lm.scan; one whose condition is a Python value stays Python's. What cannot be converted raises an error at
 the user's line.
 """
+from .. import _border
 from .conversion import do_not_convert, to_code
+
+do_not_convert, to_code = _border.guarded(do_not_convert), _border.guarded(to_code)
 
 __all__ = ["do_not_convert", "to_code"]

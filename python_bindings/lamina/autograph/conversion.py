@@ -37,7 +37,7 @@ def to_code(function) -> str:
     """The source that AutoGraph makes of a function, as text. Raises lm.errors.ConversionFailed when there is no source to make it of."""
     from .. import errors
 
-    function = inspect.unwrap(getattr(function, "python_function", function))
+    given, function = function, inspect.unwrap(getattr(function, "python_function", function))
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType):
         function = getattr(type(function), "__call__", function)
@@ -45,7 +45,8 @@ def to_code(function) -> str:
     try:
         return ast.unparse(_converted_node(function)) + "\n"
     except (NoSource, AttributeError) as error:
-        raise errors.ConversionFailed(f"to_code: {error}", fix="pass a function that is written in a file") from None
+        what = str(error) if isinstance(error, NoSource) else f"{errors.a_type(given)} has no source"
+        raise errors.ConversionFailed(f"to_code: {what}", why="it shows the source that is traced instead", fix="pass a function that is written in a file") from None
 
 
 def _name_of(function):

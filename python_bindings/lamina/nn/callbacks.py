@@ -1,12 +1,17 @@
 """What fit() calls as it goes."""
 from __future__ import annotations
 
+from .. import _border
+
 
 class Callback:
     """Base of callbacks: override what you need. `model` and `params` are set before training begins."""
 
     model = None
     params: dict = {}
+
+    def __init__(self):
+        """Takes nothing; a subclass need not call it."""
 
     def on_train_begin(self) -> None: ...
     def on_train_end(self) -> None: ...
@@ -60,3 +65,6 @@ class CallbackList:
     def on_train_batch_end(self, batch, totals):
         for callback in self.batch_listeners:
             callback.on_train_batch_end(batch, totals.results())
+
+
+_border.guard(globals())

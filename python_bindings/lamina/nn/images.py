@@ -1,7 +1,7 @@
 """Layers over images [n, height, width, channels] and sequences [n, length, channels]. Their computations are the C++ ones."""
 from __future__ import annotations
 
-from .. import _core
+from .. import _border, _core
 from .layer import Layer
 
 
@@ -103,3 +103,6 @@ class GlobalMaxPool2D(Layer):
 
 MaxPooling2D, AvgPool2D = MaxPool2D, AveragePooling2D
 GlobalAveragePooling2D, GlobalMaxPooling2D = GlobalAveragePool2D, GlobalMaxPool2D
+
+
+_border.guard(globals())

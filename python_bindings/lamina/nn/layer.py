@@ -5,7 +5,7 @@ import inspect
 import itertools
 import re
 
-from .. import _core, _state, errors
+from .. import _border, _core, _state, errors
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
@@ -264,3 +264,6 @@ def _paths(layer) -> dict:
 
     walk(layer, ())
     return found
+
+
+_border.guard(globals())

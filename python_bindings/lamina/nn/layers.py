@@ -1,7 +1,7 @@
 """The layers that come with Lamina. Their computations are the C++ ones."""
 from __future__ import annotations
 
-from .. import _core, errors
+from .. import _border, _core, errors
 from .layer import Layer
 
 
@@ -63,3 +63,6 @@ class Activation(Layer):
 
     def call(self, x):
         return _core.nn.activation(self.activation, x)
+
+
+_border.guard(globals())

@@ -1,7 +1,7 @@
 """Model and Sequential: layers that can be compiled and fitted."""
 from __future__ import annotations
 
-from .. import _core, errors
+from .. import _border, _core, errors
 from .._structure import flatten
 from .layer import Layer
 from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
@@ -77,3 +77,6 @@ class Sequential(Model):
         for layer in self._stack:
             inputs = layer(inputs)
         return inputs
+
+
+_border.guard(globals())

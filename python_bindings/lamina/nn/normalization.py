@@ -1,7 +1,7 @@
 """Normalisation layers and Embedding. Their computations are the C++ ones."""
 from __future__ import annotations
 
-from .. import _core
+from .. import _border, _core
 from .layer import Layer
 
 
@@ -62,3 +62,6 @@ class Embedding(Layer):
 
 
 BatchNormalization, LayerNormalization = BatchNorm, LayerNorm
+
+
+_border.guard(globals())

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 
-from .. import _core, errors
+from .. import _border, _core, errors
 from .layer import Layer
 from .symbolic import Input, symbolic_call
 
@@ -119,3 +119,6 @@ def _equal_variables(models):
 
 def _types(variables) -> str:
     return ", ".join(f"{v.dtype.name}{list(v.shape)}" for v in variables)
+
+
+_border.guard(globals())

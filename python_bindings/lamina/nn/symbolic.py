@@ -1,7 +1,7 @@
 """Models written as a chain of calls: Model(inp, head(body(inp))) with inp = Input(shape)."""
 from __future__ import annotations
 
-from .. import _core, errors
+from .. import _border, _core, errors
 from .._structure import flatten, unflatten
 
 
@@ -100,3 +100,6 @@ def layers_between(outputs):
     for leaf in flatten(outputs)[0]:
         visit(leaf)
     return list(found.values())
+
+
+_border.guard(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 import sys
 import warnings
 
-from .. import _core, errors, losses as losses_module, metrics as metrics_module, optim
+from .. import _border, _core, errors, losses as losses_module, metrics as metrics_module, optim
 from .._structure import flatten, unflatten
 from ..data import Dataset
 from ..progress import ProgressBar
@@ -145,7 +145,7 @@ class Training:
 
     def _require_compiled(self, what: str) -> None:
         if self._train_step is None:
-            raise errors.StateError(f"{what}: the model is not compiled", fix="call compile(optimizer, loss) first")
+            raise errors.StateError(f"{what}: the model is not compiled", why="compile() says what is made smaller, and how", fix="call compile(optimizer, loss) first")
 
 
 class _Totals:
@@ -218,3 +218,6 @@ def _feed(what, x, y, batch_size, shuffle):
         raise errors.InvalidArgument(f"{what}: there are no labels", fix="pass y, or a Dataset of (inputs, labels)")
     data = Dataset.from_tensor_slices((x, y))
     return _Feed(what, (data.shuffle() if shuffle else data).batch(batch_size))
+
+
+_border.guard(globals())

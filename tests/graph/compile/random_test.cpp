@@ -150,6 +150,24 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   std::printf("%d random graphs, seeds from %s; %s\n", count, std::to_string(first).c_str(), coverage_text(coverage).c_str());
 }
 
+TEST(Programs, AgreeWithTheGraphOnRandomGraphsWithEmptyAxes) {
+  const int count = random_graph_count(60);
+  const uint64_t first = random_graph_seed(19000);
+  Coverage coverage = no_coverage();
+  const std::vector<Way> ways{{.name = "as traced", .optimize = false},
+                              {.name = "optimized, two threads", .threads = 2},
+                              {.name = "a stack of models", .models = true},
+                              {.name = "four streams", .streams = 4}};
+  for (int i = 0; i < count && !HasFailure(); ++i) {
+    const RandomGraph random = random_graph(
+        first + uint64_t(i), {.least_nodes = 20, .most_nodes = i % 3 == 0 ? 60 : 150, .gradients = i % 2 == 0, .empty_axes = true});
+    count_ops(random.graph, coverage);
+    for (const Way& way : ways) check(random, way);
+  }
+  std::printf("%d random graphs with empty axes, seeds from %s; %s\n", count, std::to_string(first).c_str(),
+              coverage_text(coverage).c_str());
+}
+
 void check_in_double(Device device, int count, uint64_t first) {
   const Way sections{.name = "sections, in double", .device = device, .in_double = true},
       alone{.name = "no sections, in double", .sections = false, .device = device, .in_double = true};

@@ -1,0 +1,300 @@
+"""What Python, NumPy and nanobind say about a call of Lamina becomes an error of Lamina, with what, where, why and fix.
+
+The compiled functions come here when they fail (src/border.cpp); public functions and methods that are written in Python are guarded by guard(). What a
+user's own code raises, inside of a function that Lamina was given, stays as it is.
+"""
+from __future__ import annotations
+
+import functools
+import os
+import types
+
+from . import errors
+
+_PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+# What a wrong argument leads to. OSError, MemoryError, StopIteration, warnings and interrupts mean the same everywhere and stay.
+_FOREIGN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
+_STAY = (RecursionError, UnicodeError)
+# How a parameter is given; the values of inspect.Parameter, which is imported when something has failed.
+_BY_POSITION, _EITHER, _REST, _BY_NAME, _NAMES = range(5)
+
+
+class _NotDefined(errors.StateError, NotImplementedError):
+    """A subclass lacks a method that it must define."""
+
+
+_KINDS = ((NotImplementedError, _NotDefined), (KeyError, errors.NotFound), (IndexError, errors.IndexOutOfRange), (ValueError, errors.InvalidArgument),
+          (ArithmeticError, errors.InvalidArgument), (RuntimeError, errors.StateError))
+
+
+class _Parameter:
+    def __init__(self, name, type="", default=None, kind=_EITHER):
+        self.name, self.type, self.default, self.kind = name, type, default, kind  # texts; default None: there is none
+
+    def __str__(self):
+        stars = {_REST: "*", _NAMES: "**"}.get(self.kind, "")
+        return stars + self.name + ("" if self.default is None else f"={self.default}")
+
+
+def _parts(text):
+    """A text cut at its commas, but not inside of brackets and quotes."""
+    out, depth, quote, start = [], 0, "", 0
+    for i, c in enumerate(text):
+        if quote:
+            quote = "" if c == quote else quote
+        elif c in "'\"":
+            quote = c
+        elif c in "([{":
+            depth += 1
+        elif c in ")]}":
+            depth -= 1
+        elif c == "," and depth == 0:
+            out.append(text[start:i])
+            start = i + 1
+    return [part.strip() for part in [*out, text[start:]] if part.strip()]
+
+
+def _of_compiled(function):
+    """The parameters of a compiled function, from the signature that its help shows; the first overload's."""
+    signature, _, defaults = function.__nb_signature__[0]
+    inner = signature[signature.index("(") + 1:signature.rindex(" -> ")].rstrip()
+    out, kind, values = [], _EITHER, iter(defaults or ())
+    for part in _parts(inner[:-1]):
+        if part == "/":
+            for p in out:
+                p.kind = _BY_POSITION
+            continue
+        if part == "*":
+            kind = _BY_NAME
+            continue
+        name, _, rest = part.partition(":")
+        if not rest:
+            name, _, rest = part.partition("=")
+            rest = "=" + rest if rest else ""
+        stars = len(name) - len(name.lstrip("*"))
+        own = _NAMES if stars == 2 else _REST if stars else kind
+        type, equals, _ = rest.rpartition("=")
+        default = None
+        if equals:
+            value = next(values, "...")
+            default = value if isinstance(value, str) and value[:1] in "'\"" else repr(value)
+        out.append(_Parameter(name.lstrip("*").strip(), (type if equals else rest).strip(), default, own))
+        if stars == 1:
+            kind = _BY_NAME
+    return out
+
+
+def _parameters(callable):
+    """What a callable takes; None when nothing tells."""
+    if isinstance(callable, type) and "__nb_signature__" in dir(callable.__init__):
+        callable = callable.__init__
+    if hasattr(callable, "__nb_signature__"):
+        return _of_compiled(callable)
+    import inspect
+    try:
+        signature = inspect.signature(callable)
+    except (TypeError, ValueError):
+        return None
+    def text(p):
+        return None if p.default is p.empty else getattr(p.default, "__name__", None) or repr(p.default)
+    return [_Parameter(p.name, "", text(p), p.kind) for p in signature.parameters.values()]
+
+
+def _name(callable):
+    """"softmax", "Tensor.reshape", or the class where it is made or called."""
+    name = getattr(callable, "__qualname__", None) or getattr(callable, "__name__", None) or type(callable).__name__
+    stem, _, last = name.rpartition(".")
+    return stem if stem and last in ("__init__", "__call__", "__new__") else name
+
+
+def _called(name, args, kwargs):
+    types = [type(a).__name__ for a in args] + [f"{k}={type(v).__name__}" for k, v in kwargs.items()]
+    return f"{name}({', '.join(types)})"
+
+
+def _text(value):
+    try:
+        text = repr(value)
+    except Exception:
+        return ""
+    return text if len(text) <= 40 and "\n" not in text else ""
+
+
+_TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str, "list": list, "tuple": tuple, "dict": dict, "bytes": bytes}
+
+
+def _wrong_value(parameter, value, large):
+    """(what is wrong with a value for a parameter, what is wanted instead), or None. large: from where on an int is too large."""
+    wanted = [t.strip() for t in parameter.type.split("|")]
+    if not parameter.type:
+        return None
+    if value is None:
+        fits = "None" in wanted or parameter.default == "None"
+        wanted = [t for t in wanted if t != "object"] or ["value"]
+    elif any(t not in _TYPES and t != "None" for t in wanted):
+        return None
+    elif "int" in wanted and isinstance(value, int) and not isinstance(value, bool):
+        return (f"is {value}, which does not fit", "a smaller number") if abs(value) >= large else None
+    else:
+        fits = any(t in _TYPES and isinstance(value, _TYPES[t]) for t in wanted) and not (isinstance(value, bool) and "bool" not in wanted)
+    if fits:
+        return None
+    shown = _text(value)
+    return f"is {errors.a_type(value)}{', ' + shown if shown and value is not None else ''}", " or ".join(t if t == "None" else f"{'an' if t[0] in 'aeiou' else 'a'} {t.rpartition('.')[2]}" for t in wanted)
+
+
+def _near(name, names):
+    import difflib
+    found = difflib.get_close_matches(name, names, 1, 0.5)
+    return found[0] if found else None
+
+
+def _misfit(name, parameters, args, kwargs, bound_self):
+    """(what, fix) of a call that does not fit a signature; None when it fits as far as one can see."""
+    own = parameters[1:] if bound_self else parameters
+    given = args[1:] if bound_self else args
+    positional = [p for p in own if p.kind in (_BY_POSITION, _EITHER)]
+    named = {p.name: p for p in own if p.kind in (_EITHER, _BY_NAME)}
+    takes_rest, takes_names = (any(p.kind == kind for p in own) for kind in (_REST, _NAMES))
+    if len(given) > len(positional) and not takes_rest:
+        most = len(positional)
+        by_name = [p.name for p in own if p.kind == _BY_NAME]
+        return (f"{name}: {len(given)} argument{'s were' if len(given) > 1 else ' was'} given by position, it takes {'none' if most == 0 else f'at most {most}'}",
+                f"pass {by_name[0]} by name" if by_name else "leave the others out" if most else "call it without arguments")
+    for key in kwargs:
+        if key not in named and not takes_names:
+            near = _near(key, list(named))
+            return f"{name}: there is no argument '{key}'", f"write {near}=" if near else "leave it out" if not named else f"it may be one of: {', '.join(named)}"
+        if key in [p.name for p in positional[:len(given)]]:
+            return f"{name}: the argument '{key}' was given twice, by position and by name", "pass it once"
+    for i, p in enumerate(own):
+        if p.kind in (_REST, _NAMES) or p.default is not None:
+            continue
+        if not (p.name in kwargs or (i < len(given) and p.kind != _BY_NAME)):
+            return f"{name}: the argument '{p.name}' is missing", f"pass {p.name}"
+    for large in (2**63, 2**31):  # a C++ int is the narrower
+        for p, value in [*zip(positional, given), *((named[k], v) for k, v in kwargs.items() if k in named)]:
+            wrong = _wrong_value(p, value, large)
+            if wrong:
+                return f"{name}: the argument '{p.name}' {wrong[0]}", f"pass {wrong[1]}"
+    return None
+
+
+def _ours(traceback):
+    """Whether all code that ran is Lamina's or NumPy's: then nobody else raised the error."""
+    while traceback is not None:
+        file = traceback.tb_frame.f_code.co_filename
+        if not file.startswith(_PACKAGE) and f"{os.sep}numpy{os.sep}" not in file and not file.startswith("<frozen"):
+            return False
+        traceback = traceback.tb_next
+    return True
+
+
+def _signature(name, callable, bound_self):
+    parameters = _parameters(callable)
+    if parameters is None:
+        return None, name
+    shown = parameters[1:] if bound_self else parameters
+    return parameters, f"{name}({', '.join(map(str, shown))})"
+
+
+def _wants_line(error):
+    """Whether an error names an argument without the line that gave it."""
+    return error.where == "" or (error.where.startswith("argument") and ":" not in error.where)
+
+
+def complete(error, callable, args, kwargs, bound_self=False):
+    """An Error of Lamina with all of its parts: what its author left out is said of the call."""
+    if (error.why and error.fix and not _wants_line(error)) or isinstance(error, errors.AssertionFailed):  # what a check says is its author's
+        return error
+    name = _name(callable)
+    _, signature = _signature(name, callable, bound_self)
+    line = errors._user_line()
+    if line and _wants_line(error):
+        error.where += f", at {line}" if error.where else line
+    why = error.why or f"the call was {_called(name, args[bound_self:], kwargs)}"
+    fix = error.fix or f"check the arguments of {signature}"
+    changed = type(error)(error.what, error.where, why, fix)
+    error.args, error.where, error.why, error.fix = changed.args, changed.where, why, fix
+    return error
+
+
+def explain(callable, args, kwargs, error, bound_self=False):
+    """The error to raise for one that a call of Lamina led to: itself, or Lamina's in its place."""
+    if isinstance(error, errors.Error):
+        return complete(error, callable, args, kwargs, bound_self)
+    if not isinstance(error, _FOREIGN) or isinstance(error, _STAY):
+        return error
+    name, text = _name(callable), str(error)
+    if name.startswith("__getattr") or (isinstance(error, AttributeError) and len(args) + len(kwargs) <= bound_self):
+        return error  # what hasattr() asks for
+    parameters, signature = _signature(name, callable, bound_self)
+    why = f"it takes {signature}"
+    misfit = _misfit(name, parameters, args, kwargs, bound_self) if parameters is not None else None
+    if misfit and isinstance(error, TypeError):
+        return errors.TypeMismatch(misfit[0], why=why, fix=misfit[1])
+    if "incompatible function arguments" in text or "no constructor" in text:
+        if "no constructor" in text:
+            return errors.TypeMismatch(f"{name}: objects of this class are made by Lamina alone", why="it has no constructor", fix="use what the functions of lm return")
+        return errors.TypeMismatch(f"{name}: the arguments of {_called(name, args[bound_self:], kwargs)} do not fit", why=why, fix="pass values of the types that help() names")
+    kind = errors.TypeMismatch
+    if isinstance(error, AttributeError) and error.name:
+        return errors.TypeMismatch(f"{name}: {errors.a_type(error.obj)} does not fit here", why=f"it has no '{error.name}'; the call was {_called(name, args[bound_self:], kwargs)}",
+                                   fix=f"check the arguments of {signature}")
+    if text == "std::bad_cast":
+        text = f"an argument of {_called(name, args[bound_self:], kwargs)} is of a type that does not fit"
+    elif not isinstance(error, (TypeError, AttributeError)):
+        kind = next(ours for theirs, ours in _KINDS if isinstance(error, theirs)) if not isinstance(error, LookupError) or isinstance(error, (KeyError, IndexError)) else errors.InvalidArgument
+    text = text if text.startswith(f"{name}:") else f"{name}: {text or type(error).__name__}"
+    return kind(text.splitlines()[0], why=f"the call was {_called(name, args[bound_self:], kwargs)}", fix=f"check the arguments of {signature}")
+
+
+def failed(callable, args, kwargs, bound_self, error):
+    """What a compiled function that failed raises; it is called by src/border.cpp."""
+    if not isinstance(error, errors.Error) and not _ours(error.__traceback__):
+        return error
+    return explain(callable, args, kwargs, error, bound_self)
+
+
+def guarded(function, bound_self=False):
+    """A function that raises what explain() makes of its errors."""
+    @functools.wraps(function)
+    def border(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            if isinstance(error, errors.Error):
+                if error.why and error.fix and not _wants_line(error):
+                    raise
+            elif not _ours(error.__traceback__):
+                raise
+            other = explain(function, args, kwargs, error, bound_self)
+            if other is error:
+                raise
+            raise other.with_traceback(error.__traceback__) from None
+
+    border.__lamina_border__ = True
+    return border
+
+
+def _guard_class(cls):
+    for name, value in list(vars(cls).items()):
+        if name.startswith("_") and name not in ("__init__", "__call__", "__getitem__"):
+            continue
+        kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
+        function = value.__func__ if kind else value
+        if isinstance(function, types.FunctionType) and not hasattr(function, "__lamina_border__") and not function.__code__.co_flags & 0x20:
+            made = guarded(function, kind is not staticmethod)
+            setattr(cls, name, kind(made) if kind else made)
+
+
+def guard(namespace):
+    """Guards the public functions and classes of a module that are written in it; called at its end with its globals()."""
+    module = namespace["__name__"]
+    for name, value in list(namespace.items()):
+        if getattr(value, "__module__", None) != module:
+            continue
+        if isinstance(value, type):
+            _guard_class(value)  # methods of a base that is not public are public too
+        elif not name.startswith("_") and isinstance(value, types.FunctionType) and not hasattr(value, "__lamina_border__"):
+            namespace[name] = guarded(value)

@@ -1,0 +1,190 @@
+"""Every public function, class, method and property, called with nothing, too much, unknown names and wrong types: what it raises is Lamina's error and
+says what, where, why and how to fix it. No words of nanobind, Python or the C++ library reach a user."""
+import inspect
+import re
+import types
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+FOREIGN = re.compile(r"incompatible function arguments|std::|nanobind|nb_|bad_cast|_core\.|NoneType' object has|object has no attribute|unhashable type: 'lamina")
+
+# What writes, waits, or ends the process: called by tests of their own.
+NOT_CALLED = {"lamina.print": "writes", "lamina.Explanation": "made by explain()", "lamina.profiler.DeviceStep": "a record", "lamina.profiler.TimedRange": "a record",
+              "lamina.check": "what fails is the message that it is given", "lamina.data.read_idx": "reads any file", "lamina.testing.fma_peak": "takes a second", "lamina.profiler.capture": "devices"}
+# Python's own protocols, whose errors Python makes.
+PROTOCOLS = {"__init_subclass__", "__subclasshook__", "__new__", "__reduce__", "__reduce_ex__", "__getstate__", "__setstate__", "__dir__", "__sizeof__", "__class__", "__getattribute__",
+             "__setattr__", "__delattr__", "__hash__", "__repr__", "__str__", "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__weakref__", "__dict__", "__module__", "__doc__",
+             "__init__", "__dlpack__", "__dlpack_device__", "__buffer__", "__release_buffer__", "__array_priority__", "__annotations__", "__match_args__", "__class_getitem__", "__enter__", "__exit__", "__format__", "__iter__", "__len__", "__next__"}
+
+
+def namespaces():
+    yield "lamina", lm, lm.__all__
+    for name in ("autograph", "config", "cuda", "data", "losses", "metrics", "nn", "optim", "profiler", "progress", "random", "testing"):
+        module = getattr(lm, name)
+        yield f"lamina.{name}", module, getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")])
+    yield "lamina.nn.initializers", lm.nn.initializers, lm.nn.initializers.__all__
+
+
+def functions():
+    for path, module, names in namespaces():
+        for name in names:
+            value = getattr(module, name)
+            if not name.startswith("_") and callable(value) and not isinstance(value, types.ModuleType) and f"{path}.{name}" not in NOT_CALLED:
+                if not (isinstance(value, type) and issubclass(value, (Warning, BaseException))):
+                    yield f"{path}.{name}", value
+
+
+def objects():
+    x = lm.constant([[1.0, 2.0], [3.0, 4.0]])
+    f = lm.function(lm.relu)
+    f(x)
+    dense = lm.nn.Dense(2)
+    dense(x)
+    model = lm.nn.Sequential([lm.nn.Dense(2)])
+    model(x)
+    metric, loss, tape = lm.metrics.Accuracy(), lm.losses.MeanSquaredError(), lm.GradientTape(persistent=True)
+    made = [x, lm.Variable(x), lm.float32, x.at, x.at[0], f, f.get_concrete_function(x), lm.TensorSpec((2,), lm.float32), tape, lm.Graph(), lm.profiler.range("a"), lm.profiler.record(),
+            lm.data.Dataset.from_tensor_slices(np.zeros((4, 2), "float32")), metric, loss, lm.losses.Huber(), lm.losses.SparseCrossEntropy(), lm.optim.SGD(0.1), lm.optim.Adam(), lm.optim.RMSprop(),
+            lm.optim.AdamW(), dense, model, lm.nn.Flatten(), lm.nn.Dropout(0.5), lm.nn.Activation("relu"), lm.nn.LayerNorm(), lm.nn.BatchNorm(), lm.nn.Embedding(4, 2), lm.nn.Conv2D(2, 3),
+            lm.nn.MaxPool2D(), lm.nn.initializers.zeros(), lm.nn.Callback(), lm.nn.History(), lm.device("cpu:0"), lm.progress.ProgressBar(3, verbose=0)]
+    return made
+
+
+def methods():
+    for o in objects():
+        for name in dir(type(o)):
+            if name in PROTOCOLS or (name.startswith("_") and not (name.startswith("__") and name.endswith("__"))):
+                continue
+            static = inspect.getattr_static(type(o), name)
+            if static is vars(object).get(name):
+                continue
+            if isinstance(static, property) or type(static).__name__ in ("getset_descriptor", "member_descriptor", "wrapper_descriptor") or not callable(getattr(o, name, None)):
+                continue
+            yield f"{type(o).__module__}.{type(o).__name__}.{name}", getattr(o, name)
+
+
+class Odd:
+    """Nothing that Lamina knows."""
+
+
+TENSOR = lm.constant([[1.0, 2.0]])
+WRONG = [Odd(), "no such word", None, {}, [Odd()], 1 + 2j, b"bytes", float("nan"), -1, 2**70, TENSOR, lambda: None]
+
+
+def calls(rng):
+    yield (), {}
+    yield (Odd(),) * 40, {}
+    yield (), {"no_such_argument": 1}
+    yield (TENSOR,), {"no_such_argument": 1}
+    for value in WRONG:
+        yield (value,), {}
+    for _ in range(12):
+        yield tuple(WRONG[i] for i in rng.integers(0, len(WRONG), int(rng.integers(2, 5)))), {}
+    for _ in range(4):
+        yield (TENSOR, *(WRONG[i] for i in rng.integers(0, len(WRONG), int(rng.integers(1, 3))))), {}
+
+
+def described(name, args, kwargs):
+    return f"{name}({', '.join([repr(a)[:40] for a in args][:5] + [f'{k}={v!r}' for k, v in kwargs.items()])})"
+
+
+def complaints(name, callable_, rng):
+    out = []
+    for args, kwargs in calls(rng):
+        try:
+            result = callable_(*args, **kwargs)
+            if inspect.isgenerator(result):
+                result.close()
+            continue
+        except lm.errors.Error as error:
+            parts = {"what": error.what, "where": error.where, "why": error.why, "fix": error.fix}
+            missing = [k for k, v in parts.items() if not v]
+            if isinstance(error, lm.errors.InternalError):
+                out.append(f"{described(name, args, kwargs)}: InternalError {error}")
+            elif missing:
+                out.append(f"{described(name, args, kwargs)}: without {missing}: {error}")
+            elif FOREIGN.search(str(error)):
+                out.append(f"{described(name, args, kwargs)}: foreign words: {error}")
+            elif "test_border.py" not in error.where and "argument" not in error.where:
+                out.append(f"{described(name, args, kwargs)}: not the user's line: {error}")
+        except (StopIteration, MemoryError):
+            pass
+        except Exception as error:
+            out.append(f"{described(name, args, kwargs)}: {type(error).__name__}: {error}")
+    return out
+
+
+def all_complaints(found):
+    rng = np.random.default_rng(7)
+    out, seen = [], 0
+    try:
+        for name, callable_ in found:
+            seen += 1
+            out += complaints(name, callable_, rng)
+    finally:
+        lm.config.run_functions_eagerly(False)
+        lm.config.set_matmul_precision("float32")
+    return out, seen
+
+
+def test_functions_and_classes(capfd):
+    out, seen = all_complaints(functions())
+    capfd.readouterr()
+    assert seen > 250 and not out, f"{len(out)} of them:\n" + "\n".join(out[:60])
+
+
+def test_methods(capfd):
+    out, seen = all_complaints(methods())
+    capfd.readouterr()
+    assert seen > 150 and not out, f"{len(out)} of them:\n" + "\n".join(out[:60])
+
+
+@pytest.mark.parametrize("call, error, words", [
+    (lambda: lm.softmax(), TypeError, "softmax: the argument 'x' is missing.*it takes softmax\\(x, axis=-1\\)"),
+    (lambda: lm.softmax(TENSOR, axes=1), TypeError, "softmax: there is no argument 'axes'.*write axis="),
+    (lambda: lm.softmax(TENSOR, 1, 2), TypeError, "softmax: 3 arguments were given by position, it takes at most 2"),
+    (lambda: lm.softmax(TENSOR, x=TENSOR), TypeError, "softmax: the argument 'x' was given twice"),
+    (lambda: lm.softmax(TENSOR, "1"), TypeError, "softmax: the argument 'axis' is a str, '1'.*pass an int"),
+    (lambda: lm.softmax(TENSOR, 2**63), TypeError, "softmax: the argument 'axis' is 9223372036854775808, which does not fit"),
+    (lambda: lm.relu(None), TypeError, "relu: the argument 'x' is a NoneType"),
+    (lambda: lm.nn.Dense(), TypeError, "Dense: the argument 'units' is missing.*it takes Dense\\(units, activation=None"),
+    (lambda: lm.nn.Dense(2, unit=3), TypeError, "Dense: there is no argument 'unit'.*write units="),
+    (lambda: lm.grad(), TypeError, "grad: the argument 'fn' is missing"),
+    (lambda: lm.optim.SGD(rate=0.1), TypeError, "SGD: there is no argument 'rate'"),
+    (lambda: TENSOR.sum(5, True, 3), TypeError, "Tensor.sum: 3 arguments were given by position, it takes at most 2"),
+    (lambda: lm.function(lambda a, b=2: a)(), TypeError, "missing 1 required positional argument: 'a'.*it takes .*\\(a, b=2\\)"),
+    (lambda: type(lm.float32)(), TypeError, "made by Lamina alone"),
+])
+def test_a_wrong_call_says_what_is_wrong(call, error, words):
+    with pytest.raises(error, match=f"(?s){words}") as info:
+        call()
+    assert isinstance(info.value, lm.errors.Error) and "test_border.py" in info.value.where and info.value.why and info.value.fix
+
+
+def test_errors_of_the_users_own_code_stay_as_they_are():
+    def broken(x):
+        return x.no_such_thing
+
+    def fails(x):
+        raise KeyError("mine")
+
+    for call, error in ((lambda: lm.grad(broken)(TENSOR), AttributeError), (lambda: lm.grad(fails)(TENSOR), KeyError), (lambda: lm.function(fails)(TENSOR), KeyError),
+                        (lambda: lm.vmap(fails)(TENSOR), KeyError), (lambda: lm.cond(True, lambda: fails(1), lambda: 0), KeyError)):
+        with pytest.raises(error) as info:
+            call()
+        assert not isinstance(info.value, lm.errors.Error)
+
+    class Mine(lm.nn.Layer):
+        def call(self, x):
+            return fails(x)
+
+    with pytest.raises(KeyError, match="mine"):
+        Mine()(TENSOR)
+
+
+def test_attributes_that_are_asked_for_are_missing_as_in_python():
+    for o in (TENSOR, lm.Variable(1.0), lm.float32, lm.nn.Dense(2), lm.optim.SGD(0.1), lm):
+        assert not hasattr(o, "no_such_attribute") and getattr(o, "no_such_attribute", 7) == 7
