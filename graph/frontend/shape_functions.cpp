@@ -337,6 +337,7 @@ Tensor pad(const Operand& operand, const std::vector<std::pair<int64_t, int64_t>
       throw refused(at, cat("pad: axis ", axis, " of ", x.type(), " cannot be continued"),
                     length.known() ? "it has no elements to repeat" : "its length is not known while tracing", "pad with a constant");
     std::vector<int64_t> indices;
+    indices.reserve(size_t((length + Dim(before) + Dim(after)).number()));  // what is too much is refused at once
     for (int64_t i = -before; i < length.number() + after; ++i) indices.push_back(padded_place(i, length.number(), mode));
     x = gather(Operand(x, at), Operand(indices_tensor(indices, x.device()), at), int(axis));
   }

@@ -21,7 +21,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat("transpose: axes ", ir::attr_text(axes), " do not fit ", in),
                  .where = "argument 'axes'",
-                 .why = "each axis of the input must be named once",
+                 .why = "each axis of the input must be named once, counted from 0",
                  .fix = in.rank() ? cat("pass a permutation of 0 to ", in.rank() - 1) : "a scalar has no axes"});
   TensorType out{in.dtype, {}};
   for (int64_t axis : axes) out.shape.push_back(in.shape[size_t(axis)]);

@@ -223,6 +223,9 @@ def explain(callable, args, kwargs, error, bound_self=False):
     """The error to raise for one that a call of Lamina led to: itself, or Lamina's in its place."""
     if isinstance(error, errors.Error):
         return complete(error, callable, args, kwargs, bound_self)
+    memory = isinstance(error, MemoryError) or str(error).startswith(("std::bad_alloc", "vector::", "cannot create std::vector"))
+    if memory:
+        return errors.OutOfMemory(f"{_name(callable)}: there is not enough memory", why=f"the call was {_called(_name(callable), args[bound_self:], kwargs)}", fix="ask for less at a time")
     if not isinstance(error, _FOREIGN) or isinstance(error, _STAY):
         return error
     name, text = _name(callable), str(error)

@@ -130,6 +130,21 @@ def test_cart_and_pole_learns_to_balance_in_one_graph(seed):
     assert before < 120 and after >= 195 and out.rstrip().endswith("1 graph")
 
 
+def test_an_ensemble_finds_the_best_learning_rate():
+    out = run_example("ensemble.py")
+    rows = {float(rate): [float(v) for v in values] for rate, *values in re.findall(r"learning rate +(\S+): accuracy (\S+) over 4 seeds, from (\S+) to (\S+)", out)}
+    assert len(rows) == 6 and all(0 <= least <= mean <= most <= 1 for mean, least, most in rows.values())
+    assert rows[0.1][0] > 0.8 > rows[0.003][0] and max(most for _, _, most in rows.values()) > 0.88
+    assert re.search(r"best: \(0\.\d+, \d\); nets\[\d+\] is an ordinary model of 26506 parameters", out)
+
+
+def test_every_example_is_run_by_a_test():
+    tests = "".join(open(os.path.join(ROOT, "tests", "python", name)).read() for name in ("test_acceptance_examples.py", "test_installed.py"))
+    for folder, ending in (("python", ".py"), ("cpp", ".cpp")):
+        names = [name for name in os.listdir(os.path.join(ROOT, "examples", folder)) if name.endswith(ending)]
+        assert names and all(f'"{name.removesuffix(".cpp")}"' in tests for name in names), names
+
+
 def test_the_training_example_reports_its_figures(tmp_path):
     out = run_example("train_hundred_layers.py", "--epochs", "2", "--json", str(tmp_path / "f.json"), "--plot", str(tmp_path / "curve.png"))
     figures = json.loads((tmp_path / "f.json").read_text())

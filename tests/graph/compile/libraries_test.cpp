@@ -46,6 +46,7 @@ class Libraries : public testing::Test {
     std::set<std::string> names;
     const auto program = compile::compile(g, on(device));
     for (const exec::Instruction& i : program->instructions) names.insert(i.name);
+    if (names.empty()) return false;  // nothing is computed for images without pixels
     EXPECT_NE(names.count("max_pool2d_values"), names.count("max_pool2d"));
     EXPECT_NE(names.count("max_pool2d_values_grad"), names.count("max_pool2d_grad"));
     EXPECT_EQ(names.count("max_pool2d_values"), names.count("max_pool2d_values_grad"));
