@@ -16,6 +16,18 @@ std::atomic<void (*)(const std::string&, int, const TraceRecord&)> retrace_obser
 void set_garbage_collector(void (*collect)()) { garbage_collector = collect; }
 void set_retrace_observer(void (*observe)(const std::string&, int, const TraceRecord&)) { retrace_observer = observe; }
 
+namespace {
+// How many functions this thread traces around the one that is traced while it lives.
+struct Depth {
+  static thread_local int now;
+  const int around = now++;
+  Depth() = default;
+  ~Depth() { --now; }
+  Depth(const Depth&) = delete;
+};
+thread_local int Depth::now = 0;
+}  // namespace
+
 struct Function::Entry {
   Signature signature;
   std::shared_ptr<ConcreteFunction> graph;
@@ -119,10 +131,11 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   const auto start = std::chrono::steady_clock::now();
   auto trace = std::make_shared<Trace>(options.name, view.device);
   trace->takes_lengths = true;
+  const Depth depth;
   std::vector<Tensor> inputs;
   for (size_t i = 0; i < arguments.tensors.size(); ++i) {
     const std::string name = i < options.argument_names.size() ? options.argument_names[i] : "";
-    inputs.push_back(trace->add_input(view.traced_type(i, options), name));
+    inputs.push_back(trace->add_input(view.traced_type(i, options, depth.around), name));
   }
   const std::vector<Variable> variables = view.stand_ins();
   std::vector<Tensor> results;

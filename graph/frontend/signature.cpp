@@ -172,12 +172,12 @@ Signature SignatureView::keep() const {
   return s;
 }
 
-TensorType SignatureView::traced_type(size_t i, const FunctionOptions& options) const {
+TensorType SignatureView::traced_type(size_t i, const FunctionOptions& options, int depth) const {
   if (by_type_) return arguments_.tensors[i].type();
   const TensorSpec& spec = (*options.signature)[i];
   TensorType type{spec.dtype, spec.shape};
-  for (Dim& d : type.shape)
-    if (is_any(d)) d = Dim::fresh("n");
+  for (size_t axis = 0; axis < type.shape.size(); ++axis)
+    if (is_any(type.shape[axis])) type.shape[axis] = Dim::symbol(cat("n", depth, "_", i, "_", axis));
   return type;
 }
 

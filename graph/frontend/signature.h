@@ -45,7 +45,9 @@ class SignatureView {
   // Throws signature when the tensors do not fit the Function's own signature.
   void check(const FunctionOptions& options) const;
   Signature keep() const;
-  TensorType traced_type(size_t i, const FunctionOptions& options) const;
+  // What is traced with. Open lengths get symbols that no trace around this one has: `depth` is how many there are. Other graphs may have
+  // the same ones, since the table of symbols is kept for ever.
+  TensorType traced_type(size_t i, const FunctionOptions& options, int depth) const;
   std::vector<Variable> stand_ins() const;  // per Variable argument, what its trace uses
 
   uint64_t hash = 0;

@@ -123,7 +123,11 @@ DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
     for (size_t i = 0; i < inputs.size(); ++i) {
       const TensorType& want = g.type(g.inputs[i]);
       bool fits = want.dtype == inputs[i].dtype && want.rank() == inputs[i].rank();
-      for (size_t d = 0; fits && d < want.rank(); ++d) fits = match(want.shape[d], inputs[i].shape[d].number(), bindings);
+      for (size_t d = 0; fits && d < want.rank(); ++d) {
+        const Dim have = inputs[i].shape[d];
+        // A length of the caller's that nobody knows yet: the graph was traced in terms of it, since it uses the caller's value.
+        fits = (!have.known() && want.shape[d] == have) || match(want.shape[d], have.number(), bindings);
+      }
       if (!fits) {
         const std::string& name = attrs_of<InputAttrs>(*g[g.inputs[i]].attrs).name;
         throw Error(ErrorKind::signature, {.what = cat("input ", i, name.empty() ? "" : cat(" ('", name, "')"), " is ", inputs[i],

@@ -13,6 +13,7 @@
 
 #include "graph/frontend/device.h"
 #include "python_bindings/src/call_binding.h"
+#include "python_bindings/src/live_captures.h"
 #include "python_bindings/src/trainable.h"
 #include "python_bindings/src/training_flag.h"
 
@@ -38,6 +39,7 @@ struct State {
   int retired_traces = 0;                                           // of relaxed graphs that wider ones replaced
   std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects of those that were asked for
   TrainableReads trainable;
+  LiveCaptures live;
   bool receives_self = false;  // the first argument is the instance whose method this is: no part of the key
   std::string name;
 };
@@ -47,6 +49,7 @@ struct FunctionObject {
   PyObject* dict;
   PyObject* weak_references;
   PyObject* python_function;
+  PyObject* held;       // what numbers in its keys stand for: see Flattener
   PyObject* instances;  // id of an instance -> (weak reference to it, the Function of this method for it); null until needed
   State* state;
 };
@@ -107,14 +110,17 @@ void convert_to_signature(const State& state, std::vector<BoundArgument>& bound)
 // One call's arguments: bound to parameters, then taken apart.
 struct Prepared {
   std::vector<BoundArgument> bound;
+  std::vector<PyObject*> values;  // of bound
   Flattener flat;
-  Prepared(FunctionObject* self, const Call& call, bool want_names) : flat(want_names) {
+  Prepared(FunctionObject* self, const Call& call, bool want_names) : flat(self->held, want_names) {
     State& state = *self->state;
     const CallBinding& binding = binding_of(self);
     bound = binding.bind(state.name, call.args, call.count, call.names);
     if (state.signature) convert_to_signature(state, bound);
     flat.key += training_flag ? '1' : '0';
     flat.key += state.trainable.key();
+    for (const BoundArgument& one : bound) values.push_back(one.value.ptr());
+    if (state.live.any()) flat.key += state.live.key({self->python_function, values});
     for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
       if (!bound[i].keyword.empty()) flat.key += cat('k', bound[i].keyword, '=');
       flat.add(bound[i].value, bound[i].name);
@@ -137,10 +143,12 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
 }
 
 // The arguments in words. A method's instance has a cache of its own and is none of them.
-std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool receives_self, TrainableReads& trainable) {
-  Flattener flat(true);
+std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool receives_self, TrainableReads& trainable,
+                                   const LiveCaptures& live, PyObject* held) {
+  Flattener flat(held, true);
   flat.parts.push_back({"the model", training_flag ? "called to train" : "called to predict", training_flag ? "1" : "0"});
   flat.parts.push_back({"what trains", trainable.in_words(), trainable.key()});
+  if (live.any()) flat.parts.push_back({"what it uses from outside", live.in_words(), live.in_words()});
   for (size_t i = receives_self; i < bound.size(); ++i) flat.add(bound[i].value, bound[i].name);
   return std::move(flat.parts);
 }
@@ -177,7 +185,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
       nb::steal(PyObject_Vectorcall(function.ptr(), raw.data(), raw.size() - keywords.size(), names.is_valid() ? names.ptr() : nullptr));
   if (!result.is_valid()) throw_python_error();
   Traced out;
-  out.arguments = parts_of(bound, self->state->receives_self, self->state->trainable);
+  out.arguments = parts_of(bound, self->state->receives_self, self->state->trainable, self->state->live, self->held);
   out.structure = ResultStructure::take(result, out.outputs);
   return out;
 }
@@ -234,6 +242,7 @@ ConcreteFunction& get_concrete(FunctionObject* self, const Prepared& prepared) {
     });
   }
   emit_warning();
+  self->state->live.add({self->python_function, prepared.values}, *made);
   return *made;
 }
 
@@ -264,7 +273,8 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
     nb::object keep = nb::borrow(callable);
     // The common call: tensors for all parameters, a graph that exists. Nothing of Python is touched but the arguments.
     const Py_ssize_t skip = state.receives_self;
-    if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors && state.trainable.key().empty()) {
+    if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors && state.trainable.key().empty() &&
+        (!state.live.any() || state.live.key({self->python_function, {args, size_t(count)}}).empty())) {
       Tensor tensors[kFewTensors];
       Py_ssize_t i = skip;
       for (; i < count && is_tensor(args[i]); ++i) tensors[i - skip] = as_tensor(args[i]);
@@ -290,6 +300,7 @@ PyObject* make(PyObject* python_function, const State& state) {
   FunctionObject* self = self_of(o);
   self->vectorcall = call;
   self->python_function = Py_NewRef(python_function);
+  self->held = PyDict_New();
   self->state = new State(state);
   return o;
 }
@@ -342,6 +353,7 @@ int traverse(PyObject* o, visitproc visit, void* arg) {
   Py_VISIT(Py_TYPE(o));
   Py_VISIT(self->dict);
   Py_VISIT(self->python_function);
+  Py_VISIT(self->held);
   Py_VISIT(self->instances);
   return 0;
 }
@@ -350,6 +362,7 @@ int clear(PyObject* o) {
   FunctionObject* self = self_of(o);
   Py_CLEAR(self->dict);
   Py_CLEAR(self->python_function);
+  Py_CLEAR(self->held);
   Py_CLEAR(self->instances);
   return 0;
 }

@@ -39,7 +39,7 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value) {
 }
 
 nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
-  Flattener flat;
+  Flattener flat(nb::dict().ptr());
   for (nb::handle one : args) flat.add(one, "");
   for (auto [name, one] : kwargs) flat.add(one, "");
   std::vector<Tensor> outputs;

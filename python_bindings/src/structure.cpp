@@ -19,10 +19,14 @@ nb::list fields_of(nb::handle value) {
       PySequence_List(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))).attr("__dataclass_fields__")).ptr()))));
 }
 
-// A number for an object, the same for as long as it lives and never used again.
-std::string identity_of(nb::handle value) {
-  static PyObject* known = PyDict_New();  // id -> (weak reference or the object itself, number); kept for the life of the process
-  static uint64_t last = 0;
+uint64_t next_number() {
+  static uint64_t last = 0;  // under the GIL
+  return ++last;
+}
+
+// A number for an object, the same for as long as it lives and never used again. One that takes no weak references is held.
+std::string identity_of(nb::handle value, nb::handle held) {
+  static PyObject* known = PyDict_New();  // id -> (weak reference, number)
   static PyMethodDef forget_def{"forget",
                                 [](PyObject* id, PyObject*) -> PyObject* {
                                   if (PyDict_DelItem(known, id) != 0) PyErr_Clear();
@@ -30,31 +34,32 @@ std::string identity_of(nb::handle value) {
                                 },
                                 METH_O, nullptr};
   nb::object id = nb::steal(PyLong_FromVoidPtr(value.ptr()));
-  if (PyObject* entry = PyDict_GetItemWithError(known, id.ptr())) return nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(entry, 1)));
+  for (PyObject* dict : {known, held.ptr()})
+    if (PyObject* entry = PyDict_GetItemWithError(dict, id.ptr())) return nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(entry, 1)));
   nb::object forget = nb::steal(PyCFunction_New(&forget_def, id.ptr()));
   nb::object holder = nb::steal(PyWeakref_NewRef(value.ptr(), forget.ptr()));
+  PyObject* dict = known;
   if (!holder.is_valid()) {
-    PyErr_Clear();  // it takes no weak references: it is kept, so that its id is not used again
-    holder = nb::borrow(value);
+    PyErr_Clear();
+    holder = nb::borrow(value), dict = held.ptr();
   }
-  std::string number = std::to_string(++last);
+  std::string number = std::to_string(next_number());
   nb::object entry = nb::make_tuple(holder, number);
-  if (PyDict_SetItem(known, id.ptr(), entry.ptr()) != 0) throw_python_error();
+  if (PyDict_SetItem(dict, id.ptr(), entry.ptr()) != 0) throw_python_error();
   return number;
 }
 
-// A number for a value, the same for equal values of one type.
-bool number_of_value(nb::handle value, std::string& out) {
-  static PyObject* known = PyDict_New();
+// A number for a value, the same for equal values of one type. The first of them is held.
+bool number_of_value(nb::handle value, nb::handle held, std::string& out) {
   nb::object key = nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))), value);
-  PyObject* number = PyDict_GetItemWithError(known, key.ptr());
+  PyObject* number = PyDict_GetItemWithError(held.ptr(), key.ptr());
   if (!number) {
     if (PyErr_Occurred()) {
       PyErr_Clear();  // not hashable
       return false;
     }
-    nb::object next = nb::int_(size_t(PyDict_Size(known)));
-    if (PyDict_SetItem(known, key.ptr(), next.ptr()) != 0) {
+    nb::object next = nb::int_(next_number());
+    if (PyDict_SetItem(held.ptr(), key.ptr(), next.ptr()) != 0) {
       PyErr_Clear();
       return false;
     }
@@ -217,7 +222,7 @@ void Flattener::add_dict(nb::handle value, const std::string& path) {
     if (PyUnicode_CheckExact(k.ptr())) {
       add_text(k.ptr());
     } else {
-      Flattener key_of_key;  // a tensor in a dict's key is an object like any other
+      Flattener key_of_key(held_.ptr());  // a tensor in a dict's key is an object like any other
       key_of_key.add(k, "");
       key += key_of_key.key;
     }
@@ -234,10 +239,10 @@ bool Flattener::add_dataclass(nb::handle value, const std::string& path) {
 
 void Flattener::add_object(nb::handle value) {
   std::string number;
-  if (!compared_by_identity(value.ptr()) && number_of_value(value, number))
+  if (!compared_by_identity(value.ptr()) && number_of_value(value, held_, number))
     key += cat('h', number, ';');
   else
-    key += cat('o', identity_of(value), ';');
+    key += cat('o', identity_of(value, held_), ';');
 }
 
 nb::object Rebuilder::rebuild(nb::handle value) {

@@ -18,8 +18,9 @@ class Flattener {
   std::vector<Variable> variables;
   std::string key;
 
-  // With names, also where each tensor stood, "x" or "d['a'][1]", and every part in words.
-  explicit Flattener(bool want_names = false) : want_names_(want_names) {}
+  // With names, also where each tensor stood, "x" or "d['a'][1]", and every part in words. `held`: a dict of who keeps the key, in which
+  // are the values that numbers in the key stand for: those compared by value, and those without weak references.
+  explicit Flattener(PyObject* held, bool want_names = false) : held_(nb::borrow(held)), want_names_(want_names) {}
   void add(nb::handle value, const std::string& path);
   std::vector<std::string> tensor_names;
   std::vector<ArgumentPart> parts;
@@ -33,6 +34,7 @@ class Flattener {
   void add_dict(nb::handle value, const std::string& path);
   bool add_dataclass(nb::handle value, const std::string& path);
   void add_object(nb::handle value);
+  nb::object held_;
   bool want_names_;
 };
 

@@ -112,6 +112,7 @@ def test_a_method_that_uses_what_its_caller_left_in_an_attribute_sees_each_calle
             return self.inner()
 
     model = Model()
+    assert [float(lm.grad(model.outer)(c(x))) for x in (3.0, 4.0)] == [6, 8]
     np.testing.assert_array_equal(lm.vmap(model.outer)(c([3.0, 4.0])), [9, 16])
     np.testing.assert_array_equal(lm.vmap(model.outer)(c([5.0, 6.0])), [25, 36])
     np.testing.assert_array_equal(lm.vmap(lm.grad(model.outer))(c([5.0, 6.0])), [10, 12])
@@ -124,3 +125,58 @@ def test_a_method_that_uses_what_its_caller_left_in_an_attribute_sees_each_calle
         return first + model.outer(x + 1)
 
     assert float(twice(c(1.0))) == 5
+
+
+class Holder:
+    pass
+
+
+def _rebindings():
+    """name: (function of no argument, what puts a tensor where the function finds it)"""
+    local = c(0.0)
+
+    def set_local(t):
+        nonlocal local
+        local = t
+
+    yield "closure", lm.function(lambda: local * local), set_local
+
+    def set_global(t):
+        global THE_GLOBAL
+        THE_GLOBAL = t
+
+    yield "global", lm.function(lambda: THE_GLOBAL * THE_GLOBAL), set_global
+    holder, entries, rows = Holder(), {}, [None]
+    yield "attribute", lm.function(lambda: holder.kept * holder.kept), lambda t: setattr(holder, "kept", t)
+    yield "item", lm.function(lambda: entries["kept"] * entries["kept"]), lambda t: entries.update(kept=t)
+    yield "list", lm.function(lambda: rows[0] * rows[0]), lambda t: rows.__setitem__(0, t)
+
+    def helper():
+        return holder.deep * holder.deep
+
+    yield "helper", lm.function(lambda: helper()), lambda t: setattr(holder, "deep", t)
+    inner = lm.function(lambda: holder.inner * holder.inner)
+    yield "function", lm.function(lambda: inner()), lambda t: setattr(holder, "inner", t)
+    argument = Holder()
+    of_object = lm.function(lambda o: o.w * o.w)
+    yield "argument", lambda: of_object(argument), lambda t: setattr(argument, "w", t)
+
+
+@pytest.mark.parametrize("name, f, put", list(_rebindings()), ids=lambda value: value if isinstance(value, str) else "")
+def test_a_name_that_holds_another_tensor_is_seen(name, f, put):
+    first = c(3.0)
+    for tensor, want in ((first, 9), (c(4.0), 16), (first, 9), (c([1.0, 2.0]), 5), (first, 9)):
+        put(tensor)
+        assert float(lm.sum(f())) == want
+    assert [float(lm.grad(lambda v: (put(v), f())[1])(c(x))) for x in (3.0, 4.0)] == [6, 8]
+    np.testing.assert_array_equal(lm.vmap(lambda v: (put(v), f())[1])(c([3.0, 4.0])), [9, 16])
+    put(first)
+    assert float(f()) == 9
+
+
+def test_a_name_that_stays_costs_no_graph():
+    w = c(2.0)
+    f = lm.function(lambda x: x * w)
+    for x in (1.0, 2.0, 3.0):
+        assert float(f(c(x))) == 2 * x
+    assert f.trace_count == 1

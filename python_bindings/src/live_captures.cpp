@@ -1,0 +1,181 @@
+#include "python_bindings/src/live_captures.h"
+
+#include <algorithm>
+#include <deque>
+#include <unordered_set>
+
+#include <nanobind/stl/string.h>
+
+#include "python_bindings/src/convert.h"
+#include "python_bindings/src/function.h"
+
+namespace lamina::python {
+namespace {
+
+constexpr size_t kMostObjects = 2000, kLongestWay = 6;
+
+// The instance's own attributes: a dict, or none.
+nb::object attributes_of(PyObject* o) {
+  if (PyType_Check(o) || PyModule_Check(o)) return {};
+  PyObject** dict = _PyObject_GetDictPtr(o);
+  return dict && *dict ? nb::borrow(*dict) : nb::object();
+}
+
+// The names of globals and attributes in a code object and in those inside of it.
+void add_names(PyObject* code, std::vector<PyObject*>& names, int depth = 0) {
+  nb::object own = nb::handle(code).attr("co_names"), constants = nb::handle(code).attr("co_consts");
+  for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(own.ptr()); ++i) names.push_back(PyTuple_GET_ITEM(own.ptr(), i));
+  for (Py_ssize_t i = 0; depth < 8 && i < PyTuple_GET_SIZE(constants.ptr()); ++i)
+    if (PyCode_Check(PyTuple_GET_ITEM(constants.ptr(), i))) add_names(PyTuple_GET_ITEM(constants.ptr(), i), names, depth + 1);
+}
+
+}  // namespace
+
+// One step on a way; not valid when there is nothing any more.
+nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call) {
+  PyObject* o = from.ptr();
+  PyObject* found = nullptr;
+  switch (step.kind) {
+    case Step::Kind::function: found = call.function; break;
+    case Step::Kind::argument: found = step.index < call.arguments.size() ? call.arguments[step.index] : nullptr; break;
+    case Step::Kind::object:  // what a method, or a lm.Function, is about
+      if (PyMethod_Check(o)) found = step.index ? PyMethod_GET_SELF(o) : PyMethod_GET_FUNCTION(o);
+      if (is_function(o)) return nb::getattr(from, "python_function", nb::object());
+      break;
+    case Step::Kind::cell: {
+      PyObject* closure = PyFunction_Check(o) ? PyFunction_GET_CLOSURE(o) : nullptr;
+      if (closure && Py_ssize_t(step.index) < PyTuple_GET_SIZE(closure))
+        found = PyCell_Get(PyTuple_GET_ITEM(closure, Py_ssize_t(step.index)));
+      return found ? nb::steal(found) : nb::object();
+    }
+    case Step::Kind::global:
+      if (PyFunction_Check(o)) found = PyDict_GetItemWithError(PyFunction_GET_GLOBALS(o), step.name.ptr());
+      break;
+    case Step::Kind::attribute:
+      if (nb::object dict = attributes_of(o); dict.is_valid()) return nb::borrow(PyDict_GetItemWithError(dict.ptr(), step.name.ptr()));
+      break;
+    case Step::Kind::item:
+      if (PyDict_CheckExact(o)) found = PyDict_GetItemWithError(o, step.name.ptr());
+      if (PyList_CheckExact(o) && Py_ssize_t(step.index) < PyList_GET_SIZE(o)) found = PyList_GET_ITEM(o, Py_ssize_t(step.index));
+      if (PyTuple_CheckExact(o) && Py_ssize_t(step.index) < PyTuple_GET_SIZE(o)) found = PyTuple_GET_ITEM(o, Py_ssize_t(step.index));
+      break;
+  }
+  return found ? nb::borrow(found) : nb::object();
+}
+
+size_t LiveCaptures::Place::number_of(const std::shared_ptr<const TensorData>& tensor) {
+  for (auto& [known, number] : met)
+    if (known.lock() == tensor) return number;
+  std::erase_if(met, [](auto& one) { return one.first.expired(); });
+  met.emplace_back(tensor, ++last);
+  return last;
+}
+
+std::string LiveCaptures::key(const Call& call) {
+  std::string key;
+  words_.clear();
+  for (size_t p = 0; p < places_.size(); ++p) {
+    Place& place = places_[p];
+    nb::object now = nb::none();
+    for (const Step& step : place.way)
+      if (now.is_valid()) now = at(step, now, call);
+    if (PyErr_Occurred()) PyErr_Clear();
+    const bool tensor = now.is_valid() && is_tensor(now.ptr());
+    const size_t number = tensor ? place.number_of(as_tensor(now.ptr()).handle()) : 0;
+    if (tensor && number == 0) continue;
+    key += cat(key.empty() ? "\2" : ",", p, ':', number);
+    words_ += cat(words_.empty() ? "with another value in " : ", ", place.words);
+  }
+  if (key.empty()) words_ = "as at first";
+  return key.empty() ? key : key + '\2';
+}
+
+// A walk, nearest first, from the function to the tensors that a graph captured.
+struct LiveCaptures::Search {
+  struct Reached {
+    nb::object value;
+    std::vector<Step> way;
+    std::string words;
+  };
+  std::unordered_set<const TensorData*> wanted;
+  std::deque<Reached> queue;
+  std::unordered_set<PyObject*> seen;
+  std::vector<nb::object> kept;  // so that addresses in `seen` are not used again
+
+  void reach(const Reached& from, Step step, nb::handle value, std::string words) {
+    if (!value.ptr() || value.is_none() || from.way.size() >= kLongestWay || seen.size() >= kMostObjects) return;
+    if (PyUnicode_Check(value.ptr()) || PyLong_Check(value.ptr()) || PyFloat_Check(value.ptr()) || PyModule_Check(value.ptr()) ||
+        PyType_Check(value.ptr()) || PyCFunction_Check(value.ptr()))
+      return;
+    if (!seen.insert(value.ptr()).second) return;
+    kept.push_back(nb::borrow(value));
+    Reached next{nb::borrow(value), from.way, std::move(words)};
+    next.way.push_back(std::move(step));
+    queue.push_back(std::move(next));
+  }
+
+  void look_inside(const Reached& r) {
+    PyObject* o = r.value.ptr();
+    using Kind = Step::Kind;
+    if (PyFunction_Check(o)) {
+      PyObject* closure = PyFunction_GET_CLOSURE(o);
+      nb::object names = nb::handle(PyFunction_GET_CODE(o)).attr("co_freevars");
+      for (Py_ssize_t i = 0; closure && i < PyTuple_GET_SIZE(closure); ++i) {
+        const nb::object content = nb::steal(PyCell_Get(PyTuple_GET_ITEM(closure, i)));
+        if (content.is_valid())
+          reach(r, {Kind::cell, size_t(i), {}}, content, nb::cast<std::string>(nb::handle(PyTuple_GET_ITEM(names.ptr(), i))));
+      }
+      std::vector<PyObject*> globals;
+      add_names(PyFunction_GET_CODE(o), globals);
+      for (PyObject* name : globals)
+        reach(r, {Kind::global, 0, nb::borrow(name)}, PyDict_GetItemWithError(PyFunction_GET_GLOBALS(o), name),
+              nb::cast<std::string>(nb::handle(name)));
+    } else if (PyMethod_Check(o)) {
+      reach(r, {Kind::object, 1, {}}, PyMethod_GET_SELF(o), "self");
+      reach(r, {Kind::object, 0, {}}, PyMethod_GET_FUNCTION(o), r.words);
+    } else if (is_function(o)) {
+      reach(r, {Kind::object, 0, {}}, nb::getattr(r.value, "python_function"), r.words);
+    } else if (PyDict_CheckExact(o)) {
+      PyObject *name, *value;
+      for (Py_ssize_t next = 0; PyDict_Next(o, &next, &name, &value);)
+        if (PyUnicode_CheckExact(name) || PyLong_CheckExact(name))
+          reach(r, {Kind::item, 0, nb::borrow(name)}, value, cat(r.words, '[', nb::cast<std::string>(nb::repr(nb::handle(name))), ']'));
+    } else if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
+      for (Py_ssize_t i = 0; i < PySequence_Fast_GET_SIZE(o); ++i)
+        reach(r, {Kind::item, size_t(i), {}}, PySequence_Fast_GET_ITEM(o, i), cat(r.words, '[', i, ']'));
+    } else if (const nb::object attributes = attributes_of(o); attributes.is_valid() && PyDict_CheckExact(attributes.ptr())) {
+      PyObject *name, *value;
+      for (Py_ssize_t next = 0; PyDict_Next(attributes.ptr(), &next, &name, &value);)
+        if (PyUnicode_CheckExact(name))
+          reach(r, {Kind::attribute, 0, nb::borrow(name)}, value, cat(r.words, '.', nb::cast<std::string>(nb::handle(name))));
+    }
+  }
+};
+
+void LiveCaptures::add(const Call& call, const ConcreteFunction& graph) {
+  Search search;
+  for (const Tensor& t : graph.captures())
+    if (!t.is_symbolic()) search.wanted.insert(t.handle().get());
+  if (search.wanted.empty()) return;
+  const Search::Reached start;
+  search.reach(start, {Step::Kind::function, 0, {}}, call.function, "");
+  for (size_t i = 0; i < call.arguments.size(); ++i)
+    search.reach(start, {Step::Kind::argument, i, {}}, call.arguments[i], i ? cat("argument ", i) : "the first argument");
+  while (!search.queue.empty()) {
+    const Search::Reached next = std::move(search.queue.front());
+    search.queue.pop_front();
+    if (!is_tensor(next.value.ptr())) {
+      search.look_inside(next);
+      continue;
+    }
+    const auto data = as_tensor(next.value.ptr()).handle();
+    if (!search.wanted.contains(data.get())) continue;
+    const auto same = [&](const Step& a, const Step& b) { return a.kind == b.kind && a.index == b.index && a.name.is(b.name); };
+    if (std::none_of(places_.begin(), places_.end(),
+                     [&](const Place& p) { return std::equal(p.way.begin(), p.way.end(), next.way.begin(), next.way.end(), same); }))
+      places_.push_back({next.way, next.words, {{data, 0}}});
+  }
+  if (PyErr_Occurred()) PyErr_Clear();
+}
+
+}  // namespace lamina::python
