@@ -121,8 +121,32 @@ struct Sources {
 };
 }  // namespace
 
+namespace {
+
+std::string described(const Source& source, size_t i, size_t count) {
+  if (source.variable) return cat("the variable '", source.variable->name(), "'");
+  return cat("the source", count == 1 ? "" : cat(' ', i), ", ", source.tensor.type(), ",");
+}
+
+// Why the tape can know no gradient by the source; "" when it watched it and saw the targets, which do not depend on it.
+std::string why_unseen(const TapeRecord& tape, const Source& source, std::span<const Tensor> targets) {
+  const bool seen = std::any_of(targets.begin(), targets.end(), [&](const Tensor& t) { return tape.tracks(t); });
+  if (source.variable && !tape.wants(*source.variable))
+    return source.variable->trainable()
+               ? "was not watched: the tape has watch_accessed_variables=False; call tape.watch on it before it is read"
+               : "is not trainable, and was not watched: call tape.watch on it before it is read";
+  if (!source.variable && !is_floating(source.tensor.dtype())) return "has no derivatives: only floating-point values have them";
+  if (!source.variable && !tape.tracks(source.tensor))
+    return "was not watched: call tape.watch on it before it is used, and pass the same tensor";
+  return seen ? ""
+              : "was watched, but the target was not computed from anything watched while the tape recorded: compute it inside of the with "
+                "block";
+}
+
+}  // namespace
+
 std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std::span<const Source> sources,
-                                           std::span<const Tensor> output_gradients, CallSite at) {
+                                           std::span<const Tensor> output_gradients, CallSite at, std::vector<std::string>* unseen) {
   TapeRecord& r = *record_;
   if (!output_gradients.empty() && output_gradients.size() != targets.size())
     throw Error(ErrorKind::invalid_argument,
@@ -135,6 +159,11 @@ std::vector<Tensor> GradientTape::gradient(std::span<const Tensor> targets, std:
   AskAgain unless_done(r);
   const Sources by(sources);
   auto gradients = r.gradient(targets, by.tensors, by.variables, output_gradients, at);
+  for (size_t i = 0; unseen && i < gradients.size(); ++i) {
+    if (gradients[i].defined()) continue;
+    const std::string why = why_unseen(r, sources[i], targets);
+    if (!why.empty()) unseen->push_back(cat(described(sources[i], i, sources.size()), ' ', why));
+  }
   unless_done.done();
   return gradients;
 }

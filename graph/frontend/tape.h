@@ -3,6 +3,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
@@ -55,9 +56,11 @@ class LAMINA_API GradientTape {
   Pause stop_recording() { return Pause(*record_); }
 
   // One gradient of the sum of all targets per source, of its type; an undefined Tensor where nothing connects them. output_gradients: one
-  // per target, or none for ones. Throws state when a tape that is not persistent is asked twice.
+  // per target, or none for ones. Throws state when a tape that is not persistent is asked twice. `unseen`: for each source that the tape
+  // knows nothing of, or whose targets it did not see, what it is and why.
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Source> sources,
-                               std::span<const Tensor> output_gradients = {}, CallSite at = std::source_location::current());
+                               std::span<const Tensor> output_gradients = {}, CallSite at = std::source_location::current(),
+                               std::vector<std::string>* unseen = nullptr);
   // The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; an undefined
   // Tensor where nothing connects them. One gradient per element of the target.
   std::vector<Tensor> jacobian(const Tensor& target, std::span<const Source> sources, CallSite at = std::source_location::current());

@@ -30,7 +30,7 @@ from ._core import (
 )
 from ._explanation import Explanation
 from ._loops import checkpoint, cond, fori_loop, scan, switch, while_loop
-from .errors import RetraceWarning
+from .errors import GradientWarning, RetraceWarning
 from .graph import Graph
 from .reporting import check, print
 from .transforms import custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp
@@ -82,7 +82,7 @@ def __dir__():
 
 
 __all__ = [
-    "ConcreteFunction", "DType", "Explanation", "Function", "GradientTape", "Graph", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
+    "ConcreteFunction", "DType", "Explanation", "Function", "GradientTape", "GradientWarning", "Graph", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
     "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "astype", "atan", "atan2",
     "atanh", "avg_pool2d", "batch_norm", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "broadcast_to",
     "cbrt", "ceil", "check", "check_numerics", "checkpoint", "clip", "concat", "cond", "config", "constant", "conv1d", "conv2d",

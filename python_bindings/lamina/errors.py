@@ -5,9 +5,9 @@ Every error says what failed, where, why and how to fix it: as its text, and as 
 from __future__ import annotations
 
 __all__ = [
-    "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "IndexOutOfRange",
-    "InternalError", "InvalidArgument", "KernelBuildFailed", "NotFound", "OutOfMemory", "RankMismatch", "RetraceLimit", "RetraceWarning",
-    "SignatureMismatch", "StateError", "TapeUsed", "TypeMismatch", "UninitializedVariable",
+    "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
+    "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotFound", "OutOfMemory", "RankMismatch",
+    "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TypeMismatch", "UninitializedVariable",
 ]
 
 
@@ -109,6 +109,10 @@ class BadFile(Error, ValueError):
 
 class InternalError(Error, RuntimeError):
     """A bug in Lamina."""
+
+
+class GradientWarning(UserWarning):
+    """A tape gives None for a source that it did not watch, or for a target that it did not see."""
 
 
 class RetraceWarning(UserWarning):

@@ -64,6 +64,16 @@ std::vector<Source> sources_of(nb::handle sources, const char* what) {
   return by;
 }
 
+// One warning for all sources of a call.
+void warn_of_none(const std::vector<std::string>& unseen) {
+  if (unseen.empty()) return;
+  const std::string others =
+      unseen.size() == 1 ? "" : cat(" (and so for ", unseen.size() - 1, unseen.size() == 2 ? " other source)" : " other sources)");
+  const std::string text = cat("GradientTape.gradient: None, since ", unseen[0], others);
+  nb::object category = nb::module_::import_("lamina.errors").attr("GradientWarning");
+  if (PyErr_WarnEx(category.ptr(), text.c_str(), 1) != 0) throw_python_error();
+}
+
 nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, nb::handle output_gradients,
                     const std::string& unconnected) {
   if (unconnected != "none" && unconnected != "zero")
@@ -84,7 +94,9 @@ nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, n
       cotangents.push_back(to_tensor(output_gradients));
     }
   }
-  std::vector<Tensor> gradients = tape.gradient(targets, by, cotangents, CallSite());
+  std::vector<std::string> unseen;
+  std::vector<Tensor> gradients = tape.gradient(targets, by, cotangents, CallSite(), unconnected == "none" ? &unseen : nullptr);
+  warn_of_none(unseen);
   for (size_t i = 0; i < by.size() && unconnected == "zero"; ++i)
     if (!gradients[i].defined())
       gradients[i] = zeros_like(by[i].variable ? Operand(*by[i].variable, CallSite()) : Operand(by[i].tensor, CallSite()));

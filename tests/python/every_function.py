@@ -193,7 +193,7 @@ case("losses.sparse_categorical_crossentropy of logits", lambda b: lm.losses.spa
 
 # Public names that are no functions of tensors to tensors, and why.
 EXEMPT = {
-    "types": "ConcreteFunction DType Explanation Function GradientTape Graph RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
+    "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
              "float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
     "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",

@@ -1,4 +1,6 @@
 """lm.GradientTape, eager and traced."""
+import warnings
+
 import numpy as np
 import pytest
 
@@ -117,3 +119,84 @@ def test_gradient_through_a_traced_call_equals_the_eager_one():
             y = lm.sum(fn(x))
         grads.append(tape.gradient(y, w).numpy())
     np.testing.assert_allclose(grads[0], grads[1], rtol=1e-6)
+
+
+def warned(f):
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        result = f()
+    assert all(issubclass(w.category, lm.GradientWarning) and w.filename == __file__ for w in seen)
+    return result, [str(w.message) for w in seen]
+
+
+def asked(source, watch=(), read=None, **options):
+    """What a tape gives for a source, of read(source) or its square, and its warnings."""
+    def run():
+        with lm.GradientTape(**options) as tape:
+            for one in watch:
+                tape.watch(one)
+            y = read(source) if read else source * source
+        return tape.gradient(y, source)
+
+    return warned(run)
+
+
+def test_a_source_that_was_not_watched_is_named():
+    result, (text,) = asked(lm.constant([1.0, 2.0]))
+    assert result is None and "the source, f32[2], was not watched" in text and "tape.watch" in text
+    _, (text,) = asked(lm.Variable(1.0, name="frozen", trainable=False))
+    assert "the variable 'frozen' is not trainable" in text
+    _, (text,) = asked(lm.Variable(1.0, name="w"), watch_accessed_variables=False)
+    assert "the variable 'w' was not watched" in text and "watch_accessed_variables" in text
+    v = lm.Variable(1.0, name="v")
+    _, (text,) = asked(v, read=lambda v: lm.constant(2.0))
+    assert "the variable 'v' was watched, but the target was not computed" in text
+    outside = v * 3.0
+    _, (text,) = asked(v, read=lambda v: outside)
+    assert "inside of the with block" in text
+
+
+def test_a_source_that_was_watched_and_does_not_connect_is_none_without_a_warning():
+    x, v, w = lm.constant(2.0), lm.Variable(1.0), lm.Variable(2.0)
+    result, texts = asked(v, watch=[x], read=lambda v: x * x * w)
+    assert result is None and texts == []
+    assert asked(x, watch=[x]) == (4.0, [])
+
+
+def test_one_warning_for_all_sources_and_none_when_zeros_are_asked_for():
+    parts = [lm.constant(float(i)) for i in range(5)]
+
+    def run(**how):
+        with lm.GradientTape() as tape:
+            y = sum(parts[1:], parts[0])
+        return tape.gradient(y, parts, **how)
+
+    result, (text,) = warned(run)
+    assert result == [None] * 5 and "the source 0," in text and "4 other sources" in text
+    assert warned(lambda: run(unconnected_gradients="zero"))[1] == []
+    assert warned(lambda: lm.grad(lambda x: lm.constant(1.0))(lm.constant(2.0))) == (0.0, [])
+
+
+def test_a_loop_warns_once():
+    x = lm.constant(1.0)
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("default")
+        for _ in range(10):
+            with lm.GradientTape() as tape:
+                y = x * x
+            tape.gradient(y, x)
+    assert len(seen) == 1
+
+
+def test_a_traced_function_warns_while_it_is_traced():
+    v = lm.Variable(1.0, name="traced", trainable=False)
+
+    @lm.function
+    def f():
+        with lm.GradientTape() as tape:
+            y = v * v
+        assert tape.gradient(y, v) is None
+        return y
+
+    assert any("'traced' is not trainable" in text for text in warned(f)[1])
+    assert warned(f)[1] == []
