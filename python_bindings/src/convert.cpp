@@ -215,7 +215,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
   const DType d = dtype.value_or(in.kind == NestedNumbers::boolean   ? DType::boolean
                                  : in.kind == NestedNumbers::integer ? DType::i32
                                                                      : DType::f32);
-  check_number(in, d);
+  if (in.any) check_number(in, d);
   if (in.shape.empty()) {
     return number(in.kind, in.kind == NestedNumbers::floating ? 0 : in.integers[0], in.kind == NestedNumbers::floating ? in.floats[0] : 0,
                   d);

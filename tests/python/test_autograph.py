@@ -335,11 +335,11 @@ def test_errors_show_the_line_with_a_caret():
 
 
 def test_a_name_that_only_a_loop_gives_is_named():
-    def last(v):
-        for r in v:
+    def last(n):
+        for r in lm.range(n):
             y = r
         return y
-    error = refused(last, [1, 2])
+    error = refused(last, 2)
     assert "'y' has no value before the loop" in str(error)
 
 

@@ -11,6 +11,7 @@ import weakref
 
 from .. import _core
 from . import runtime
+from .lists import GrowingList
 from .source import NoSource, function_node
 from .state import Trace
 from .transform import AG, convert
@@ -146,9 +147,22 @@ def traced(function):
 
     def run(*args, **kwargs):
         with Trace(function, made, args, kwargs):
-            return made(*args, **kwargs)
+            return _delivered(made(*args, **kwargs))
 
     return run
+
+
+def _delivered(result):
+    """A result in which lists that grew in loops are tensors."""
+    if type(result) is GrowingList:
+        return result.buffer
+    if type(result) in (list, tuple):
+        parts = [_delivered(v) for v in result]
+        return result if all(a is b for a, b in zip(parts, result)) else type(result)(parts)
+    if type(result) is dict:
+        parts = {k: _delivered(v) for k, v in result.items()}
+        return result if all(parts[k] is v for k, v in result.items()) else parts
+    return result
 
 
 def why_not_here() -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 import builtins
 
 from .. import _core, errors
+from .lists import length_of, of_length
 
 Tensor = _core.Tensor
 
@@ -14,8 +15,36 @@ class Steps:
     def __init__(self, start, stop=None, step=1):
         self.start, self.stop, self.step = (0, start, step) if stop is None else (start, stop, step)
 
-    def __iter__(self):
-        raise errors.ConversionFailed("a range with a tensor in it is only for loops", why="its length is known when the graph runs", fix="write for i in range(...): directly")
+    def count(self):
+        """How many there are: an int, or an int32 tensor."""
+        start, stop, step = self.start, self.stop, self.step
+        if isinstance(step, int) and step == 0:
+            raise errors.InvalidArgument("range: a step of 0 goes nowhere", why="it never comes to its end", fix="pass a step that is not 0")
+        if isinstance(step, int) and step == 1:
+            count = stop - start
+        elif isinstance(step, int):
+            count = (stop - start + (step - 1 if step > 0 else step + 1)) // step
+        else:
+            count = _core.ceil((stop - start) / step) if self.floating() else (stop - start + step - _core.sign(step)) // step
+        if isinstance(count, Tensor) and self.floating():
+            count = _core.ceil(count)
+        return _core.astype(count, _core.int32) if isinstance(count, Tensor) else count
+
+    def floating(self):
+        return any(isinstance(v, float) or isinstance(v, Tensor) and "float" in str(v.dtype) for v in (self.start, self.stop, self.step))
+
+    def at(self, i):
+        """The one at a place, or all at places."""
+        dtype = next((v.dtype for v in (self.stop, self.start, self.step) if isinstance(v, Tensor)), _core.int32)
+        return _core.astype(i, dtype) * self.step + self.start
+
+    def tensor(self):
+        """All of them, as a tensor whose length is known when the graph runs."""
+        return self.at(of_length(self.count()))
+
+    def reversed(self):
+        last = self.start + (self.count() - 1) * self.step
+        return Steps(last, self.start - self.step, -self.step)
 
 
 class Counted:
@@ -24,12 +53,18 @@ class Counted:
     def __init__(self, iterated, start=0):
         self.iterated, self.start = iterated, start
 
+    def __iter__(self):
+        return ((self.start + i, item) for i, item in builtins.enumerate(self.iterated))
+
 
 class Zipped:
     """zip(...) of tensors."""
 
     def __init__(self, parts):
         self.parts = parts
+
+    def __iter__(self):
+        return builtins.zip(*self.parts)
 
 
 def _length(tensor):
@@ -45,39 +80,32 @@ def stacked(iterated):
         return iterated, lambda item: item
     if isinstance(iterated, Zipped):
         parts = [stacked(p) for p in iterated.parts]
-        if any(p[0] is None for p in parts):
+        lengths = [None if p[0] is None else first_of(p[0]).shape[0] for p in parts]
+        if any(p[0] is None for p in parts) or None in lengths and any(part is not iterated.parts[0] for part in iterated.parts):
             return None, None
-        shortest = builtins.min((int(_first(p[0]).shape[0]) for p in parts if _first(p[0]).shape[0] is not None), default=None)
+        shortest = builtins.min((int(first_of(p[0]).shape[0]) for p in parts if first_of(p[0]).shape[0] is not None), default=None)
         cut = tuple(p[0] if shortest is None or not isinstance(p[0], Tensor) or p[0].shape[0] == shortest else p[0][:shortest] for p in parts)
         return cut, lambda item: tuple(p[1](one) for p, one in zip(parts, item))
     if isinstance(iterated, Counted):
         xs, item_of = stacked(iterated.iterated)
-        length = None if xs is None else _first(xs).shape[0]
+        length = None if xs is None else first_of(xs).shape[0]
         if xs is None or length is None:
             return None, None
         return (_core.arange(length) + iterated.start, xs), lambda item: (item[0], item_of(item[1]))
     return None, None
 
 
-def _first(xs):
-    return xs if isinstance(xs, Tensor) else _first(xs[0])
+def first_of(xs):
+    return xs if isinstance(xs, Tensor) else first_of(xs[0])
 
 
 def item_at(iterated):
     """How many items there are, and the one at a place."""
     if isinstance(iterated, Steps):
-        start, stop, step = iterated.start, iterated.stop, iterated.step
-        if isinstance(step, int) and step == 0:
-            raise errors.InvalidArgument("range: a step of 0 goes nowhere", fix="pass a step that is not 0")
-        if isinstance(step, int) and step == 1:
-            count = stop - start
-        elif isinstance(step, int):
-            count = (stop - start + (step - 1 if step > 0 else step + 1)) // step
-        else:
-            count = (stop - start + step - _core.sign(step)) // step
-        return _core.astype(count, _core.int32) if isinstance(count, Tensor) else count, lambda i: _like(i, stop) * step + start
+        return iterated.count(), iterated.at
     if isinstance(iterated, Tensor):
-        return _length(iterated) if _length(iterated) is not None else _core.shape(iterated)[0], lambda i: _core.gather(iterated, i)
+        length = _length(iterated)
+        return length_of(iterated) if length is None else length, lambda i: _core.gather(iterated, i)
     if isinstance(iterated, Counted):
         count, inner = item_at(iterated.iterated)
         return count, lambda i: (i + iterated.start, inner(i))
@@ -86,7 +114,3 @@ def item_at(iterated):
     for other, _ in parts[1:]:
         count = builtins.min(count, other) if isinstance(count, int) and isinstance(other, int) else _core.minimum(count, other)
     return count, lambda i: tuple(item_at(i) for _, item_at in parts)
-
-
-def _like(i, stop):
-    return _core.astype(i, stop.dtype) if isinstance(stop, Tensor) and "int" in str(stop.dtype) else i

@@ -19,26 +19,42 @@ class GrowingList:
     """A list of tensors of one dtype and shape in a graph: len(), indexing, iteration, lm.stack and append are what it can do."""
 
     def __init__(self, buffer, count, closed=False):
-        self.buffer, self.count, self.closed = buffer, count, closed
+        self.buffer, self.taken, self.closed = buffer, count, closed
 
     def close(self):
         """After the loop in which it grew: its count is its length."""
-        _core._list_close(self.buffer, self.count)
+        _core._list_close(self.buffer, self.taken)
         self.closed = True
 
     def append(self, value):
         if self.closed:
             raise errors.ConversionFailed("a list that has grown in a loop of the graph cannot grow again after it", why="it is a tensor of that length", fix="use a list for each loop, and lm.concat([lm.stack(a), lm.stack(b)])")
         value = as_element(value, self.buffer.dtype)
-        self.buffer = _core._list_set(self.buffer, self.count, value)
-        self.count = self.count + 1
+        self.buffer = _core._list_set(self.buffer, self.taken, value)
+        self.taken = self.taken + 1
 
     def __getitem__(self, index):
         if isinstance(index, slice):
             raise errors.ConversionFailed("a list that grew in a loop of the graph cannot be sliced", why="its length is known when it runs", fix="stack it first: lm.stack(out)[...]")
-        if not isinstance(index, (Tensor, Variable)) and index < 0:
-            index = self.count + index
-        return _core.gather(self.buffer, index)
+        return _core.gather(self.buffer, self._place(index))
+
+    def __setitem__(self, index, value):
+        if isinstance(index, slice):
+            raise errors.ConversionFailed("slices of a list that grows in a loop of the graph cannot be assigned", why="its length is known when it runs", fix="assign its elements one by one")
+        self.buffer = _core._list_set(self.buffer, _core.astype(self._place(index), _core.int64), as_element(value, self.buffer.dtype))
+
+    def _place(self, index):
+        """A position from the front. One that nothing was appended to is outside of the buffer, so that it is found when it runs."""
+        index = index.read() if isinstance(index, Variable) else index
+        index = _core.astype(index, _core.int64) if isinstance(index, Tensor) else _core.constant(index, dtype=_core.int64)
+        inside = _core.logical_and(index < self.taken, index >= -self.taken)
+        return _core.where(inside, _core.where(index < 0, index + self.taken, index), _core.constant(2 ** 31 - 1, dtype=_core.int64))
+
+    def __getattr__(self, name):
+        if not hasattr(list, name) or name.startswith("__"):
+            raise AttributeError(name)
+        raise errors.ConversionFailed(f"{name}: a list that grows in a loop of the graph can only be appended to, indexed, gone through, stacked and measured", why="it is a tensor there",
+                                      fix="stack it and use functions of lm: lm.stack(out)")
 
     def __iter__(self):
         raise errors.ConversionFailed("a list that grew in a loop of the graph cannot be gone through by Python", why="its length is known when it runs",
@@ -78,7 +94,30 @@ def started(values, element):
 
 
 def length(value):
-    return value.count if type(value) is GrowingList else builtins.len(value)
+    if type(value) is GrowingList:
+        return value.taken
+    if isinstance(value, Tensor) and not _core.executing_eagerly() and value.shape != () and value.shape[0] is None:
+        return length_of(value)
+    return builtins.len(value)
+
+
+def length_of(tensor):
+    """How long a tensor's first axis is, as an int32 tensor: for axes whose length is known when the graph runs."""
+    while len(tensor.shape) > 1:
+        tensor = tensor[:, 0]
+    return _core.sum(_core.ones_like(tensor, dtype=_core.int32))
+
+
+def of_length(count):
+    """0, 1, ... count - 1, an int32 tensor whose length is known when the graph runs."""
+    try:
+        buffer = _core._list_buffer((), _core.int32)
+    except errors.InvalidArgument as error:
+        raise errors.ConversionFailed("range: a tensor of this length is made inside of a branch or loop of the graph", why="its length is found before the whole graph runs, so it belongs to the function itself",
+                                      fix="make it before the branch or loop, or write for i in range(...): directly") from error
+    _core._list_close(buffer, _core.astype(_core.maximum(count, 0), _core.int64))
+    return _core.cumsum(_core.ones_like(buffer), 0) - 1
+
 
 
 def stack(arrays, axis=0, **options):

@@ -7,7 +7,7 @@ import functools
 from .. import _core, errors
 from . import lists, state
 from .branches import if_, if_expression
-from .iteration import Counted, Steps, Zipped, item_at as _item_at, stacked as _stacked
+from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
 from .lists import GrowingList, Grows, as_element
 from .places import located
 from .reach import same_value
@@ -70,8 +70,8 @@ class _GraphLoop:
     """A loop of the graph: a while_loop, or with scan=(xs, item setter) a scan without a condition. Its names, and the places in Python objects that
     the body changes, are loop variables."""
 
-    def __init__(self, test, body, get_state, set_state, names, scan=None):
-        self.test, self.body, self.get_state, self.set_state, self.names, self.scan = test, body, get_state, set_state, names, scan
+    def __init__(self, test, body, get_state, set_state, names, scan=None, runs=False):
+        self.test, self.body, self.get_state, self.set_state, self.names, self.scan, self.runs = test, body, get_state, set_state, names, scan, runs
         self.function = function_of(body)
         self.values = get_state()
         self.shared = state.shared_containers(self.values)
@@ -216,7 +216,7 @@ class _GraphLoop:
                     continue
                 if type(before) is Undefined and type(value) is not Undefined:
                     if is_state(value):
-                        if before.name is not None:
+                        if before.name is not None and not self.runs:
                             raise errors.InvalidArgument(f"'{name}' has no value before the loop", where=f"in {function}",
                                                          why="the loop is part of the graph and may have no iteration at all, and the value is used afterwards",
                                                          fix=f"give '{name}' a value of the same dtype and shape before the loop")
@@ -304,7 +304,7 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
         return
     xs, item_of = _stacked(iterated)
     if xs is not None and extra_test is None:
-        _GraphLoop(None, body, get_state, set_state, names, scan=(xs, item_of)).run()
+        _GraphLoop(None, body, get_state, set_state, names, scan=(xs, item_of), runs=(first_of(xs).shape[0] or 0) > 0).run()
         return
     _counted_loop(iterated, extra_test, body, get_state, set_state, names)
 
@@ -339,7 +339,7 @@ def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
         return inside if extra_test is None else if_expression(inside, lambda: boolean_of(extra_test()), lambda: _core.constant(False))
 
     step.__qualname__ = body.__qualname__
-    _GraphLoop(lambda: boolean_of(test()), step, get, put, (*names, "the loop's counter")).run()
+    _GraphLoop(lambda: boolean_of(test()), step, get, put, (*names, "the loop's counter"), runs=isinstance(count, int) and count > 0).run()
 
 
 def append(target, value):

@@ -9,11 +9,9 @@ import types
 from .. import _core
 from .._loops import cond, fori_loop, scan, while_loop
 from ..reporting import check_with
-from . import lists
 from .branches import if_, if_expression
-from .iteration import Counted, Steps, Zipped
-from .lists import GrowingList
 from .loops import append, for_, refuse_items_of, while_
+from .python_functions import BUILTINS, HEADS, check_key, contains, item, items, not_in
 from .values import Tensor, Undefined, Variable, boolean as _boolean, boolean_of as _boolean_of, in_graph, returned, value_of
 
 
@@ -51,21 +49,17 @@ def not_(value):
 
 
 _OPERATORS = {"Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": operator.ge, "Eq": operator.eq, "NotEq": operator.ne, "Is": operator.is_,
-              "IsNot": operator.is_not, "In": lambda a, b: a in b, "NotIn": lambda a, b: a not in b}
+              "IsNot": operator.is_not, "In": contains, "NotIn": not_in}
 
 
 def compare(names, left, *others):
     """a < b < c, each operand evaluated once and only as far as needed."""
-    held = [left]
+    def chain(a, i):
+        b = others[i]()
+        first = _OPERATORS[names[i]](a, b)
+        return first if i + 1 == len(others) else and_(lambda: first, lambda: chain(b, i + 1))
 
-    def link(i):
-        def run():
-            a = held[0]
-            held[0] = others[i]()
-            return _OPERATORS[names[i]](a, held[0])
-        return run
-
-    return and_(*(link(i) for i in builtins.range(len(others))))
+    return chain(left, 0)
 
 
 def assert_(test, source, message, names, values):
@@ -80,39 +74,7 @@ def assert_(test, source, message, names, values):
     check_with(_boolean(test), source if text is None else text, named, "assertion failed: ")
 
 
-# --- built-in functions that tensors may reach ---
-
-
-def range_(*args):
-    return Steps(*args) if any(in_graph(a) for a in args) else builtins.range(*args)
-
-
-def _is_dynamic(iterated):
-    return isinstance(iterated, (Steps, Counted, Zipped, GrowingList)) or in_graph(iterated)
-
-
-def _as_tensor(iterated):
-    return iterated.buffer if type(iterated) is GrowingList else iterated.read() if isinstance(iterated, Variable) else iterated
-
-
-def enumerate_(iterated, start=0):
-    return Counted(_as_tensor(iterated), start) if _is_dynamic(iterated) else builtins.enumerate(iterated, start)
-
-
-def zip_(*parts, **options):
-    if not any(_is_dynamic(p) for p in parts):
-        return builtins.zip(*parts, **options)
-    if all(_is_dynamic(p) for p in parts):
-        return Zipped([_as_tensor(p) for p in parts])
-    parts = [_as_tensor(p) for p in parts]
-    lengths = [len(p) if hasattr(p, "__len__") and not isinstance(p, Tensor) else None for p in parts]
-    shortest = builtins.min((n for n in lengths if n is not None), default=None)
-    rows = [([p[i] for i in builtins.range(shortest if p.shape[0] is None else builtins.min(shortest, p.shape[0]))] if isinstance(p, Tensor) else p) for p in parts]
-    return builtins.zip(*rows)
-
-
-def lamina_range(*args, **options):
-    return Steps(*args) if any(in_graph(a) for a in args) and not options else _core.range(*args, **options)
+# --- calls ---
 
 
 def _converting(function):
@@ -136,11 +98,16 @@ def next_(iterator, *default):
     return builtins.next(iterator, *default)
 
 
-BUILTINS = {builtins.next: next_, builtins.range: range_, builtins.enumerate: enumerate_, builtins.zip: zip_, builtins.len: lists.length, _core.stack: lists.stack, _core.concat: lists.concat}
-for _name in ("range", "arange"):
-    if hasattr(_core, _name):
-        BUILTINS[getattr(_core, _name)] = lamina_range
+def head(function):
+    """callee(function), in the head of a for statement: a range is counted through there, and not made."""
+    try:
+        return HEADS.get(function) if _core.autograph_is_active() and function in HEADS else callee(function)
+    except TypeError:  # what cannot be hashed
+        return callee(function)
+
+
+BUILTINS = {**BUILTINS, builtins.next: next_}
 for _function in (cond, while_loop, scan, fori_loop):
     BUILTINS[_function] = _converting(_function)
 
-__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "compare", "for_", "if_", "if_expression", "not_", "or_", "returned", "value_of", "while_"]
+__all__ = ["BUILTINS", "Undefined", "and_", "append", "assert_", "check_key", "compare", "contains", "for_", "head", "if_", "if_expression", "item", "items", "not_", "not_in", "or_", "returned", "value_of", "while_"]

@@ -117,7 +117,7 @@ class _Expressions(ast.NodeTransformer):
     def __init__(self, undefined, first_argument):
         self.undefined = undefined  # names whose value may be missing
         self.first_argument = first_argument
-        self.comprehension = 0
+        self.head = False
 
     def visit_Name(self, node):
         if isinstance(node.ctx, ast.Load) and node.id in self.undefined:
@@ -153,7 +153,26 @@ class _Expressions(ast.NodeTransformer):
         self.generic_visit(node)
         return node if plain else ast.copy_location(_runtime("if_expression", node.test, _thunk(node.body), _thunk(node.orelse)), node)
 
+    def visit_Subscript(self, node):
+        self.generic_visit(node)
+        index = node.slice.operand if isinstance(node.slice, ast.UnaryOp) else node.slice
+        if isinstance(index, (ast.Constant, ast.Slice, ast.Tuple)):
+            return node
+        if isinstance(node.ctx, ast.Load):
+            return ast.copy_location(_runtime("item", node.value, node.slice), node)
+        if isinstance(node.value, ast.Name):
+            node.slice = ast.copy_location(_runtime("check_key", _load(node.value.id), node.slice), node.slice)
+        return node
+
+    def visit_comprehension(self, node):
+        self.generic_visit(node)
+        node.iter = ast.copy_location(_runtime("items", node.iter), node.iter)
+        return node
+
     def visit_Compare(self, node):
+        if len(node.ops) == 1 and isinstance(node.ops[0], (ast.In, ast.NotIn)):
+            self.generic_visit(node)
+            return ast.copy_location(_runtime("contains" if isinstance(node.ops[0], ast.In) else "not_in", node.left, node.comparators[0]), node)
         plain = len(node.ops) == 1 or not self._delayed(node, node.comparators)
         self.generic_visit(node)
         if plain:
@@ -162,7 +181,14 @@ class _Expressions(ast.NodeTransformer):
         return ast.copy_location(_runtime("compare", names, node.left, *(_thunk(c) for c in node.comparators)), node)
 
     def visit_Call(self, node):
-        self.generic_visit(node)
+        head = self.head
+        self.head = False
+        if head:
+            node.func = self.visit(node.func)
+            node.args = [self.visit_head(a) for a in node.args]
+            node.keywords = [self.visit(k) for k in node.keywords]
+        else:
+            self.generic_visit(node)
         if isinstance(node.func, ast.Name):
             if node.func.id == "super" and not node.args and self.first_argument:
                 node.args = [_load("__class__"), _load(self.first_argument)]
@@ -171,8 +197,16 @@ class _Expressions(ast.NodeTransformer):
                 return node
         if isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name) and node.func.value.id == AG:
             return node
-        node.func = ast.copy_location(_runtime("callee", node.func), node.func)
+        node.func = ast.copy_location(_runtime("head" if head else "callee", node.func), node.func)
         return node
+
+    def visit_head(self, node):
+        """The head of a for statement: ranges in it are counted through, also inside of enumerate, zip and reversed."""
+        self.head = isinstance(node, ast.Call)
+        try:
+            return self.visit(node)
+        finally:
+            self.head = False
 
 
 def _header(s):
@@ -322,7 +356,7 @@ class _Transformer:
     def visit_For(self, s):
         from .lower_jumps import none_of
         names = self.loop_names(s, written(s.target))
-        iterated = self.expression(s.iter)
+        iterated = _Expressions(self.made_undefined - self.defined, self.first_argument).visit_head(s.iter)
         out = self.undefined_before(names)
         states, state = self.state(names)
         body, test = self.name("loop_body"), self.name("extra_test")

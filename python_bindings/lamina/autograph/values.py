@@ -80,7 +80,7 @@ def is_container(value) -> bool:
 def frozen(value):
     """A structure of tensors as it is now, with new containers."""
     if type(value) is GrowingList:
-        return value.buffer, value.count
+        return value.buffer, value.taken
     if isinstance(value, tuple):
         parts = [frozen(v) for v in value]
         return type(value)._make(parts) if hasattr(value, "_fields") else tuple(parts)
