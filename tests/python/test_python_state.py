@@ -420,3 +420,112 @@ def test_cyclic_and_large_objects_are_looked_at():
             t = numbers[3] + len(root.children)
         return t
     assert int(lm.function(f)(c(1))) == 1003
+
+
+def test_a_list_that_one_branch_writes_and_the_other_replaces_is_merged():
+    def f(a):
+        l = [1, 2, 9]
+        if a < 1:
+            l = [a, *l[1:]]
+        else:
+            l[1] = a
+        return l
+    carried(f, 5, -4)
+
+
+def test_exceptions_of_a_branch_that_are_caught_while_it_is_traced_are_refused():
+    def caught(a):
+        l = [1, 2]
+        try:
+            if a > 0:
+                l[0] = 5
+                raise ValueError("x")
+        except ValueError:
+            pass
+        return l
+    with pytest.raises(lm.errors.ConversionFailed, match="a branch or loop of the graph raises ValueError: x"):
+        lm.function(caught)(c(1))
+
+    def index(a):
+        l = []
+        if a > 0:
+            l = l[7]
+        return a
+    with pytest.raises(lm.errors.IndexOutOfRange, match="IndexError: list index out of range"):
+        lm.function(index)(c(1))
+
+
+def test_iterators_generators_and_caches_are_refused_wherever_they_are_read():
+    import functools
+    import itertools
+    import random
+
+    @lm.autograph.do_not_convert
+    def take(it):
+        return next(it)
+    for make in (lambda: iter([1, 2, 3]), lambda: itertools.count(), lambda: zip([1, 2] * 9, [4, 5] * 9), lambda: (i for i in range(99)), lambda: iter(dict.fromkeys(range(9)))):
+        it = make()
+
+        def f(n):
+            s = 0
+            for i in range(n):
+                take(it)
+                s += 1
+            return s
+        with pytest.raises(lm.errors.ConversionFailed, match="(iterator|generator) .* is changed in a branch or loop"):
+            lm.function(f)(c(2))
+
+    calls = {"n": 0}
+
+    @functools.lru_cache
+    def cached():
+        calls["n"] += 1
+        return 3
+
+    def uses(n):
+        s = 0
+        for i in range(n):
+            s += cached()
+        return s
+    with pytest.raises(lm.errors.ConversionFailed, match="the cached function 'cached' is changed|'calls"):
+        lm.function(uses)(c(2))
+
+    generator = random.Random(1)
+    before = generator.getstate()
+
+    def draws(a):
+        if a > 0:
+            generator.random()  # draws
+        return a
+    refused(draws, "the random generator 'generator' is changed", "draws")
+    assert generator.getstate() == before
+
+
+class Countdown:
+    def __init__(self):
+        self.i = 0
+
+    def __next__(self):
+        self.i += 1
+        return self.i
+
+
+def test_objects_of_all_kinds_that_helpers_change_are_carried():
+    def kinds(n):
+        def f(x, acc=[0]):
+            acc[0] += x
+            f.calls += 1
+            return acc[0]
+        f.calls = 0
+        a, b, it, d = Box(1), Box(2), Countdown(), {"a": 0}
+        a.next, b.next = b, a
+        up = lambda: d.__setitem__("a", d["a"] + 1)  # noqa: E731
+        s = 0
+        for i in range(n):
+            a.v += i
+            a.next.v *= 2
+            s = s * 10 + next(it) + f(i) - f(i)
+            up()
+        return a.v, b.next.next.v, s, d, f.calls
+    plain_result = plain(kinds(3))
+    assert plain(lm.function(kinds)(c(3))) == plain_result

@@ -5,7 +5,8 @@ from .. import _core, errors
 from . import state
 from .lists import GrowingList
 from .places import is_users_code, located
-from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, run_user_code, same, zeros_like
+from .reach import same_value
+from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
 
 
 def if_(test, body, orelse, get_state, set_state, names, merged):
@@ -28,9 +29,11 @@ class _Branches:
         self.guard = state.Guard((body, orelse), set_state, names)
         self.codes = tuple(f.__code__ for f in (body, orelse) if is_users_code(f.__code__))
         self.touched = state.remembered(self.guard, self.codes)
+        self.known = list(self.touched)
         self.returns_the_result = state.is_outermost(body.__code__)
         self.hints = {}
         self.results = {}  # way -> the names' values after it
+        self.contents = {}  # (way, id of a container in them) -> what was in it then
         self.places = {}   # way -> {(holder's number, key): value}
 
     def run(self, test):
@@ -46,6 +49,9 @@ class _Branches:
                 self.hints.update(again.hints)
             except errors.Error as error:
                 located(error, self.function)
+        for number, holder in enumerate(self.touched):
+            if holder not in self.known and not any(self.moved(number, holder, way) for way in (True, False)):
+                self.guard.refuse_once(holder.path)
         state.remember(self.codes, self.touched)
         self.pairs = {}
         values = [self.merge(label, first, second, chosen.get(label)) for label, first, second in zip(self.labels(True), self.values(True), self.values(False))]
@@ -57,7 +63,7 @@ class _Branches:
 
     def merge(self, label, first, second, chosen):
         """One value for both branches. Containers that a branch made are put together anew, one for each pair."""
-        if first is second or same(first, second) and not any(map(is_container, (first, second))):
+        if first is second or not _holds_containers(first) and not _holds_containers(second) and same(first, second):
             return first
         if self.returns_the_result and label.startswith("return_value") and chosen is not None and type(first) is not GrowingList:
             return chosen  # nobody sees afterwards which objects these are
@@ -93,10 +99,11 @@ class _Branches:
         made = [] if type(first) is list else {}
         old = next((v for v in (first, second) if self.guard.reach.knows(v)), None)
         self.pairs[0, id(first)] = self.pairs[1, id(second)] = (old if id(old) in self.shared else None, made, label, second, first)
+        mine, other = self.contents[True, id(first)], self.contents[False, id(second)]  # as they were in their branches
         if type(first) is list:
-            made.extend(self.merge(label, *parts) for parts in zip(first, second, chosen))
+            made.extend(self.merge(label, *parts) for parts in zip(mine, other, chosen))
         else:
-            made.update((k, self.merge(label, first[k], second[k], chosen[k])) for k in first)
+            made.update((k, self.merge(label, mine[k], other[k], chosen[k])) for k in mine)
         return made
 
     def was_there(self, label, value):
@@ -122,6 +129,11 @@ class _Branches:
                     state.note(holder, key, before.get(key))
             holder.write(holder.built(now))
 
+    def moved(self, number, holder, way):
+        before = holder.parts(holder.content)
+        now = {k: v for (n, k), v in self.places[way].items() if n == number}
+        return list(before) != list(now) or any(not same_value(before[k], now[k]) for k in now)
+
     def labels(self, way):
         out = dict.fromkeys(self.names[:self.merged])
         for number, key in self.places[way]:
@@ -137,7 +149,7 @@ class _Branches:
         branch, rerun = self.ways[way], self.rerun(way)
         self.set_state(self.start)
         with self.guard as guard:
-            run_user_code(branch)
+            state.run_user_code(branch)
             for holder in guard.changed():
                 if holder.parts(holder.content) is None:
                     guard.refuse(holder, rerun)
@@ -151,6 +163,7 @@ class _Branches:
             both = len(self.places) == 2
             if both:
                 self.check_structure(way)
+            self.contents.update(((way, id(c)), c.copy()) for v in self.values(way) if is_state(v) for c in containers_in(v))
             out = self.outputs(way)
             if both:
                 _compare(self.labels(way), {w: self.values(w) for w in (True, False)}, self.hints, self.function)
@@ -190,6 +203,10 @@ class _Branches:
             changed = way if keys[way] != before else not way
             what, fix = _differs(holder, keys[True], keys[False])
             self.guard.refuse(holder, self.rerun(changed), what, "the condition is a tensor, so what follows is one graph for both branches", fix, errors.InvalidArgument)
+
+
+def _holds_containers(value) -> bool:
+    return is_container(value) or isinstance(value, tuple) and any(map(_holds_containers, value))
 
 
 def _differs(holder, first, second):

@@ -10,8 +10,8 @@ from .branches import if_, if_expression
 from .iteration import Counted, Steps, Zipped, first_of, item_at as _item_at, stacked as _stacked
 from .lists import GrowingList, Grows, as_element
 from .places import located
-from .reach import same_value
-from .values import Again, run_user_code, Tensor, Undefined, Variable, boolean_of, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
+from .reach import is_users, same_value
+from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
 
 
 def while_(test, body, get_state, set_state, names):
@@ -153,6 +153,7 @@ class _GraphLoop:
 
     def enter(self, given):
         values = [self.value_in(given, n, value) for n, value in zip(self.labels, self.start)]
+        self.entered = values
         self.set_state(tuple(values[:len(self.names)]))
         for (holder, key, _, _), value in zip(self.places.values(), values[len(self.names):]):
             holder.put(key, value)
@@ -164,8 +165,11 @@ class _GraphLoop:
             run()
 
         with self.guard as guard:
-            run_user_code(again)
+            state.run_user_code(again)
             self.look_for_changes(guard, again)
+            for (holder, key, label, _), value in zip(self.places.values(), self.entered[len(self.names):]):
+                if same_value(holder.parts(holder.read())[key], value):
+                    self.guard.refuse_once(label)
             now = [*self.get_state(), *(h.parts(h.read())[k] for h, k, _, _ in self.places.values())]
             return self.after_body(given, now)
 
@@ -311,7 +315,7 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
 
 def refuse_items_of(iterator):
     """An iterator of Python's that a branch or loop of the graph did not make itself has no next item there."""
-    if hasattr(type(iterator), "__next__") and state.known_to_a_body(iterator):
+    if hasattr(type(iterator), "__next__") and not is_users(type(iterator).__module__) and state.known_to_a_body(iterator):
         raise errors.ConversionFailed(f"next: {errors.a_type(iterator)} gives its items in a branch or loop of the graph", why="Python would take one item while the function is traced, whatever the data say",
                                       fix="take the items before the branch or loop, or loop over a tensor")
 

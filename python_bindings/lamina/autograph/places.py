@@ -25,6 +25,17 @@ def located(error, function):
     made._located = True
     raise made.with_traceback(error.__traceback__) from None
 
+_GENERATED = re.compile(r"(if_body|else_body|loop_body|loop_test|extra_test|get_state|set_state)(_\d+)?")  # names of functions that transform.py makes
+
+
+def is_generated(code) -> bool:
+    return _GENERATED.fullmatch(code.co_name) is not None
+
+
+def is_state_code(code) -> bool:
+    """Whether code is a get_state or set_state."""
+    return is_generated(code) and "_state" in code.co_name
+
 
 def is_users_code(code) -> bool:
     return not code.co_filename.startswith(_PACKAGE)
@@ -61,7 +72,7 @@ def text_at(code, line) -> str:
     """"file.py:41, in f" and the line's text, for an error of which only the line is known."""
     place, excerpt = _excerpt(code, line, None)
     name = code.co_name.removeprefix("lm__")
-    inner = re.fullmatch(r"(if_body|else_body|loop_body|loop_test|extra_test)(_\d+)?", name)
+    inner = is_generated(code)
     if inner and hasattr(code, "co_qualname"):
         name = next((p.removeprefix("lm__") for p in reversed(code.co_qualname.split(".")) if p.startswith("lm__")), "")
         return f"{place}{f', in {name}' if name else ''}{excerpt}"

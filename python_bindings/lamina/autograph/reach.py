@@ -24,13 +24,14 @@ _WATCHED_STANDARD = frozenset({"builtins", "collections", "types", "argparse", "
 _STANDARD = frozenset(sys.stdlib_module_names) - {"__main__"}
 _FOREIGN = frozenset({"numpy", "scipy", "pandas", "matplotlib", "torch", "jax", "tensorflow", "pytest", "_pytest", "hypothesis", "PIL", "sklearn"})
 _NUMBERS = (bool, int, float)
+_CACHED = type(functools.lru_cache(lambda: None))
 
 
 def _root(module) -> str:
     return module.split(".")[0] if isinstance(module, str) else ""
 
 
-def _is_users(module) -> bool:
+def is_users(module) -> bool:
     """Whether a module's functions and classes are the user's: those of other packages keep their own state."""
     return _root(module) not in _STANDARD and _root(module) not in _FOREIGN and _root(module) != "lamina"
 
@@ -405,6 +406,10 @@ class Reach:
             if not isinstance(value.__self__, (types.ModuleType, type(None))):
                 self._stack.append((value.__self__, f"{path}.__self__"))
             return
+        elif type(value) is _CACHED:
+            self._add(_Opaque(value, path, "cached function", lambda o: o.cache_info().misses, lambda o, n: o.cache_clear()))
+            self._stack.append((value.__wrapped__, path))
+            return
         elif isinstance(value, functools.partial):
             self._stack += [(value.func, path), (value.args, f"{path}.args"), (value.keywords, f"{path}.keywords")]
             return
@@ -419,7 +424,7 @@ class Reach:
         elif isinstance(value, types.MappingProxyType) or kind is types.ModuleType:
             return  # modules: what functions name of them
         elif isinstance(value, type):
-            if _is_users(value.__module__):
+            if is_users(value.__module__):
                 self._add(_Class(value, value.__name__))
                 self._stack.extend((b, b.__name__) for b in value.__mro__[1:])
             return
@@ -461,7 +466,7 @@ class Reach:
                 self._add(_Attributes(own, path))
         if any("__slots__" in c.__dict__ and c.__dict__["__slots__"] for c in kind.__mro__) and root != "collections":
             self._add(_Slots(value, path))
-        if _is_users(kind.__module__):
+        if is_users(kind.__module__):
             self._stack.append((kind, kind.__name__))
 
     def _numpy(self, value, path):
@@ -499,8 +504,8 @@ class Reach:
         if own:
             self.seen[id(function.__dict__)] = function.__dict__
             self._add(_Attributes(function.__dict__, path))
-        if _is_users(function.__module__):
-            self._module(function.__globals__, _names_of(code))
+        if is_users(function.__module__):
+            self._module(function.__globals__, _names_of(code), "")
 
     def _cell(self, cell, name):
         if name == "ag__":
@@ -512,13 +517,13 @@ class Reach:
         except ValueError:
             pass
 
-    def _module(self, scope, names):
+    def _module(self, scope, names, path):
         fresh = [n for n in names if (id(scope), n) not in self._named]
         if not fresh:
             return
         if id(scope) not in self._globals:
             self.seen[id(scope)] = scope
-            self._globals[id(scope)] = _Globals(scope, "")
+            self._globals[id(scope)] = _Globals(scope, path)
             self.holders.append(self._globals[id(scope)])
         for name in fresh:
             self._named.add((id(scope), name))
@@ -526,7 +531,7 @@ class Reach:
             if not (isinstance(self.own_globals, dict) and name in self.own_globals.get(id(scope), ())):
                 self._globals[id(scope)].add(name)
             if isinstance(value, types.ModuleType):
-                if _is_users(value.__name__):
-                    self._module(vars(value), names)
+                if is_users(value.__name__):
+                    self._module(vars(value), names, f"{name}.")
             elif value is not _MISSING:
-                self._stack.append((value, name))
+                self._stack.append((value, path + name))

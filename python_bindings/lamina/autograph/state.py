@@ -12,9 +12,10 @@ import threading
 import weakref
 
 from .. import _core, errors
-from .places import is_users_code, running_line, text_at
+from .places import is_state_code, is_users_code, running_line, text_at
+from .lists import Grows
 from .reach import _Globals, Reach, same_value
-from .values import containers_in, is_container, is_state
+from .values import Again, containers_in, is_container, is_state
 
 _local = threading.local()
 _known = weakref.WeakKeyDictionary()  # code of a branch -> paths of what it changed when it was traced before
@@ -108,6 +109,11 @@ class Guard:
         holder.content = holder.read()
         return True
 
+    def refuse_once(self, name):
+        """A body that was traced again did not change what it had changed before: something that nobody sees (a cache) remembers."""
+        raise errors.ConversionFailed(f"'{name}' is changed in a branch or loop of the graph, but only the first time that it is traced", why="something that the body calls remembers that it was called",
+                                      fix="change it outside of the branch or loop, or pass what it depends on as arguments")
+
     def refuse(self, holder, run, what=None, why=None, fix=None, kind=errors.ConversionFailed):
         """Raises the error at the line that changes the holder, which run() does once more."""
         self.restore()
@@ -125,6 +131,7 @@ _FIXES = {
     "NumPy array": "make it a tensor: x = lm.constant(array), then x = x.at[i].set(value)",
     "iterator": "take the items before the branch or loop, or loop over a tensor",
     "generator": "take the items before the branch or loop, or loop over a tensor",
+    "cached function": "call it with these arguments before the branch or loop, or leave functools.cache out",
     "random generator": "draw with lm.random, which draws on every way and in every iteration",
 }
 
@@ -132,13 +139,14 @@ _FIXES = {
 def _line_of_change(holder, run) -> str:
     """Where the user's code changes the holder while run() runs."""
     found, last = [], [None]
+    holder.content, content = holder.read(), holder.content  # what cannot be put back has changed already
 
     def local(frame, event, arg):
         if not found:
             if last[0] is not None and not holder.same():
                 found.append(last[0])
             outer = frame.f_back if event == "return" else frame
-            while outer is not None and not is_users_code(outer.f_code):
+            while outer is not None and not (is_users_code(outer.f_code) and not is_state_code(outer.f_code)):
                 outer = outer.f_back
             last[0] = (outer.f_code, outer.f_lineno) if outer is not None else None
         return local
@@ -157,6 +165,7 @@ def _line_of_change(holder, run) -> str:
         sys.settrace(before)
     if not found and last[0] is not None and not holder.same():
         found.append(last[0])
+    holder.content = content
     return text_at(*found[0]) if found else ""
 
 
@@ -219,6 +228,7 @@ class Trace:
         self.code = getattr(getattr(made, "__func__", made), "__code__", None)
         self.direct = {id(a) for a in (*args, *kwargs.values())}
         self.carried = {}  # (id of an object, kind) -> (its holder, what was there, name, line)
+        self.caught = None  # what a branch or body raised, and its line
         self.aliases = []  # (a container, its content, one that a branch or loop made in its place, its content, name, line)
         self.own = set()
         self.outer = []
@@ -231,6 +241,11 @@ class Trace:
 
     def __exit__(self, kind, error, traceback):
         _traces().remove(self)
+        if error is None and self.caught:
+            self._undo()
+            raised, where = self.caught
+            raise errors.ConversionFailed(f"a branch or loop of the graph raises {type(raised).__name__}: {raised}", where, "the function catches it while it is traced; whether it is raised is known when the graph runs",
+                                          "check the value with lm.check or assert, or return a flag that says what went wrong") from raised
         if error is None:
             self._check_aliases()
         if not self.carried:
@@ -310,6 +325,22 @@ def note_alias(old, new, name):
         _traces()[-1].aliases.append((old, _parts(old), new, _parts(new), name, running_line()))
 
 
+def run_user_code(run):
+    """run(), a branch or body that Python may never run with these values: what it raises is no error of the function unless nobody catches it."""
+    try:
+        run()
+    except (Again, Grows, errors.Error):
+        raise
+    except Exception as error:
+        if _traces():
+            _traces()[-1].caught = _traces()[-1].caught or (error, running_line())
+        if not isinstance(error, (IndexError, KeyError)):
+            raise
+        kind = errors.IndexOutOfRange if isinstance(error, IndexError) else errors.NotFound
+        made = kind(f"{type(error).__name__}: {error}", why="a branch or loop of the graph is traced whatever the data say, also where Python would not come by", fix="make the condition a Python value, or the object such that the branch can run")
+        raise made.with_traceback(error.__traceback__) from error
+
+
 def _parts(container):
     return dict(container) if isinstance(container, dict) else dict(enumerate(container))
 
@@ -341,4 +372,4 @@ def watched(function):
     return run
 
 
-__all__ = ["Guard", "Trace", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "shared_containers", "watched"]
+__all__ = ["Guard", "Trace", "is_outermost", "keep_what_is_made", "loops", "known_to_a_body", "note", "note_alias", "remember", "remembered", "run_user_code", "shared_containers", "watched"]

@@ -1,7 +1,7 @@
 """Values of names and places in converted code: which can be state of a graph, which are one in Python, and what stands for none."""
 from __future__ import annotations
 
-from .. import _core, errors
+from .. import _core
 from .lists import GrowingList
 
 Tensor, Variable = _core.Tensor, _core.Variable
@@ -18,18 +18,6 @@ class Undefined:
 
     def __repr__(self):
         return f"<no value for {self.name}>"
-
-
-def run_user_code(run):
-    """run(), a branch or body that Python may never run with these values: what it cannot index is Lamina's error."""
-    try:
-        run()
-    except (IndexError, KeyError) as error:
-        if isinstance(error, errors.Error):
-            raise
-        kind = errors.IndexOutOfRange if isinstance(error, IndexError) else errors.NotFound
-        made = kind(f"{type(error).__name__}: {error}", why="a branch or loop of the graph is traced whatever the data say, also where Python would not come by", fix="make the condition a Python value, or the object such that the branch can run")
-        raise made.with_traceback(error.__traceback__) from error
 
 
 def value_of(value, name):
