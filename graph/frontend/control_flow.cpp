@@ -5,6 +5,7 @@
 #include "graph/frontend/eager.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/common_dtype.h"
 
 namespace lamina::control {
 namespace {
@@ -197,6 +198,9 @@ void check_condition(const char* op, const TensorType& type, CallSite at) {
 }
 
 std::string keep(const TensorType& now, const TensorType& wanted, const char* where) {
+  const bool becomes_floating = is_floating(wanted.dtype) && !is_floating(now.dtype);
+  if (const DType both = common_dtype(now.dtype, wanted.dtype); both != wanted.dtype && !becomes_floating)
+    return cat("convert it everywhere: lm.astype(x, lm.", numpy_name(both), ")");
   if (now.dtype != wanted.dtype) return cat("convert it in ", where, ": lm.astype(x, lm.", numpy_name(wanted.dtype), ")");
   return cat("reshape, slice or pad it in ", where, " to (", text(wanted.shape), ")");
 }

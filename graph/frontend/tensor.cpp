@@ -11,6 +11,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/common_dtype.h"
 
 namespace lamina {
 
@@ -197,11 +198,10 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
 std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b) {
   if (a.is_tensor() && b.is_tensor()) {
     if (a.tensor().dtype() != b.tensor().dtype())
-      throw Error(ErrorKind::type,
-                  {.what = cat(op, ": ", a.tensor().type(), " and ", b.tensor().type(), " have different dtypes"),
-                   .where = place(a.at()),
-                   .why = "tensors are never converted silently",
-                   .fix = cat("convert one of them: lm.astype(x, lm.", numpy_name(std::max(a.tensor().dtype(), b.tensor().dtype())), ")")});
+      throw Error(ErrorKind::type, {.what = cat(op, ": ", a.tensor().type(), " and ", b.tensor().type(), " have different dtypes"),
+                                    .where = place(a.at()),
+                                    .why = "tensors are never converted silently",
+                                    .fix = same_dtype_advice(a.tensor().dtype(), b.tensor().dtype())});
     return {a.tensor(), b.tensor()};
   }
   if (a.is_tensor()) return {a.tensor(), b.resolve(a.tensor().dtype(), a.tensor().device(), op)};

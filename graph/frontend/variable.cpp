@@ -7,6 +7,7 @@
 #include "graph/frontend/tape_record.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/common_dtype.h"
 
 namespace lamina {
 namespace {
@@ -113,7 +114,10 @@ Tensor checked_value(const char* what, const Variable& v, const Operand& value, 
     throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
                                   .where = place(value.at()),
                                   .why = "a Variable keeps its dtype",
-                                  .fix = cat("convert the value: lm.astype(x, lm.", numpy_name(v.dtype()), ")")});
+                                  .fix = common_dtype(t.dtype(), v.dtype()) == v.dtype()
+                                             ? cat("convert the value: lm.astype(x, lm.", numpy_name(v.dtype()), ")")
+                                             : cat("make the Variable with dtype=lm.", numpy_name(common_dtype(t.dtype(), v.dtype())),
+                                                   ", or round the value: lm.astype(x, lm.", numpy_name(v.dtype()), ")")});
   if (!may_broadcast && t.shape() != v.shape() && known(t.shape()))
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),

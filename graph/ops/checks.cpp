@@ -1,5 +1,6 @@
 #include "graph/ops/checks.h"
 
+#include "runtime/core/common_dtype.h"
 #include "runtime/core/view.h"
 
 namespace lamina::ops {
@@ -44,8 +45,7 @@ void require_same_dtype(const char* op, const TensorType& a, const TensorType& b
     throw Error(ErrorKind::type, {.what = cat(op, ": ", a, " and ", b, " have different dtypes"),
                                   .where = "",
                                   .why = "tensors are never converted silently",
-                                  .fix = cat("convert one of them: .astype('",
-                                             numpy_name(is_floating(b.dtype) && !is_floating(a.dtype) ? b.dtype : a.dtype), "')")});
+                                  .fix = same_dtype_advice(a.dtype, b.dtype)});
 }
 
 void require_rank(const char* op, const Shape& result) {

@@ -5,6 +5,7 @@
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
 #include "graph/ops/vjp_in_f32.h"
+#include "runtime/core/common_dtype.h"
 
 namespace lamina::ops {
 namespace {
@@ -38,19 +39,12 @@ void require_domain(ScalarOp op, const TensorType& in) {
   }
 }
 
-// The type that neither operand loses range by becoming.
-DType wider(DType a, DType b) {
-  if (is_floating(a) != is_floating(b)) return is_floating(a) ? a : b;
-  return size_of(a) >= size_of(b) && a != DType::boolean ? a : b;
-}
-
-void require_one_dtype(const char* op_name, const char* first, const TensorType& a, const char* second, const TensorType& b) {
+void require_one_dtype(const char* op_name, const TensorType& a, const TensorType& b) {
   if (a.dtype == b.dtype) return;
-  const DType target = wider(a.dtype, b.dtype);
   throw Error(ErrorKind::type, {.what = cat(op_name, ": operands are ", a, " and ", b),
                                 .where = "",
                                 .why = "they must have one dtype: tensors are never converted silently",
-                                .fix = cat("convert the ", target == a.dtype ? second : first, ": .astype('", numpy_name(target), "')")});
+                                .fix = same_dtype_advice(a.dtype, b.dtype)});
 }
 
 Shape broadcast_types(const char* op_name, const TensorType& a, const TensorType& b, const Shape& so_far) {
@@ -71,21 +65,21 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
                                     .where = "argument 'condition'",
                                     .why = "a condition is bool",
                                     .fix = "compare it first (x != 0), or convert it: x.astype('bool')"});
-    require_one_dtype(op_name, "second operand", in[1], "third operand", in[2]);
+    require_one_dtype(op_name, in[1], in[2]);
     Shape shape = broadcast_types(op_name, in[0], in[1], in[0].shape);
     shape = broadcast_types(op_name, {in[1].dtype, shape}, in[2], shape);
     require_rank(op_name, shape);
     return {{in[1].dtype, shape}};
   } else if constexpr (operands(op) == 3) {
-    require_one_dtype(op_name, "first operand", in[0], "second operand", in[1]);
-    require_one_dtype(op_name, "first operand", in[0], "third operand", in[2]);
+    require_one_dtype(op_name, in[0], in[1]);
+    require_one_dtype(op_name, in[0], in[2]);
     require_domain(op, in[0]);
     Shape shape = broadcast_types(op_name, in[0], in[1], in[0].shape);
     shape = broadcast_types(op_name, {in[0].dtype, shape}, in[2], shape);
     require_rank(op_name, shape);
     return {{in[0].dtype, shape}};
   } else {
-    if (in.size() == 2) require_one_dtype(op_name, "first operand", in[0], "second operand", in[1]);
+    if (in.size() == 2) require_one_dtype(op_name, in[0], in[1]);
     require_domain(op, in[0]);
     Shape shape = in[0].shape;
     if (in.size() == 2) shape = broadcast_types(op_name, in[0], in[1], shape);

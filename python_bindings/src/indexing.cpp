@@ -11,6 +11,9 @@ namespace {
 
 std::optional<int64_t> bound(PyObject* o) {
   if (o == Py_None) return {};
+  if (!PyIndex_Check(o))
+    throw_type_error(cat("index: a slice from or to ", a_type(o)), "the places between elements are integers",
+                     "pass ints in x[start:stop:step]");
   const Py_ssize_t n = PyNumber_AsSsize_t(o, nullptr);  // cut to what fits, as Python's own slices are
   if (n == -1 && PyErr_Occurred()) throw_python_error();
   return n;
@@ -31,8 +34,15 @@ IndexPart index_part(PyObject* o) {
     // An empty list names no places; of a list without numbers nothing says what they are.
     if (PyList_Check(o) && part.indices.size() == 0) part.indices = astype(Operand(part.indices, CallSite()), DType::i64);
   } else if (PyIndex_Check(o) && !PyBool_Check(o)) {
-    const Py_ssize_t n = PyNumber_AsSsize_t(o, PyExc_IndexError);
-    if (n == -1 && PyErr_Occurred()) throw_python_error();
+    nb::object whole = nb::steal(PyNumber_Index(o));
+    if (!whole.is_valid()) throw_python_error();
+    int overflow = 0;
+    const long long n = PyLong_AsLongLongAndOverflow(whole.ptr(), &overflow);
+    if (overflow)
+      throw Error(ErrorKind::index, {.what = cat("index ", nb::str(whole).c_str(), " is out of range"),
+                                     .where = text(CallSite().line()),
+                                     .why = "no axis has so many elements",
+                                     .fix = "pass a smaller number"});
     part = IndexPart::at(n);
   } else {
     throw_type_error(std::string("a tensor cannot be indexed with a ") + Py_TYPE(o)->tp_name,

@@ -64,7 +64,7 @@ TEST(OpErrors, MatmulRefusesOtherOperands) {
   EXPECT_REFUSED(type,
                  "matmul: f32[2,3] and f64[3,2] have different dtypes\n"
                  "  why:   tensors are never converted silently\n"
-                 "  fix:   convert one of them: .astype('float32')",
+                 "  fix:   convert one of them: lm.astype(x, lm.float64)",
                  {"f32[2,3]", "f64[3,2]"}, [](Graph& g, auto& in) { ops::matmul(g, in[0], in[1]); });
   EXPECT_REFUSED(type,
                  "matmul: bool[2,3] cannot be multiplied\n"

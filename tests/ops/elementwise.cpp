@@ -375,12 +375,12 @@ TEST(Elementwise, RefusesTwoDtypesAndNamesTheConversion) {
   EXPECT_EQ(error_of([](ir::Graph& g) { ops::add(g, g.add_input(i32({})), g.add_input(f32({}))); }, ErrorKind::type),
             "add: operands are i32[] and f32[]\n"
             "  why:   they must have one dtype: tensors are never converted silently\n"
-            "  fix:   convert the first operand: .astype('float32')");
+            "  fix:   convert both: lm.astype(x, lm.float64); or the integers alone: lm.float32 is exact up to 2**24");
   EXPECT_EQ(error_of([](ir::Graph& g) { ops::where(g, g.add_input(boolean({2})), g.add_input(f32({2})), g.add_input(i32({}))); },
                      ErrorKind::type),
             "where: operands are f32[2] and i32[]\n"
             "  why:   they must have one dtype: tensors are never converted silently\n"
-            "  fix:   convert the third operand: .astype('float32')");
+            "  fix:   convert both: lm.astype(x, lm.float64); or the integers alone: lm.float32 is exact up to 2**24");
 }
 TEST(Elementwise, RefusesDtypesThatAnOpDoesNotKnow) {
   EXPECT_EQ(error_of([](ir::Graph& g) { ops::exp(g, g.add_input(i32({3}))); }, ErrorKind::type),

@@ -70,9 +70,16 @@ class Writer:
 
     def vector(self):
         a, b = self.pick("x", "y", "z", "v"), self.pick("x", "y", "z", "v", "1.0", "k", "lm.astype(m, lm.float32)")
+        c = self.pick("x", "y", "z", "v")
         return self.pick(f"({a} + {b}) % 17.0", f"({a} * {b}) % 13.0", f"{a} - {b}", f"lm.minimum({a}, {b})", f"lm.where({a} > {b}, {a}, {b} + 0.0 * lm.abs({a}))", f"lm.abs({a}) % 7.0",
                          f"lm.flip({a}, 0)", f"({a} + lm.sum({a})) % 19.0", f"lm.relu({a}) + {b}", f"helper({a}, {self.pick('m', 'n')})", f"lm.stack([{a}[2], {a}[0], {a}[1]])",
-                         f"lm.matmul(lm.reshape({a}, (1, 3)), lm.tril(lm.ones((3, 3))))[0] % 11.0")
+                         f"lm.matmul(lm.reshape({a}, (1, 3)), lm.tril(lm.ones((3, 3))))[0] % 11.0",
+                         # axes of length 0
+                         f"{a} + lm.sum(lm.zeros((0, 3)) * {b}, 0)", f"lm.concat([lm.abs({a})[:0], {a} + 0.0])", f"{a} - lm.matmul({b} * lm.ones((0, 3)), lm.ones((3, 0))).shape[0]",
+                         f"{a} + lm.reshape(lm.matmul(lm.zeros((3, 0)), lm.zeros((0, 1))), (3,))", f"lm.scan(lambda s, q: (s + q, q), {a} + 0.0 * lm.abs({c}), lm.zeros((0, 3)))[0]",
+                         # bodies that use what is around them
+                         f"(lambda t: (t + {b}) % 9.0)({a})", f"lm.checkpoint(lambda: ({a} + {b}) % 8.0)()", f"lm.cond(m > 2, lambda: {a} * 1.0, lambda: {a} + 0.0 * lm.abs({c})) % 17.0",
+                         f"lm.scan(lambda s, q: ((s + q + {b}) % 5.0, s), lm.abs({a}) * 1.0, lm.stack([x, y]))[0]")
 
     def number(self):
         return self.pick("m + 1", "m * 2 % 23", "n - m", "(m + w) % 9", "lm.astype(lm.sum(x), lm.int32) % 5", "lm.maximum(m, n)", "m + k")
