@@ -76,7 +76,7 @@ class Writer:
                          f"lm.matmul(lm.reshape({a}, (1, 3)), lm.tril(lm.ones((3, 3))))[0] % 11.0",
                          # axes of length 0
                          f"{a} + lm.sum(lm.zeros((0, 3)) * {b}, 0)", f"lm.concat([lm.abs({a})[:0], {a} + 0.0])", f"{a} - lm.matmul({b} * lm.ones((0, 3)), lm.ones((3, 0))).shape[0]",
-                         f"{a} + lm.reshape(lm.matmul(lm.zeros((3, 0)), lm.zeros((0, 1))), (3,))", f"lm.scan(lambda s, q: (s + q, q), {a} + 0.0 * lm.abs({c}), lm.zeros((0, 3)))[0]",
+                         f"{a} + lm.reshape(lm.matmul(lm.zeros((3, 0)), lm.zeros((0, 1))), (3,))", f"lm.scan(lambda s, row: (s + row, row), {a} + 0.0 * lm.abs({c}), lm.zeros((0, 3)))[0]",
                          # bodies that use what is around them
                          f"(lambda t: (t + {b}) % 9.0)({a})", f"lm.checkpoint(lambda: ({a} + {b}) % 8.0)()", f"lm.cond(m > 2, lambda: {a} * 1.0, lambda: {a} + 0.0 * lm.abs({c})) % 17.0",
                          f"lm.scan(lambda s, q: ((s + q + {b}) % 5.0, s), lm.abs({a}) * 1.0, lm.stack([x, y]))[0]")

@@ -40,19 +40,49 @@ def written(node) -> set[str]:
 
 
 def read(node) -> set[str]:
-    """Names that a node reads; of functions defined in it, what they may read when they are called."""
+    """Names that a node reads; of functions defined in it, what they may read from outside when they are called."""
     if node is None:
         return set()
     if isinstance(node, list):
         return set().union(*(read(n) for n in node)) if node else set()
-    out = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-    out |= {n.target.id for n in ast.walk(node) if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name)}
+    out = set()
+
+    def visit(n, hidden):
+        if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)):
+            body = n.body if isinstance(n.body, list) else [n.body]
+            for outside in (*n.args.defaults, *n.args.kw_defaults, *getattr(n, "decorator_list", ()), getattr(n, "returns", None), *(a.annotation for a in _arguments(n.args))):
+                if outside is not None:
+                    visit(outside, hidden)
+            declared = {name for s in body for d in ast.walk(s) if isinstance(d, (ast.Global, ast.Nonlocal)) for name in d.names}
+            hidden = hidden | {a.arg for a in _arguments(n.args)} | (written(body) - declared)
+            for s in body:
+                visit(s, hidden)
+        elif isinstance(n, _COMPREHENSIONS):
+            visit(n.generators[0].iter, hidden)
+            hidden = hidden | {t.id for g in n.generators for t in ast.walk(g.target) if isinstance(t, ast.Name)}
+            for child in ast.iter_child_nodes(n):
+                visit(child, hidden)
+        else:
+            if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load) and n.id not in hidden:
+                out.add(n.id)
+            if isinstance(n, ast.AugAssign) and isinstance(n.target, ast.Name) and n.target.id not in hidden:
+                out.add(n.target.id)
+            for child in ast.iter_child_nodes(n):
+                visit(child, hidden)
+
+    visit(node, frozenset())
     return out
+
+
+def _arguments(args):
+    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *(a for a in (args.vararg, args.kwarg) if a)]
 
 
 def captured(node) -> set[str]:
     """Names that functions defined in a node may read whenever they are called."""
-    return set().union(set(), *(read(n) for n in ast.walk(node) if isinstance(n, _SCOPES)))
+    if isinstance(node, _SCOPES):
+        return read(node)
+    return set().union(set(), *(captured(n) for n in ast.iter_child_nodes(node)))
 
 
 class Liveness:

@@ -124,7 +124,7 @@ void expect_refused(const std::function<void()>& op, const std::string& fix) {
 
 TEST(Operand, RefusesWhatWouldLoseMeaning) {
   expect_refused([] { scalar_i(2) * 1.5; }, "lm.astype(x, lm.float32)");
-  expect_refused([] { scalar_i(2) + scalar(2); }, "lm.astype(x, lm.float32)");
+  expect_refused([] { scalar_i(2) + scalar(2); }, "lm.astype(x, lm.float64)");
   expect_refused([] { scalar_b(true) + 1; }, "lm.astype(x, lm.int32)");
   expect_refused([] { scalar(1) + true; }, "lm.astype(x, lm.bool)");
   expect_refused([] { scalar_i(1) + (int64_t{1} << 40); }, "lm.astype(x, lm.int64)");
