@@ -93,11 +93,14 @@ TEST(Function, CapturesVariablesByReference) {
 
 TEST(Function, CapturesTensorsSmallAndLarge) {
   const Tensor small = tensor({1, 2}, {2}), large = ones({64, 64});
-  auto f = function([&](Tensor x) { return sum(matmul(large, large)) * x + small; });
+  auto f = function([&](Tensor x) {
+    const Tensor product = sum(matmul(large, large)) * x;
+    return product + small * tensor({1, 1}, {2});
+  });
   EXPECT_EQ(f(scalar(1)).to_vector<float>(), (std::vector<float>{262145, 262146}));
   const ConcreteFunction& g = f.concrete(scalar(1));
-  EXPECT_EQ(g.captures().size(), 1u);
-  EXPECT_TRUE(g.captures()[0].same(large)) << "a large tensor is captured by reference";
+  ASSERT_EQ(g.captures().size(), 2u) << "what the function itself made is a constant";
+  EXPECT_TRUE(g.captures()[0].same(large) && g.captures()[1].same(small)) << "what it uses from outside is captured by reference";
   EXPECT_EQ(g.inputs().size(), 1u);
 }
 
