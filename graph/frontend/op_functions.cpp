@@ -212,6 +212,11 @@ Tensor squeeze(const Operand& x, const AxesOrAll& axes) {
   std::vector<bool> drop(size_t(t.rank()));
   for (int64_t axis : axes.named()) {
     const int a = normalize_axis("squeeze", axis, drop.size());
+    if (drop[size_t(a)])
+      throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: axis ", axis, " is named twice"),
+                                                .where = text(x.at().line()),
+                                                .why = "an axis can be dropped once",
+                                                .fix = "name each axis once"});
     if (t.shape()[size_t(a)] != Dim(1))
       throw Error(ErrorKind::invalid_argument, {.what = cat("squeeze: axis ", axis, " of ", t.type(), " has length ", t.shape()[size_t(a)]),
                                                 .where = text(x.at().line()),

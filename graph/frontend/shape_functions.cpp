@@ -130,7 +130,12 @@ Tensor flip(const Operand& operand, const AxesOrAll& axes) {
   ops::SliceAttrs attrs;
   attrs.begin.assign(size_t(x.rank()), 0), attrs.end.assign(size_t(x.rank()), kEnd), attrs.step.assign(size_t(x.rank()), 1);
   auto turn = [&](size_t axis) { attrs.begin[axis] = kEnd, attrs.end[axis] = -1, attrs.step[axis] = -1; };
-  for (int64_t axis : axes.named()) turn(size_t(normalize_axis("flip", axis, size_t(x.rank()))));
+  for (int64_t axis : axes.named()) {
+    const size_t a = size_t(normalize_axis("flip", axis, size_t(x.rank())));
+    if (attrs.step[a] < 0)
+      throw refused(operand.at(), cat("flip: axis ", axis, " is named twice"), "turned twice it would be as before", "name each axis once");
+    turn(a);
+  }
   for (size_t axis = 0; axes.all() && axis < size_t(x.rank()); ++axis) turn(axis);
   return apply_one(ops::def::slice, ir::make_attrs(std::move(attrs)), std::span(&x, 1), operand.at());
 }

@@ -134,3 +134,9 @@ def test_axes_of_length_1_that_are_open_are_dropped_by_name_only():
     for f in (lm.squeeze, lambda v: lm.squeeze(v, 0)):
         with pytest.raises(lm.errors.InvalidArgument, match="squeeze"):
             lm.function(f, input_signature=spec)(x)
+
+
+def test_vmap_over_nothing_is_refused():
+    for mode in (lambda f: f, lm.function):
+        with pytest.raises(lm.errors.InvalidArgument, match="vmap: axis 0 of .* has length 0"):
+            mode(lm.vmap(lambda x: x * 2.0))(lm.zeros((0, 3)))

@@ -81,5 +81,13 @@ TEST(Passes, KeepTheirPromisesOnRandomGraphs) {
   for (const auto& [name, graphs] : coverage) EXPECT_GE(graphs, std::min(20, count / 20)) << name << " is hardly ever in a random graph";
 }
 
+TEST(Passes, KeepTheirPromisesOnRandomGraphsWithEmptyAxes) {
+  Coverage coverage = no_coverage();
+  const int count = random_graph_count(20);
+  const uint64_t first = random_graph_seed(21000);
+  for (int i = 0; i < count && !HasFailure(); ++i)
+    test_passes(first + uint64_t(i), {.most_nodes = 100, .gradients = i % 2 == 0, .empty_axes = true}, coverage);
+}
+
 }  // namespace
 }  // namespace lamina::passes
