@@ -529,3 +529,41 @@ def test_objects_of_all_kinds_that_helpers_change_are_carried():
         return a.v, b.next.next.v, s, d, f.calls
     plain_result = plain(kinds(3))
     assert plain(lm.function(kinds)(c(3))) == plain_result
+
+
+def test_nested_branches_that_change_objects_are_traced_in_time_that_grows_with_their_number(tmp_path):
+    import importlib.util
+    import time
+    seconds = []
+    for depth in (8, 18):
+        lines = ["def f(a):", "    d = {'x': 0}"]
+        for i in range(depth):
+            lines += ["    " * (i + 1) + f"if a > {i}:", "    " * (i + 2) + f"d['x'] += {i}"]
+        path = tmp_path / f"nested_{depth}.py"
+        path.write_text("\n".join([*lines, "    return d['x']", ""]))
+        spec = importlib.util.spec_from_file_location(path.stem, path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        start = time.perf_counter()
+        carried(module.f, depth, 0, depth // 2)
+        seconds.append(time.perf_counter() - start)
+    assert seconds[1] < 20 * seconds[0] + 1, seconds  # two to the tenth would be 1,000
+
+
+def test_changes_inside_of_large_objects_are_found_in_time():
+    import time
+    numbers, rows = list(range(1_000_000)), [Box(i) for i in range(20_000)]
+
+    def f(a):
+        t = 0
+        for _ in range(3):
+            if a > 0:
+                t = t + len(numbers)
+                rows[7].v = rows[8].v
+            else:
+                t = t - len(rows)
+        return t
+    start = time.perf_counter()
+    with pytest.raises(lm.errors.ConversionFailed, match=r"'rows\[7\].v' is changed .* outlives"):
+        lm.function(f)(c(1))
+    assert time.perf_counter() - start < 60 and rows[7].v == 7

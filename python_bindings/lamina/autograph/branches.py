@@ -239,7 +239,8 @@ def _compare(names, results, hints, function):
                                                  why="the condition is a tensor, so the graph has both branches, and what follows uses the value",
                                                  fix=f"give '{name}' a value in the other branch too, or before the if")
             elif type(mine) in NUMBERS and isinstance(other, (Tensor, Variable)) and not isinstance(other, bool):
-                if (name, which, "as") not in hints and (type(mine) is not float or "float" in str(other.dtype)) and (type(mine) is not bool):
+                usual = _core.float32 if type(mine) is float else _core.int32
+                if (name, which, "as") not in hints and other.dtype != usual and (type(mine) is not float or "float" in str(other.dtype)) and type(mine) is not bool:
                     again[name, which, "as"] = other.dtype
         first, second = values[True], values[False]
         if isinstance(first, list) and isinstance(second, list) and len(first) != len(second):

@@ -95,7 +95,7 @@ def started(values, element):
 
 def length(value):
     if type(value) is GrowingList:
-        return value.taken
+        return _core.astype(value.taken, _core.int32)
     if isinstance(value, Tensor) and not _core.executing_eagerly() and value.shape != () and value.shape[0] is None:
         return length_of(value)
     return builtins.len(value)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import operator
 import random
 import sys
 import types
@@ -94,7 +95,7 @@ class _List(Holder):
         o, content = self.object, self.content
         if list.__len__(o) != len(content):
             return False
-        return all(a is b for a, b in zip(list.__iter__(o), content)) or all(same_value(a, b) for a, b in zip(list.__iter__(o), content))
+        return all(map(operator.is_, list.__iter__(o), content)) or all(same_value(a, b) for a, b in zip(list.__iter__(o), content))
 
     def write(self, content):
         list.__setitem__(self.object, slice(None), content)
@@ -131,6 +132,12 @@ class _Dict(Holder):
 
     def read(self):
         return dict(dict.items(self.object))
+
+    def same(self):
+        o, content = self.object, self.content
+        if dict.__len__(o) == len(content) and all(map(operator.is_, dict.__iter__(o), content)) and all(map(operator.is_, dict.values(o), content.values())):
+            return True
+        return super().same()
 
     def write(self, content):
         if type(self.object) is collections.OrderedDict:

@@ -70,6 +70,7 @@ class Guard:
 
     def __enter__(self):
         _guards().append(self)
+        self.dirty = None  # what changed(), called when the body has run, found
         for array in self.reach.locked:
             array.flags.writeable = False
         return self
@@ -85,18 +86,19 @@ class Guard:
                     pass
             if not left:
                 break
-        self.restore()
+        self.restore(self.holders if error is not None or self.dirty is None else self.dirty)
         if self.reach.locked and isinstance(error, ValueError) and not isinstance(error, errors.Error) and "read-only" in str(error):
             raise errors.ConversionFailed("a NumPy array is written in a branch or loop of the graph", why=_ONCE, fix=_FIXES["NumPy array"]) from None
 
-    def restore(self):
-        for holder in self.holders:
+    def restore(self, holders=None):
+        for holder in self.holders if holders is None else holders:
             if not holder.same():
                 holder.restore()
 
     def changed(self) -> list:
         """The holders whose content is another than before."""
-        return [h for h in self.holders if not h.same() and not self._settled(h)]
+        self.dirty = [h for h in self.holders if not h.same() and not self._settled(h)]
+        return self.dirty
 
     def _settled(self, holder) -> bool:
         """Whether all that is new are Variables and layers that the body made: they are kept."""
