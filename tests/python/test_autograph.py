@@ -445,3 +445,25 @@ def test_functions_that_transforms_are_given_are_converted_too():
     assert int(lm.function(lambda x: lm.vmap(pick)(x).sum())(c([1, -3]))) == 5
     assert int(lm.function(lambda x: lm.cond(x > 5, lambda: pick(x), lambda: pick(-x)))(c(3))) == 3
     assert int(lm.function(lambda n: lm.fori_loop(0, n, lambda i, s: s + pick(i - 1), c(0)))(c(3))) == 3
+
+
+def test_messages_of_python_show_names_as_they_are_written():
+    said = []
+
+    def f(a):
+        class Local:
+            def method(self): return 1
+
+        def outer(x): return x
+        try: outer()
+        except TypeError as e: said.append(str(e))
+        if a > 0:
+            def inner(x): return x
+            try: inner()
+            except TypeError as e: message = str(e)
+            assert "lm__" not in message and "if_body" not in message and "inner()" in message
+            a = inner(a)
+        assert Local.method.__qualname__.endswith(".f.<locals>.Local.method") and "lm__" not in Local.__qualname__
+        return a
+    assert int(lm.function(f)(c(1))) == 1
+    assert "f.<locals>.outer() missing 1" in said[0] and "lm__" not in said[0]

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import re
 import sys
 import threading
 import types
@@ -12,6 +13,7 @@ import weakref
 from .. import _core
 from . import runtime
 from .lists import GrowingList
+from .places import is_generated
 from .source import NoSource, function_node
 from .state import Trace
 from .transform import AG, convert
@@ -73,7 +75,23 @@ def _converted_code(function):
     module = ast.fix_missing_locations(ast.Module([outer], []))
     code = compile(module, function.__code__.co_filename, "exec", dont_inherit=True, flags=function.__code__.co_flags & _future_flags())
     factory = next(c for c in code.co_consts if isinstance(c, types.CodeType))
-    return next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
+    made = next(c for c in factory.co_consts if isinstance(c, types.CodeType) and c.co_name == node.name)
+    return _named_as_written(made, f"factory.<locals>.{node.name}", function.__qualname__)
+
+
+def _named_as_written(code, generated, written):
+    """Code whose inner functions and classes have the qualified names that the user's code gives them: messages of Python show those."""
+    if not hasattr(code, "co_qualname"):  # before Python 3.11
+        return code
+
+    def name(text):
+        return re.sub(r"\b(if_body|else_body|loop_body|loop_test|extra_test)(_\d+)?\.<locals>\.", "", text.replace(generated, written, 1))
+
+    def renamed(c):
+        consts = tuple(renamed(k) if isinstance(k, types.CodeType) else name(k) if isinstance(k, str) and k.startswith(generated) else k for k in c.co_consts)
+        return c.replace(co_consts=consts, co_qualname=c.co_qualname if c is code or is_generated(c) else name(c.co_qualname))
+
+    return renamed(code)
 
 
 @functools.lru_cache(maxsize=1)

@@ -121,7 +121,7 @@ class Liveness:
         if isinstance(s, ast.Try):
             # An exception may come after any statement: nothing that the handlers or the end read dies inside.
             end = self.block(s.finalbody, out)
-            handlers = set().union(set(), *(self.block(h.body, end | out) | read(h.type) for h in s.handlers))
+            handlers = set().union(set(), *((self.block(h.body, end | out) - {h.name}) | read(h.type) for h in s.handlers))
             inside = end | out | handlers
             return self.block(s.body, self.block(s.orelse, inside)) | inside
         if isinstance(s, ast.Match):
