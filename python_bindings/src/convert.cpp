@@ -145,7 +145,7 @@ struct NestedNumbers {
     else
       k = floating;
     if (any && (k == boolean) != (kind == boolean)) {
-      throw_type_error("constant: numbers and booleans are mixed", "", "use only numbers, or only True and False");
+      throw_type_error("constant: numbers and booleans are mixed", "a tensor has one dtype", "use only numbers, or only True and False");
     }
     any = true;
     if (k == floating && kind != floating) floats.assign(integers.begin(), integers.end());
@@ -174,7 +174,8 @@ struct NestedNumbers {
     } else if (is_array(o)) {
       has_array = true;
     } else {
-      throw_type_error(cat("constant: ", a_type(o), " is not a number"), "", "pass numbers, nested lists of them, NumPy arrays or tensors");
+      throw_type_error(cat("constant: ", a_type(o), " is not a number"), "a tensor holds numbers or bools",
+                       "pass numbers, nested lists of them, NumPy arrays or tensors");
     }
   }
 };
@@ -192,7 +193,8 @@ void check_number(const NestedNumbers& in, DType dtype) {
   }
   if (in.kind != NestedNumbers::integer) return;
   if (dtype == DType::boolean)
-    throw_type_error("constant: integers do not become bool by themselves", "", "compare with 0, or use lm.astype");
+    throw_type_error("constant: integers do not become bool by themselves", "which of them are true is not said",
+                     "compare with 0, or use lm.astype");
   for (const int64_t n : in.integers) {
     if (!fits(n, dtype)) {
       throw Error(
@@ -406,7 +408,9 @@ Operand to_operand(nb::handle value) {
 
 nb::object to_numpy(const Tensor& t) {
   t.concrete("numpy()");
-  if (t.dtype() == DType::bf16) throw_type_error("NumPy has no bfloat16", "", "write lm.astype(x, lm.float32).numpy()");
+  if (t.dtype() == DType::bf16)
+    throw_type_error("NumPy has no bfloat16", "its floating dtypes are float16, float32 and float64",
+                     "write lm.astype(x, lm.float32).numpy()");
   static PyObject* empty = nb::object(numpy().attr("empty")).release().ptr();  // kept for the life of the process
   nb::object array = nb::handle(empty)(to_python(t.shape()), numpy_name(t.dtype()));
   BufferView buffer(array.ptr(), PyBUF_WRITABLE | PyBUF_C_CONTIGUOUS);

@@ -188,3 +188,15 @@ def test_errors_of_the_users_own_code_stay_as_they_are():
 def test_attributes_that_are_asked_for_are_missing_as_in_python():
     for o in (TENSOR, lm.Variable(1.0), lm.float32, lm.nn.Dense(2), lm.optim.SGD(0.1), lm):
         assert not hasattr(o, "no_such_attribute") and getattr(o, "no_such_attribute", 7) == 7
+
+
+@pytest.mark.parametrize("use", [lambda t, b: t + b, lambda t, b: b * t, lambda t, b: t @ b, lambda t, b: t[b], lambda t, b: t ** b, lambda t, b: t < b, lambda t, b: t.at[b].set(1.0)])
+@pytest.mark.parametrize("value", [[0, "a"], [object()], slice(0.5), slice("a", None), 2**70, [1, True], "a", Odd()])
+def test_operators_and_indices_say_what_is_wrong(use, value):
+    for t in (TENSOR, lm.Variable(TENSOR)):
+        with pytest.raises((TypeError, ValueError)) as info:
+            use(t, value)
+        if not isinstance(info.value, lm.errors.Error):  # Python's own, when neither side knows the other
+            assert re.search("unsupported operand|not supported between|can't multiply", str(info.value)), info.value
+        else:
+            assert info.value.what and info.value.where and info.value.why and info.value.fix and not FOREIGN.search(str(info.value)), info.value
