@@ -91,6 +91,12 @@ class Batching {
     const Node& node = from_[n];
     const Batched& value = (*this)[node.inputs[0]];
     if (marked(request_.resources, size_t(resource))) return ops::assign(to_, resource, ops::with_model_axis(to_, value, request_.size));
+    if (value.batched && from_.resources[size_t(resource)].name == "random.generator")
+      throw Error(ErrorKind::invalid_argument,
+                  {.what = "a draw stands in a branch or loop whose condition differs from model to model",
+                   .where = text(node.line),
+                   .why = "under vmap all models draw from one generator, and here only some of them would",
+                   .fix = "draw before the branch or loop and use the numbers inside of it, or give each model a generator (lm.nn.stack)"});
     if (value.batched)
       throw Error(ErrorKind::invalid_argument,
                   {.what = cat("assign: under vmap each model has a value of its own for the variable '",

@@ -25,7 +25,7 @@ struct TensorData {
   TypeRef type;
   Device device;
   BufferRef buffer;            // null when symbolic
-  std::weak_ptr<Trace> trace;  // of a symbolic tensor; gone when its trace has ended
+  std::weak_ptr<Trace> trace;  // of a symbolic tensor; of a concrete one, in whose body it was made, if any. Gone when the trace has ended
   ir::Value value;
   std::string function;  // of a symbolic tensor: what is being traced, for errors
 };

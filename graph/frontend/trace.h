@@ -19,8 +19,8 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
   Tensor add_input(const TensorType& type, const std::string& name);
   std::vector<Tensor> add_node(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at,
                                std::span<const ir::GraphRef> regions = {});
-  // This trace's value for a tensor: its own; a small concrete one becomes a constant; a large one, or a value of an outer trace, becomes a
-  // captured input, which calls pass along.
+  // This trace's value for a tensor: its own; a small concrete one that its own body made becomes a constant. Every other is from outside
+  // and becomes a captured input, which calls pass along: tapes, vmap and callers see it as an operand.
   ir::Value value_of(const Tensor& t, CallSite at = {});
   ir::Value captured_value(const Tensor& t) const;  // of a tensor from outside that is used already; else not valid
   int resource_of(const Variable& v);
@@ -45,7 +45,6 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
     Variable variable;
     SourceLine line;
   };
-  bool runs_once = false;        // its graph runs at once and only once (vmap): what tapes around it track is not copied into it
   std::vector<Created> created;  // Variables made while this was the innermost trace
   // A length that only the data tell: a symbol in the types of the graph's values, and the value (i64[]) that says what it is when it runs.
   struct Length {

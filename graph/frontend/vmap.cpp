@@ -80,7 +80,6 @@ std::vector<Tensor> vmap_call(const std::string& name, std::span<const VmapArgum
   const std::string where = text(at.line());
   Trace* outer = Trace::current();
   auto trace = std::make_shared<Trace>(name, outer ? outer->device : arguments.empty() ? default_device() : arguments[0].tensor.device());
-  trace->runs_once = true;
 
   std::vector<Tensor> one_model, inputs;  // what the body gets; what the graph gets
   std::vector<uint8_t> batched_inputs, stacked, batched_outputs;
