@@ -63,7 +63,8 @@ class Pool final : public ThreadPool {
   void run(int threads, Job job, void* context) override {
     threads = std::min(threads, config::threads());
     if (threads > 1 && !inside_job && !busy_.exchange(true, std::memory_order_acquire)) {
-      if (const auto now = std::chrono::steady_clock::now(); contention_.allows_workers(now))
+      if (const auto now = std::chrono::steady_clock::now();
+          workers_kept.load(std::memory_order_relaxed) || contention_.allows_workers(now))
         return run_on_workers(threads, job, context, now);
       busy_.store(false, std::memory_order_release);
     }
