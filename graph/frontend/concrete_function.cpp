@@ -13,6 +13,7 @@
 #include "graph/frontend/replay.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace {
@@ -274,7 +275,7 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& 
 }
 
 int ConcreteFunction::plan_count() const {
-  std::lock_guard lock(const_cast<std::mutex&>(mutex_));
+  std::lock_guard lock(const_cast<Mutex&>(mutex_));
   return int(plans_.size());
 }
 

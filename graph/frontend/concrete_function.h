@@ -4,7 +4,6 @@
 #include <functional>
 #include <list>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
@@ -14,6 +13,7 @@
 #include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
 #include "graph/passes/pipeline.h"
+#include "runtime/core/mutex.h"
 #include "runtime/exec/executor.h"
 
 namespace lamina {
@@ -125,7 +125,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   double trace_microseconds_;
   int64_t memory_budget_ = 0;  // FunctionOptions::memory_budget
 
-  std::mutex mutex_;  // making plans
+  Mutex mutex_;  // making plans
   std::shared_ptr<const Passed> passed_;
   std::atomic<Plan*> only_plan_{nullptr};  // when no dimension is open; it then lives as long as this
   // By lengths, and on a GPU for each argument whether it is on the host. The one used last is first.

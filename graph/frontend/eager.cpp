@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <array>
 #include <atomic>
-#include <mutex>
 #include <unordered_map>
 
 #include "graph/compile/compile.h"
@@ -12,6 +11,7 @@
 #include "graph/frontend/tape_record.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/mutex.h"
 #include "runtime/exec/executor.h"
 
 namespace lamina {
@@ -62,7 +62,7 @@ struct Key {
 // All planned ops, and in front of it a small table per thread, which needs no lock.
 constexpr size_t kMostOps = 8192, kFront = 1024;
 struct Cache {
-  std::mutex mutex;
+  Mutex mutex;
   std::unordered_multimap<uint64_t, EagerOpRef> ops;
   std::atomic<uint64_t> epoch{0};  // raised when everything is forgotten
 };

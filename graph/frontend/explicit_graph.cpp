@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <map>
-#include <mutex>
 
 #include "graph/frontend/device.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 
@@ -22,7 +22,7 @@ struct Graph::Data {
     Tensor value;
   };
   std::vector<Initial> initial;
-  std::mutex mutex;
+  Mutex mutex;
   std::map<std::vector<int>, std::pair<int, FetchedGraph>> fetched;  // by the fetched values; for how many nodes it was made
 
   // Nodes as they are called: "add", "add_1".

@@ -2,7 +2,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
+#include <memory>
 #include <optional>
+#include <type_traits>
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
@@ -16,18 +19,53 @@ Tensor from_host(const void* data, const TensorType& type) {
   return Tensor(copy_from_host(default_device(), data, size_t(byte_size(type))), type);
 }
 
+// A tensor whose memory fill(bytes, count) writes. Throws out_of_memory before anything is written.
+template <class F>
+Tensor made_on_host(const TensorType& type, F fill) {
+  const Device device = default_device();
+  const bool here = device.kind == DeviceKind::cpu;
+  const auto buffer = std::make_shared<Buffer>(here ? device : Device{}, size_t(byte_size(type)));
+  fill(static_cast<std::byte*>(buffer->data()), buffer->bytes());
+  return here ? Tensor(buffer, type) : from_host(buffer->data(), type);
+}
+
 Tensor filled(const TensorType& type, double value) {
   if (Trace::current() && !type.shape.empty()) {  // a small graph instead of a large constant
     Tensor one = filled({type.dtype, {}}, value);
     return apply_one(ops::def::broadcast_to, ir::make_attrs(ops::ShapeAttrs{type.shape}), std::span(&one, 1));
   }
-  std::vector<std::byte> bytes(static_cast<size_t>(byte_size(type)));
-  if (value != 0 || std::signbit(value))
+  return made_on_host(type, [&](std::byte* out, size_t bytes) {
+    if (value == 0 && !std::signbit(value)) {
+      if (bytes) std::memset(out, 0, bytes);
+      return;
+    }
     with_dtype(type.dtype, [&]<class T>() {
       const T x = element_of<T>(value);
-      for (size_t i = 0; i < bytes.size(); i += sizeof(T)) std::memcpy(bytes.data() + i, &x, sizeof(T));
+      for (size_t i = 0; i < bytes; i += sizeof(T)) std::memcpy(out + i, &x, sizeof(T));
     });
-  return from_host(bytes.data(), type);
+  });
+}
+
+// element(i) of a vector, an int64 or a double.
+template <class F>
+Tensor generated(const TensorType& type, F element) {
+  return made_on_host(type, [&](std::byte* out, size_t bytes) {
+    with_dtype(type.dtype, [&]<class T>() {
+      using Exact = std::conditional_t<std::is_arithmetic_v<T>, decltype(element(0)), double>;
+      for (size_t i = 0; i < bytes / sizeof(T); ++i) {
+        const T x = element_of<T>(Exact(element(int64_t(i))));
+        std::memcpy(out + i * sizeof(T), &x, sizeof(T));
+      }
+    });
+  });
+}
+
+bool holds(DType dtype, int64_t n) {
+  return with_dtype(dtype, [&]<class T>() {
+    if constexpr (std::is_integral_v<T> && !std::is_same_v<T, bool>)
+      return n >= int64_t(std::numeric_limits<T>::min()) && n <= int64_t(std::numeric_limits<T>::max());
+    return true;
+  });
 }
 
 void check_count(size_t count, const Shape& shape) {
@@ -91,17 +129,28 @@ Tensor arange(double start, double stop, double step, DType dtype) {
                                               .where = "",
                                               .why = step == 0 ? "the step is 0" : "a bound is not finite",
                                               .fix = "pass finite bounds and a step other than 0"});
-  int64_t n = count > 0 ? int64_t(count) : 0;
-  std::vector<std::byte> bytes(size_t(n) * size_of(dtype));
-  with_dtype(dtype, [&]<class T>() {
-    for (int64_t i = 0; i < n; ++i) {
-      const T x = element_of<T>(start + double(i) * step);
-      std::memcpy(bytes.data() + size_t(i) * sizeof(T), &x, sizeof(T));
-    }
-  });
-  return from_host(bytes.data(), {dtype, {n}});
+  const int64_t n = count <= 0 ? 0 : count < double(INT64_MAX) ? int64_t(count) : INT64_MAX;
+  return generated({dtype, {n}}, [&](int64_t i) { return start + double(i) * step; });
 }
-Tensor arange(int64_t start, int64_t stop, int64_t step, DType dtype) { return arange(double(start), double(stop), double(step), dtype); }
+Tensor arange(int64_t start, int64_t stop, int64_t step, DType dtype) {
+  if (step == 0) return arange(double(start), double(stop), 0.0, dtype);  // throws
+  const auto length = [](int64_t from, int64_t to) { return uint64_t(to) - uint64_t(from); };
+  const uint64_t by = step > 0 ? uint64_t(step) : -uint64_t(step);
+  const uint64_t way = step > 0 ? (start < stop ? length(start, stop) : 0) : (start > stop ? length(stop, start) : 0);
+  const uint64_t count = way / by + (way % by != 0);
+  const int64_t n = count < uint64_t(INT64_MAX) ? int64_t(count) : INT64_MAX;
+  if (n > 0) {
+    const auto last = int64_t(uint64_t(start) + (count - 1) * uint64_t(step));
+    for (const int64_t end : {start, last})
+      if (!is_floating(dtype) && !holds(dtype, end))
+        throw Error(ErrorKind::invalid_argument,
+                    {.what = cat("arange(", start, ", ", stop, ", ", step, "): ", end, " does not fit ", dtype),
+                     .where = "",
+                     .why = "an element would become another number",
+                     .fix = "pass dtype=int64"});
+  }
+  return generated({dtype, {n}}, [&](int64_t i) { return int64_t(uint64_t(start) + uint64_t(i) * uint64_t(step)); });
+}
 Tensor arange(int64_t stop) { return arange(int64_t(0), stop, int64_t(1)); }
 
 }  // namespace lamina

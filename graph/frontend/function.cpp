@@ -6,6 +6,7 @@
 #include "graph/frontend/device.h"
 #include "graph/frontend/signature.h"
 #include "graph/frontend/trace_turn.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/profiler.h"
 
 namespace lamina {
@@ -39,14 +40,14 @@ struct Function::Data {
   static constexpr size_t kBuckets = 64;
   FunctionOptions options;
   std::atomic<Entry*> buckets[kBuckets] = {};
-  std::mutex mutex;  // of what follows
+  Mutex mutex;  // of what follows
   std::vector<std::unique_ptr<Entry>> entries;
   std::vector<TraceRecord> records;
   // Graphs that use values of a trace around them: not in the table, and kept as long as that trace.
   std::vector<std::pair<std::weak_ptr<Trace>, std::shared_ptr<ConcreteFunction>>> inner;
   int inner_count = 0;
   TraceTurn::State turn;
-  std::vector<std::pair<std::thread::id, const Signature*>> tracing;
+  std::vector<std::pair<ThreadToken, const Signature*>> tracing;
 
   ConcreteFunction* find(SignatureView& wanted, const Arguments& arguments) const {
     for (;;) {
@@ -105,7 +106,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
     std::lock_guard lock(mutex);
     traced = entries.size();
     for (auto& [thread, running] : tracing)
-      if (thread == std::this_thread::get_id() && view.matches(*running))
+      if (thread == this_thread() && view.matches(*running))
         throw Error(ErrorKind::conversion, {.what = cat(options.name, ": it calls itself with the same signature while it is traced"),
                                             .where = line,
                                             .why = "a traced function is unrolled, and this call has no end",
@@ -116,7 +117,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
                    .where = line,
                    .why = cat("each call with a new signature traces again:", reasons(signature)),
                    .fix = "pass changing numbers as tensors, give an input_signature with open dimensions, or raise the limit"});
-    tracing.emplace_back(std::this_thread::get_id(), &signature);
+    tracing.emplace_back(this_thread(), &signature);
   }
   struct Finally {
     Data& data;

@@ -1,7 +1,6 @@
 #include "graph/frontend/random.h"
 
 #include <limits>
-#include <mutex>
 #include <utility>
 
 #include "graph/frontend/device.h"
@@ -13,20 +12,21 @@
 #include "graph/frontend/sorting.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace random {
 namespace {
 
 // Eager draws of several threads take their numbers one after the other.
-std::recursive_mutex& turn() {
-  static auto* m = new std::recursive_mutex;
+RecursiveMutex& turn() {
+  static auto* m = new RecursiveMutex;
   return *m;
 }
 
 // Seeds for host code: which were handed out since set_seed.
 struct HostSeeds {
-  std::mutex mutex;
+  Mutex mutex;
   int64_t seed = 0;
   uint64_t asked = 0;
 };

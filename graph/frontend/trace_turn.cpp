@@ -1,23 +1,25 @@
 #include "graph/frontend/trace_turn.h"
 
-#include <condition_variable>
 #include <map>
-#include <mutex>
+
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace {
 struct Waiting {
-  std::mutex mutex;
-  std::condition_variable changed;
-  std::map<std::thread::id, TraceTurn::State*> of;  // what each waiting thread waits for
+  Mutex mutex;
+  Condition changed;
+  std::map<ThreadToken, TraceTurn::State*> of;  // what each waiting thread waits for
 };
 Waiting& waiting() {
   static auto* w = new Waiting;
   return *w;
 }
+// In a child process the threads of the parent that traced then are gone.
+bool has_owner(const TraceTurn::State& state) { return state.owner && !is_gone(state.owner); }
 // Whether the owner of `state` waits, over others perhaps, for `me`.
-bool waits_for(const Waiting& w, const TraceTurn::State* state, std::thread::id me) {
-  while (state && state->owner != std::thread::id()) {
+bool waits_for(const Waiting& w, const TraceTurn::State* state, ThreadToken me) {
+  while (state && has_owner(*state)) {
     if (state->owner == me) return true;
     auto next = w.of.find(state->owner);
     state = next == w.of.end() ? nullptr : next->second;
@@ -28,15 +30,15 @@ bool waits_for(const Waiting& w, const TraceTurn::State* state, std::thread::id 
 
 TraceTurn::TraceTurn(State& state) : state_(state) {
   Waiting& w = waiting();
-  const std::thread::id me = std::this_thread::get_id();
+  const ThreadToken me = this_thread();
   std::unique_lock lock(w.mutex);
-  while (state.owner != std::thread::id() && state.owner != me) {
+  while (has_owner(state) && state.owner != me) {
     if (waits_for(w, &state, me)) return;
     w.of[me] = &state;
     w.changed.wait(lock);
     w.of.erase(me);
   }
-  state.owner = me;
+  if (state.owner != me) state = {.owner = me};
   ++state.depth;
   ours_ = true;
 }
@@ -46,7 +48,7 @@ TraceTurn::~TraceTurn() {
   Waiting& w = waiting();
   std::lock_guard lock(w.mutex);
   if (--state_.depth == 0) {
-    state_.owner = {};
+    state_.owner = nullptr;
     w.changed.notify_all();
   }
 }

@@ -34,11 +34,11 @@ int64_t channels_of(const std::string& layer, const TensorType& input, size_t ra
   return channels;
 }
 
-Tensor finish(const Tensor& z, const std::optional<Variable>& bias, const Activation& activation, CallSite at) {
-  return activation(Operand(bias ? add(Operand(z, at), Operand(bias->read(at), at)) : z, at));
+Tensor finish(const Tensor& z, const Weight& bias, const ConvOptions& o, CallSite at) {
+  return o.activation(Operand(o.use_bias ? add(Operand(z, at), Operand(bias->read(at), at)) : z, at));
 }
 
-const Variable& existing(const std::optional<Variable>& kernel, const std::string& layer) {
+const Variable& existing(const Weight& kernel, const std::string& layer) {
   if (kernel) return *kernel;
   throw Error(ErrorKind::state, {.what = cat(layer, ": the kernel does not exist yet"),
                                  .where = "",
@@ -80,7 +80,7 @@ Tensor Conv2D::call(const Tensor& x, bool) {
   const ConvOptions& o = options_;
   const Tensor z = transposed_ ? conv2d_transpose(image, filters, {o.strides, o.padding, o.dilation, output_padding_, o.groups})
                                : conv2d(image, filters, {o.strides, o.padding, o.dilation, o.groups});
-  return finish(z, bias_, o.activation, at);
+  return finish(z, bias_, o, at);
 }
 
 const Variable& Conv2D::kernel() const { return existing(kernel_, name()); }
@@ -102,8 +102,7 @@ void Conv1D::build(const TensorType& input) {
 Tensor Conv1D::call(const Tensor& x, bool) {
   const CallSite at = call_site();
   const ConvOptions& o = options_;
-  return finish(conv1d(Operand(x, at), Operand(kernel().read(at), at), {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_,
-                o.activation, at);
+  return finish(conv1d(Operand(x, at), Operand(kernel().read(at), at), {o.strides[1], o.padding, o.dilation[1], o.groups}), bias_, o, at);
 }
 const Variable& Conv1D::kernel() const { return existing(kernel_, name()); }
 

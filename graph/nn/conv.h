@@ -3,6 +3,7 @@
 #include "graph/frontend/image.h"
 #include "graph/nn/activation.h"
 #include "graph/nn/layer.h"
+#include "graph/nn/weight.h"
 
 namespace lamina::nn {
 
@@ -28,7 +29,7 @@ class LAMINA_API Conv2D : public Layer {
   void build(const TensorType& input) override;
 
   const Variable& kernel() const;  // throws state before the first call
-  const std::optional<Variable>& bias() const { return bias_; }
+  const std::optional<Variable>& bias() const { return bias_.if_made(); }
   const ConvOptions& options() const { return options_; }
 
  protected:
@@ -38,7 +39,7 @@ class LAMINA_API Conv2D : public Layer {
   ConvOptions options_;
   bool transposed_ = false;
   Pair output_padding_{0, 0};
-  std::optional<Variable> kernel_, bias_;
+  Weight kernel_, bias_;
 };
 
 // The gradient of a Conv2D as a layer: it enlarges images. kernel [a,b,filters/groups,c].
@@ -55,13 +56,13 @@ class LAMINA_API Conv1D : public Layer {
   void build(const TensorType& input) override;
 
   const Variable& kernel() const;
-  const std::optional<Variable>& bias() const { return bias_; }
+  const std::optional<Variable>& bias() const { return bias_.if_made(); }
   const ConvOptions& options() const { return options_; }
 
  private:
   int64_t filters_, window_;
   ConvOptions options_;
-  std::optional<Variable> kernel_, bias_;
+  Weight kernel_, bias_;
 };
 
 // The largest element, or the mean, under a window over [n,h,w,c].

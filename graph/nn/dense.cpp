@@ -50,7 +50,7 @@ Tensor Dense::call(const Tensor& x, bool) {
                                   cat("pass [..., ", kernel_->shape()[0], "]"));
   }
   Tensor z = matmul(Operand(x, at), Operand(kernel_->read(at), at));
-  if (bias_) z = lamina::add(Operand(z, at), Operand(bias_->read(at), at));
+  if (options_.use_bias) z = lamina::add(Operand(z, at), Operand(bias_->read(at), at));
   return options_.activation(Operand(z, at));
 }
 

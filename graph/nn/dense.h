@@ -2,6 +2,7 @@
 #pragma once
 #include "graph/nn/activation.h"
 #include "graph/nn/layer.h"
+#include "graph/nn/weight.h"
 
 namespace lamina::nn {
 
@@ -28,12 +29,12 @@ class LAMINA_API Dense : public Layer {
   int64_t units() const { return units_; }
   const DenseOptions& options() const { return options_; }
   const Variable& kernel() const;  // throws state before the first call
-  const std::optional<Variable>& bias() const { return bias_; }
+  const std::optional<Variable>& bias() const { return bias_.if_made(); }
 
  private:
   int64_t units_;
   DenseOptions options_;
-  std::optional<Variable> kernel_, bias_;
+  Weight kernel_, bias_;
 };
 
 }  // namespace lamina::nn

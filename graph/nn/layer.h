@@ -8,7 +8,6 @@
 #pragma once
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <variant>
@@ -17,6 +16,7 @@
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
 #include "graph/nn/initializer.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina::nn {
 
@@ -85,7 +85,7 @@ class LAMINA_API Layer {
   std::string name_;
   std::vector<std::variant<Variable, std::shared_ptr<Layer>>> items_;
   std::atomic<bool> built_{false};
-  std::mutex building_;
+  Mutex building_;
 };
 
 }  // namespace lamina::nn

@@ -20,7 +20,7 @@ void require_dtype(const std::string& layer, const TensorType& input, DType dtyp
            cat("use astype(x, ", dtype, "), or give the layer another dtype"));
 }
 
-Tensor value_of(const std::optional<Variable>& v, CallSite at) { return v ? v->read(at) : Tensor(); }
+Tensor value_of(bool used, const Weight& v, CallSite at) { return used ? v->read(at) : Tensor(); }
 
 }  // namespace
 
@@ -54,9 +54,10 @@ Tensor BatchNorm::call(const Tensor& x, bool training) {
     refuse(name(), x.type(), at, ErrorKind::invalid_argument, cat("it has ", moving_mean_->shape()[0], " channels"),
            "pass [..., channels]");
   if (!training)
-    return batch_norm(o(x), o(moving_mean_->read(at)), o(moving_variance_->read(at)), value_of(beta_, at), value_of(gamma_, at),
-                      options_.epsilon);
-  const BatchNormalized batch = batch_norm_train(o(x), value_of(beta_, at), value_of(gamma_, at), options_.epsilon);
+    return batch_norm(o(x), o(moving_mean_->read(at)), o(moving_variance_->read(at)), value_of(options_.center, beta_, at),
+                      value_of(options_.scale, gamma_, at), options_.epsilon);
+  const BatchNormalized batch =
+      batch_norm_train(o(x), value_of(options_.center, beta_, at), value_of(options_.scale, gamma_, at), options_.epsilon);
   const auto move = [&](const Variable& moving, const Tensor& now) {
     const Tensor was = moving.read(at);
     const Tensor step = mul(o(sub(o(stop_gradient(o(now))), o(was))), Operand(1 - options_.momentum, at));
@@ -94,7 +95,8 @@ void LayerNorm::build(const TensorType& input) {
 
 Tensor LayerNorm::call(const Tensor& x, bool) {
   const CallSite at = call_site();
-  return layer_norm(Operand(x, at), value_of(gamma_, at), value_of(beta_, at), options_.axes, options_.epsilon);
+  return layer_norm(Operand(x, at), value_of(options_.scale, gamma_, at), value_of(options_.center, beta_, at), options_.axes,
+                    options_.epsilon);
 }
 
 Embedding::Embedding(int64_t classes, int64_t width, EmbeddingOptions options)

@@ -2,6 +2,7 @@
 #pragma once
 #include "graph/frontend/normalize.h"
 #include "graph/nn/layer.h"
+#include "graph/nn/weight.h"
 
 namespace lamina::nn {
 
@@ -22,15 +23,15 @@ class LAMINA_API BatchNorm : public Layer {
   Tensor call(const Tensor& x, bool training) override;
   void build(const TensorType& input) override;
 
-  const std::optional<Variable>& gamma() const { return gamma_; }
-  const std::optional<Variable>& beta() const { return beta_; }
+  const std::optional<Variable>& gamma() const { return gamma_.if_made(); }
+  const std::optional<Variable>& beta() const { return beta_.if_made(); }
   const Variable& moving_mean() const { return *moving_mean_; }  // after the first call
   const Variable& moving_variance() const { return *moving_variance_; }
   const BatchNormOptions& options() const { return options_; }
 
  private:
   BatchNormOptions options_;
-  std::optional<Variable> gamma_, beta_, moving_mean_, moving_variance_;
+  Weight gamma_, beta_, moving_mean_, moving_variance_;
 };
 
 struct LayerNormOptions {
@@ -48,13 +49,13 @@ class LAMINA_API LayerNorm : public Layer {
   Tensor call(const Tensor& x, bool training) override;
   void build(const TensorType& input) override;
 
-  const std::optional<Variable>& gamma() const { return gamma_; }
-  const std::optional<Variable>& beta() const { return beta_; }
+  const std::optional<Variable>& gamma() const { return gamma_.if_made(); }
+  const std::optional<Variable>& beta() const { return beta_.if_made(); }
   const LayerNormOptions& options() const { return options_; }
 
  private:
   LayerNormOptions options_;
-  std::optional<Variable> gamma_, beta_;
+  Weight gamma_, beta_;
 };
 
 struct EmbeddingOptions {
@@ -76,7 +77,7 @@ class LAMINA_API Embedding : public Layer {
  private:
   int64_t classes_, width_;
   EmbeddingOptions options_;
-  std::optional<Variable> table_;
+  Weight table_;
 };
 
 }  // namespace lamina::nn

@@ -2,7 +2,6 @@
 // the passes can fuse them with the gradients they use.
 #pragma once
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -11,6 +10,7 @@
 
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina::optim {
 
@@ -93,7 +93,7 @@ class LAMINA_API Optimizer {
   std::vector<Slots> slots_;                       // in the order of build()'s variables
   std::unordered_map<const void*, size_t> index_;  // by variable
   bool built_ = false;
-  mutable std::mutex building_;
+  mutable Mutex building_;
 };
 
 // v -= rate g; with momentum m: s = m s - rate g, v += s; nesterov: v += m s - rate g.

@@ -5,7 +5,6 @@
 #include <atomic>
 #include <cstring>
 #include <exception>
-#include <mutex>
 #include <optional>
 
 #include "kernels/copy.h"
@@ -19,6 +18,7 @@
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/thread_pool.h"
 
 namespace lamina::kernels::cpu {
@@ -257,7 +257,7 @@ class Section {
   const profiler::Name* const names_;
   std::vector<char*> data_;
   std::atomic<bool> failed_{false};
-  std::mutex error_mutex_;
+  Mutex error_mutex_;
   std::exception_ptr error_;
   size_t failed_step_ = 0;
 };

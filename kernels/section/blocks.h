@@ -13,12 +13,12 @@
 #pragma once
 #include <atomic>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "kernels/section/block_table.h"
 #include "kernels/section/nested.h"
+#include "runtime/core/mutex.h"
 #include "runtime/core/view.h"
 #include "runtime/device/kernel.h"
 #include "runtime/device/recording.h"
@@ -95,7 +95,7 @@ struct LAMINA_API BlockSection {
     const void* compiled = nullptr;  // the kernel of compiled_source(plan), where there is one
     bool interpreted = false;        // and there will be none
   };
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   mutable std::vector<OnDevice> copies;
   mutable std::string source;       // compiled_source(plan), while it is asked for
   mutable std::string kernel_used;  // by the last launch, in words

@@ -1,6 +1,31 @@
 """Nested tuples, lists and dicts as a flat list of leaves and a recipe to build them again."""
 from __future__ import annotations
 
+from . import errors
+
+_DEEPEST, _MOST = 200, 2**20  # levels and containers of one walk, as in python_bindings/src/containers.cpp
+
+
+class _Inside(tuple):
+    """The containers around a part, and a count of all that the walk has met."""
+
+
+def enter(inside: tuple, container, what: str) -> tuple:
+    """The containers around the parts of this one: `inside` and itself. Raises InvalidArgument for one that contains itself."""
+    if id(container) in inside:
+        raise errors.InvalidArgument(f"{what}: {errors.a_type(container)} contains itself", why="what is taken apart into its tensors has an end",
+                                     fix="pass the parts that are used; a link back to the parent stays outside of lists, dicts and dataclasses")
+    if len(inside) >= _DEEPEST:
+        raise errors.InvalidArgument(f"{what}: containers are nested more than {_DEEPEST} levels deep", why="what is taken apart has a bound",
+                                     fix="pass one list of the parts")
+    path = _Inside((*inside, id(container)))
+    path.met = getattr(inside, "met", None) or [0]
+    path.met[0] += 1
+    if path.met[0] > _MOST:
+        raise errors.InvalidArgument(f"{what}: there are more than {_MOST} containers in it", why="each is looked at by itself",
+                                     fix="pass arrays or tensors instead of lists of numbers, and each list once")
+    return path
+
 
 class Structure:
     """How leaves are nested. `kind` is None for a leaf, else tuple, list, dict or a named tuple's class."""
@@ -19,16 +44,18 @@ def flatten(value, is_leaf=lambda value: not isinstance(value, (tuple, list, dic
     """The leaves in order, and the Structure that unflatten takes."""
     leaves = []
 
-    def walk(part):
+    def walk(part, inside):
         if is_leaf(part):
             leaves.append(part)
             return Structure()
+        inside = enter(inside, part, "a structure")
         if isinstance(part, dict):
-            return Structure(dict, tuple(part), tuple(walk(v) for v in part.values()))
+            items = list(part.items())
+            return Structure(dict, tuple(key for key, _ in items), tuple([walk(v, inside) for _, v in items]))
         kind = list if isinstance(part, list) else tuple if type(part) is tuple else type(part)
-        return Structure(kind, (), tuple(walk(v) for v in part))
+        return Structure(kind, (), tuple([walk(v, inside) for v in list(part)]))
 
-    return leaves, walk(value)
+    return leaves, walk(value, ())
 
 
 def unflatten(structure: Structure, leaves):

@@ -75,7 +75,7 @@ class Dataset:
 
 def _count(name, value):
     if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise errors.InvalidArgument(f"Dataset: {name} {value!r} is not a positive integer")
+        raise errors.InvalidArgument(f"Dataset: {name} {errors.shown(value)} is not a positive integer")
     return value
 
 

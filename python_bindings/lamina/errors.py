@@ -33,6 +33,17 @@ class Error(Exception):
         return type(self), (self.what, self.where, self.why, self.fix)
 
 
+def shown(value) -> str:
+    """What Python shows for a value, shortened; its type where Python cannot."""
+    if isinstance(value, (list, tuple, dict)) or hasattr(type(value), "__dataclass_fields__"):
+        return f"{a_type(value)} of {len(value)}" if isinstance(value, (list, tuple)) else a_type(value)  # its text may have no end
+    try:
+        text = repr(value)
+    except Exception:
+        return a_type(value)
+    return text if len(text) <= 60 else text[:60] + "..."
+
+
 def a_type(value) -> str:
     """ "an int", "a Policy": what a value is, for an error."""
     name = type(value).__name__

@@ -84,7 +84,7 @@ def get(metric) -> Metric:
         return _BY_NAME[metric]()
     if callable(metric):
         return _FromFunction(metric)
-    raise errors.TypeMismatch(f"{metric!r} is not a metric", fix="pass a name, a lm.metrics.Metric or a function (labels, predictions)")
+    raise errors.TypeMismatch(f"{errors.shown(metric)} is not a metric", fix="pass a name, a lm.metrics.Metric or a function (labels, predictions)")
 
 
 _border.guard(globals())

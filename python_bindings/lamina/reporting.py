@@ -8,7 +8,7 @@ from . import _border, _core, errors
 Tensor, Variable = _core.Tensor, _core.Variable
 
 
-def _format(value, tensors, nested=False) -> str:
+def _format(value, tensors, nested=False, inside=()) -> str:
     """The text of a value with "{}" for each tensor in it, which is appended to tensors."""
     if isinstance(value, (Tensor, Variable)):
         tensors.append(value)
@@ -18,10 +18,13 @@ def _format(value, tensors, nested=False) -> str:
     if type(value).__module__ == "numpy" and hasattr(value, "__array__") and value.dtype.kind in "biuf":
         tensors.append(_core.constant(value))
         return "{}"
+    if id(value) in inside:
+        return "[...]"  # as in Python's own texts
+    inside = (*inside, id(value))
     if type(value) is dict:
-        return "{{" + ", ".join(f"{_format(k, tensors, True)}: {_format(v, tensors, True)}" for k, v in value.items()) + "}}"
+        return "{{" + ", ".join(f"{_format(k, tensors, True, inside)}: {_format(v, tensors, True, inside)}" for k, v in value.items()) + "}}"
     if isinstance(value, (list, tuple)):
-        parts = [_format(v, tensors, True) for v in value]
+        parts = [_format(v, tensors, True, inside) for v in value]
         if isinstance(value, list):
             return f"[{', '.join(parts)}]"
         if hasattr(value, "_fields"):
@@ -29,7 +32,7 @@ def _format(value, tensors, nested=False) -> str:
         return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
     fields = getattr(type(value), "__dataclass_fields__", None)
     if fields is not None and not isinstance(value, type):
-        return f"{type(value).__name__}({', '.join(f'{n}={_format(getattr(value, n), tensors, True)}' for n in fields)})"
+        return f"{type(value).__name__}({', '.join(f'{n}={_format(getattr(value, n), tensors, True, inside)}' for n in fields)})"
     return _core._escaped_format(repr(value) if nested else str(value))
 
 

@@ -35,7 +35,7 @@ class _Leaves:
         if leaf is None or not _is_floating(leaf):
             if not self.required:
                 return value
-            given = f"the {type(value).__name__} {value!r}"[:60] if leaf is None else f"a tensor of {leaf.dtype}"
+            given = f"the {type(value).__name__} {errors.shown(value)}"[:60] if leaf is None else f"a tensor of {leaf.dtype}"
             raise errors.TypeMismatch(f"{self.what}: {path} is {given}", why="only floating-point tensors and Variables have derivatives",
                                       fix="choose other arguments with argnums, or convert it: lm.astype(x, lm.float32)")
         self.values.append(leaf)
@@ -50,7 +50,7 @@ def _chosen(what, fn, args, argnums):
     numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
     for n in numbers:
         if isinstance(n, bool) or not isinstance(n, int) or not -len(args) <= n < len(args):
-            raise errors.InvalidArgument(f"{what}: argnums is {argnums!r}, and {_name(fn)} was given {len(args)} arguments", why="argnums are positions of positional arguments", fix="pass an index, or a tuple of them")
+            raise errors.InvalidArgument(f"{what}: argnums is {errors.shown(argnums)}, and {_name(fn)} was given {len(args)} arguments", why="argnums are positions of positional arguments", fix="pass an index, or a tuple of them")
     return tuple(n % len(args) for n in numbers)
 
 

@@ -6,6 +6,7 @@ import functools
 
 from . import _border, _core, errors
 from ._callee import callee
+from ._structure import enter
 
 
 def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
@@ -74,7 +75,7 @@ class _Given:
 
     def take(self, value, axis, path):
         if isinstance(value, (int, float)) and not isinstance(value, bool) and axis is not None:
-            raise errors.InvalidArgument(f"vmap: {path} is the number {value!r}", why="a number has no axis to map", fix="pass in_axes=None for it, or a tensor")
+            raise errors.InvalidArgument(f"vmap: {path} is the number {errors.shown(value)}", why="a number has no axis to map", fix="pass in_axes=None for it, or a tensor")
         return self.take_by_name(value, axis, path)
 
     def take_by_name(self, value, axis, path):
@@ -140,28 +141,30 @@ def _with_parts(value, parts):
     return out
 
 
-def _map(value, axes, path, what, take):
+def _map(value, axes, path, what, take, inside=()):
     """value with each leaf replaced by take(leaf, axis, path); axes is an axis, None, or a structure that begins as value's does."""
     if axes is not None and not isinstance(axes, int):
         wanted = _parts(axes)
         parts = _parts(value)
         if wanted is None:
-            raise errors.TypeMismatch(f"vmap: {what} has {axes!r} for {path}", why="an axis is an integer or None", fix="pass an integer, None, or a structure of them")
+            raise errors.TypeMismatch(f"vmap: {what} has {errors.shown(axes)} for {path}", why="an axis is an integer or None", fix="pass an integer, None, or a structure of them")
         if parts is None or wanted.keys() != parts.keys():
             have = "no structure" if parts is None else f"{len(parts)} parts: {', '.join(map(str, parts))}" if parts else "no parts"
             raise errors.InvalidArgument(f"vmap: {what} does not have the structure of {path}", why=f"it has {len(wanted)} parts: {', '.join(map(str, wanted))}; {path} has {have}",
                                          fix="pass an axis for all of it, or a structure with the same keys and lengths")
-        return _with_parts(value, {key: _map(part, wanted[key], _join(path, key, value), what, take) for key, part in parts.items()})
+        inside = enter(inside, value, path)
+        return _with_parts(value, {key: _map(part, wanted[key], _join(path, key, value), what, take, inside) for key, part in parts.items()})
     if isinstance(axes, bool):
-        raise errors.TypeMismatch(f"vmap: {what} has {axes!r} for {path}", why="an axis is an integer or None", fix="pass 0 for the first axis")
+        raise errors.TypeMismatch(f"vmap: {what} has {errors.shown(axes)} for {path}", why="an axis is an integer or None", fix="pass 0 for the first axis")
     parts = _parts(value)
     if parts is None:
         return take(value, axes, path)
-    return _with_parts(value, {key: _map(part, axes, _join(path, key, value), what, take) for key, part in parts.items()})
+    inside = enter(inside, value, path)
+    return _with_parts(value, {key: _map(part, axes, _join(path, key, value), what, take, inside) for key, part in parts.items()})
 
 
 def _join(path, key, container):
-    return f"{path}[{key!r}]" if isinstance(container, (dict, tuple, list)) else f"{path}.{key}"
+    return f"{path}[{errors.shown(key)}]" if isinstance(container, (dict, tuple, list)) else f"{path}.{key}"
 
 
 def _fill(value, tensors):

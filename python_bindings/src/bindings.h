@@ -36,6 +36,16 @@ void set_python_error(const Error& error) noexcept;
 [[noreturn]] void throw_python_error();
 [[noreturn]] void throw_type_error(const std::string& what, const std::string& why, const std::string& fix);
 
+// `o` was made without the constructor of its type, or is of another type than a method takes.
+[[noreturn]] void throw_not_made(nb::handle o, nb::handle type);
+// What a Python object holds, checked: a derived class may use itself before super().__init__().
+template <class T>
+T& instance(nb::handle o) {
+  const nb::handle type = nb::type<T>();
+  if (!nb::isinstance<T>(o) || !nb::inst_ready(o)) throw_not_made(o, type);
+  return *nb::inst_ptr<T>(o);
+}
+
 // Runs f for a slot of a Python type: C++ exceptions become Python's, and the result is null.
 template <class R = PyObject*, class F>
 R guarded(F&& f, R failure = {}) noexcept {

@@ -27,7 +27,7 @@ struct Packed {
 class Packer {
  public:
   // Python numbers take the dtype that the tensor at their place in `like` has.
-  Packer(const char* what, const std::vector<Tensor>* like) : what_(what), like_(like) {}
+  Packer(const char* what, const std::vector<Tensor>* like) : what_(what), like_(like), walk_(what) {}
 
   Packed pack(nb::handle value) {
     Packed out;
@@ -60,32 +60,35 @@ class Packer {
       return nb::borrow(value);
     }
     if (PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o)) return leaf(number(value), path, out);
-    if (PyTuple_Check(o) || PyList_CheckExact(o)) {
-      const bool list = PyList_CheckExact(o), named = is_named_tuple(o);
-      nb::list parts;
-      if (named) out.form += nb::cast<std::string>(value.type().attr("__name__"));
-      out.form += list ? '[' : '(';
-      size_t i = 0;
-      for (nb::handle one : value) {
-        if (i) out.form += ", ";
-        parts.append(convert(one, cat(path, '[', i++, ']'), out));
-      }
-      out.form += list ? "]" : i == 1 && !named ? ",)" : ")";
-      if (list) return parts;
-      return named ? nb::object(value.type().attr("_make")(parts)) : nb::object(nb::tuple(parts));
-    }
-    if (PyDict_CheckExact(o)) {
-      std::vector<std::pair<std::string, nb::object>> keys;
-      for (auto [key, ignored] : nb::borrow<nb::dict>(value)) keys.emplace_back(nb::cast<std::string>(nb::repr(key)), nb::borrow(key));
-      std::sort(keys.begin(), keys.end(), [](auto& a, auto& b) { return a.first < b.first; });
+    const Container kind = PyList_Check(o) && !PyList_CheckExact(o) ? Container::none : container_of(o);
+    if (kind == Container::dict) {
+      Walk::Inside container(walk_, value, kind);
+      std::vector<std::pair<std::string, size_t>> order;
+      for (size_t i = 0; i < container.parts.keys.size(); ++i)
+        order.emplace_back(nb::cast<std::string>(nb::repr(container.parts.keys[i])), i);
+      std::sort(order.begin(), order.end());
       nb::dict parts;
       out.form += '{';
-      for (size_t i = 0; i < keys.size(); ++i) {
-        out.form += cat(i ? ", " : "", keys[i].first, ": ");
-        parts[keys[i].second] = convert(PyDict_GetItem(o, keys[i].second.ptr()), cat(path, '[', keys[i].first, ']'), out);
+      for (size_t i = 0; i < order.size(); ++i) {
+        const auto& [name, at] = order[i];
+        out.form += cat(i ? ", " : "", name, ": ");
+        parts[container.parts.keys[at]] = convert(container.parts.values[at], cat(path, '[', name, ']'), out);
       }
       out.form += '}';
       return parts;
+    }
+    if (kind == Container::list || kind == Container::tuple || kind == Container::named_tuple) {
+      Walk::Inside container(walk_, value, kind);
+      std::vector<nb::object>& parts = container.parts.values;
+      const bool list = kind == Container::list, named = kind == Container::named_tuple;
+      if (named) out.form += nb::cast<std::string>(value.type().attr("__name__"));
+      out.form += list ? '[' : '(';
+      for (size_t i = 0; i < parts.size(); ++i) {
+        if (i) out.form += ", ";
+        parts[i] = convert(parts[i], cat(path, '[', i, ']'), out);
+      }
+      out.form += list ? "]" : parts.size() == 1 && !named ? ",)" : ")";
+      return with_parts(value, kind, {}, parts);
     }
     if (is_array(o)) return leaf(to_tensor(value), path, out);
     throw_type_error(cat(what_, ": ", a_type(o), path.empty() ? "" : cat(" at ", path), " is not a tensor"),
@@ -96,6 +99,7 @@ class Packer {
   const char* what_;
   const std::vector<Tensor>* like_;
   size_t leaves_ = 0;
+  Walk walk_;
 };
 
 Packed pack(const char* what, nb::handle value, const std::vector<Tensor>* like = nullptr) { return Packer(what, like).pack(value); }

@@ -7,6 +7,7 @@
 
 #include "graph/frontend/factories.h"
 #include "graph/frontend/op_functions.h"
+#include "python_bindings/src/containers.h"
 #include "graph/frontend/trace.h"
 #include "python_bindings/src/methods.h"
 
@@ -101,7 +102,7 @@ int64_t to_int64(nb::handle value) {
   const long long n = PyLong_AsLongLong(value.ptr());
   if (n == -1 && PyErr_Occurred()) {
     PyErr_Clear();
-    throw Error(ErrorKind::invalid_argument, {.what = cat("the integer ", nb::str(value).c_str(), " does not fit 64 bits"),
+    throw Error(ErrorKind::invalid_argument, {.what = cat("the integer ", shown(value), " does not fit 64 bits"),
                                               .where = text(CallSite().line()),
                                               .why = "integers are those from -2**63 to 2**63 - 1",
                                               .fix = "pass a smaller one, or a float"});
@@ -127,6 +128,7 @@ struct NestedNumbers {
   std::vector<int64_t> shape;
   bool has_tensor = false, has_array = false;
   bool any = false;
+  size_t outside = 0;  // lists around what is walked
 
   [[noreturn]] static void ragged(const std::string& detail) {
     throw Error(ErrorKind::invalid_argument, {.what = "constant: the nested lists do not form a rectangle",
@@ -158,14 +160,20 @@ struct NestedNumbers {
   void walk(nb::handle value, size_t depth) {
     PyObject* o = value.ptr();
     if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
-      const int64_t length = PySequence_Fast_GET_SIZE(o);
+      if (outside + depth >= size_t(kMaxRank))
+        throw Error(ErrorKind::invalid_argument, {.what = cat("constant: lists are nested more than ", kMaxRank, " levels deep"),
+                                                  .where = text(CallSite().line()),
+                                                  .why = "each level is an axis, and tensors have no more",
+                                                  .fix = "pass a list that does not contain itself"});
+      const std::vector<nb::object> parts = elements_of(value);
+      const auto length = int64_t(parts.size());
       if (depth == shape.size()) {
         if (any) ragged(cat("there is a list at depth ", depth, " beside a number"));
         shape.push_back(length);
       } else if (shape[depth] != length) {
         ragged(cat("at depth ", depth, " one list has ", shape[depth], " elements, another ", length));
       }
-      for (int64_t i = 0; i < length && !has_tensor && !has_array; ++i) walk(PySequence_Fast_GET_ITEM(o, i), depth + 1);
+      for (size_t i = 0; i < parts.size() && !has_tensor && !has_array; ++i) walk(parts[i], depth + 1);
     } else if (is_tensor(o) || is_variable(o)) {
       has_tensor = true;
     } else if (PyBool_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) {
@@ -204,12 +212,15 @@ void check_number(const NestedNumbers& in, DType dtype) {
   }
 }
 
-Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
-  NestedNumbers in;
+// A value in lists of lists, `depth` of them.
+Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth);
+
+Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t depth) {
+  NestedNumbers in{.outside = depth};
   in.walk(value, 0);
   if (in.has_tensor) {
     std::vector<Tensor> parts;
-    for (nb::handle part : value) parts.push_back(to_tensor(part, dtype));
+    for (const nb::object& part : elements_of(value)) parts.push_back(tensor_of(part, dtype, depth + 1));
     return stack(parts, 0, CallSite());
   }
   if (in.has_array) return tensor_from_array(numpy().attr("asarray")(value));
@@ -236,6 +247,25 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype) {
 }
 
 }  // namespace
+
+std::string shown(nb::handle value) {
+  constexpr size_t kLongest = 60;
+  if (container_of(value.ptr()) != Container::none) {  // its text may have no end
+    const bool counted = PyList_Check(value.ptr()) || PyTuple_Check(value.ptr());
+    return counted ? cat(a_type(value.ptr()), " of ", Py_SIZE(value.ptr())) : a_type(value.ptr());
+  }
+  const nb::object text = nb::steal(PyObject_Repr(value.ptr()));
+  const char* chars = text.is_valid() ? PyUnicode_AsUTF8(text.ptr()) : nullptr;
+  if (!chars) {
+    PyErr_Clear();
+    return a_type(value.ptr());
+  }
+  std::string out(chars);
+  if (out.size() <= kLongest) return out;
+  size_t end = kLongest;
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;  // whole characters
+  return out.substr(0, end) + "...";
+}
 
 std::string a_type(PyObject* value) {
   const std::string type = nb::cast<std::string>(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value))).attr("__name__"));
@@ -266,7 +296,7 @@ Shape to_shape(nb::handle value, bool open) {
   auto dimension = [&](nb::handle d) -> Dim {
     if (open && d.is_none()) return Dim();
     if (PyBool_Check(d.ptr()) || !PyIndex_Check(d.ptr()))
-      throw_type_error(cat("shape: ", nb::repr(d).c_str(), " is not a dimension"), "a dimension is an integer",
+      throw_type_error(cat("shape: ", shown(d), " is not a dimension"), "a dimension is an integer",
                        open ? "pass an int, or None for any length" : "pass an int");
     const int64_t length = to_whole(d);
     if (length < 0)
@@ -280,13 +310,13 @@ Shape to_shape(nb::handle value, bool open) {
   Shape out;
   const bool several = PySequence_Check(value.ptr()) || is_tensor(value.ptr()) || is_variable(value.ptr()) || is_array(value.ptr());
   if (!several || PyUnicode_Check(value.ptr()) || PyDict_Check(value.ptr()))
-    throw_type_error(cat("shape: ", nb::repr(value).c_str(), " is not a shape"), "a shape has an integer per axis",
+    throw_type_error(cat("shape: ", shown(value), " is not a shape"), "a shape has an integer per axis",
                      "pass a tuple or list of integers");
   if (is_tensor(value.ptr()) || is_variable(value.ptr())) {
     for (int64_t n : to_axes(value)) out.push_back(dimension(nb::int_(n)));
     return out;
   }
-  for (nb::handle d : value) out.push_back(dimension(d));
+  for (const nb::object& d : elements_of(value)) out.push_back(dimension(d));
   return out;
 }
 
@@ -324,11 +354,11 @@ int64_t to_whole(nb::handle value) {
                                                 .fix = "pass an int, or make the result as long as it can be and use lm.where"});
   }
   if (!PyIndex_Check(o))
-    throw_type_error(cat(nb::repr(value).c_str(), " is no whole number"), "axes and lengths are integers", "pass an int");
+    throw_type_error(cat(shown(value), " is no whole number"), "axes and lengths are integers", "pass an int");
   nb::object n = nb::steal(PyNumber_Index(o));
   if (!n.is_valid()) {
     PyErr_Clear();
-    throw_type_error(cat(nb::repr(value).c_str(), " is no whole number"), "axes and lengths are integers", "pass an int");
+    throw_type_error(cat(shown(value), " is no whole number"), "axes and lengths are integers", "pass an int");
   }
   return to_int64(n);
 }
@@ -344,16 +374,19 @@ std::vector<int64_t> to_axes(nb::handle value) {
     return t.to_vector<int64_t>();
   }
   if (PyUnicode_Check(o) || PyBytes_Check(o) || PyDict_Check(o) || !(PySequence_Check(o) || PyObject_HasAttrString(o, "__iter__")))
-    throw_type_error(cat(nb::repr(value).c_str(), " is no whole number, nor several"), "axes and lengths are integers",
+    throw_type_error(cat(shown(value), " is no whole number, nor several"), "axes and lengths are integers",
                      "pass an int, or a tuple of ints");
   std::vector<int64_t> out;
-  for (nb::handle axis : value) out.push_back(to_whole(axis));
+  for (const nb::object& axis : elements_of(value)) out.push_back(to_whole(axis));
   return out;
 }
 
 AxesOrAll to_axes_or_all(nb::handle value) { return value.is_none() ? AxesOrAll() : AxesOrAll(to_axes(value)); }
 
-Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
+Tensor to_tensor(nb::handle value, std::optional<DType> dtype) { return tensor_of(value, dtype, 0); }
+
+namespace {
+Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
   PyObject* o = value.ptr();
   if (is_tensor(o)) return dtype ? astype(Operand(as_tensor(o), CallSite()), *dtype) : as_tensor(o);
   if (is_variable(o)) {
@@ -364,11 +397,12 @@ Tensor to_tensor(nb::handle value, std::optional<DType> dtype) {
     Tensor t = tensor_from_array(value);
     return dtype && *dtype != t.dtype() ? astype(Operand(t, CallSite()), *dtype) : t;
   }
-  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype);
+  if (PyList_Check(o) || PyTuple_Check(o) || PyLong_Check(o) || PyFloat_Check(o)) return tensor_from_numbers(value, dtype, depth);
   if (PyObject_CheckBuffer(o) && !PyBytes_Check(o)) return to_tensor(numpy().attr("asarray")(value), dtype);
   throw_type_error(cat(a_type(o), " does not become a tensor"), "a tensor holds numbers or bools",
                    "pass numbers, nested lists of them, NumPy arrays or tensors");
 }
+}  // namespace
 
 bool to_operand(nb::handle value, std::optional<Operand>& out) {
   PyObject* o = value.ptr();

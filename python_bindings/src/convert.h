@@ -16,8 +16,14 @@ extern PyTypeObject* variable_type;  // lm.Variable
 
 inline bool is_tensor(PyObject* o) { return Py_TYPE(o) == tensor_type; }
 inline bool is_variable(PyObject* o) { return Py_TYPE(o) == variable_type || PyObject_TypeCheck(o, variable_type); }
-inline const Tensor& as_tensor(PyObject* o) { return *nb::inst_ptr<Tensor>(nb::handle(o)); }
-inline const Variable& as_variable(PyObject* o) { return *nb::inst_ptr<Variable>(nb::handle(o)); }
+inline const Tensor& as_tensor(PyObject* o) {
+  if (!is_tensor(o) || !nb::inst_ready(o)) throw_not_made(o, reinterpret_cast<PyObject*>(tensor_type));
+  return *nb::inst_ptr<Tensor>(nb::handle(o));
+}
+inline const Variable& as_variable(PyObject* o) {
+  if (!is_variable(o) || !nb::inst_ready(o)) throw_not_made(o, reinterpret_cast<PyObject*>(variable_type));
+  return *nb::inst_ptr<Variable>(nb::handle(o));
+}
 PyObject* wrap(Tensor tensor);  // a new reference; None for a tensor that is not defined
 // A Python object that signatures and stubs show as a Tensor.
 class TensorObject : public nb::object {
@@ -45,6 +51,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out);
 Operand to_operand(nb::handle value);  // throws type
 // Whether constant() would take it for data rather than for a Python value: NumPy arrays and scalars.
 bool is_array(PyObject* value);
+std::string shown(nb::handle value);  // what Python shows for it, shortened; its type where Python cannot
 std::string a_type(PyObject* value);  // "an int", "a Policy": what it is, for an error
 
 // A NumPy array with a copy of the elements; waits for the device.

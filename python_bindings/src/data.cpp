@@ -5,6 +5,7 @@
 
 #include "graph/frontend/factories.h"
 #include "graph/nn/dataset.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "runtime/data/idx.h"
 
@@ -48,7 +49,7 @@ void bind_data(nb::module_& root) {
           "from_tensor_slices",
           [](nb::list components) {
             std::vector<Tensor> tensors;
-            for (nb::handle c : components) tensors.push_back(to_tensor(c));
+            for (const nb::object& c : elements_of(components)) tensors.push_back(to_tensor(c));
             return data::Dataset::from_tensor_slices(std::move(tensors));
           },
           nb::arg("components"))

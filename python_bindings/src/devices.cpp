@@ -58,7 +58,7 @@ void bind_devices(nb::module_& m) {
       .def(nb::init<std::string>(), nb::arg("name"))
       .def("__enter__",
            [](nb::object self) {
-             nb::inst_ptr<DeviceContext>(self)->enter();
+             instance<DeviceContext>(self).enter();
              return self;
            })
       .def("__exit__", [](DeviceContext& c, nb::args) { c.exit(); });

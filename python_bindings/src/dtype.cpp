@@ -29,7 +29,7 @@ std::string name_of_type(nb::handle value) {
 
 bool find_dtype(nb::handle value, DType& out) {
   if (nb::isinstance<DTypeObject>(value)) {
-    out = nb::inst_ptr<DTypeObject>(value)->dtype;
+    out = instance<DTypeObject>(value).dtype;
     return true;
   }
   const std::string name = PyUnicode_Check(value.ptr()) ? text_of(value) : name_of_type(value);

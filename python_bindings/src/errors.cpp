@@ -4,6 +4,7 @@
 
 #include "graph/frontend/call_site.h"
 #include "python_bindings/src/bindings.h"
+#include "python_bindings/src/convert.h"
 
 namespace lamina::python {
 namespace {
@@ -77,6 +78,17 @@ void throw_python_error() { throw nb::python_error(); }
 
 void throw_type_error(const std::string& what, const std::string& why, const std::string& fix) {
   throw Error(ErrorKind::type, {.what = what, .where = text(CallSite().line()), .why = why, .fix = fix});
+}
+
+void throw_not_made(nb::handle o, nb::handle type) {
+  const std::string wanted = nb::str(type.attr("__name__")).c_str(), given = a_type(o.ptr());
+  const int is_one = PyObject_IsInstance(o.ptr(), type.ptr());
+  if (is_one < 0) throw_python_error();
+  if (!is_one) throw_type_error(cat(given, " is not a ", wanted), "a method of one type is called with another", "call it on an object");
+  throw Error(ErrorKind::state, {.what = cat(given, " is used before it is made"),
+                                 .where = text(CallSite().line()),
+                                 .why = cat("__init__ of ", wanted, " has not run"),
+                                 .fix = "call super().__init__(...) first"});
 }
 
 void bind_errors(nb::module_& m) {

@@ -84,7 +84,10 @@ struct Call {
 
 const CallBinding& binding_of(FunctionObject* self) {
   State& state = *self->state;
-  if (!state.binding) state.binding.emplace(nb::handle(self->python_function));
+  if (!state.binding) {
+    CallBinding made{nb::handle(self->python_function)};  // runs Python, so that another thread may be first
+    if (!state.binding) state.binding = std::move(made);
+  }
   return *state.binding;
 }
 
@@ -112,11 +115,9 @@ struct Prepared {
   std::vector<BoundArgument> bound;
   std::vector<PyObject*> values;  // of bound
   Flattener flat;
-  Prepared(FunctionObject* self, const Call& call, bool want_names) : flat(self->held, want_names) {
+  Prepared(FunctionObject* self, const Call& call, bool want_names) : Prepared(self, bind(self, call), want_names) {}
+  Prepared(FunctionObject* self, std::vector<BoundArgument> arguments, bool want_names) : bound(std::move(arguments)), flat(self->held, want_names) {
     State& state = *self->state;
-    const CallBinding& binding = binding_of(self);
-    bound = binding.bind(state.name, call.args, call.count, call.names);
-    if (state.signature) convert_to_signature(state, bound);
     flat.key += training_flag ? '1' : '0';
     flat.key += state.trainable.key();
     for (const BoundArgument& one : bound) values.push_back(one.value.ptr());
@@ -127,6 +128,20 @@ struct Prepared {
     }
   }
   Arguments arguments() const { return {flat.tensors, flat.variables, flat.key, {}}; }
+  // The same call with containers that nobody else can change while it is traced.
+  Prepared own(FunctionObject* self) const {
+    std::vector<BoundArgument> copies = bound;
+    for (size_t i = self->state->receives_self ? 1 : 0; i < copies.size(); ++i) copies[i].value = Rebuilder().rebuild(bound[i].value);
+    return {self, std::move(copies), true};
+  }
+
+ private:
+  static std::vector<BoundArgument> bind(FunctionObject* self, const Call& call) {
+    State& state = *self->state;
+    std::vector<BoundArgument> bound = binding_of(self).bind(state.name, call.args, call.count, call.names);
+    if (state.signature) convert_to_signature(state, bound);
+    return bound;
+  }
 };
 
 Function& function_of(FunctionObject* self, const std::vector<std::string>& names) {
@@ -157,7 +172,7 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
 Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors,
                   std::span<const Variable> variables) {
   HeldGil gil;
-  Rebuilder in{tensors, variables};
+  ArgumentsWith in(tensors, variables);
   std::vector<nb::object> values;
   std::vector<std::string> keywords;
   for (size_t i = 0; i < bound.size(); ++i) {
@@ -165,6 +180,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
     values.push_back(is_self ? bound[i].value : in.rebuild(bound[i].value));
     if (!bound[i].keyword.empty()) keywords.push_back(bound[i].keyword);
   }
+  in.finish();
   nb::object names;
   if (!keywords.empty()) {
     nb::list list;
@@ -230,9 +246,11 @@ Function relaxed_function(FunctionObject* self, const Prepared& prepared) {
   return *state.function;
 }
 
-ConcreteFunction& get_concrete(FunctionObject* self, const Prepared& prepared) {
+// The graph for a call; traced when there is none, for what the arguments are then.
+std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared) {
   Function function = function_of(self, prepared.flat.tensor_names);
-  if (ConcreteFunction* found = function.find(prepared.arguments())) return *found;
+  if (ConcreteFunction* found = function.find(prepared.arguments())) return found->shared_from_this();
+  prepared = prepared.own(self);
   if (self->state->relax_shapes && !self->state->signature) function = relaxed_function(self, prepared);
   ConcreteFunction* made = nullptr;
   {
@@ -243,7 +261,7 @@ ConcreteFunction& get_concrete(FunctionObject* self, const Prepared& prepared) {
   }
   emit_warning();
   self->state->live.add({self->python_function, prepared.values}, *made);
-  return *made;
+  return made->shared_from_this();
 }
 
 PyObject* finish(ConcreteFunction& concrete, std::vector<Tensor> outputs) {
@@ -287,10 +305,10 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
         }
       }
     }
-    const Prepared prepared(self, {args, count, names}, !state.function);
-    ConcreteFunction& concrete = get_concrete(self, prepared);
+    Prepared prepared(self, {args, count, names}, !state.function);
+    const std::shared_ptr<ConcreteFunction> concrete = get_concrete(self, prepared);
     state.trainable.pass_on();
-    return run(concrete, prepared.flat.tensors, prepared.flat.variables);
+    return run(*concrete, prepared.flat.tensors, prepared.flat.variables);
   });
 }
 
@@ -423,8 +441,8 @@ PyObject* get_traces(PyObject* o, void*) {
 
 std::shared_ptr<ConcreteFunction> concrete_for(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   FunctionObject* self = self_of(o);
-  const Prepared prepared(self, {args, count, names}, !self->state->function);
-  return get_concrete(self, prepared).shared_from_this();
+  Prepared prepared(self, {args, count, names}, !self->state->function);
+  return get_concrete(self, prepared);
 }
 
 // The arguments of methods that take what the function takes. With a method of an instance Python passes the instance itself only in calls
@@ -473,10 +491,10 @@ PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject
     const ExplainCall call(self_of(o), args, count, names);
     if (!call.arguments.empty() || binding_of(self_of(o)).parameter_count() == 0) {
       FunctionObject* self = self_of(o);
-      const Prepared prepared(self, {call.arguments.data(), call.positional, call.names.ptr()}, !self->state->function);
+      Prepared prepared(self, {call.arguments.data(), call.positional, call.names.ptr()}, !self->state->function);
       std::vector<TensorType> lengths;
       for (const Tensor& t : prepared.flat.tensors) lengths.push_back(t.type());
-      return to_python(get_concrete(self, prepared).shared_from_this()->explanation(call.device, lengths)).release().ptr();
+      return to_python(get_concrete(self, prepared)->explanation(call.device, lengths)).release().ptr();
     }
     if (!state.function || state.function->concrete_functions().empty()) {
       throw Error(ErrorKind::state, {.what = cat("explain: ", state.name, " has no graph yet"),

@@ -3,6 +3,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/function.h"
 
 namespace lamina::python {
@@ -11,7 +12,7 @@ namespace {
 Shape open_shape(nb::handle shape) {
   Shape out;
   if (PyIndex_Check(shape.ptr())) return to_shape(shape);
-  for (nb::handle d : shape) {
+  for (const nb::object& d : elements_of(shape)) {
     if (d.is_none())
       out.push_back(any_length());
     else if (PyUnicode_Check(d.ptr()))
@@ -22,16 +23,14 @@ Shape open_shape(nb::handle shape) {
   return out;
 }
 
-void add_specs(std::vector<TensorSpec>& out, nb::handle value) {
+void add_specs(std::vector<TensorSpec>& out, nb::handle value, Walk& walk) {
   PyObject* o = value.ptr();
+  const Container kind = container_of(o);
   if (nb::isinstance<TensorSpec>(value)) {
-    out.push_back(*nb::inst_ptr<TensorSpec>(value));
-  } else if (PyList_Check(o) || PyTuple_Check(o)) {
-    for (nb::handle one : value) add_specs(out, one);
-  } else if (PyDict_Check(o)) {
-    nb::list keys = nb::borrow<nb::dict>(value).keys();
-    if (PyList_Sort(keys.ptr()) != 0) throw_python_error();
-    for (nb::handle key : keys) add_specs(out, nb::borrow<nb::dict>(value)[key]);
+    out.push_back(instance<TensorSpec>(value));
+  } else if (kind != Container::none) {
+    Walk::Inside container(walk, value, kind);
+    for (const size_t i : container.parts.order()) add_specs(out, container.parts.values[i], walk);
   } else {
     throw_type_error(cat("input_signature: ", a_type(o), " is not a TensorSpec"),
                      "a signature says dtype and shape of each tensor argument", "write [lm.TensorSpec([None, 784], lm.float32), ...]");
@@ -77,7 +76,8 @@ nb::object to_python(const Explanation& e) {
 
 std::vector<TensorSpec> to_specs(nb::handle signature) {
   std::vector<TensorSpec> out;
-  add_specs(out, signature);
+  Walk walk("input_signature");
+  add_specs(out, signature, walk);
   return out;
 }
 
@@ -99,7 +99,7 @@ void bind_inspect(nb::module_& m) {
           "__eq__",
           [](const TensorSpec& a, nb::handle b) {
             if (!nb::isinstance<TensorSpec>(b)) return false;
-            const TensorSpec& other = *nb::inst_ptr<TensorSpec>(b);
+            const TensorSpec& other = instance<TensorSpec>(b);
             return a.dtype == other.dtype && to_python(a.shape).equal(to_python(other.shape));
           },
           nb::arg("other").none())
@@ -156,7 +156,7 @@ void bind_inspect(nb::module_& m) {
   m.def(
       "inspect",
       [](nb::handle fn, nb::args args, nb::kwargs kwargs) {
-        if (nb::isinstance<Concrete>(fn)) return nb::cast(nb::inst_ptr<Concrete>(fn)->function->inspect());
+        if (nb::isinstance<Concrete>(fn)) return nb::cast(instance<Concrete>(fn).function->inspect());
         if (PyMethod_Check(fn.ptr()) && is_function(PyMethod_GET_FUNCTION(fn.ptr()))) {
           return nb::object(
               nb::handle(PyMethod_GET_FUNCTION(fn.ptr())).attr("inspect")(nb::handle(PyMethod_GET_SELF(fn.ptr())), *args, **kwargs));

@@ -13,13 +13,14 @@
 #include "graph/nn/metric.h"
 #include "graph/nn/optimizer.h"
 #include "graph/nn/shape_layers.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "python_bindings/src/nn.h"
 
 namespace lamina::python {
 
 nn::Initializer to_initializer(nb::handle value) {
-  if (nb::isinstance<nn::Initializer>(value)) return *nb::inst_ptr<nn::Initializer>(value);
+  if (nb::isinstance<nn::Initializer>(value)) return instance<nn::Initializer>(value);
   if (PyUnicode_Check(value.ptr())) return nn::Initializer(nb::cast<std::string>(value));
   if (!PyCallable_Check(value.ptr())) {
     throw_type_error(cat(a_type(value.ptr()), " is not an initializer"), "",
@@ -221,7 +222,7 @@ optim::Hyper to_hyper(HyperArgument value) {
 
 void apply_gradients(optim::Optimizer& o, nb::handle pairs) {
   std::vector<optim::Optimizer::GradientAndVariable> all;
-  for (nb::handle pair : nb::iter(pairs)) {
+  for (const nb::object& pair : elements_of(pairs)) {
     nb::object items = nb::steal(PySequence_Tuple(pair.ptr()));
     if (!items.is_valid()) throw_python_error();
     if (nb::len(items) != 2 || !is_variable(PyTuple_GET_ITEM(items.ptr(), 1))) {

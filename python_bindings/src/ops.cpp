@@ -8,6 +8,7 @@
 #include "graph/frontend/op_functions.h"
 #include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -30,7 +31,7 @@ std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
     throw_type_error(cat(op, ": ", a_type(values.ptr()), " is not a list of tensors"), "", "pass a list or tuple of tensors");
   }
   std::vector<Tensor> out;
-  for (nb::handle value : values) out.push_back(to_tensor(value));
+  for (const nb::object& value : elements_of(values)) out.push_back(to_tensor(value));
   return out;
 }
 

@@ -10,6 +10,7 @@
 
 #include "graph/frontend/explicit_graph.h"
 #include "graph/frontend/run_time_length.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "runtime/core/interrupt.h"
 
@@ -57,7 +58,7 @@ class FileObject final : public TextTarget {
 
 std::vector<Tensor> tensors_of(nb::handle list) {
   std::vector<Tensor> out;
-  for (nb::handle one : list) out.push_back(to_operand(one).resolve());
+  for (const nb::object& one : elements_of(list)) out.push_back(to_operand(one).resolve());
   return out;
 }
 
@@ -146,7 +147,7 @@ void bind_reporting(nb::module_& m) {
       .def("name_of", [](const Graph& g, nb::handle t) { return g.name_of(as_tensor(t.ptr())); })
       .def("run", [](const Graph& g, nb::handle fetches, const std::vector<std::pair<std::string, nb::object>>& inputs) {
         std::vector<Graph::Fetch> wanted;
-        for (nb::handle one : fetches) {
+        for (const nb::object& one : elements_of(fetches)) {
           if (PyUnicode_Check(one.ptr()))
             wanted.emplace_back(nb::cast<std::string>(one));
           else

@@ -4,6 +4,7 @@
 
 #include "graph/frontend/einsum.h"
 #include "graph/frontend/shape_functions.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/methods.h"
 
 namespace lamina::python {
@@ -19,7 +20,7 @@ nb::object to_list(std::vector<Tensor> tensors) {
 
 std::vector<Tensor> to_tensors(const nb::args& values) {
   std::vector<Tensor> out;
-  for (nb::handle value : values) out.push_back(to_tensor(value));
+  for (const nb::object& value : elements_of(values)) out.push_back(to_tensor(value));
   return out;
 }
 
@@ -36,7 +37,7 @@ std::vector<std::pair<int64_t, int64_t>> to_widths(nb::handle widths, int rank) 
   if (one_for_all) {
     out.assign(size_t(rank), pair(widths));
   } else {
-    for (nb::handle one : widths) out.push_back(pair(one));
+    for (const nb::object& one : elements_of(widths)) out.push_back(pair(one));
     if (out.size() == 1) out.assign(size_t(rank), out[0]);
   }
   return out;

@@ -10,15 +10,6 @@
 namespace lamina::python {
 namespace {
 
-bool has_dataclass_fields(PyObject* o) {
-  return !PyType_Check(o) && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__");
-}
-
-nb::list fields_of(nb::handle value) {
-  return nb::borrow<nb::list>(nb::object(nb::steal(
-      PySequence_List(nb::object(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))).attr("__dataclass_fields__")).ptr()))));
-}
-
 uint64_t next_number() {
   static uint64_t last = 0;  // under the GIL
   return ++last;
@@ -70,6 +61,9 @@ bool number_of_value(nb::handle value, nb::handle held, std::string& out) {
   return true;
 }
 
+// Of any length: Python writes no more than 4,300 decimal digits.
+std::string big_integer(nb::handle value) { return nb::cast<std::string>(nb::object(nb::steal(PyNumber_ToBase(value.ptr(), 16)))); }
+
 bool compared_by_identity(PyObject* o) {
   return Py_TYPE(o)->tp_hash == PyBaseObject_Type.tp_hash || Py_TYPE(o)->tp_hash == PyObject_HashNotImplemented;
 }
@@ -93,13 +87,6 @@ std::vector<nb::object> sorted_keys(nb::handle dict) {
   return keys;
 }
 
-nb::object copy_with(nb::handle original, const std::vector<nb::object>& fields, const std::vector<nb::object>& values) {
-  nb::object copy = nb::module_::import_("copy").attr("copy")(original);
-  nb::object set = nb::object(nb::handle(reinterpret_cast<PyObject*>(&PyBaseObject_Type)).attr("__setattr__"));  // a frozen one has its own
-  for (size_t i = 0; i < fields.size(); ++i) set(copy, fields[i], values[i]);
-  return copy;
-}
-
 // What an argument is, for people: "3", "a list of 2", "a tensor", "a Policy".
 std::string in_words(nb::handle value) {
   PyObject* o = value.ptr();
@@ -109,20 +96,16 @@ std::string in_words(nb::handle value) {
     return cat(PyList_CheckExact(o) ? "a list of " : "a tuple of ", PySequence_Fast_GET_SIZE(o));
   if (PyDict_CheckExact(o)) {
     std::string keys;
-    for (const nb::object& k : sorted_keys(value)) keys += cat(keys.empty() ? "" : ", ", nb::cast<std::string>(nb::repr(k)));
+    for (const nb::object& k : sorted_keys(value)) keys += cat(keys.empty() ? "" : ", ", shown(k));
     return keys.empty() ? "an empty dict" : cat("a dict of ", keys);
   }
   if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o)) {
-    constexpr size_t kLongest = 60;
-    const std::string text = nb::cast<std::string>(nb::repr(value));
-    return text.size() <= kLongest ? text : text.substr(0, kLongest) + "...";
+    return shown(value);
   }
   return a_type(o);
 }
 
 }  // namespace
-
-bool is_named_tuple(PyObject* o) { return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyObject_HasAttrString(o, "_fields"); }
 
 Tensor placeholder(const TensorSpec& spec) {
   auto data = std::make_shared<TensorData>();
@@ -160,7 +143,7 @@ void Flattener::add_any(nb::handle value, const std::string& path) {
     int overflow = 0;
     const long long n = PyLong_AsLongLongAndOverflow(o, &overflow);
     key += 'i';
-    key += overflow ? nb::cast<std::string>(nb::str(value)) : std::to_string(n);
+    key += overflow ? big_integer(value) : std::to_string(n);
     key += ';';
   } else if (PyFloat_CheckExact(o)) {
     const double x = PyFloat_AS_DOUBLE(o);
@@ -168,23 +151,11 @@ void Flattener::add_any(nb::handle value, const std::string& path) {
     append_bytes(key, &x, sizeof(x));
   } else if (PyUnicode_CheckExact(o)) {
     add_text(o);
-  } else if (PyTuple_CheckExact(o)) {
-    add_sequence(value, '(', path);
-  } else if (PyList_CheckExact(o)) {
-    add_sequence(value, '[', path);
-  } else if (PyDict_Check(o)) {
-    add_dict(value, path);
+  } else if (const Container kind = plain_container_of(o); kind != Container::none) {
+    add_container(value, kind, path);
   } else if (nb::isinstance<TensorSpec>(value)) {
-    const TensorSpec& spec = *nb::inst_ptr<TensorSpec>(value);
+    const TensorSpec& spec = instance<TensorSpec>(value);
     add_tensor(placeholder(spec), spec.name.empty() ? path : spec.name);
-  } else if (is_named_tuple(o)) {
-    add_object(reinterpret_cast<PyObject*>(Py_TYPE(o)));
-    add_sequence(value, 't', path);
-  } else if (PySlice_Check(o)) {
-    key += 'l';
-    for (const char* part : {"start", "stop", "step"}) add(value.attr(part), path);
-  } else if (has_dataclass_fields(o)) {
-    add_dataclass(value, path);
   } else if (is_array(o)) {
     add_tensor(to_tensor(value), path);
   } else {
@@ -207,34 +178,43 @@ void Flattener::add_text(PyObject* string) {
   append_bytes(key, text, size_t(size));
 }
 
-void Flattener::add_sequence(nb::handle value, char mark, const std::string& path) {
-  const Py_ssize_t n = PySequence_Fast_GET_SIZE(value.ptr());
-  add_count(mark, n);
-  for (Py_ssize_t i = 0; i < n; ++i)
-    add(PySequence_Fast_GET_ITEM(value.ptr(), i), want_names_ ? element_path(path, std::to_string(i)) : path);
-}
-
-void Flattener::add_dict(nb::handle value, const std::string& path) {
-  const std::vector<nb::object> keys = sorted_keys(value);
-  if (!PyDict_CheckExact(value.ptr())) add_object(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())));
-  add_count('{', Py_ssize_t(keys.size()));
-  for (const nb::object& k : keys) {
-    if (PyUnicode_CheckExact(k.ptr())) {
-      add_text(k.ptr());
-    } else {
-      Flattener key_of_key(held_.ptr());  // a tensor in a dict's key is an object like any other
-      key_of_key.add(k, "");
-      key += key_of_key.key;
-    }
-    add(PyDict_GetItem(value.ptr(), k.ptr()), want_names_ ? element_path(path, nb::cast<std::string>(nb::repr(k))) : path);
+// The mark of each kind of container; of one whose type matters, the type too.
+void Flattener::add_container(nb::handle value, Container kind, const std::string& path) {
+  Walk::Inside container(walk_, value, kind);
+  const Parts& parts = container.parts;
+  const size_t n = parts.values.size();
+  const auto inside = [&](const std::string& name) { return want_names_ ? path + name : path; };
+  switch (kind) {
+    case Container::none: return;
+    case Container::slice:
+      key += 'l';
+      for (const nb::object& part : parts.values) add(part, path);
+      return;
+    case Container::dict:
+      if (!PyDict_CheckExact(value.ptr())) add_object(value.type());
+      add_count('{', Py_ssize_t(n));
+      for (const size_t i : parts.order()) {
+        if (PyUnicode_CheckExact(parts.keys[i].ptr())) {
+          add_text(parts.keys[i].ptr());
+        } else {
+          Flattener key_of_key(held_.ptr());  // a tensor in a dict's key is an object like any other
+          key_of_key.add(parts.keys[i], "");
+          key += key_of_key.key;
+        }
+        add(parts.values[i], want_names_ ? element_path(path, shown(parts.keys[i])) : path);
+      }
+      return;
+    case Container::dataclass:
+      key += 'D';
+      add_object(value.type());
+      for (size_t i = 0; i < n; ++i) add(parts.values[i], want_names_ ? inside("." + nb::cast<std::string>(parts.keys[i])) : path);
+      return;
+    case Container::named_tuple: add_object(value.type()); break;
+    case Container::list:
+    case Container::tuple: break;
   }
-}
-
-bool Flattener::add_dataclass(nb::handle value, const std::string& path) {
-  key += 'D';
-  add_object(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr())));
-  for (nb::handle field : fields_of(value)) add(nb::getattr(value, field), want_names_ ? path + "." + nb::cast<std::string>(field) : path);
-  return true;
+  add_count(kind == Container::list ? '[' : kind == Container::tuple ? '(' : 't', Py_ssize_t(n));
+  for (size_t i = 0; i < n; ++i) add(parts.values[i], want_names_ ? element_path(path, std::to_string(i)) : path);
 }
 
 void Flattener::add_object(nb::handle value) {
@@ -247,75 +227,65 @@ void Flattener::add_object(nb::handle value) {
 
 nb::object Rebuilder::rebuild(nb::handle value) {
   PyObject* o = value.ptr();
-  auto next = [&] { return to_python(tensors[tensor++]); };
-  if (is_tensor(o)) return next();
-  if (is_variable(o)) return to_python(variables[variable++]);
+  if (is_tensor(o) || nb::isinstance<TensorSpec>(value)) return leaf(value);
+  if (is_variable(o)) return leaf(value);
   if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o)) return nb::borrow(value);
-  if (PyTuple_CheckExact(o) || PyList_CheckExact(o) || is_named_tuple(o)) {
-    nb::list out;
-    for (nb::handle one : value) out.append(rebuild(one));
-    if (PyList_CheckExact(o)) return out;
-    if (PyTuple_CheckExact(o)) return nb::tuple(out);
-    return value.type().attr("_make")(out);
-  }
-  if (PyDict_Check(o)) {
-    nb::dict parts;
-    for (const nb::object& key : sorted_keys(value)) parts[key] = rebuild(PyDict_GetItem(o, key.ptr()));
-    nb::object out = nb::steal(PyObject_CallMethod(o, "copy", nullptr));  // keeps the order of the keys
-    if (!out.is_valid() || PyDict_Update(out.ptr(), parts.ptr()) != 0) throw_python_error();
-    return out;
-  }
-  if (nb::isinstance<TensorSpec>(value)) return next();
-  if (PySlice_Check(o)) {
-    nb::object start = rebuild(value.attr("start")), stop = rebuild(value.attr("stop")), step = rebuild(value.attr("step"));
-    return nb::steal(PySlice_New(start.ptr(), stop.ptr(), step.ptr()));
-  }
-  if (has_dataclass_fields(o)) {
-    std::vector<nb::object> fields, values;
-    for (nb::handle field : fields_of(value)) {
-      fields.push_back(nb::borrow(field));
-      values.push_back(rebuild(nb::getattr(value, field)));
+  if (const Container kind = plain_container_of(o); kind != Container::none) {
+    Walk::Inside container(walk_, value, kind);
+    const Parts& parts = container.parts;
+    std::vector<nb::object> values(parts.values.size());
+    if (kind == Container::dict) {
+      for (const size_t i : parts.order()) values[i] = rebuild(parts.values[i]);
+    } else {
+      for (size_t i = 0; i < values.size(); ++i) values[i] = rebuild(parts.values[i]);
     }
-    return copy_with(value, fields, values);
+    return with_parts(value, kind, parts.keys, values);
   }
-  if (is_array(o)) return next();
-  return nb::borrow(value);
+  return is_array(o) ? leaf(value) : nb::borrow(value);
+}
+
+nb::object ArgumentsWith::leaf(nb::handle original) {
+  if (is_variable(original.ptr()) ? variable_ >= variables_.size() : tensor_ >= tensors_.size()) refuse_changed();
+  return is_variable(original.ptr()) ? to_python(variables_[variable_++]) : nb::object(to_python(tensors_[tensor_++]));
+}
+
+void ArgumentsWith::finish() const {
+  if (tensor_ != tensors_.size() || variable_ != variables_.size()) refuse_changed();
+}
+
+void ArgumentsWith::refuse_changed() {
+  throw Error(ErrorKind::invalid_argument, {.what = "an argument is another one each time that it is looked at",
+                                            .where = text(CallSite().line()),
+                                            .why = "its fields or its copy depend on when they are asked for",
+                                            .fix = "pass a plain list, dict or dataclass of the values"});
 }
 
 std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::vector<Tensor>& tensors) {
+  Walk walk("a result");
+  return take(result, tensors, walk);
+}
+
+std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::vector<Tensor>& tensors, Walk& walk) {
   auto out = std::make_shared<ResultStructure>();
   PyObject* o = result.ptr();
-  auto take_each = [&] {
-    for (nb::handle one : result) out->children_.push_back(take(one, tensors));
-  };
   if (python::is_tensor(o)) {
     tensors.push_back(as_tensor(o));
-  } else if (is_variable(o)) {
-    tensors.push_back(as_variable(o).read(CallSite()));
-  } else if (PyList_CheckExact(o) || PyTuple_CheckExact(o)) {
-    out->kind_ = PyList_CheckExact(o) ? Kind::list : Kind::tuple;
-    take_each();
-  } else if (PyDict_CheckExact(o)) {
-    out->kind_ = Kind::dict;
-    for (auto [key, value] : nb::borrow<nb::dict>(result)) {
-      out->keys_.push_back(nb::borrow(key));
-      out->children_.push_back(take(value, tensors));
-    }
-  } else if (is_named_tuple(o)) {
-    out->kind_ = Kind::named_tuple;
-    out->kept_ = nb::borrow(result.type());
-    take_each();
-  } else if (has_dataclass_fields(o)) {
-    out->kind_ = Kind::dataclass;
-    out->kept_ = nb::borrow(result);
-    for (nb::handle field : fields_of(result)) {
-      out->keys_.push_back(nb::borrow(field));
-      out->children_.push_back(take(nb::getattr(result, field), tensors));
-    }
-  } else {
-    out->kind_ = Kind::kept;
-    out->kept_ = nb::borrow(result);
+    return out;
   }
+  if (is_variable(o)) {
+    tensors.push_back(as_variable(o).read(CallSite()));
+    return out;
+  }
+  out->kept_ = nb::borrow(result);
+  out->container_ = plain_container_of(o);
+  if (out->container_ == Container::slice) out->container_ = Container::none;
+  out->leaf_ = false;
+  if (out->container_ == Container::none) return out;
+  Walk::Inside container(walk, result, out->container_);
+  for (const nb::object& part : container.parts.values) out->children_.push_back(take(part, tensors, walk));
+  out->keys_ = std::move(container.parts.keys);
+  // Of these the type is all that is needed; the container would keep what was traced alive.
+  if (PyList_Check(o) || PyTuple_Check(o)) out->kept_ = nb::borrow(result.type());
   return out;
 }
 
@@ -337,20 +307,13 @@ nb::object ResultStructure::build(const std::function<nb::object(size_t)>& leaf)
 }
 
 nb::object ResultStructure::build(const std::function<nb::object(size_t)>& leaf, size_t& next) const {
-  if (kind_ == Kind::tensor) return leaf(next++);
-  if (kind_ == Kind::kept) return kept_;
+  if (leaf_) return leaf(next++);
+  if (container_ == Container::none) return kept_;
   std::vector<nb::object> values;
   for (const auto& child : children_) values.push_back(child->build(leaf, next));
-  if (kind_ == Kind::dict) {
-    nb::dict out;
-    for (size_t i = 0; i < keys_.size(); ++i) out[keys_[i]] = values[i];
-    return out;
-  }
-  if (kind_ == Kind::dataclass) return copy_with(kept_, keys_, values);
+  if (container_ != Container::named_tuple) return with_parts(kept_, container_, keys_, values);
   nb::list list;
-  for (nb::object& value : values) list.append(value);
-  if (kind_ == Kind::list) return list;
-  if (kind_ == Kind::tuple) return nb::tuple(list);
+  for (const nb::object& value : values) list.append(value);
   return kept_.attr("_make")(list);
 }
 

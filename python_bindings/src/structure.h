@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/frontend/function.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -30,20 +31,36 @@ class Flattener {
   void add_tensor(Tensor t, const std::string& path);
   void add_count(char mark, Py_ssize_t n);
   void add_text(PyObject* string);
-  void add_sequence(nb::handle value, char mark, const std::string& path);
-  void add_dict(nb::handle value, const std::string& path);
-  bool add_dataclass(nb::handle value, const std::string& path);
+  void add_container(nb::handle value, Container kind, const std::string& path);
   void add_object(nb::handle value);
   nb::object held_;
   bool want_names_;
+  Walk walk_{"an argument"};
 };
 
-// Builds arguments again in the same order, with these tensors and Variables in their places.
-struct Rebuilder {
-  std::span<const Tensor> tensors;
-  std::span<const Variable> variables;
-  size_t tensor = 0, variable = 0;
+// Builds an argument again: its containers copied, leaf() in place of tensors, Variables, arrays and TensorSpecs, in the Flattener's order.
+class Rebuilder {
+ public:
+  virtual ~Rebuilder() = default;
   nb::object rebuild(nb::handle original);
+
+ private:
+  virtual nb::object leaf(nb::handle original) { return nb::borrow(original); }
+  Walk walk_{"an argument"};
+};
+
+// With these tensors and Variables.
+class ArgumentsWith final : public Rebuilder {
+ public:
+  ArgumentsWith(std::span<const Tensor> tensors, std::span<const Variable> variables) : tensors_(tensors), variables_(variables) {}
+  void finish() const;  // throws unless all were used
+
+ private:
+  nb::object leaf(nb::handle original) override;
+  [[noreturn]] static void refuse_changed();
+  std::span<const Tensor> tensors_;
+  std::span<const Variable> variables_;
+  size_t tensor_ = 0, variable_ = 0;
 };
 
 // What a traced body returned: its tensors become outputs of the graph, everything else is kept as it was.
@@ -53,21 +70,21 @@ class ResultStructure {
   static std::shared_ptr<ResultStructure> take(nb::handle result, std::vector<Tensor>& tensors);
   ~ResultStructure();
 
-  bool is_tensor() const { return kind_ == Kind::tensor; }
+  bool is_tensor() const { return leaf_; }
   // The result with each tensor replaced by leaf(i).
   nb::object build(const std::function<nb::object(size_t)>& leaf) const;
 
  private:
-  enum class Kind : uint8_t { tensor, kept, list, tuple, dict, named_tuple, dataclass };
+  static std::shared_ptr<ResultStructure> take(nb::handle result, std::vector<Tensor>& tensors, Walk& walk);
   nb::object build(const std::function<nb::object(size_t)>& leaf, size_t& next) const;
-  Kind kind_ = Kind::tensor;
-  nb::object kept_;               // the value itself, the named tuple's class, a dataclass instance to copy
+  bool leaf_ = true;  // a tensor
+  Container container_ = Container::none;
+  nb::object kept_;               // a value that is no container; the named tuple, dataclass or derived dict to make one like it
   std::vector<nb::object> keys_;  // of a dict, or a dataclass's fields
   std::vector<std::shared_ptr<ResultStructure>> children_;
 };
 
 // A tensor of the spec's type without data: stands for an argument when a graph is asked for.
 Tensor placeholder(const TensorSpec& spec);
-bool is_named_tuple(PyObject* o);
 
 }  // namespace lamina::python

@@ -7,6 +7,7 @@
 #include <nanobind/stl/unique_ptr.h>
 
 #include "graph/frontend/control_flow.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -14,35 +15,33 @@ namespace {
 
 // Applies f to the Tensors and Variables of a nested structure, or builds the structure again from f's results.
 template <class F>
-nb::object map_nested(nb::handle value, const char* what, F&& f) {
+nb::object map_nested(nb::handle value, const std::string& what, F&& f, Walk& walk) {
   PyObject* o = value.ptr();
-  if (PyList_Check(o)) {
-    nb::list out;
-    for (nb::handle one : value) out.append(map_nested(one, what, f));
-    return out;
-  }
-  if (PyTuple_Check(o)) {
-    nb::list out;
-    for (nb::handle one : value) out.append(map_nested(one, what, f));
-    return nb::tuple(out);
-  }
-  if (PyDict_Check(o)) {
-    nb::dict out;
-    for (auto [key, one] : nb::borrow<nb::dict>(value)) out[key] = map_nested(one, what, f);
-    return out;
+  const Container kind = container_of(o);
+  if (kind == Container::list || kind == Container::tuple || kind == Container::named_tuple || kind == Container::dict) {
+    Walk::Inside container(walk, value, kind);
+    for (nb::object& part : container.parts.values) part = map_nested(part, what, f, walk);
+    const bool tuple = kind == Container::named_tuple;  // of gradients: a plain one
+    return with_parts(kind == Container::dict ? nb::object(nb::dict()) : nb::borrow(value), tuple ? Container::tuple : kind,
+                      container.parts.keys, container.parts.values);
   }
   if (!is_tensor(o) && !is_variable(o)) {
-    throw_type_error(cat("GradientTape.", what, ": ", a_type(o), " is not a tensor or Variable"), "",
-                     "pass tensors or Variables, or lists of them");
+    throw_type_error(cat(what, ": ", a_type(o), " is not a tensor or Variable"), "", "pass tensors or Variables, or lists of them");
   }
   return f(value);
+}
+template <class F>
+nb::object map_nested(nb::handle value, const char* method, F&& f) {
+  const std::string what = cat("GradientTape.", method);
+  Walk walk(what.c_str());
+  return map_nested(value, what, f, walk);
 }
 
 class PauseContext {
  public:
   explicit PauseContext(nb::object tape) : tape_(std::move(tape)) {}
   PauseContext(const PauseContext&) = delete;
-  void enter() { pauses_.push_back(std::make_unique<GradientTape::Pause>(nb::inst_ptr<GradientTape>(tape_)->stop_recording())); }
+  void enter() { pauses_.push_back(std::make_unique<GradientTape::Pause>(instance<GradientTape>(tape_).stop_recording())); }
   void exit() {
     if (!pauses_.empty()) pauses_.pop_back();
   }
@@ -89,7 +88,7 @@ nb::object gradient(GradientTape& tape, nb::handle target, nb::handle sources, n
   const std::vector<Source> by = sources_of(sources, "gradient");
   if (!output_gradients.is_none()) {
     if (PyList_Check(output_gradients.ptr()) || PyTuple_Check(output_gradients.ptr())) {
-      for (nb::handle g : output_gradients) cotangents.push_back(to_tensor(g));
+      for (const nb::object& g : elements_of(output_gradients)) cotangents.push_back(to_tensor(g));
     } else {
       cotangents.push_back(to_tensor(output_gradients));
     }
@@ -113,7 +112,7 @@ nb::object jacobian(GradientTape& tape, nb::handle target, nb::handle sources) {
 
 std::vector<Tensor> tensors_of(nb::handle list) {
   std::vector<Tensor> out;
-  for (nb::handle one : list) out.push_back(to_tensor(one));
+  for (const nb::object& one : elements_of(list)) out.push_back(to_tensor(one));
   return out;
 }
 nb::list to_list(std::span<const Tensor> tensors) {
@@ -154,7 +153,7 @@ void bind_tape(nb::module_& m) {
           nb::arg("persistent") = false, nb::arg("watch_accessed_variables") = true)
       .def("__enter__",
            [](nb::object self) {
-             nb::inst_ptr<GradientTape>(self)->start();
+             instance<GradientTape>(self).start();
              return self;
            })
       .def("__exit__", [](GradientTape& t, nb::args) { t.stop(); })

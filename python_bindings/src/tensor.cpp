@@ -39,7 +39,9 @@ PyObject* iterate(PyObject* self) {
   });
 }
 
-PyObject* subscript(PyObject* self, PyObject* key) { return index_with(Operand(as_tensor(self), CallSite()), key); }
+PyObject* subscript(PyObject* self, PyObject* key) {
+  return guarded([&] { return index_with(Operand(as_tensor(self), CallSite()), key); });
+}
 
 Py_hash_t identity_hash(PyObject* self) {
   const auto n = reinterpret_cast<uintptr_t>(self);
@@ -55,10 +57,13 @@ PyObject* to_text(PyObject* self) {
 
 PyType_Slot slots[] = {
     LAMINA_OPERATOR_SLOTS,
-    {Py_nb_bool, reinterpret_cast<void*>(static_cast<int (*)(PyObject*)>([](PyObject* o) { return truth(as_tensor(o)); }))},
-    {Py_nb_int, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return to_int(as_tensor(o)); }))},
-    {Py_nb_float, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return to_float(as_tensor(o)); }))},
-    {Py_nb_index, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return to_index(as_tensor(o)); }))},
+    {Py_nb_bool, reinterpret_cast<void*>(
+                     static_cast<int (*)(PyObject*)>([](PyObject* o) { return guarded<int>([&] { return truth(as_tensor(o)); }, -1); }))},
+    {Py_nb_int, reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return guarded([&] { return to_int(as_tensor(o)); }); }))},
+    {Py_nb_float,
+     reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return guarded([&] { return to_float(as_tensor(o)); }); }))},
+    {Py_nb_index,
+     reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return guarded([&] { return to_index(as_tensor(o)); }); }))},
     {Py_mp_length, reinterpret_cast<void*>(length)},
     {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
     {Py_tp_iter, reinterpret_cast<void*>(iterate)},

@@ -32,7 +32,7 @@ void TrainableReads::add(nb::handle layer, bool value) {
   reads_.push_back({std::move(reference), value});
 }
 
-bool TrainableReads::changed(const Read& read) const {
+bool TrainableReads::changed(Read read) const {
   const nb::object layer = layer_of(read.layer);
   return !layer.is_none() && nb::cast<bool>(nb::bool_(layer.attr("trainable"))) != read.first;
 }
@@ -40,17 +40,18 @@ bool TrainableReads::changed(const Read& read) const {
 const std::string& TrainableReads::key() {
   if (reads_.empty() || checked_ == changes) return key_;
   std::string key;
+  const uint64_t seen = changes;
   for (size_t i = 0; i < reads_.size(); ++i)
     if (changed(reads_[i])) key += cat(key.empty() ? "\1" : ",", i);
   key_ = key.empty() ? key : key + "\1";
-  checked_ = changes;
+  checked_ = seen;
   return key_;
 }
 
 std::string TrainableReads::in_words() {
   std::string words;
-  for (const Read& read : reads_)
-    if (changed(read))
+  for (size_t i = 0; i < reads_.size(); ++i)
+    if (const Read read = reads_[i]; changed(read))
       words += cat(words.empty() ? "with " : ", ", nb::str(layer_of(read.layer).attr("name")).c_str(), ".trainable ",
                    read.first ? "False" : "True");
   return words.empty() ? "as at first" : words;
@@ -58,8 +59,8 @@ std::string TrainableReads::in_words() {
 
 void TrainableReads::pass_on() const {
   if (!reading || reading == this) return;
-  for (const Read& read : reads_)
-    if (const nb::object layer = layer_of(read.layer); !layer.is_none())
+  for (size_t i = 0; i < reads_.size(); ++i)
+    if (const nb::object layer = layer_of(reads_[i].layer); !layer.is_none())
       reading->add(layer, nb::cast<bool>(nb::bool_(layer.attr("trainable"))));
 }
 

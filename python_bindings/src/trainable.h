@@ -32,7 +32,7 @@ class TrainableReads {
     nb::object layer;  // a weak reference
     bool first;
   };
-  bool changed(const Read& read) const;
+  bool changed(Read read) const;  // a copy: Python runs in it, and other threads may add reads
   std::vector<Read> reads_;
   std::unordered_map<PyObject*, size_t> places_;  // by layer, which may be gone
   std::string key_;

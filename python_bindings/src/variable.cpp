@@ -32,8 +32,12 @@ PyObject* subscript(PyObject* self, PyObject* key) {
 }
 
 Py_hash_t identity_hash(PyObject* self) {
-  const auto n = reinterpret_cast<uintptr_t>(as_variable(self).handle().get());
-  return Py_hash_t((n >> 4) | (n << 60));
+  return guarded<Py_hash_t>(
+      [&] {
+        const auto n = reinterpret_cast<uintptr_t>(as_variable(self).handle().get());
+        return Py_hash_t((n >> 4) | (n << 60));
+      },
+      -1);
 }
 
 PyObject* to_text(PyObject* self) {

@@ -8,6 +8,7 @@
 
 #include "graph/frontend/model_axis.h"
 #include "graph/frontend/random.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
@@ -20,8 +21,9 @@ VmapResults run_body(nb::handle body, std::span<const Tensor> tensors) {
   for (const Tensor& t : tensors) given.append(to_python(t));
   const auto [results, axes] = nb::cast<std::pair<nb::list, nb::list>>(body(given));
   VmapResults out;
-  for (nb::handle r : results) out.tensors.push_back(is_variable(r.ptr()) ? as_variable(r.ptr()).read(CallSite()) : to_tensor(r));
-  for (nb::handle a : axes) out.axes.push_back(a.is_none() ? MapAxis() : MapAxis(nb::cast<int64_t>(a)));
+  for (const nb::object& r : elements_of(results))
+    out.tensors.push_back(is_variable(r.ptr()) ? as_variable(r.ptr()).read(CallSite()) : to_tensor(r));
+  for (const nb::object& a : elements_of(axes)) out.axes.push_back(a.is_none() ? MapAxis() : MapAxis(nb::cast<int64_t>(a)));
   return out;
 }
 

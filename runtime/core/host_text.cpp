@@ -2,11 +2,11 @@
 
 #include <atomic>
 #include <cstdio>
-#include <mutex>
 #include <utility>
 #include <vector>
 
 #include "runtime/core/held_text.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace {
@@ -24,7 +24,7 @@ class CFile final : public TextTarget {
 };
 
 struct Standard {
-  std::mutex mutex;
+  Mutex mutex;
   TextTargetRef out = std::make_shared<CFile>(stdout), err = std::make_shared<CFile>(stderr);
 };
 Standard& standard() {
@@ -41,7 +41,7 @@ struct Waiting {
 }  // namespace
 
 struct HeldText {
-  std::mutex mutex;  // workers of several streams may write for one call
+  Mutex mutex;  // workers of several streams may write for one call
   std::vector<Waiting> texts;
 };
 

@@ -4,11 +4,11 @@
 #include <atomic>
 #include <cctype>
 #include <charconv>
-#include <mutex>
 #include <optional>
 #include <unordered_map>
 
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace {
@@ -33,7 +33,7 @@ std::string print(const Polynomial& p) {
 }
 
 struct Table {
-  std::mutex mutex;
+  Mutex mutex;
   std::unordered_map<std::string, int64_t> codes;
   std::vector<std::pair<Polynomial, std::string>> entries;
 };

@@ -1,13 +1,14 @@
 #include "runtime/core/source_line.h"
 
 #include <map>
-#include <mutex>
 #include <vector>
+
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace {
 struct Table {
-  std::mutex mutex;
+  Mutex mutex;
   std::map<std::pair<std::string, int>, uint32_t> ids;
   std::vector<std::string> texts{""};
 };

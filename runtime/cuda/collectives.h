@@ -10,12 +10,12 @@
 #pragma once
 #include <chrono>
 #include <functional>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/core/view.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/nccl.h"
@@ -94,7 +94,7 @@ class Communicator {
   const int ranks_;
   const std::chrono::milliseconds limit_;
   const int exceptions_;  // that were passing when this was made
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<Rank> own_;
   bool ended_ = false;
   std::string why_ended_;  // "" after finalize()

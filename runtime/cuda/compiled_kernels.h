@@ -2,14 +2,13 @@
 // The first request for a key counts only: what runs once is not worth compiling.
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <functional>
 #include <map>
-#include <mutex>
 #include <string>
 #include <thread>
 
+#include "runtime/core/mutex.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/nvrtc.h"
 #include "runtime/device/device.h"
@@ -51,8 +50,8 @@ class CompiledKernels {
 
   const CudaApi& api_;
   const Compile compile_;
-  std::mutex mutex_;
-  std::condition_variable changed_;
+  Mutex mutex_;
+  Condition changed_;
   std::map<std::pair<int, std::string>, Entry> entries_;  // by architecture and key; never moved
   std::deque<Work> work_;
   std::atomic<unsigned> version_{0};

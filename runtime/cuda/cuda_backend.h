@@ -2,11 +2,11 @@
 #pragma once
 #include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "runtime/core/mutex.h"
 #include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/check.h"
 #include "runtime/cuda/compiled_kernels.h"
@@ -98,7 +98,7 @@ class CudaBackend final : public Backend {
   std::unique_ptr<Pooling> pooling_;
   std::once_flag batch_norm_once_;
   std::unique_ptr<BatchNorm> batch_norm_;
-  std::mutex errors_mutex_;
+  Mutex errors_mutex_;
   std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
 };
 

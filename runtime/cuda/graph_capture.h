@@ -2,11 +2,11 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/core/mutex.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/device/backend.h"
 
@@ -65,7 +65,7 @@ class CaptureStreams {
   ~CaptureStreams() { destroy(idle_); }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<Lane> idle_;
 };
 

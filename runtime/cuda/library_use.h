@@ -5,12 +5,12 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <utility>
 
 #include "runtime/core/dtype.h"
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/device.h"
 #include "runtime/device/library_work.h"
 
@@ -42,7 +42,7 @@ class LazyApi {
 
  private:
   const std::function<Api()> load_;
-  std::mutex mutex_;
+  Mutex mutex_;
   bool asked_ = false;
   std::string missing_;
   std::unique_ptr<const Api> api_;
@@ -71,7 +71,7 @@ inline constexpr size_t kMostPlans = 512;  // per device; the one that was used 
 template <class Key, class Plan>
 class PlansOnGpu {
  public:
-  std::mutex mutex;  // held while a plan is looked for and used: a handle may hold the stream of the call that is being made
+  Mutex mutex;  // held while a plan is looked for and used: a handle may hold the stream of the call that is being made
   Owned handle;
 
   // make(plan) fills in one that is not there yet.
@@ -121,7 +121,7 @@ class PerDevice {
   }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<int, std::unique_ptr<Gpu>> gpus_;
 };
 

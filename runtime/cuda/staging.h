@@ -2,8 +2,8 @@
 // the host goes on. Blocks are made when they are first needed and are used in turn.
 #pragma once
 #include <array>
-#include <mutex>
 
+#include "runtime/core/mutex.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/device/stream.h"
 
@@ -34,7 +34,7 @@ class Staging {
   void mark(Stream& stream, Block& block, size_t bytes);
 
   const CudaApi& api_;
-  std::mutex mutex_;  // held during a copy: two at once would only share the same bus
+  Mutex mutex_;  // held during a copy: two at once would only share the same bus
   std::array<Block, kBlocks> blocks_;
   size_t current_ = 0;
 };

@@ -1,9 +1,10 @@
 // Allocator: the memory of one CPU device. Freed blocks are kept by size class and given out again, up to a bound.
 #pragma once
 #include <cstddef>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 
@@ -22,8 +23,8 @@ class Allocator {
     size_t in_use = 0, cached = 0, limit = 0;
   };
   Usage usage();
-  void trim();                            // gives the cached blocks back to the system
-  std::mutex& mutex() { return mutex_; }  // held over a fork
+  void trim();                       // gives the cached blocks back to the system
+  Mutex& mutex() { return mutex_; }  // held over a fork
 
   static size_t class_of(size_t bytes);
   static size_t class_bytes(size_t index);
@@ -32,7 +33,7 @@ class Allocator {
   void trim_locked();
   const std::string device_;
   const size_t limit_, cache_limit_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::vector<std::vector<void*>> cache_;  // by size class
   size_t in_use_ = 0, cached_ = 0;
 };

@@ -1,4 +1,3 @@
-#include <pthread.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,6 +7,7 @@
 
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/allocator.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/cpu_stream.h"
@@ -207,7 +207,7 @@ class CpuBackend final : public Backend {
 CpuBackend& the_backend() {
   static CpuBackend* backend = [] {
     auto* made = new CpuBackend;  // never deleted: tensors may outlive every static object
-    pthread_atfork([] { the_backend().before_fork(); }, [] { the_backend().after_fork(); }, [] { the_backend().after_fork(); });
+    on_fork({[] { the_backend().before_fork(); }, [] { the_backend().after_fork(); }, [] { the_backend().after_fork(); }});
     return made;
   }();
   return *backend;

@@ -1,18 +1,15 @@
 #include "runtime/device/cpu_stream.h"
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <new>
 #include <utility>
 
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/worker_count.h"
 
 namespace lamina {
 namespace {
-
-std::atomic<uint64_t> forks{0};
 
 struct Recording {
   CpuStream* stream;
@@ -32,8 +29,6 @@ void run_named(const CpuStream::Task& task) {
 
 }  // namespace
 
-uint64_t fork_count() { return forks.load(std::memory_order_relaxed); }
-
 void CpuEvent::reach(uint64_t ticket) {
   std::lock_guard lock(mutex);
   reached = std::max(reached, ticket);
@@ -42,12 +37,12 @@ void CpuEvent::reach(uint64_t ticket) {
 
 // All streams of the process, for fork: their locks are held over it, and the child, which has no workers, forgets what is queued.
 struct AllStreams {
-  std::mutex mutex;
+  Mutex mutex;
   std::vector<CpuStream*> streams;
 
   static AllStreams& get() {
     static AllStreams* all = [] {
-      pthread_atfork([] { get().before(); }, [] { get().in_parent(); }, [] { get().in_child(); });
+      on_fork({[] { get().before(); }, [] { get().in_parent(); }, [] { get().in_child(); }});
       return new AllStreams;  // outlives every stream
     }();
     return *all;
@@ -61,7 +56,6 @@ struct AllStreams {
     mutex.unlock();
   }
   void in_child() {
-    forks.fetch_add(1);
     for (CpuStream* s : streams) s->after_fork_in_child();
     mutex.unlock();
   }

@@ -2,17 +2,16 @@
 // long as nothing waits in its queue; a queued one (created) always hands tasks to its worker thread, first in first out.
 #pragma once
 #include <atomic>
-#include <condition_variable>
 #include <deque>
 #include <exception>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
 
 #include "runtime/core/held_text.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/device.h"
 #include "runtime/device/signal.h"
 
@@ -20,14 +19,12 @@ namespace lamina {
 
 // What CpuStream's events point to.
 struct CpuEvent {
-  std::mutex mutex;
-  std::condition_variable changed;
+  Mutex mutex;
+  Condition changed;
   uint64_t recorded = 0, reached = 0;  // counts of record(): asked for, and passed by the stream
-  uint64_t process = 0;                // fork_count() when it was recorded: a parent's work is never reached in the child
+  uint32_t process = 0;                // fork_count() when it was recorded: a parent's work is never reached in the child
   void reach(uint64_t ticket);
 };
-
-uint64_t fork_count();
 
 class CpuStream {
  public:
@@ -64,7 +61,7 @@ class CpuStream {
   void after_fork_in_child();
 
   const bool runs_inline_;
-  std::mutex mutex_;
+  Mutex mutex_;
   std::deque<Task> tasks_;
   std::thread worker_;
   bool stop_ = false;

@@ -3,13 +3,13 @@
 #pragma once
 #include <cstdint>
 #include <map>
-#include <mutex>
 #include <optional>
 #include <string>
 #include <tuple>
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/core/source_line.h"
 
 namespace lamina {
@@ -38,7 +38,7 @@ class FaultLog {
 
  private:
   using Entry = std::tuple<Error (*)(const Fault&), uint32_t, std::string>;  // the line's number, the instruction
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<Entry, unsigned> numbers_;  // from 1
   std::vector<const Entry*> entries_;
 };

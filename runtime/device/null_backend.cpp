@@ -1,11 +1,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <mutex>
 #include <utility>
 
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/backend.h"
 #include "runtime/device/library_work.h"
 
@@ -118,7 +118,7 @@ class NullBackend final : public Backend {
     if (record_.size() < kMostLines) record_.push_back(std::move(line));  // a program that never takes the record must not fill memory
   }
 
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<Device, Memory> memories_;
   std::vector<std::string> record_;
   int streams_ = 0, events_ = 0;

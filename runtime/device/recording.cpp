@@ -2,10 +2,10 @@
 
 #include <chrono>
 #include <cstdio>
-#include <mutex>
 
 #include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina::profiler {
 namespace detail {
@@ -16,7 +16,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-std::mutex mutex;  // of what follows
+Mutex mutex;  // of what follows
 uint64_t session = 0;
 bool other_tool = false;
 int threads = 0;

@@ -14,6 +14,7 @@
 
 #include "runtime/core/config.h"
 #include "runtime/core/cores.h"
+#include "runtime/core/mutex.h"
 #include "runtime/device/contention.h"
 #include "runtime/device/signal.h"
 #include "runtime/device/worker_count.h"
@@ -172,7 +173,7 @@ ThreadPool& ThreadPool::of(Device device) {
   auto& slot = pools[size_t(std::clamp<int>(device.index, 0, kMaxDevices - 1))];
   Pool* pool = slot.load(std::memory_order_acquire);
   if (!pool) {
-    static const int registered = pthread_atfork(nullptr, nullptr, forget_pools);
+    static const bool registered = (on_fork({.in_child = forget_pools}), true);
     (void)registered;
     auto fresh = std::make_unique<Pool>();  // never deleted: its workers run until the process ends
     if (slot.compare_exchange_strong(pool, fresh.get(), std::memory_order_acq_rel)) pool = fresh.release();

@@ -1,10 +1,9 @@
 #include "runtime/device/worker_count.h"
 
-#include <pthread.h>
-
 #include <atomic>
 
 #include "runtime/core/cores.h"
+#include "runtime/core/mutex.h"
 
 namespace lamina {
 namespace {
@@ -14,7 +13,7 @@ std::atomic<int> workers{0};
 }  // namespace
 
 void count_worker(int change) {
-  static const int registered = pthread_atfork(nullptr, nullptr, [] { workers.store(0, std::memory_order_relaxed); });
+  static const bool registered = (on_fork({.in_child = [] { workers.store(0, std::memory_order_relaxed); }}), true);
   (void)registered;
   workers.fetch_add(change, std::memory_order_relaxed);
 }

@@ -1,11 +1,11 @@
 // Executor: runs a Program. Safe to call from many threads at once.
 #pragma once
 #include <atomic>
-#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
 
+#include "runtime/core/mutex.h"
 #include "runtime/exec/program.h"
 #include "runtime/exec/variable.h"
 
@@ -58,7 +58,7 @@ class LAMINA_API Executor {
   std::vector<Stretch> stretches_;
   std::vector<int> only_in_;  // per stream: the stretch outside of which nobody knows of it, or -1
   bool one_gpu_ = false;      // all streams are one device's, which has finished nothing when a call returns
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   std::atomic<Frame*> stock_[8] = {};
 };
 

@@ -3,9 +3,9 @@
 #pragma once
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <vector>
 
+#include "runtime/core/mutex.h"
 #include "runtime/device/profiler.h"
 #include "runtime/exec/program.h"
 
@@ -43,7 +43,7 @@ class FrameStock {
   void give_back(std::unique_ptr<Frames> frames) const;
 
  private:
-  mutable std::mutex mutex_;
+  mutable Mutex mutex_;
   mutable std::vector<std::unique_ptr<Frames>> stock_;
 };
 
@@ -72,7 +72,7 @@ struct LengthPlan {
 };
 struct LengthArgs {
   std::function<std::shared_ptr<const LengthPlan>(int64_t capacity)> plan;
-  mutable std::mutex mutex;
+  mutable Mutex mutex;
   mutable std::vector<std::shared_ptr<const LengthPlan>> plans;  // the one used last is first
 };
 

@@ -1,8 +1,8 @@
 // VariableState: a Variable's value at run time.
 #pragma once
-#include <mutex>
 #include <string>
 
+#include "runtime/core/mutex.h"
 #include "runtime/device/buffer.h"
 
 namespace lamina::exec {
@@ -10,7 +10,7 @@ namespace lamina::exec {
 // A program that writes it holds the mutex; readers take the buffer under it and then keep what they took: a writer never changes a
 // buffer that somebody else still holds.
 struct VariableState {
-  std::mutex mutex;
+  Mutex mutex;
   BufferRef buffer;  // null until initialised
   TensorType type;
   Device device;

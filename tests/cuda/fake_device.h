@@ -4,11 +4,11 @@
 #include <cstring>
 #include <map>
 #include <memory>
-#include <mutex>
 #include <string>
 #include <vector>
 
 #include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
 #include "runtime/cuda/cuda_api.h"
 #include "tests/cuda/fake_work.h"
 
@@ -46,12 +46,12 @@ struct FakeCuda {
       Inside() { ++inside; }
       ~Inside() { --inside; }
     } counted = {};
-    std::lock_guard<std::recursive_mutex> lock;
+    std::lock_guard<RecursiveMutex> lock;
     FakeCuda* operator->() const { return &now(); }
   };
   static inline thread_local int inside = 0;  // of calls of the fake: what is done there is not Lamina's
   static Locked lock() {
-    static std::recursive_mutex mutex;
+    static RecursiveMutex mutex;
     return {.lock = std::lock_guard(mutex)};
   }
   static void reset() {

@@ -2,14 +2,15 @@
 #pragma once
 #include <algorithm>
 #include <map>
-#include <mutex>
 #include <string>
 #include <vector>
+
+#include "runtime/core/mutex.h"
 
 namespace lamina::cuda {
 
 struct FakeLibrary {
-  std::mutex mutex;
+  Mutex mutex;
   std::map<std::string, int> fail;  // the call of this name fails with this status
   std::vector<std::string> calls;
   std::vector<std::string> complaints;  // what the library would not have taken, or not have meant

@@ -1,8 +1,8 @@
 // A Backend whose GPU is the emulation: its memory is the host's, and a launch has finished when it returns.
 #pragma once
 #include <map>
-#include <mutex>
 
+#include "runtime/core/mutex.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::tests {
@@ -35,7 +35,7 @@ class EmulatedBackend final : public Backend {
   int launches() const { return launches_; }
 
  private:
-  std::mutex mutex_;
+  Mutex mutex_;
   std::map<void*, size_t> blocks_;
   Fault fault_;
   FaultLog log_;

@@ -140,6 +140,23 @@ def include_rules(files):
     return bad, graph
 
 
+# A std::mutex that another thread holds during a fork stays held in the child for ever.
+LOCKS = re.compile(r"\bstd::((recursive_|shared_|timed_|recursive_timed_)?mutex|condition_variable(_any)?)\b|\bpthread_(atfork|mutex_\w+|cond_\w+)\b")
+LOCKS_MAY = ("runtime/core/mutex.", "tests/", "perf/", "examples/", "docs/")
+
+
+def lock_rules(files):
+    bad = []
+    for path, text in files.items():
+        if path.startswith(LOCKS_MAY):
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            found = LOCKS.search(line.split("//")[0])
+            if found:
+                bad.append(f"{path}:{number}: {found[0]} does not survive a fork. Fix: use Mutex, RecursiveMutex, Condition or on_fork of runtime/core/mutex.h.")
+    return bad
+
+
 def size_rules(files):
     bad = []
     for path, text in files.items():
@@ -192,7 +209,7 @@ def main():
     root = next((a for a in sys.argv[1:] if not a.startswith("-")), ".")
     files = read_tree(root)
     bad, graph = include_rules(files)
-    bad += size_rules(files) + readme_rules(root) + word_rules(root)
+    bad += size_rules(files) + lock_rules(files) + readme_rules(root) + word_rules(root)
     sizes = sorted((t.count("\n"), p) for p, t in files.items())
     if "--report" in sys.argv and sizes:
         n = len(sizes)

@@ -6,6 +6,7 @@ import itertools
 import re
 
 from .. import _border, _core, _state, errors
+from .._structure import enter
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
@@ -20,10 +21,10 @@ def _next_name(cls) -> str:
 
 def shape_of(value):
     """The shape of the first tensor in an argument, as a tuple; None for an unknown dimension."""
-    while isinstance(value, (tuple, list)) and value:
-        value = value[0]
-    if isinstance(value, dict) and value:
-        return shape_of(next(iter(value.values())))
+    inside = ()
+    while isinstance(value, (tuple, list, dict)) and value:
+        inside = enter(inside, value, "an input")
+        value = next(iter(value.values())) if isinstance(value, dict) else value[0]
     return tuple(value.shape) if hasattr(value, "shape") else ()
 
 
@@ -198,22 +199,16 @@ def _parameters(call):
 def _children(layer):
     """Layers and Variables in the attributes, in order, through lists, tuples and dicts; each once."""
     seen = set()
-
-    def walk(value):
+    waiting = [value for name, value in reversed(list(vars(layer).items())) if name != "optimizer"]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, (Layer, _core.Variable, list, tuple, dict)) or id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, (Layer, _core.Variable)):
-            if id(value) not in seen:
-                seen.add(id(value))
-                yield value
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                yield from walk(item)
-        elif isinstance(value, dict):
-            for item in value.values():
-                yield from walk(item)
-
-    for name, value in vars(layer).items():
-        if name != "optimizer":
-            yield from walk(value)
+            yield value
+        else:
+            waiting.extend(reversed(list(value.values() if isinstance(value, dict) else value)))
 
 
 def _collect(layer):
@@ -241,28 +236,21 @@ _UNNAMED = ("_stack", "_graph_layers")
 
 def _paths(layer) -> dict:
     """{path: variable} of everything inside, each variable once, in the order of `variables`."""
-    found, seen = {}, set()
-
-    def walk(value, path):
+    found, seen, waiting = {}, set(), [(layer, ())]
+    while waiting:
+        value, path = waiting.pop()
+        if not isinstance(value, (Layer, _core.Variable, list, tuple, dict)) or id(value) in seen:
+            continue
+        seen.add(id(value))
         if isinstance(value, _core.Variable):
-            if id(value) not in seen:
-                seen.add(id(value))
-                found[".".join(path)] = value
-        elif isinstance(value, Layer):
-            if id(value) in seen:
-                return
-            seen.add(id(value))
-            for name, inside in vars(value).items():
-                if name != "optimizer":
-                    walk(inside, path if name in _UNNAMED else (*path, name))
-        elif isinstance(value, (list, tuple)):
-            for i, item in enumerate(value):
-                walk(item, (*path, str(i)))
-        elif isinstance(value, dict):
-            for key, item in value.items():
-                walk(item, (*path, str(key)))
-
-    walk(layer, ())
+            found[".".join(path)] = value
+            continue
+        if isinstance(value, Layer):
+            parts = [(inside, path if name in _UNNAMED else (*path, name)) for name, inside in list(vars(value).items()) if name != "optimizer"]
+        else:
+            items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+            parts = [(inside, (*path, str(key))) for key, inside in items]
+        waiting.extend(reversed(parts))
     return found
 
 

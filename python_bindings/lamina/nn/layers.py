@@ -16,7 +16,7 @@ class Dense(Layer):
                  dtype="float32", name: str | None = None, input_shape=None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
         if isinstance(units, bool) or not isinstance(units, int):
-            raise errors.TypeMismatch(f"Dense: units {units!r} is not an integer")
+            raise errors.TypeMismatch(f"Dense: units {errors.shown(units)} is not an integer")
         self.units = units
         self.use_bias = use_bias
         self.input_shape = input_shape

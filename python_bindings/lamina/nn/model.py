@@ -19,7 +19,7 @@ class Model(Training, Layer):
         if inputs is not None:
             for leaf in flatten(inputs)[0] + flatten(outputs)[0]:
                 if type(leaf) is not Symbolic:
-                    raise errors.TypeMismatch(f"Model: {leaf!r} is not a symbolic tensor", fix="begin with lm.nn.Input and call layers on it")
+                    raise errors.TypeMismatch(f"Model: {errors.shown(leaf)} is not a symbolic tensor", fix="begin with lm.nn.Input and call layers on it")
             self._graph_layers = layers_between(outputs)
             self.built = True
 
@@ -63,7 +63,7 @@ class Sequential(Model):
             self._input = self._output = layer
             return
         if not isinstance(layer, Layer):
-            raise errors.TypeMismatch(f"Sequential: {layer!r} is not a layer", fix="pass lm.nn layers, or your own subclass of lm.nn.Layer")
+            raise errors.TypeMismatch(f"Sequential: {errors.shown(layer)} is not a layer", fix="pass lm.nn layers, or your own subclass of lm.nn.Layer")
         self._stack.append(layer)
         if self._input is None and len(self._stack) == 1 and getattr(layer, "input_shape", None) is not None:
             from .symbolic import Input

@@ -25,7 +25,7 @@ def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
     models whose weights differ in shape or dtype, and for a wrong number of seeds.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-        raise errors.InvalidArgument(f"stack: {n!r} models", why="there is at least one", fix="pass a positive integer")
+        raise errors.InvalidArgument(f"stack: {errors.shown(n)} models", why="there is at least one", fix="pass a positive integer")
     if seeds is not None:
         seeds = [operator.index(seed) for seed in seeds]
         if len(seeds) != n:

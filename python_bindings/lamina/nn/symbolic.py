@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .._structure import flatten, unflatten
+from .._structure import enter, flatten, unflatten
 
 
 class Symbolic:
@@ -42,8 +42,9 @@ def Input(shape, dtype="float32", batch_size: int | None = None):
     return Symbolic(_core.TensorSpec([batch_size, *shape], dtype))
 
 
-def contains_symbolic(args) -> bool:
-    return any(type(a) is Symbolic or (isinstance(a, (tuple, list)) and contains_symbolic(a)) for a in args)
+def contains_symbolic(args, inside=()) -> bool:
+    inside = enter(inside, args, "an input")
+    return any(type(a) is Symbolic or (isinstance(a, (tuple, list)) and contains_symbolic(a, inside)) for a in args)
 
 
 def symbolic_call(layer, args, training, kwargs):

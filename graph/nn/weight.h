@@ -1,0 +1,32 @@
+// Weight: a Variable that a layer's build() makes. Using it before is a StateError.
+#pragma once
+#include <optional>
+#include <utility>
+
+#include "graph/frontend/variable.h"
+#include "runtime/core/error.h"
+
+namespace lamina::nn {
+
+class Weight {
+ public:
+  Weight& operator=(Variable made) {
+    made_ = std::move(made);
+    return *this;
+  }
+  explicit operator bool() const { return made_.has_value(); }
+  const std::optional<Variable>& if_made() const { return made_; }
+  const Variable& operator*() const {
+    if (made_) return *made_;
+    throw Error(ErrorKind::state, {.what = "a layer is used before its weights exist",
+                                   .where = "",
+                                   .why = "they are made at the layer's first call, which knows the input",
+                                   .fix = "call the layer itself: layer(x), not layer.call(x)"});
+  }
+  const Variable* operator->() const { return &**this; }
+
+ private:
+  std::optional<Variable> made_;
+};
+
+}  // namespace lamina::nn
