@@ -404,13 +404,15 @@ Tensor full_like(const Operand& operand, const Operand& value, DType dtype) {
 Tensor linspace(double start, double stop, int64_t count, bool end, DType dtype) {
   if (count < 0)
     throw refused({}, cat("linspace: ", count, " numbers"), "it says how many there are", "pass a number that is not negative");
-  std::vector<double> values(static_cast<size_t>(count));
+  const TensorType type{DType::f64, {count}};
+  const Buffer buffer(Device{}, size_t(byte_size(type)));  // throws out_of_memory
+  auto* values = static_cast<double*>(buffer.data());
   const double steps = double(end ? count - 1 : count);
-  for (int64_t i = 0; i < count; ++i)
-    values[size_t(i)] = i == 0 ? start : end && i == count - 1 ? stop : start + (stop - start) * (double(i) / steps);
-  if (!is_floating(dtype))
-    for (double& v : values) v = std::floor(v);
-  return astype(Operand(tensor(values), CallSite()), dtype);
+  for (int64_t i = 0; i < count; ++i) {
+    values[i] = i == 0 ? start : end && i == count - 1 ? stop : start + (stop - start) * (double(i) / steps);
+    if (!is_floating(dtype)) values[i] = std::floor(values[i]);
+  }
+  return astype(Operand(constant(values, type), CallSite()), dtype);
 }
 
 std::vector<Tensor> meshgrid(const std::vector<Tensor>& vectors, bool matrix_order, CallSite at) {

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import errors
 
-_DEEPEST, _MOST = 200, 2**20  # levels and containers of one walk, as in python_bindings/src/containers.cpp
+_DEEPEST, _MOST = 200, 2**17  # levels and containers of one walk, as in python_bindings/src/containers.cpp
 
 
 class _Inside(tuple):

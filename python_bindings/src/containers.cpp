@@ -10,7 +10,8 @@
 namespace lamina::python {
 namespace {
 
-constexpr int kDeepest = 200;                 // levels
+constexpr int kDeepest = 200;  // levels
+constexpr size_t kMostContainers = 1u << 17;
 constexpr size_t kMostParts = 1u << 20;       // of all containers of one walk
 constexpr size_t kMostElements = kMostParts;  // of something that is looped over
 
@@ -112,9 +113,9 @@ Walk::Inside::Inside(Walk& walk, nb::handle container, Container kind)
            "pass one list of the parts");
   parts = parts_of(container, kind);
   walk.seen_ += parts.values.size();
-  if (walk.seen_ > kMostParts)
-    refuse(walk.what_, cat("containers hold more than ", kMostParts, " values"), "each is looked at by itself",
-           "pass arrays or tensors instead of lists of numbers, and each list once");
+  if (walk.seen_ > kMostParts || ++walk.containers_ > kMostContainers)
+    refuse(walk.what_, cat("there are more than ", kMostContainers, " containers or ", kMostParts, " values in it"),
+           "each is looked at by itself", "pass arrays or tensors instead of lists of numbers, and each list once");
   walk.innermost_ = this;
 }
 

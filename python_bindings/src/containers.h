@@ -44,7 +44,7 @@ class Walk {
  private:
   const char* what_;
   const Inside* innermost_ = nullptr;
-  size_t seen_ = 0;
+  size_t seen_ = 0, containers_ = 0;
 };
 
 // A container like `original` with these values instead of its own.

@@ -23,7 +23,9 @@ namespace fs = std::filesystem;
 #error "Lamina is built with CUDA 12 or later"
 #endif
 
+// Relative folders are left out: an empty variable, or a foreign working directory, must not choose whose code runs.
 void add_if_there(std::vector<std::string>& to, const fs::path& folder) {
+  if (!folder.is_absolute()) return;
   std::error_code ignored;
   if (fs::is_directory(folder, ignored) && std::find(to.begin(), to.end(), folder.string()) == to.end()) to.push_back(folder.string());
 }

@@ -146,9 +146,9 @@ std::string cached_cubin(const NvrtcApi& api, const Source& source, int architec
 }
 
 std::string cache_folder() {
-  if (const char* own = std::getenv("LAMINA_CACHE")) return own;
-  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache) return cat(cache, "/lamina");
-  if (const char* home = std::getenv("HOME"); home && *home) return cat(home, "/.cache/lamina");
+  if (const char* own = std::getenv("LAMINA_CACHE")) return *own == '/' ? own : "";  // what is cached is code: never of a foreign folder
+  if (const char* cache = std::getenv("XDG_CACHE_HOME"); cache && *cache == '/') return cat(cache, "/lamina");
+  if (const char* home = std::getenv("HOME"); home && *home == '/') return cat(home, "/.cache/lamina");
   return "";
 }
 

@@ -20,6 +20,8 @@ namespace {
 
 constexpr size_t kPiece = size_t{1} << 20;  // read at a time
 constexpr uint64_t kBestRatio = 1032;       // deflate cannot pack better
+constexpr uint64_t kUsualRatio = 100;       // of a packed file that is more than kHarmless unpacked; images and labels have up to 20
+constexpr uint64_t kHarmless = uint64_t{64} << 20;
 
 struct Closer {
   void operator()(gzFile_s* file) const { gzclose(file); }
@@ -70,6 +72,8 @@ class Reader {
 
   // The most bytes that can still come; known once something was read.
   uint64_t most() const { return gzdirect(file_.get()) ? size_ - std::min(size_, taken_) : size_ * kBestRatio; }
+  // How many bytes are taken from the file at all: a small packed file does not fill the memory.
+  uint64_t budget() const { return gzdirect(file_.get()) ? size_ : std::max(kHarmless, size_ * kUsualRatio); }
 
  private:
   std::string path_;
@@ -147,6 +151,11 @@ IdxArray read_idx(const std::string& path) {
   };
   // Nothing is reserved for what such a file cannot hold, and only what has arrived is touched.
   if (total > reader.most()) too_short(reader.most());
+  if (total > reader.budget()) {
+    bad(path, "the file unpacks to too much",
+        cat("its header declares ", total, " bytes of elements, packed more than ", kUsualRatio, " to 1"),
+        "if that is right, unpack it with gunzip first");
+  }
   try {
     array.bytes.reserve(static_cast<size_t>(total));
   } catch (const std::bad_alloc&) {

@@ -67,6 +67,7 @@ void* domain() {
 void look_for_tool() {
   const char* named = std::getenv(nvtx::kPathVariable);
   if (!named || !*named) return void(failure = cat(nvtx::kPathVariable, " is not set"));
+  if (*named != '/') return void(failure = cat(named, " is no absolute path"));  // a foreign folder's code must not run
   path = named;
   void* library = dlopen(named, RTLD_LAZY);
   if (!library) {

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdlib>
+#include <filesystem>
 #include <functional>
 
 #include "runtime/core/error.h"
@@ -32,6 +34,22 @@ TEST(CudaLibraries, AreLookedForInOrderAndOnlyUntilOneOpens) {
   const OpenLibrary found = open_library(nvrtc_name(), fake.loader());
   EXPECT_EQ(found.handle, &fake);
   EXPECT_EQ(fake.asked, (std::vector<std::string>{nvrtc_name().file, fake.there}));
+}
+
+TEST(CudaLibraries, AreNeverLookedForBelowTheWorkingDirectory) {
+  const std::filesystem::path before = std::filesystem::current_path(), folder = std::filesystem::temp_directory_path() / "lamina_foreign";
+  for (const char* inside : {"lib64", "lib/python3.11/site-packages/nvidia/x/lib"}) std::filesystem::create_directories(folder / inside);
+  std::filesystem::current_path(folder);
+  for (const char* value : {"", ".", "lib64", "./"}) {
+    for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "LAMINA_CUDA_LIBRARIES"}) setenv(variable, value, 1);
+    for (const std::string& where : system_loader().folders()) {
+      EXPECT_EQ(where.front(), '/') << where;
+      EXPECT_EQ(where.find("lamina_foreign"), std::string::npos) << where;
+    }
+  }
+  for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "LAMINA_CUDA_LIBRARIES"}) unsetenv(variable);
+  std::filesystem::current_path(before);
+  std::filesystem::remove_all(folder);
 }
 
 TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {

@@ -4,6 +4,7 @@ from __future__ import annotations
 import ast
 import functools
 import inspect
+import os
 import re
 import sys
 import threading
@@ -20,6 +21,14 @@ from .transform import AG, convert
 
 _codes: "weakref.WeakKeyDictionary" = weakref.WeakKeyDictionary()  # original code -> converted code
 _lock = threading.RLock()
+
+
+def _unlock_in_child():
+    global _lock
+    _lock = threading.RLock()  # a thread that is not in the child may hold the other one
+
+
+os.register_at_fork(after_in_child=_unlock_in_child)
 
 # Packages whose functions are called as they are: they have no branches on tensors.
 _SKIPPED = frozenset(sys.stdlib_module_names) - {"__main__"} | {"lamina", "numpy", "scipy", "pandas", "matplotlib", "torch", "jax", "tensorflow", "pytest", "_pytest",

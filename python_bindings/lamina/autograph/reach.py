@@ -78,7 +78,7 @@ class Holder:
         self.write(self.built(parts))
 
     def name(self, key) -> str:
-        return f"{self.path}[{key!r}]"
+        return f"{self.path[:300]}[{key!r}]"
 
     def children(self):
         return [(v, self.name(k)) for k, v in (self.parts(self.content) or {}).items() if type(v) not in _ATOMS]
@@ -159,7 +159,7 @@ class _Attributes(_Dict):
     __slots__ = ()
 
     def name(self, key):
-        return f"{self.path}.{key}"
+        return f"{self.path[:300]}.{key}"
 
     def children(self):
         return Holder.children(self)
@@ -195,7 +195,7 @@ class _Slots(Holder):
                     pass
 
     def name(self, key):
-        return f"{self.path}.{key}"
+        return f"{self.path[:300]}.{key}"
 
 
 class _Cell(Holder):
@@ -273,10 +273,10 @@ class _Class(Holder):
         return now.keys() == self.content.keys() and all(same_value(now[k], self.content[k]) for k in now)
 
     def name(self, key):
-        return f"{self.path}.{key}"
+        return f"{self.path[:300]}.{key}"
 
     def children(self):
-        return [(v, f"{self.path}.{k}") for k, v in vars(self.object).items() if type(v) not in _ATOMS]
+        return [(v, f"{self.path[:300]}.{k}") for k, v in vars(self.object).items() if type(v) not in _ATOMS]
 
 
 class _Opaque(Holder):

@@ -218,6 +218,19 @@ TEST_F(Idx, StopsAtTheDeclaredSizeOfAGzipBomb) {
   EXPECT_LT(peak_memory() - before, 8 << 20);
 }
 
+TEST_F(Idx, RefusesASmallFileThatFillsTheMemory) {
+  const std::string path = (folder_ / "bomb").string();
+  gzFile file = gzopen(path.c_str(), "wb9");
+  const Bytes start = header(0x08, {256u << 20}), zeros(1 << 20);
+  gzwrite(file, start.data(), static_cast<unsigned>(start.size()));
+  for (int i = 0; i < 256; ++i) gzwrite(file, zeros.data(), static_cast<unsigned>(zeros.size()));
+  gzclose(file);
+  if (!reset_peak()) GTEST_SKIP() << "the peak of memory cannot be reset here";
+  const int64_t before = peak_memory();
+  EXPECT_EQ(refused_path(path).what, "read_idx: the file unpacks to too much");
+  EXPECT_LT(peak_memory() - before, 8 << 20);
+}
+
 TEST_F(Idx, RefusesDamagedGzip) {
   const Bytes packed = gzipped(file_of<int16_t>(0x0B, {2, 3}, {1, 2, 3, 4, 5, 6}));
   Bytes crc = packed;

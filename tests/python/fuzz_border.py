@@ -1,0 +1,297 @@
+"""Calls every public function, class and method of Lamina with hostile and half-sensible values: eager, traced, under a tape, vmap and grad. A call may give a
+value, or an error that is Lamina's; nothing else. Each batch has a process of its own, with a limit on memory and time.
+
+usage: fuzz_border.py [CALLS] [SEED]
+"""
+import faulthandler
+import inspect
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import types
+import warnings
+
+BATCH = 100  # calls in a process
+SECONDS = 30  # for one call
+MEMORY = 6 << 30  # bytes of address space for a process
+
+# Not called: they end or change the process, wait for input, or run what they are given on purpose.
+LEFT_OUT = {"lm.profiler.trace", "lm.profiler.start", "lm.profiler.stop", "lm.config.set_threads", "lm.data.read_idx", "lm.save", "lm.load"}
+
+
+class Hostile(Exception):
+    """Raised by values; it may come out of any call."""
+
+
+def values(lm, np, rng):
+    """One value, half-sensible or hostile."""
+    class Raising:
+        def __getattr__(self, name):
+            raise Hostile(name)
+
+        def __iter__(self):
+            raise Hostile("iter")
+
+        def __repr__(self):
+            raise Hostile("repr")
+
+        def __hash__(self):
+            raise Hostile("hash")
+
+        def __eq__(self, other):
+            raise Hostile("eq")
+
+        def __index__(self):
+            raise Hostile("index")
+
+    class Endless:
+        def __len__(self):
+            return rng.choice([0, 3, 2**62])
+
+        def __getitem__(self, i):
+            return i
+
+    class LyingList(list):
+        def __iter__(self):
+            return iter(range(7))
+
+        def __len__(self):
+            return 10**12
+
+    def cyclic():
+        one = [lm.ones(2)]
+        one.append(one)
+        return one
+
+    def deep():
+        one = lm.ones(2)
+        for _ in range(rng.choice([3, 300, 5000])):
+            one = rng.choice([[one], (one,), {"a": one}])
+        return one
+
+    shape = rng.choice([(), (1,), (3,), (0,), (2, 3), (3, 3), (2, 0, 3), (1, 4, 4, 2), (2, 1)])
+    dtype = rng.choice(["float32", "float64", "int32", "int64", "bool", "uint8", "float16", "bfloat16"])
+    array = np.array(rng.choices([0, 1, -1, 2, 0.5, 1e30, float("nan"), float("inf")], k=int(np.prod(shape)))).reshape(shape)
+    makers = [
+        lambda: lm.astype(lm.constant(np.nan_to_num(array.astype("float32"))), dtype), lambda: lm.constant(array.astype("float32")),
+        lambda: lm.ones(shape), lambda: lm.ones((3,)), lambda: lm.ones((2, 3)), lambda: lm.zeros(shape, dtype=dtype), lambda: lm.Variable(lm.ones(shape), name="v"),
+        lambda: array.astype("float32"), lambda: array.astype("float64"), lambda: np.asfortranarray(np.ones((2, 3))), lambda: np.ones(3, ">f4"), lambda: np.array(["a"]),
+        lambda: np.array([object()]), lambda: np.float32(2), lambda: np.int64(-1), lambda: np.ma.masked_array([1.0, 2.0], [True, False]),
+        lambda: rng.choice([0, 1, -1, 2, 3, 2**31, 2**62, 2**63 - 1, -2**63, 2**64, 10**5000]), lambda: rng.choice([0, 1, 2, -1]), lambda: rng.choice([0, 1, 2, -1]),
+        lambda: rng.choice([0.0, -0.0, 0.5, 1e308, float("nan"), float("inf")]), lambda: rng.choice([True, False]), lambda: None,
+        lambda: rng.choice(["", "float32", "same", "valid", "mse", "relu", "x", "\0", "é" * 3, "\ud800", "a" * 10000, "cpu:0", "gpu:0", "null:h100", "ij,jk->ik", "{}"]),
+        lambda: rng.choice([lm.float32, lm.int32, lm.bfloat16, int, float, object]), lambda: b"bytes", lambda: bytearray(b"abcd"), lambda: memoryview(b"abcd"), lambda: 1j,
+        lambda: rng.choice([(), (1,), (2, 3), (0, 1), (-1,), (2**40,), (2**62, 2**62), [1, [2]], [], [[]], [[1.0, 2.0], [3.0, 4.0]], [1, "a"]]),
+        lambda: [lm.ones(3), lm.ones(3)], lambda: (lm.ones(2), lm.zeros(2, dtype="int32")), lambda: {"a": lm.ones(2), "b": [1]}, lambda: {1: 2, None: 3}, lambda: set(), cyclic, deep,
+        lambda: slice(None, rng.choice([None, 1, 2**70]), rng.choice([None, -1, 0])), lambda: ..., lambda: Raising(), lambda: Endless(), lambda: LyingList([1.0]),
+        lambda: (lambda *a, **k: a[0] if a else 1.0), lambda: (lambda x: x * x), lambda: (lambda: lm.ones(2)), lambda: (lambda *a: None), lambda: len,
+        lambda: lm.function(lambda x: x + 1), lambda: lm.TensorSpec([None, 3]), lambda: lm.nn.Dense(2), lambda: lm.optim.SGD(0.1), lambda: lm.losses.MeanSquaredError(),
+        lambda: lm.GradientTape(), lambda: lm.data.Dataset.from_tensor_slices(np.ones((4, 3), "float32")), lambda: lm.nn.Sequential([lm.nn.Dense(2)]),
+        lambda: lm.Tensor, lambda: lm.Variable.__new__(lm.Variable), lambda: lm.Tensor.__new__(lm.Tensor), lambda: lm, lambda: range(3), lambda: iter([1, 2]),
+    ]
+    return rng.choice(makers)()
+
+
+def surface(lm):
+    """Every public callable by name: functions, classes, and the methods and properties of classes."""
+    found, seen, waiting = {}, set(), [("lm", lm)]
+    while waiting:
+        prefix, owner = waiting.pop()
+        if id(owner) in seen:
+            continue
+        seen.add(id(owner))
+        for name in sorted(dir(owner)):
+            if name.startswith("_"):
+                continue
+            value = getattr(owner, name, None)
+            full = f"{prefix}.{name}"
+            if isinstance(value, types.ModuleType):
+                if value.__name__.startswith("lamina"):
+                    waiting.append((full, value))
+            elif callable(value) and str(getattr(value, "__module__", "lamina")).startswith("lamina") and full not in LEFT_OUT:
+                found[full] = value
+    for full, value in list(found.items()):
+        if isinstance(value, type) and not issubclass(value, BaseException):
+            for name in sorted(dir(value)):
+                if not name.startswith("_") or name in ("__call__", "__getitem__", "__array__", "__format__", "__iter__", "__len__", "__enter__", "__round__", "__add__",
+                                                        "__matmul__", "__pow__", "__eq__", "__index__", "__reduce__", "__dlpack__", "__contains__", "__iadd__"):
+                    found[f"{full}.{name}"] = (value, name)
+    return found
+
+
+def arguments(target, make, rng):
+    try:
+        signature = inspect.signature(target)
+        wanted = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
+        optional = [p.name for p in signature.parameters.values() if p.default is not p.empty and p.kind is not p.POSITIONAL_ONLY]
+        count = len(wanted) if rng.random() < 0.85 else rng.randrange(5)
+    except (TypeError, ValueError):
+        text = (getattr(target, "__doc__", "") or "").split("\n")[0]
+        inside = text[text.find("(") + 1:text.rfind(")")] if "(" in text else ""
+        parts = [p.strip() for p in inside.split(", ") if p.strip() and not p.startswith("self")]
+        optional = [p.split(":")[0].strip() for p in parts if "=" in p and p[0].isalpha()]
+        needed = sum("=" not in p and p not in ("*", "/") for p in parts)
+        count = needed if needed and rng.random() < 0.85 else rng.randrange(4)
+    named = {name: make() for name in optional if rng.random() < 0.25}
+    if rng.random() < 0.02:
+        named["no_such_name"] = 1
+    return [make() for _ in range(count)], named
+
+
+MODES = ["eager", "eager", "traced", "tape", "vmap", "grad"]
+
+
+def run(lm, mode, call, args, named):
+    if mode == "traced":
+        return lm.function(lambda *a: call(*a, **named))(*args)
+    if mode == "tape":
+        with lm.GradientTape(persistent=True) as tape:
+            for a in args:
+                if isinstance(a, (lm.Tensor, lm.Variable)):
+                    tape.watch(a)
+            out = call(*args, **named)
+        sources = [a for a in args if isinstance(a, (lm.Tensor, lm.Variable))]
+        return tape.gradient(out, sources) if sources and isinstance(out, lm.Tensor) else out
+    if mode == "vmap":
+        return lm.vmap(lambda *a: call(*a, **named))(*args)
+    if mode == "grad":
+        return lm.grad(lambda *a: call(*a, **named))(*args)
+    return call(*args, **named)
+
+
+# Python's own words for what is wrong with a call of a Python function, and for what a value of Python's raised.
+OWN = (Hostile, NotImplementedError, StopIteration, KeyboardInterrupt)
+
+
+def foreign(lm, error):
+    """Why an error is not one that a user should see; None when it is."""
+    if isinstance(error, (lm.errors.Error, *OWN)) and not isinstance(error, lm.errors.InternalError):
+        return None
+    seen, one = set(), error
+    while one is not None and id(one) not in seen:
+        if isinstance(one, Hostile):
+            return None
+        seen.add(id(one))
+        one = one.__cause__ or one.__context__
+    text = str(error)
+    innermost = error.__traceback__
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    if isinstance(error, lm.errors.InternalError):
+        return text
+    if any(words in text for words in ("incompatible function arguments", "std::", "nanobind", "bad_cast", "Unable to cast", "bad internal call", "section step")):
+        return text
+    # A plain Python error is fine where Python itself says it: a call with the wrong arguments, a value of Python's that has no such method.
+    return None if isinstance(error, (TypeError, ValueError, AttributeError, RecursionError, IndexError, KeyError, OverflowError, MemoryError, BufferError,
+                                      UnicodeError, ImportError, RuntimeError, Warning, ZeroDivisionError, AssertionError, OSError)) else repr(error)
+
+
+def one_call(lm, np, targets, names, seed):
+    rng = random.Random(seed)
+    name = rng.choice(names)
+    target, mode = targets[name], rng.choice(MODES)
+
+    def make():
+        return values(lm, np, rng)
+
+    if isinstance(target, tuple):
+        owner, method = target
+        half = rng.random() < 0.1
+        if half:
+            instance = owner.__new__(owner)
+        else:
+            own, named = arguments(owner, make, rng)
+            if owner in (lm.Tensor, lm.Variable):
+                instance = lm.ones((2, 3)) if owner is lm.Tensor else lm.Variable(lm.ones((2, 3)))
+            else:
+                instance = owner(*own, **named)
+        call = getattr(instance, method)
+        if not callable(call):
+            return name, mode
+    else:
+        call = target
+    args, named = arguments(call, make, rng)
+    result = run(lm, mode, call, args, named)
+    if rng.random() < 0.3:
+        str(result)
+    return name, mode
+
+
+def batch(first, count):
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    faulthandler.enable()
+    warnings.simplefilter("ignore")
+    import numpy as np
+
+    import lamina as lm
+
+    targets = surface(lm)
+    names = sorted(targets)
+    sys.stdout = open(os.devnull, "w")
+    for seed in range(first, first + count):
+        os.write(3, f"{seed}\n".encode())
+        faulthandler.dump_traceback_later(SECONDS - 2, exit=False)
+        signal.alarm(SECONDS)
+        try:
+            one_call(lm, np, targets, names, seed)
+        except BaseException as error:  # noqa: BLE001
+            try:
+                why = foreign(lm, error)
+            except BaseException:  # noqa: BLE001
+                why = "its text cannot be read"
+            if why is not None:
+                os.write(3, f"! {seed} {type(error).__name__}: {' '.join(why.split())[:200]}\n".encode("utf-8", "replace"))
+        signal.alarm(0)
+        faulthandler.cancel_dump_traceback_later()
+
+
+def fuzz(calls, seed):
+    """What went wrong, in lines that begin with the seed of the call."""
+    bad = []
+    for first in range(seed, seed + calls, BATCH):
+        count = min(BATCH, seed + calls - first)
+        while count > 0:
+            reader, writer = os.pipe()
+            child = subprocess.Popen([sys.executable, __file__, "--batch", str(first), str(count)], stderr=subprocess.PIPE, text=True, errors="replace",
+                                     pass_fds=(writer,), preexec_fn=lambda: os.dup2(writer, 3) and None, env=dict(os.environ, LAMINA_THREADS="2"))
+            os.close(writer)
+            # Both pipes are read to their ends: the child never waits for this process.
+            with os.fdopen(reader, errors="replace") as lines:
+                reports = lines.read().splitlines()
+            errors = child.stderr.read()
+            status = child.wait()
+            bad += [line[2:] for line in reports if line.startswith("!")]
+            last = max((int(line) for line in reports if line.isdigit()), default=first)
+            if status == 0:
+                break
+            how = f"signal {-status}" if status < 0 else f"exit {status}"
+            bad.append(f"{last} {how}: {' | '.join(line.strip() for line in errors.splitlines()[:12])[:900]}")
+            count -= last + 1 - first
+            first = last + 1
+    return bad
+
+
+def main():
+    if sys.argv[1:2] == ["--batch"]:
+        batch(int(sys.argv[2]), int(sys.argv[3]))
+        return
+    if sys.argv[1:2] == ["--one"]:  # in this process, to look at
+        import numpy as np
+
+        import lamina as lm
+        targets = surface(lm)
+        print(one_call(lm, np, targets, sorted(targets), int(sys.argv[2])))
+        return
+    calls, seed = int(sys.argv[1]) if len(sys.argv) > 1 else 300, int(sys.argv[2]) if len(sys.argv) > 2 else 1
+    bad = fuzz(calls, seed)
+    print("\n".join(bad))
+    print(f"{calls} calls from seed {seed}: {len(bad)} bad")
+    sys.exit(bool(bad))
+
+
+if __name__ == "__main__":
+    main()
