@@ -114,6 +114,8 @@ def main():
     o = options.parse_intermixed_args()
     if o.long:
         os.environ["LAMINA_TEST_LONG"] = "1"
+    if o.quick:
+        os.environ["LAMINA_TEST_QUICK"] = "1"
     timeout = 6 * 3600 if o.long else 30 * 60
     lines, totals, start = [], [0, 0, 0], time.time()
 
@@ -134,7 +136,7 @@ def main():
         take(name if folder == "build" else f"{name} in {folder}", run_cpp(program, o.words, os.cpu_count() or 1, timeout), began)
     if o.python:
         began = time.time()
-        files = ["tests/python/test_structure.py"] if o.quick else ["tests/python"]
+        files = ["tests/python/test_structure.py", "tests/python/test_fuzz.py"] if o.quick else ["tests/python"]
         take("Python", run_python(o.words, files, timeout), began)
         if o.long and not o.quick:
             began = time.time()

@@ -7,8 +7,8 @@
 
 #include "graph/frontend/factories.h"
 #include "graph/frontend/op_functions.h"
-#include "python_bindings/src/containers.h"
 #include "graph/frontend/trace.h"
+#include "python_bindings/src/containers.h"
 #include "python_bindings/src/methods.h"
 
 namespace lamina::python {
@@ -353,8 +353,7 @@ int64_t to_whole(nb::handle value) {
                                                 .why = "shapes are known when a function is traced, the values of tensors are not",
                                                 .fix = "pass an int, or make the result as long as it can be and use lm.where"});
   }
-  if (!PyIndex_Check(o))
-    throw_type_error(cat(shown(value), " is no whole number"), "axes and lengths are integers", "pass an int");
+  if (!PyIndex_Check(o)) throw_type_error(cat(shown(value), " is no whole number"), "axes and lengths are integers", "pass an int");
   nb::object n = nb::steal(PyNumber_Index(o));
   if (!n.is_valid()) {
     PyErr_Clear();

@@ -116,7 +116,8 @@ struct Prepared {
   std::vector<PyObject*> values;  // of bound
   Flattener flat;
   Prepared(FunctionObject* self, const Call& call, bool want_names) : Prepared(self, bind(self, call), want_names) {}
-  Prepared(FunctionObject* self, std::vector<BoundArgument> arguments, bool want_names) : bound(std::move(arguments)), flat(self->held, want_names) {
+  Prepared(FunctionObject* self, std::vector<BoundArgument> arguments, bool want_names)
+      : bound(std::move(arguments)), flat(self->held, want_names) {
     State& state = *self->state;
     flat.key += training_flag ? '1' : '0';
     flat.key += state.trainable.key();
