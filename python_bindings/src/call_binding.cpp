@@ -4,6 +4,8 @@
 
 #include <nanobind/stl/string.h>
 
+#include "python_bindings/src/convert.h"
+
 #include "graph/frontend/call_site.h"
 
 namespace lamina::python {
@@ -138,6 +140,25 @@ std::vector<BoundArgument> CallBinding::bind(const std::string& function, PyObje
 bool CallBinding::takes(std::string_view name) const {
   auto named = [&](const Parameter& p) { return p.by_name && p.name == name; };
   return std::any_of(positional_.begin(), positional_.end(), named) || std::any_of(keyword_only_.begin(), keyword_only_.end(), named);
+}
+
+// With an input_signature, numbers and lists become tensors of the specs' dtypes.
+void convert_to_signature(const std::vector<TensorSpec>& signature, bool receives_self, std::vector<BoundArgument>& bound) {
+  size_t next = 0;
+  for (size_t i = receives_self ? 1 : 0; i < bound.size(); ++i) {
+    PyObject* o = bound[i].value.ptr();
+    if (next >= signature.size()) break;
+    if (is_variable(o) || is_tensor(o) || nb::isinstance<TensorSpec>(bound[i].value) || bound[i].is_default) {
+      next += is_tensor(o);
+      continue;
+    }
+    if (PyLong_Check(o) || PyFloat_Check(o) || PyList_Check(o) || is_array(o)) {
+      const DType wanted = signature[next++].dtype;
+      Tensor t = to_tensor(bound[i].value);
+      const bool weak = !is_array(o) && !is_floating(t.dtype()) && t.dtype() != DType::boolean && wanted != DType::boolean;
+      bound[i].value = to_python(weak ? to_tensor(bound[i].value, wanted) : std::move(t));
+    }
+  }
 }
 
 }  // namespace lamina::python

@@ -3,6 +3,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/frontend/function.h"
 #include "python_bindings/src/bindings.h"
 
 namespace lamina::python {
@@ -40,5 +41,8 @@ class CallBinding {
   std::vector<Parameter> positional_, keyword_only_;
   bool has_rest_ = false, has_keywords_ = false;
 };
+
+// With an input_signature, numbers and lists become tensors of the specs' dtypes.
+void convert_to_signature(const std::vector<TensorSpec>& signature, bool receives_self, std::vector<BoundArgument>& bound);
 
 }  // namespace lamina::python

@@ -91,25 +91,6 @@ const CallBinding& binding_of(FunctionObject* self) {
   return *state.binding;
 }
 
-// With an input_signature, numbers and lists become tensors of the specs' dtypes.
-void convert_to_signature(const State& state, std::vector<BoundArgument>& bound) {
-  size_t next = 0;
-  for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
-    PyObject* o = bound[i].value.ptr();
-    if (next >= state.signature->size()) break;
-    if (is_variable(o) || is_tensor(o) || nb::isinstance<TensorSpec>(bound[i].value) || bound[i].is_default) {
-      next += is_tensor(o);
-      continue;
-    }
-    if (PyLong_Check(o) || PyFloat_Check(o) || PyList_Check(o) || is_array(o)) {
-      const DType wanted = (*state.signature)[next++].dtype;
-      Tensor t = to_tensor(bound[i].value);
-      const bool weak = !is_array(o) && !is_floating(t.dtype()) && t.dtype() != DType::boolean && wanted != DType::boolean;
-      bound[i].value = to_python(weak ? to_tensor(bound[i].value, wanted) : std::move(t));
-    }
-  }
-}
-
 // One call's arguments: bound to parameters, then taken apart.
 struct Prepared {
   std::vector<BoundArgument> bound;
@@ -140,7 +121,7 @@ struct Prepared {
   static std::vector<BoundArgument> bind(FunctionObject* self, const Call& call) {
     State& state = *self->state;
     std::vector<BoundArgument> bound = binding_of(self).bind(state.name, call.args, call.count, call.names);
-    if (state.signature) convert_to_signature(state, bound);
+    if (state.signature) convert_to_signature(*state.signature, state.receives_self, bound);
     return bound;
   }
 };

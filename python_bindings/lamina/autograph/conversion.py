@@ -12,6 +12,7 @@ import types
 import weakref
 
 from .. import _core
+from .._structure import enter
 from . import runtime
 from .lists import GrowingList
 from .places import is_generated
@@ -179,15 +180,17 @@ def traced(function):
     return run
 
 
-def _delivered(result):
+def _delivered(result, inside=()):
     """A result in which lists that grew in loops are tensors."""
     if type(result) is GrowingList:
         return result.buffer
+    if type(result) in (list, tuple, dict):
+        inside = enter(inside, result, "a result")
     if type(result) in (list, tuple):
-        parts = [_delivered(v) for v in result]
+        parts = [_delivered(v, inside) for v in result]
         return result if all(a is b for a, b in zip(parts, result)) else type(result)(parts)
     if type(result) is dict:
-        parts = {k: _delivered(v) for k, v in result.items()}
+        parts = {k: _delivered(v, inside) for k, v in result.items()}
         return result if all(parts[k] is v for k, v in result.items()) else parts
     return result
 
