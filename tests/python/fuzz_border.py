@@ -220,7 +220,7 @@ def one_call(lm, np, targets, names, seed):
     return name, mode
 
 
-def batch(first, count):
+def batch(first, count, report):
     resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     faulthandler.enable()
@@ -233,7 +233,7 @@ def batch(first, count):
     names = sorted(targets)
     sys.stdout = open(os.devnull, "w")
     for seed in range(first, first + count):
-        os.write(3, f"{seed}\n".encode())
+        os.write(report, f"{seed}\n".encode())
         faulthandler.dump_traceback_later(SECONDS - 2, exit=False)
         signal.alarm(SECONDS)
         try:
@@ -244,7 +244,7 @@ def batch(first, count):
             except BaseException:  # noqa: BLE001
                 why = "its text cannot be read"
             if why is not None:
-                os.write(3, f"! {seed} {type(error).__name__}: {' '.join(why.split())[:200]}\n".encode("utf-8", "replace"))
+                os.write(report, f"! {seed} {type(error).__name__}: {' '.join(why.split())[:200]}\n".encode("utf-8", "replace"))
         signal.alarm(0)
         faulthandler.cancel_dump_traceback_later()
 
@@ -256,8 +256,8 @@ def fuzz(calls, seed):
         count = min(BATCH, seed + calls - first)
         while count > 0:
             reader, writer = os.pipe()
-            child = subprocess.Popen([sys.executable, __file__, "--batch", str(first), str(count)], stderr=subprocess.PIPE, text=True, errors="replace",
-                                     pass_fds=(writer,), preexec_fn=lambda: os.dup2(writer, 3) and None, env=dict(os.environ, LAMINA_THREADS="2"))
+            child = subprocess.Popen([sys.executable, __file__, "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True, errors="replace",
+                                     pass_fds=(writer,), env=dict(os.environ, LAMINA_THREADS="2"))
             os.close(writer)
             # Both pipes are read to their ends: the child never waits for this process.
             with os.fdopen(reader, errors="replace") as lines:
@@ -266,7 +266,7 @@ def fuzz(calls, seed):
             status = child.wait()
             bad += [line[2:] for line in reports if line.startswith("!")]
             last = max((int(line) for line in reports if line.isdigit()), default=first)
-            if status == 0:
+            if status == 0 and last == first + count - 1:
                 break
             how = f"signal {-status}" if status < 0 else f"exit {status}"
             bad.append(f"{last} {how}: {' | '.join(line.strip() for line in errors.splitlines()[:12])[:900]}")
@@ -277,7 +277,7 @@ def fuzz(calls, seed):
 
 def main():
     if sys.argv[1:2] == ["--batch"]:
-        batch(int(sys.argv[2]), int(sys.argv[3]))
+        batch(*map(int, sys.argv[2:5]))
         return
     if sys.argv[1:2] == ["--one"]:  # in this process, to look at
         import numpy as np
