@@ -1,5 +1,5 @@
 """The shape of the tree, and that the checks see what they are for."""
-import os, subprocess, sys
+import os, re, subprocess, sys
 
 import pytest
 
@@ -84,3 +84,12 @@ def test_what_people_run_is_executable():
     for path in ("dev", ".ci/run"):
         assert os.access(os.path.join(ROOT, path), os.X_OK), path
         assert subprocess.run(["bash", "-n", os.path.join(ROOT, path)]).returncode == 0
+
+
+@pytest.mark.parametrize("kind", ["dev", "cuda"])
+def test_every_python_package_is_pinned_by_version_and_hash(kind):
+    wanted = re.findall(r"^([A-Za-z0-9_-]+)", open(os.path.join(ROOT, f"requirements-{kind}.txt")).read(), re.M)
+    pinned = re.split(r"\n(?=[a-z0-9])", re.sub(r"^#.*\n", "", open(os.path.join(ROOT, f"requirements-{kind}.lock")).read(), flags=re.M))
+    assert wanted and {w.lower() for w in wanted} <= {re.match(r"[a-z0-9_-]+", p)[0] for p in pinned}
+    for package in pinned:
+        assert re.match(r"[a-z0-9_-]+==[0-9]", package) and "--hash=sha256:" in package, package
