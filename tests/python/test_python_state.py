@@ -567,3 +567,35 @@ def test_changes_inside_of_large_objects_are_found_in_time():
     with pytest.raises(lm.errors.ConversionFailed, match=r"'rows\[7\].v' is changed .* outlives"):
         lm.function(f)(c(1))
     assert time.perf_counter() - start < 60 and rows[7].v == 7
+
+
+class Flagged:
+    """A layer as users write one: what it makes at the first call comes with a flag."""
+
+    def __init__(self):
+        self.ready = False
+
+    def __call__(self, x):
+        if not self.ready:
+            self.w = lm.Variable(2.0)
+            self.ready = True
+        return x * self.w
+
+
+@pytest.mark.parametrize("make", [lambda: lm.nn.Sequential([lm.nn.Dense(1, kernel_initializer="ones")]), Flagged], ids=["Sequential", "Flagged"])
+def test_a_model_may_come_first_in_a_hand_written_body(make):
+    net = make()
+    f = lm.function(lambda xs: lm.scan(lambda c, x: (c + lm.sum(net(x)), c), lm.constant(0.0), xs)[0])
+    xs = lm.ones((3, 1, 1))
+    want = sum(float(lm.sum(net(x)).numpy()) for x in xs) if isinstance(net, lm.nn.Model) else 6.0
+    assert float(f(xs).numpy()) == float(f(xs).numpy()) == pytest.approx(want)
+
+
+def test_a_sequential_is_built_in_a_scan_body_of_a_trace():
+    net = lm.nn.Sequential([lm.nn.Dense(1, kernel_initializer="ones")])
+
+    @lm.function
+    def f(xs):
+        return lm.scan(lambda c, x: (c + lm.sum(net(x)), c), lm.constant(0.0), xs)[0]
+
+    assert float(f(lm.ones((3, 1, 1))).numpy()) == float(f(lm.ones((3, 1, 1))).numpy()) == 3.0 and net.built

@@ -106,7 +106,9 @@ class Guard:
         if before is None:
             return False
         new = {k: v for k, v in now.items() if k not in before or not same_value(before[k], v)}
-        if before.keys() - now.keys() or not all(before.get(k) is None and _is_made(v) for k, v in new.items()):
+        made = {k for k, v in new.items() if before.get(k) is None and _is_made(v)}
+        flags = {k for k, v in new.items() if v is True and before.get(k) in (None, False)}  # such as `built`, beside what was made
+        if before.keys() - now.keys() or not made or new.keys() - made - flags:
             return False
         holder.content = holder.read()
         return True

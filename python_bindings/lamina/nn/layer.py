@@ -103,6 +103,11 @@ class Layer:
             self.build(shape_of(first))
             self.built = True
 
+        self._make_once(build)
+
+    @staticmethod
+    def _make_once(build) -> None:
+        """Calls build(), whose changes of this layer stay when a branch or loop of the graph is the first to call it."""
         if _core.executing_eagerly():
             return build()
         from ..autograph.state import keep_what_is_made

@@ -33,7 +33,7 @@ class Model(Training, Layer):
     def _build_once(self, args, kwargs) -> None:
         if type(self).build is not Model.build:  # a subclass makes weights of its own; those of the layers inside follow from the first call
             return super()._build_once(args, kwargs)
-        self.built = True
+        self._make_once(lambda: setattr(self, "built", True))
 
     def call(self, inputs):
         if self._inputs is None:
