@@ -9,7 +9,6 @@ list(APPEND LAMINA_EMULATED_SOURCES "${PROJECT_SOURCE_DIR}/tests/graph/hundred_l
 
 add_library(lamina_emulator OBJECT ${LAMINA_EMULATOR_SOURCES})
 lamina_library_settings(lamina_emulator)
-set_target_properties(lamina_emulator PROPERTIES CXX_VISIBILITY_PRESET default)  # compiled kernels of sections, loaded by a test, call it
 set(LAMINA_EMULATED_OBJECTS ${LAMINA_OBJECT_LIBRARIES})
 list(REMOVE_ITEM LAMINA_EMULATED_OBJECTS lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
 
@@ -22,22 +21,6 @@ foreach(source IN LISTS LAMINA_GPU_KERNEL_SOURCES)
   endif()
 endforeach()
 
-# How tests/emulated/compiled_section.cpp compiles kernels: as the program itself.
-function(lamina_compiles_sections name)
-  set(flags -std=c++20 -c -fPIC -fvisibility=hidden -ffp-contract=off -O1 -g1 -w -DLAMINA_BUILDING=1 "-I${PROJECT_SOURCE_DIR}" ${ARGN})
-  set(link_flags -shared)
-  if(LAMINA_SANITIZE)
-    list(APPEND flags -fsanitize=${LAMINA_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
-    list(APPEND link_flags -fsanitize=${LAMINA_SANITIZE})
-  endif()
-  list(JOIN flags " " flags)
-  list(JOIN link_flags " " link_flags)
-  target_compile_definitions(${name} PRIVATE "LAMINA_HOST_COMPILER=\"${CMAKE_CXX_COMPILER} ${flags}\"" "LAMINA_HOST_LINKER=\"${CMAKE_CXX_COMPILER} ${link_flags}\""
-                             "LAMINA_SOURCE_FOLDER=\"${PROJECT_SOURCE_DIR}\""
-                             "LAMINA_HOST_SECTIONS=\"${PROJECT_BINARY_DIR}/emulated/${name}\"")
-  set_target_properties(${name} PROPERTIES ENABLE_EXPORTS ON)
-endfunction()
-
 function(lamina_emulated_tests name)
   add_executable(${name} ${LAMINA_EMULATED_SOURCES} "$<$<BOOL:${LAMINA_HAS_CUDA}>:${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp>")
   lamina_library_settings(${name})
@@ -48,10 +31,8 @@ function(lamina_emulated_tests name)
 endfunction()
 
 lamina_emulated_tests(lamina_emulated)
-lamina_compiles_sections(lamina_emulated)
 if(NOT LAMINA_SANITIZE)
   lamina_emulated_tests(lamina_emulated_checked)
-  lamina_compiles_sections(lamina_emulated_checked -fsanitize=thread)
   target_compile_options(lamina_emulated_checked PRIVATE -fsanitize=thread -Wno-tsan)
   target_compile_definitions(lamina_emulated_checked PRIVATE LAMINA_EMULATION_CHECKED=1)
 endif()

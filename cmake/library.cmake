@@ -19,18 +19,6 @@ if(NOT LAMINA_HAS_CUDA)
   list(APPEND LAMINA_SOURCES "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
 endif()
 
-# The headers that NVRTC compiles too, as text.
-file(GLOB LAMINA_SHARED_HEADER_FILES CONFIGURE_DEPENDS RELATIVE "${PROJECT_SOURCE_DIR}" "${PROJECT_SOURCE_DIR}/kernels/shared/*.h")
-set(LAMINA_SHARED_HEADERS "")
-foreach(header IN LISTS LAMINA_SHARED_HEADER_FILES)
-  file(READ "${PROJECT_SOURCE_DIR}/${header}" text)
-  string(APPEND LAMINA_SHARED_HEADERS "      {\"${header}\", R\"lamina(${text})lamina\"},\n")
-  set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/${header}")
-endforeach()
-configure_file(cmake/shared_headers.cpp.in "${PROJECT_BINARY_DIR}/shared_headers.cpp" @ONLY)
-include(section_headers)
-list(APPEND LAMINA_SOURCES "${PROJECT_BINARY_DIR}/shared_headers.cpp" "${PROJECT_BINARY_DIR}/section_headers.cpp")
-
 function(lamina_library_settings target)
   target_compile_definitions(${target} PRIVATE LAMINA_BUILDING=1)
   target_include_directories(${target} PRIVATE "${PROJECT_SOURCE_DIR}")

@@ -182,7 +182,13 @@ class Emitter {
                                                                    const std::vector<section::OperandRange>& ranges, Device device) {
     constexpr int for_others = 4;  // multiprocessors left to what runs beside the section, as collectives
     const DeviceProperties card = backend_of(device).properties(device);
-    const int all = card.multiprocessors;
+    const int resident = device.kind == DeviceKind::gpu ? section::block_runner()->resident_blocks(device) : card.multiprocessors;
+    if (resident == 0)
+      throw Error(ErrorKind::device, {.what = "a section has no room on this GPU",
+                                      .where = text(device),
+                                      .why = "not one block of the section kernel fits on a multiprocessor",
+                                      .fix = "run it on another GPU, or on 'cpu'"});
+    const int all = std::min(card.multiprocessors, resident);
     const section::BlockLimits limits{.blocks = all > 2 * for_others ? all - for_others : all,
                                       .cluster = device.kind == DeviceKind::gpu
                                                      ? section::block_runner()->largest_cluster(device, card.largest_cluster)

@@ -57,17 +57,6 @@ void describe(const exec::Program& program, Explanation& e) {
   }
 }
 
-// Which kernel each section on a GPU has run as, where it has run.
-std::string kernels_used(const exec::Program& program) {
-  std::string out;
-  for (const exec::Instruction& i : program.instructions) {
-    if (i.section_steps == 0 || program.streams[size_t(i.stream)].device.kind != DeviceKind::gpu) continue;
-    const std::string kernel = static_cast<const section::BlockSection*>(i.kernel.args.get())->which_kernel();
-    if (!kernel.empty()) out += cat(i.name, ": its last launch was ", kernel, "\n");
-  }
-  return out;
-}
-
 // What a model says of the launches, beside what was measured; nothing where it has no figures.
 std::string times_text(const Explanation& e) {
   std::ostringstream out;
@@ -195,7 +184,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
       out << ", compiled in " << milliseconds(plan->compile_microseconds);
       if (int64_t runs = plan->runs.load())
         out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
-      out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs() << kernels_used(plan->executor.program());
+      out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs();
       if (plan.get() == &last) out << times_text(e);
     }
   }

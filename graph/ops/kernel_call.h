@@ -71,8 +71,10 @@ void copy(Stream& stream, const View& x, const View& y) {
     kernels::cuda::copy_elements(stream, x, y);
 }
 
+// No kernel where F is one that this build does not have (kernels/gpu_kernel.h).
 template <auto F, class... A>
 Kernel bind(A&&... args) {
+  if (!F) return {};
   using Args = typename detail::KernelFunction<decltype(F)>::Args;
   return {detail::run_kernel<F>, std::make_shared<const Args>(std::forward<A>(args)...)};
 }

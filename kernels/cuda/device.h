@@ -41,24 +41,12 @@
 // Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then
 // they are all resident, and a launch with more blocks than fit fails.
 #pragma once
-#if !defined(__CUDACC_RTC__)
+#include "runtime/device/launch_shape.h"
 #include "runtime/device/stream.h"
-#endif
 
 namespace lamina::kernels::cuda {
 
 inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
-
-struct Grid {
-  unsigned x = 1, y = 1;
-};
-struct LaunchShape {
-  Grid grid;
-  unsigned threads = 256;
-  unsigned shared_bytes = 0;
-  bool cooperative = false;
-  bool cluster = false;  // all of the grid
-};
 
 inline constexpr unsigned kLargestCluster = 16;
 

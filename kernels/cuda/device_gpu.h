@@ -1,8 +1,6 @@
-// device.h for nvcc, and for NVRTC, which launches nothing.
+// device.h for nvcc.
 #pragma once
-#if !defined(__CUDACC_RTC__)
-#include <cuda_runtime_api.h>
-#endif
+#include "runtime/cuda/kernel_launch.h"
 
 #define LAMINA_KERNEL(...) __global__ void __launch_bounds__(__VA_ARGS__)
 #define LAMINA_ARGUMENT const __grid_constant__
@@ -167,45 +165,16 @@ LAMINA_DEVICE T* dynamic_shared() {
   return reinterpret_cast<T*>(lamina_dynamic_shared);
 }
 
-#if !defined(__CUDACC_RTC__)
-// A failure stays cudart's last error, which CudaBackend::launch takes and names.
-inline void launch_function(Stream& stream, const LaunchShape& shape, const void* function, void** arguments) {
-  constexpr unsigned always_allowed = 48 * 1024;
-  if (shape.shared_bytes > always_allowed &&
-      cudaFuncSetAttribute(function, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) != cudaSuccess)
-    return;
-  constexpr unsigned always_clusters = 8;
-  if (shape.cluster && shape.grid.x > always_clusters &&
-      cudaFuncSetAttribute(function, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess)
-    return;
-  cudaLaunchAttribute attribute{};
-  if (shape.cluster) {
-    attribute.id = cudaLaunchAttributeClusterDimension;
-    attribute.val.clusterDim.x = shape.grid.x, attribute.val.clusterDim.y = attribute.val.clusterDim.z = 1;
-  } else {
-    attribute.id = cudaLaunchAttributeCooperative;
-    attribute.val.cooperative = 1;
-  }
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(shape.grid.x, shape.grid.y);
-  config.blockDim = dim3(shape.threads);
-  config.dynamicSmemBytes = shape.shared_bytes;
-  config.stream = static_cast<cudaStream_t>(stream.native);
-  config.attrs = &attribute;
-  config.numAttrs = shape.cooperative || shape.cluster ? 1 : 0;
-  cudaLaunchKernelExC(&config, function, arguments);
-}
 template <auto kernel, class... A>
 void launch(Stream& stream, const LaunchShape& shape, A... arguments) {
   [&]<class... P>(void (*)(P...)) {
     // As the kernel's own parameter types, since cudart copies their bytes.
     auto run = [&](P... parameters) {
       void* pointers[] = {&parameters..., nullptr};
-      launch_function(stream, shape, reinterpret_cast<const void*>(kernel), pointers);
+      lamina::cuda::launch_kernel(stream, shape, reinterpret_cast<const void*>(kernel), pointers);
     };
     run(arguments...);
   }(kernel);
 }
-#endif
 
 }  // namespace lamina::kernels::cuda

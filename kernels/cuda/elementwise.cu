@@ -1,21 +1,11 @@
-// Elementwise programs. From their second launch on they are compiled behind the program's back (elementwise_source.h), and launched like
-// that as soon as that is done; LAMINA_ELEMENTWISE=interpret leaves that out. Until then they are interpreted: a thread takes an element
-// through all instructions, which every thread of a warp does together. Its registers lie in memory of its own, which stays in the first
-// cache. Bound by memory for programs of a few instructions.
+// Elementwise programs, interpreted: a thread takes an element through all instructions, which every thread of a warp does together. Its
+// registers lie in memory of its own, which stays in the first cache. Bound by memory for programs of a few instructions.
 #include "kernels/elementwise.h"
 
 #include "kernels/cuda/element.h"
 #include "kernels/elementwise_program.h"
 #include "kernels/shared/scalar_ops.h"
 #include "runtime/core/error.h"
-#if defined(__CUDACC__)
-#include <cstdlib>
-#include <string>
-#include <string_view>
-
-#include "kernels/elementwise_source.h"
-#include "runtime/cuda/cuda_backend.h"
-#endif
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -209,63 +199,6 @@ LAMINA_KERNEL(256) elementwise_program(Call call) {
   }
 }
 
-#if defined(__CUDACC__)
-ElementwiseLayout layout_of(const Call& call) {
-  ElementwiseLayout layout;
-  const auto access = [&](const Operand& o) {
-    if (o.linear) return Access::linear;
-    for (int a = 0; a < call.rank; ++a)
-      if (o.strides[a] != 0) return layout.rank = call.rank, Access::strided;
-    return Access::repeated;
-  };
-  for (int k = 0; k < call.program.inputs; ++k) layout.in.push_back(access(call.in[k]));
-  for (int o = 0; o < call.program.outputs; ++o) layout.out.push_back(access(call.out[o]));
-  return layout;
-}
-
-// Launches the compiled program; false while there is none.
-bool launch_compiled(Stream& stream, const ElementwiseCode& code, Call& call) {
-  static const bool allowed = [] {
-    const char* wanted = std::getenv("LAMINA_ELEMENTWISE");
-    return !wanted || std::string_view(wanted) != "interpret";
-  }();
-  if (!allowed) return false;
-  auto& backend = static_cast<lamina::cuda::CudaBackend&>(*stream.backend);
-  const ElementwiseLayout layout = layout_of(call);
-  static_assert(std::has_unique_object_representations_v<Program>, "its bytes are its identity");
-  std::string key(reinterpret_cast<const char*>(&call.program), sizeof(Program));
-  for (const auto* list : {&layout.in, &layout.out})
-    for (Access a : *list) key += char(a);
-  key += char(layout.rank);
-  const cudaKernel_t kernel = backend.compiled().find(stream.device, backend.architecture(stream.device), key, [&] {
-    lamina::cuda::Source source{elementwise_name(code), elementwise_source(code, layout, elementwise_name(code)), {}};
-    for (const auto& [name, text] : shared_headers()) source.headers.push_back({name, text});
-    return source;
-  });
-  if (!kernel) return false;
-  ElementwiseSpace space;
-  std::vector<void*> arguments;
-  const int operands = call.program.inputs + call.program.outputs;
-  for (int k = 0; k < operands; ++k) {
-    Operand& o = k < call.program.inputs ? call.in[k] : call.out[k - call.program.inputs];
-    arguments.push_back(&o.data);
-    for (int a = 0; a < call.rank; ++a) space.strides[k][a] = o.strides[a];
-  }
-  for (int a = 0; a < call.rank; ++a) space.shape[a] = call.shape[a];
-  long long size = call.size;
-  arguments.push_back(&size);
-  if (layout.rank) arguments.push_back(&space);
-  const LaunchShape shape = over(call.size);
-  cudaLaunchConfig_t config{};
-  config.gridDim = dim3(shape.grid.x);
-  config.blockDim = dim3(shape.threads);
-  config.stream = static_cast<cudaStream_t>(stream.native);
-  // A failure stays cudart's last error, which the backend's launch names.
-  backend.api().launch(&config, reinterpret_cast<const void*>(kernel), arguments.data());
-  return true;
-}
-#endif
-
 }  // namespace
 
 void elementwise(Stream& stream, std::span<const View* const> in, std::span<const View* const> out, const ElementwiseCode& code) {
@@ -303,9 +236,6 @@ void elementwise(Stream& stream, std::span<const View* const> in, std::span<cons
     }
     call.linear = call.linear && o.linear;
   }
-#if defined(__CUDACC__)
-  if (launch_compiled(stream, code, call)) return;
-#endif
   launch<elementwise_program>(stream, over(call.size), call);
 }
 

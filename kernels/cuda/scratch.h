@@ -1,16 +1,13 @@
 // What kernels for the GPU get from the backend of their stream: memory for the length of a launch, and where to report bad indices.
 #pragma once
 #include "kernels/cuda/device.h"
-#include "runtime/device/fault.h"
-#if !defined(__CUDACC_RTC__)
 #include "runtime/core/view.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/fault.h"
 #include "runtime/device/launch_memory.h"
-#endif
 
 namespace lamina::kernels::cuda {
 
-#if !defined(__CUDACC_RTC__)
 // Elements in device memory for the length of a launch.
 template <class T>
 class Scratch {
@@ -24,7 +21,6 @@ class Scratch {
 
 // Of every dtype 0 is all bits 0. y: contiguous.
 void zero(Stream& stream, const View& y);  // pad_slice.cu
-#endif
 
 // The first thread of all launches on the device whose report nobody has taken yet is the one that is heard.
 LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {

@@ -5,14 +5,9 @@
 #include "kernels/cuda/section_infeed.h"
 #include "kernels/cuda/section_interpreter.h"
 #include "kernels/sparse_cross_entropy.h"
-#include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
 #include "runtime/device/backend.h"
-#if defined(__CUDACC__)
-#include "kernels/cuda/section_compiled.h"
-#include "runtime/cuda/cuda_backend.h"
-#endif
 
 namespace lamina::kernels::cuda {
 LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) {
@@ -35,12 +30,22 @@ Error describe(const Fault& f) {
 
 constexpr unsigned long long kLaunchNanoseconds = 100'000'000;  // a launch that takes longer is left, so that Ctrl-C and errors are heard
 
-BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
+std::span<const char> as_bytes(const std::vector<uint32_t>& words) {
+  return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint32_t)};
+}
+
+// What the section keeps for a stream. For a launch that is being recorded: what it keeps for the recording, which holds its memory.
+BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSection::OnDevice& recorded) {
   for (BlockSection::OnDevice& d : s.copies)
     if (d.stream == stream) return d;
   Backend& backend = *stream.backend;
   const std::vector<uint32_t> zeros(size_t(s.plan.program.counters) + resident::kStateWords, 0);
   BlockSection::OnDevice d{.stream = stream, .program = nullptr, .state = nullptr, .state_bytes = zeros.size() * 4};
+  if (void* state = backend.memory_of_recording(&s, as_bytes(zeros))) {
+    d.state = static_cast<uint32_t*>(state);
+    d.program = backend.memory_of_recording(&s.plan, s.plan.bytes);
+    return recorded = d;
+  }
   d.program = backend.allocate(stream, s.plan.bytes.size());
   backend.copy(stream, d.program, s.plan.bytes.data(), s.plan.bytes.size(), CopyKind::to_device);
   d.state = static_cast<uint32_t*>(backend.allocate(stream, d.state_bytes));
@@ -50,34 +55,7 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream) {
   return s.copies.back();
 }
 
-#if defined(__CUDACC__)
-Wanted wanted() {
-  static const Wanted value = wanted_of(config::environment("LAMINA_SECTION"));
-  return value;
-}
-
-bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
-  if (!d.compiled && !d.interpreted) {
-    auto& backend = static_cast<lamina::cuda::CudaBackend&>(*stream.backend);
-    look_for_compiled(backend.compiled(), wanted(), backend.architecture(stream.device), s, d);
-  }
-  if (!d.compiled) return false;
-  void* arguments[] = {&a};
-  launch_function(stream, shape, d.compiled, arguments);
-  const cudaError_t status = cudaGetLastError();
-  if (status == cudaSuccess) return true;
-  d.compiled = nullptr, d.interpreted = true;
-  s.kernel_used = cat("the interpreter: the compiled kernel cannot be launched: ", cudaGetErrorName(status));
-  return false;
-}
-#else
-bool launch_compiled(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice&, resident::Arguments& a) {
-  return emulation::launch_compiled && emulation::launch_compiled(stream, shape, s, a);
-}
-#endif
-
-void launch_either(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a) {
-  if (launch_compiled(stream, shape, s, d, a)) return;
+void launch_section(Stream& stream, const LaunchShape& shape, const BlockSection& s, const resident::Arguments& a) {
   if (s.plan.program.cluster)
     launch_in_cluster(stream, shape, a);
   else if (s.plan.tensor_cores)
@@ -112,9 +90,6 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
 class StepClock {
  public:
   StepClock(const BlockSection& s, Stream& stream) : section_(s), stream_(stream) {
-#if defined(__CUDACC__)
-    if (lamina::cuda::GraphScratch::now()) return;  // the host reads nothing of a launch that is recorded
-#endif
     if (!profiler::step_clock_runs()) return;
     entries_.resize(section::clock_entries(s.plan));
     memory_.emplace(stream, int64_t(entries_.size()));
@@ -138,22 +113,21 @@ class StepClock {
 };
 
 // What went wrong stays cudart's last error, which the backend takes and names when this launch returns to it.
-bool was_launched() {
+bool was_launched([[maybe_unused]] const Stream& stream) {
 #if defined(__CUDACC__)
-  return cudaPeekAtLastError() == cudaSuccess;
+  return !lamina::cuda::launch_failed(stream);
 #else
   return true;
 #endif
 }
 
-void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, BlockSection::OnDevice& d, resident::Arguments& a,
-                        Infeed& infeed) {
+void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, const resident::Arguments& a, Infeed& infeed) {
   infeed.prepare();
 #if !defined(__CUDACC__)
   const HostTurns turns(infeed);
 #endif
-  launch_either(stream, shape, s, d, a);
-  if (was_launched()) infeed.follow();
+  launch_section(stream, shape, s, a);
+  if (was_launched(stream)) infeed.follow();
 }
 // After an error: a launch that waits for slices leaves when none come, and until then reads the rings.
 void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
@@ -165,8 +139,18 @@ void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
   }
 }
 
+// The fewest that any kernel of a section allows: which one runs it is known only when it is planned.
+int resident_blocks([[maybe_unused]] Device device) {
+#if defined(__CUDACC__)
+  return std::min(resident_with_tensor_cores(device), lamina::cuda::resident_blocks(device, reinterpret_cast<const void*>(section_kernel),
+                                                                                    section::kBlockThreads, resident::kSharedBytes));
+#else
+  return int(emulation::settings().resident_blocks);
+#endif
+}
+
 const bool registered = [] {
-  static constexpr section::BlockRunner runner{run_section, largest_cluster};
+  static constexpr section::BlockRunner runner{run_section, resident_blocks, largest_cluster};
   section::set_block_runner(&runner);
   return true;
 }();
@@ -176,7 +160,8 @@ const bool registered = [] {
 void run_section(const KernelCall& call) {
   const auto& s = *static_cast<const BlockSection*>(call.args);
   std::lock_guard lock(s.mutex);
-  BlockSection::OnDevice& d = on_device(s, call.stream);
+  BlockSection::OnDevice recorded;
+  BlockSection::OnDevice& d = on_device(s, call.stream, recorded);
   const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)},
                           .threads = unsigned(section::kBlockThreads),
                           .shared_bytes = unsigned(s.plan.program.shared_floats) * 4,
@@ -188,8 +173,8 @@ void run_section(const KernelCall& call) {
   StepClock clock(s, call.stream);
   a.clock = clock.memory();
   if (!s.plan.may_be_long) {
-    launch_either(call.stream, shape, s, d, a);
-    if (was_launched()) clock.read();
+    launch_section(call.stream, shape, s, a);
+    if (was_launched(call.stream)) clock.read();
     return;
   }
   // Until it has come to its end nobody else may launch the section on this stream: the lock is kept.
@@ -200,10 +185,10 @@ void run_section(const KernelCall& call) {
   try {
     for (InterruptPoll interrupted;; interrupted()) {
       if (infeed)
-        launch_with_infeed(call.stream, shape, s, d, a, *infeed);
+        launch_with_infeed(call.stream, shape, s, a, *infeed);
       else
-        launch_either(call.stream, shape, s, d, a);
-      if (!was_launched()) return;
+        launch_section(call.stream, shape, s, a);
+      if (!was_launched(call.stream)) return;
       backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
       if (go_on == 0) return clock.read();
       a.goes_on = 1;

@@ -9,10 +9,6 @@ namespace lamina::kernels::cuda {
 // must be resident: the launch is a cooperative one. float32 with the order of sums that the CPU has, unless a product's precision has
 // another name (runtime/core/precision.h); exponentials of softmax and cross entropy are scalar::exp's. A label out of range stops the
 // launch before any step that needs the loss; the stream's next wait throws Error index.
-//
-// There are two kernels of a section, over one table: the interpreter, and one that is compiled for this section behind its first launch
-// (kernels/section/compiled_source.h). Each launch takes the second where it is ready, also one that goes on with a loop that the other has
-// begun. LAMINA_SECTION=interpret takes the first always, =compile waits for the second.
 void run_section(const KernelCall& call);
 
 // The same kernel in other files, so that this one keeps its registers: where some product is in another precision than float32
@@ -22,13 +18,8 @@ void launch_with_tensor_cores(Stream& stream, const LaunchShape& shape, const re
 void launch_in_cluster(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
 // How many blocks, at most so many, can be one cluster with all of a block's shared memory each; 0: none.
 int largest_cluster(Device device, int most);
-
-#if !defined(__CUDACC__)
-namespace emulation {
-// Stands for the compiled kernel: false where there is none, and the interpreter is to be launched.
-using LaunchCompiled = bool (*)(Stream&, const LaunchShape&, const section::BlockSection&, const resident::Arguments&);
-inline LaunchCompiled launch_compiled = nullptr;
-}  // namespace emulation
+#if defined(__CUDACC__)
+int resident_with_tensor_cores(Device device);  // blocks that the card holds at once
 #endif
 
 }  // namespace lamina::kernels::cuda

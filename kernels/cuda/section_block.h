@@ -98,28 +98,6 @@ struct Rows {
 };
 LAMINA_DEVICE Rows share(long long count, int part, int parts) { return {int(count * part / parts), int(count * (part + 1) / parts)}; }
 
-// What the compiler knows of a step when it compiles its body.
-struct AnyForm {
-  static constexpr bool known = false, in_cluster = false;
-  static constexpr int rows = 1 << 30;  // of the batch, at most: of one block
-};
-struct AnyFormInCluster : AnyForm {
-  static constexpr bool in_cluster = true;
-};
-// Everything but where things lie: the step's fields are constants there.
-template <int most_rows, bool cluster = false>
-struct OneForm {
-  static constexpr bool known = true, in_cluster = cluster;
-  static constexpr int rows = most_rows;
-};
-// Where things lie, which differs among steps of one form.
-LAMINA_DEVICE void set_place(BlockStep& s, const BlockStep& from) {
-  s.form = from.form;
-  s.first_in = from.first_in, s.first_out = from.first_out, s.first_block = from.first_block;
-  s.first_wait = from.first_wait, s.waits = from.waits, s.signal = from.signal, s.prefetch = from.prefetch, s.run = from.run;
-  s.resident = from.resident, s.renews = from.renews, s.hands_to = from.hands_to, s.handed = from.handed;
-}
-
 struct Block {
   const Arguments& arguments;
   float* const shared;
@@ -205,19 +183,6 @@ struct Block {
     while (asked - taken < unsigned(kStages) - 1 && ahead < count)
       if (!ask_for(step(ahead))) return;
   }
-  // The same in the body of a product, `now`. Where the compiler knows it, it knows the sizes of those like it; of others run_block() asks.
-  template <class Form>
-  LAMINA_DEVICE void ask(const BlockStep& now) {
-    if constexpr (Form::known) {
-      while (asked - taken < unsigned(kStages) - 1 && ahead < count && step(ahead).form == now.form) {
-        BlockStep like = now;
-        set_place(like, step(ahead));
-        if (!ask_for(like)) return;
-      }
-    } else {
-      ask();
-    }
-  }
   // One piece of what the step needs, or nothing more for it. False where nothing can be asked for yet.
   LAMINA_DEVICE bool ask_for(const BlockStep& s) {
     if (s.kind == StepKind::loop) return false;
@@ -265,8 +230,7 @@ struct Block {
       wait_copies<0>();
   }
   // The next piece of weights, for all threads, which some ask() has asked for. They are past the one before, whose stage is filled again.
-  template <class Form>
-  LAMINA_DEVICE const float* take(const BlockStep& now) {
+  LAMINA_DEVICE const float* take() {
     if (!settled) {
       settle();
       sync_block();
@@ -274,7 +238,7 @@ struct Block {
     settled = false;
     const float* piece = stage(taken);
     ++taken;
-    ask<Form>(now);
+    ask();
     return piece;
   }
   // A barrier, and with it the next piece if one is on its way.

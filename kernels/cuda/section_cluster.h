@@ -35,19 +35,19 @@ LAMINA_DEVICE void raise(unsigned* counter, unsigned by) {
 }
 
 // The piece of a product's weights that begins with row k; `first` says that all threads have met since the one before.
-template <class Form>
+template <bool in_cluster>
 LAMINA_DEVICE const float* weights(Block& b, const BlockStep& s, int k, bool first) {
-  if constexpr (Form::in_cluster)
+  if constexpr (in_cluster)
     if (s.resident >= 0) {
       if (!first) sync_block();
       return b.shared + s.resident + k * padded(s.n);
     }
-  return b.take<Form>(s);
+  return b.take();
 }
 // The inbox that gets a product's rows too, or null.
-template <class Form>
+template <bool in_cluster>
 LAMINA_DEVICE float* next_inbox(const Block& b, const BlockStep& s) {
-  if constexpr (Form::in_cluster)
+  if constexpr (in_cluster)
     if (s.hands_to >= 0) return of_block(inbox(b), unsigned(s.hands_to));
   return nullptr;
 }

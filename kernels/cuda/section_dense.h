@@ -75,14 +75,13 @@ struct Pass {
   LAMINA_DEVICE bool has(int t, int r) const { return t < tiles && first[t] + r < rows; }
 };
 
-template <bool transposed, int most_rows>
+template <bool transposed>
 LAMINA_DEVICE void multiply(Sums& sums, const Pass& pass, const float* x, int x_leading, const float* w, int w_leading, int count) {
   if (pass.tiles == 0) return;
   const float* from[kTiles];
   LAMINA_UNROLL
   for (int t = 0; t < kTiles; ++t) from[t] = x + pass.first[t] * x_leading;
-  if constexpr (most_rows > kTileRows)
-    if (pass.tiles == 2 && pass.last == kTileRows) return multiply<2, 4, transposed>(sums, from, x_leading, w, w_leading, count);
+  if (pass.tiles == 2 && pass.last == kTileRows) return multiply<2, 4, transposed>(sums, from, x_leading, w, w_leading, count);
   // A ragged end: one group of rows after the other, in the first one's registers.
 #if defined(__CUDACC__)
 #pragma unroll 1
@@ -90,12 +89,9 @@ LAMINA_DEVICE void multiply(Sums& sums, const Pass& pass, const float* x, int x_
   for (int t = 0; t < kTiles; ++t) {
     const int rows = t + 1 < pass.tiles ? kTileRows : t < pass.tiles ? pass.last : 0;
     if (rows == 1) multiply<1, 1, transposed>(sums, from, x_leading, w, w_leading, count);
-    if constexpr (most_rows > 1)
-      if (rows == 2) multiply<1, 2, transposed>(sums, from, x_leading, w, w_leading, count);
-    if constexpr (most_rows > 2)
-      if (rows == 3) multiply<1, 3, transposed>(sums, from, x_leading, w, w_leading, count);
-    if constexpr (most_rows > 3)
-      if (rows == 4) multiply<1, 4, transposed>(sums, from, x_leading, w, w_leading, count);
+    if (rows == 2) multiply<1, 2, transposed>(sums, from, x_leading, w, w_leading, count);
+    if (rows == 3) multiply<1, 3, transposed>(sums, from, x_leading, w, w_leading, count);
+    if (rows == 4) multiply<1, 4, transposed>(sums, from, x_leading, w, w_leading, count);
     from[0] = from[1];
     LAMINA_UNROLL
     for (int r = 0; r < kTileRows; ++r) {
@@ -122,7 +118,7 @@ LAMINA_DEVICE void bring(const float* from, long long from_leading, int rows, in
 }
 
 // y = act(x w + b) and dx = (dz w^T) * act'(y), for the rows of one model that are this block's.
-template <bool gradient, class Form>
+template <bool gradient, bool in_cluster>
 LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;  // the length of a sum; how many there are in a row
@@ -134,14 +130,14 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const float* mask = gradient && s.has_mask ? b.in<const float>(s, 2) : nullptr;
   const int group = int(thread_index()) / cut.columns, column = int(thread_index()) % cut.columns;
 
-  const bool handed = Form::in_cluster && s.handed;
+  const bool handed = in_cluster && s.handed;
   const bool held =
       handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
   const int from = held && !handed ? b.held_at : 0, to = 1 - from;
   const int held_leading = padded(inner), kept_leading = padded(outer);
   const bool keep = mine.size() * kept_leading <= kRowFloats;
   float* kept = b.rows_memory(to);
-  float* theirs = next_inbox<Form>(b, s);
+  float* theirs = next_inbox<in_cluster>(b, s);
 
   auto finish = [&](float v, int row, int column_of_result, float masked, float biased) {
     if constexpr (gradient) {
@@ -152,7 +148,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
     }
     y[(long long)row * outer + column_of_result] = v;
     if (keep) kept[(row - mine.begin) * kept_leading + column_of_result] = v;
-    if constexpr (Form::in_cluster)
+    if constexpr (in_cluster)
       if (theirs) theirs[row * kept_leading + column_of_result] = v;
   };
 
@@ -168,7 +164,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
       clear(sums);
       for (int k = 0; k < s.k; k += cut.stage_rows) {
         const int rows = least(cut.stage_rows, s.k - k);
-        const float* w = weights<Form>(b, s, k, k == 0 && begin == mine.begin);
+        const float* w = weights<in_cluster>(b, s, k, k == 0 && begin == mine.begin);
         const float* batch = (handed ? inbox(b) : b.rows_memory(from)) + (held ? (begin - mine.begin) * held_leading : 0);
         const int leading = held ? held_leading : cut.leading;
         if (!held && (!gradient || k == 0)) {
@@ -190,7 +186,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
           }
           clear(sums);
           if (!inside) continue;
-          multiply<true, Form::rows>(sums, pass, batch, leading, w + column * padded(s.n), 0, s.n);
+          multiply<true>(sums, pass, batch, leading, w + column * padded(s.n), 0, s.n);
           LAMINA_UNROLL
           for (int t = 0; t < kTiles; ++t) {
             LAMINA_UNROLL
@@ -198,7 +194,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
               if (pass.has(t, r)) finish(sums.v[t][r], begin + pass.first[t] + r, k + column, masks.v[t][r], 0);
           }
         } else {
-          if (column < s.n) multiply<false, Form::rows>(sums, pass, batch + (held ? k : 0), leading, w + column, padded(s.n), rows);
+          if (column < s.n) multiply<false>(sums, pass, batch + (held ? k : 0), leading, w + column, padded(s.n), rows);
         }
       }
       if constexpr (!gradient) {

@@ -8,31 +8,31 @@ namespace lamina::kernels::cuda::resident {
 
 // Products of float32 on fused multiply-add units.
 struct InFloat32 {
-  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false, AnyForm>(b, s); }
-  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true, AnyForm>(b, s); }
-  LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums, Code, Code>(b, s); }
+  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false, false>(b, s); }
+  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true, false>(b, s); }
+  LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums>(b, s); }
 };
 
 // Products by tensor cores, but those of float32.
-template <class Form>
+template <bool in_cluster>
 struct InEveryPrecision {
   LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) {
     if (s.precision == Precision::float32)
-      product<false, Form>(b, s);
+      product<false, in_cluster>(b, s);
     else
-      product_by_tensor_cores<false, Form>(b, s);
+      product_by_tensor_cores<false, in_cluster>(b, s);
   }
   LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) {
     if (s.precision == Precision::float32)
-      product<true, Form>(b, s);
+      product<true, in_cluster>(b, s);
     else
-      product_by_tensor_cores<true, Form>(b, s);
+      product_by_tensor_cores<true, in_cluster>(b, s);
   }
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) {
     if (s.precision == Precision::float32)
-      update<ColumnSums, Code, Code>(b, s);
+      update<ColumnSums>(b, s);
     else
-      update<MmaUpdateSums, Code, Code>(b, s);
+      update<MmaUpdateSums>(b, s);
   }
 };
 
@@ -48,7 +48,7 @@ struct Interpreter {
         case StepKind::dense: Products::dense(b, s); break;
         case StepKind::dense_grad_input: Products::dense_grad_input(b, s); break;
         case StepKind::dense_update: Products::dense_update(b, s); break;
-        case StepKind::elementwise: elementwise<Code>(b, s); break;
+        case StepKind::elementwise: elementwise(b, s); break;
         case StepKind::reduce: reduce(b, s); break;
         case StepKind::softmax:
         case StepKind::log_softmax: softmax(b, s); break;

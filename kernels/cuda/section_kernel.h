@@ -35,24 +35,6 @@ LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
   if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
   return !sync_block_or(!good);
 }
-// body() once for each model.
-template <class Body>
-LAMINA_DEVICE bool for_models(Block& b, const BlockStep& s, const Body& body) {
-  bool good = true;
-  const Rows models = b.models_of(s);
-  for (b.model = models.begin; b.model < models.end; ++b.model) {
-    good = body() && good;
-    between_models(b, s, models);
-  }
-  return end_models(b, s, good);
-}
-
-LAMINA_DEVICE BlockStep placed(const BlockStep& from) {
-  BlockStep s;
-  set_place(s, from);
-  return s;
-}
-
 // Steps::run(b, s) does what a step says; false when the launch is to end. Steps::in_cluster: the blocks are one cluster.
 template <class Steps>
 LAMINA_DEVICE void run_block(const Arguments& a) {

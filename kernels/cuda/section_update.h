@@ -1,6 +1,7 @@
 // dense_update: dw = x^T dz and db, and what the optimizer does with them, without writing dw to memory. An element of dw goes through the
 // rows of the batch in order; db as kernels/reduce.h says.
 #pragma once
+#include "kernels/cuda/section_code.h"
 #include "kernels/cuda/section_reduce.h"
 
 namespace lamina::kernels::cuda::resident {
@@ -40,8 +41,8 @@ struct ColumnSums {
   }
 };
 
-// Sums: who of the block makes which elements of dw, and how. First, Second: what runs code and code2.
-template <class Sums, class First, class Second>
+// Sums: who of the block makes which elements of dw, and how.
+template <class Sums>
 LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block,
             parts = s.partition == Partition::models ? 1 : s.blocks;
@@ -50,7 +51,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   const int t = int(thread_index());
   int results = 0;
   if (s.code >= 0) {
-    const First code(b, s.code, s.first_in + 2, s.first_out, true, s.n);
+    const Code code(b, s.code, s.first_in + 2, s.first_out, true, s.n);
     results = code.outputs();
     const int pass_rows = update_rows(s.n);  // of weights
     Sums sums(s.n);
@@ -90,7 +91,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
     }
   }
   if (!s.has_bias || part != parts - 1) return;
-  const Second code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + results, true, s.n);
+  const Code code(b, s.code2, s.first_in + 2 + s.extras, s.first_out + results, true, s.n);
   const bool descends = s.descent_w2 >= 0;
   for (int first = 0; first < s.n; first += kThreads) {
     const int column = first + t;

@@ -1,5 +1,4 @@
-// What the section kernel sees of a section: plain data, copied to the device as it is. Compiled by NVRTC as well, with those parts of the
-// headers below that cmake/section_headers.cmake takes.
+// What the section kernel sees of a section: plain data, copied to the device as it is.
 #pragma once
 #include <cstdint>
 
@@ -42,7 +41,6 @@ struct BlockStep {
   int32_t run = 0;  // of steps without a turn between them: which
   Precision precision = Precision::float32;
   uint8_t handed = 0;  // product: its rows lie in the block's inbox
-  int16_t form = 0;    // steps of one form have one body in the compiled kernel (compiled_source.h)
   // In a cluster:
   int32_t resident = -1;  // product: where in shared memory its weights lie, which stay there
   int16_t renews = -1;    // of BlockProgram::residents: what the step writes, brought again behind it

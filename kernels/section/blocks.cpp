@@ -7,7 +7,6 @@
 #include <optional>
 
 #include "kernels/section/access.h"
-#include "kernels/section/compiled_source.h"
 #include "kernels/section/flatten.h"
 #include "kernels/section/stages.h"
 #include "runtime/core/error.h"
@@ -526,7 +525,6 @@ BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRang
   if (!found)
     found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
   BlockPlan plan = std::move(*found);
-  number_forms(plan);
   plan.may_be_long = plan.program.loops > 0 && (plan.infeed.chunk > 0 || most_seconds(table) > long_seconds);
   return plan;
 }
@@ -595,11 +593,6 @@ BlockSection::~BlockSection() {
     } catch (...) {  // the backend has gone before us
     }
   }
-}
-
-std::string BlockSection::which_kernel() const {
-  std::lock_guard lock(mutex);
-  return kernel_used;
 }
 
 void set_block_runner(const BlockRunner* runner) { the_runner = runner; }

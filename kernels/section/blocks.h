@@ -92,15 +92,9 @@ struct LAMINA_API BlockSection {
     size_t state_bytes = 0;
     void* rings = nullptr;  // of the plan's infeed, and the stream on which they are filled
     Stream infeed_stream;
-    const void* compiled = nullptr;  // the kernel of compiled_source(plan), where there is one
-    bool interpreted = false;        // and there will be none
   };
   mutable Mutex mutex;
   mutable std::vector<OnDevice> copies;
-  mutable std::string source;       // compiled_source(plan), while it is asked for
-  mutable std::string kernel_used;  // by the last launch, in words
-  // "the compiled kernel section_dense_dense_update", or the interpreter and why; "" before the first launch on a GPU.
-  std::string which_kernel() const;
   BlockSection() = default;
   BlockSection(const BlockSection&) = delete;
   ~BlockSection();
@@ -108,6 +102,7 @@ struct LAMINA_API BlockSection {
 // What runs a BlockSection on gpu devices: the CUDA build's kernel says so as the program starts.
 struct BlockRunner {
   void (*run)(const KernelCall&) = nullptr;
+  int (*resident_blocks)(Device device) = nullptr;  // that this very card holds at once; 0: it cannot run sections
   // How many blocks, at most so many, this very card can have as one cluster, each with all of a block's shared memory; 0: none.
   int (*largest_cluster)(Device device, int most) = nullptr;
 };

@@ -1,4 +1,4 @@
-// Activations, their gradients, and the normal distribution behind gelu, for float and double. Compiled by g++, nvcc and NVRTC alike.
+// Activations, their gradients, and the normal distribution behind gelu, for float and double. Compiled by g++ and nvcc alike.
 //
 // A gradient takes dy and what the activation gave, y, where that is enough (relu, tanh, sigmoid, softplus, leaky_relu), otherwise
 // what it was given, x (elu, gelu, silu). Of floats, sigmoid and softplus are within 2 units in the last place, silu and elu within 4, gelu

@@ -1,6 +1,6 @@
 // Conversions between types. From and To are an unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. A float becomes
-// an integer by truncation: NaN gives 0, what is out of range gives the nearest end; integers wrap; a bool is x != 0. Compiled by g++, nvcc
-// and NVRTC alike.
+// an integer by truncation: NaN gives 0, what is out of range gives the nearest end; integers wrap; a bool is x != 0. Compiled by g++ and
+// nvcc alike.
 #pragma once
 #include "kernels/shared/scalar_math.h"
 

@@ -1,4 +1,4 @@
-// The normal distribution's quantiles. Compiled by g++, nvcc and NVRTC alike.
+// The normal distribution's quantiles. Compiled by g++ and nvcc alike.
 #pragma once
 #include "kernels/shared/scalar_math.h"
 

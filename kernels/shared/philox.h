@@ -1,11 +1,11 @@
 // Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): a counter and a key give four random
-// words, so any element of a draw can be computed by itself. Compiled by g++, nvcc and NVRTC alike: no includes.
+// words, so any element of a draw can be computed by itself. Compiled by g++ and nvcc alike: no includes.
 //
 // Element i of draw `counter` of the generator `seed` is word i % 4 of block i / 4 (64-bit draws: words 2 (i % 2) and 2 (i % 2) + 1 of
 // block i / 2). The block number fills the lower half of the Philox counter, the draw's number the upper half, the seed is the key.
 #pragma once
 
-#if defined(__CUDACC__) || defined(__CUDACC_RTC__)
+#if defined(__CUDACC__)
 #define LAMINA_PHILOX_FUNCTION __host__ __device__ inline
 #else
 #define LAMINA_PHILOX_FUNCTION inline

@@ -1,4 +1,4 @@
-// Functions of one float or double that scalar operations are made of. Compiled by g++, nvcc and NVRTC alike.
+// Functions of one float or double that scalar operations are made of. Compiled by g++ and nvcc alike.
 //
 // Those of floats are polynomials and one sequence of roundings, so that scalar and vector code give the same bits; no multiplication is
 // fused with an addition. exp, log and tanh are computed in float, within 2 units in the last place of the true value; most others in

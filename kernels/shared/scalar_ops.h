@@ -1,4 +1,4 @@
-// Scalar operations: what every elementwise op computes for one element. Compiled by g++, nvcc and NVRTC, so it includes nothing else.
+// Scalar operations: what every elementwise op computes for one element. Compiled by g++ and nvcc, so it includes nothing else.
 //
 // T is unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. Half types compute in float and are rounded once
 // after each operation. The rules follow NumPy:

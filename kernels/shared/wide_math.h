@@ -1,5 +1,5 @@
 // Functions of floats computed in double: after the last rounding, to float, a result is within 0.52 units in the last place of the true
-// value. Polynomials and selects only, so that loops over them become vector code. Compiled by g++, nvcc and NVRTC alike.
+// value. Polynomials and selects only, so that loops over them become vector code. Compiled by g++ and nvcc alike.
 //
 // The polynomials are minimax approximations in relative error, of degrees that leave 2^-35 or less. Arguments and results are those
 // of floats: nothing here is exact enough, or defined, for the whole range of doubles.

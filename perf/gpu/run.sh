@@ -98,17 +98,15 @@ check_stage() {
 sanitize_stage() {
   export PYTHONPATH=$build/python
   needs_gpu
-  local tool mode kernel
+  local tool mode
   command -v compute-sanitizer >/dev/null || ((dry)) || fail "there is no compute-sanitizer" "fix: install the CUDA toolkit's, or pip install nvidia-cuda-sanitizer-api"
   for tool in memcheck racecheck initcheck synccheck; do
     once "sanitize.$tool" 150 "$python" "$root/perf/gpu/tools.py" sanitize "$tool" "$build/planted" "$python" "$root/perf/gpu/check.py" --device gpu:0 --layers 3 --steps 2 --batches 3
   done
-  # Nsight Compute runs the kernel again, or the program: the benchmark's step by both kernels that a section has.
+  # Nsight Compute runs the kernel again, or the program: the benchmark's step.
   command -v ncu >/dev/null || ((dry)) || { failed+=("ncu"); say "there is no ncu: kernel and application replay are not tried"; return; }
   for mode in kernel application; do
-    for kernel in interpret compile; do
-      once "profile.$mode.$kernel" 150 env LAMINA_SECTION=$kernel "$python" "$root/perf/gpu/tools.py" profile "$mode" 120 "$python" "$root/perf/gpu/check.py" --device gpu:0 --profile 2 --batches 20
-    done
+    once "profile.$mode" 150 "$python" "$root/perf/gpu/tools.py" profile "$mode" 120 "$python" "$root/perf/gpu/check.py" --device gpu:0 --profile 2 --batches 20
   done
 }
 

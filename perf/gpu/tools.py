@@ -1,8 +1,8 @@
 """NVIDIA's tools on a card, each with what it must find.
 
 usage: tools.py sanitize TOOL PLANTED COMMAND...   compute-sanitizer: nothing in `PLANTED none`, the bug of `PLANTED TOOL`, and nothing in the command
-       tools.py profile MODE LIMIT COMMAND...      ncu with kernel or application replay: it ends within so many seconds, and has seen one kernel, a section's, in each
-                                                   step of `check.py --profile`. With LAMINA_SECTION=compile that is the one that NVRTC made, called after its steps
+       tools.py profile MODE LIMIT COMMAND...      ncu with kernel or application replay: it ends within so many seconds, and has seen one section_kernel in each
+                                                   step of `check.py --profile`
 """
 import csv
 import os
@@ -47,8 +47,7 @@ def profile(mode, limit, *command):
     if done.returncode != 0:
         return f"ncu with {mode} replay: exit status {done.returncode}"
     steps = next((int(line[len(PROFILED):]) for line in done.stdout.splitlines() if line.startswith(PROFILED)), -1)
-    seen, is_compiled = kernels(done.stdout), os.environ.get("LAMINA_SECTION") == "compile"
-    wanted = "section_dense" if is_compiled else "section_kernel"
+    seen, wanted = kernels(done.stdout), "section_kernel"
     if len(seen) == steps and all(wanted in name for name in seen):
         return ""
     return f"ncu with {mode} replay has seen {len(seen)} kernels in {steps} steps, {', '.join(sorted(set(seen))) or 'none'}: wanted one {wanted} in each"

@@ -6,8 +6,7 @@ import sys
 
 # What runs while an optional library is missing.
 INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
-           "cuDNN": "Lamina's own kernels make large convolutions, pooling and batch normalisation",
-           "NVRTC": "fused elementwise kernels are interpreted"}
+           "cuDNN": "Lamina's own kernels make large convolutions, pooling and batch normalisation"}
 
 
 def doctor(out=sys.stdout):

@@ -17,6 +17,7 @@ struct CudaApi {
   const char* (*error_name)(cudaError_t error);
   const char* (*error_text)(cudaError_t error);
   cudaError_t (*take_last_error)();
+  cudaError_t (*peek_last_error)();
   cudaError_t (*profiler_start)();
   cudaError_t (*profiler_stop)();
 
@@ -44,9 +45,9 @@ struct CudaApi {
   cudaError_t (*free_host)(void* data);
   cudaError_t (*copy)(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 
-  cudaError_t (*library_load)(cudaLibrary_t* library, const void* code);
-  cudaError_t (*library_unload)(cudaLibrary_t library);
-  cudaError_t (*library_kernel)(cudaKernel_t* kernel, cudaLibrary_t library, const char* name);
+  cudaError_t (*function_attribute)(const void* kernel, cudaFuncAttribute attribute, int value);
+  cudaError_t (*resident_blocks)(int* per_multiprocessor, const void* kernel, int threads, size_t shared_bytes);
+  cudaError_t (*resident_clusters)(int* clusters, const void* kernel, const cudaLaunchConfig_t* config);
   cudaError_t (*launch)(const cudaLaunchConfig_t* config, const void* kernel, void** arguments);
 
   cudaError_t (*capture_begin)(cudaStream_t stream, cudaStreamCaptureMode mode);

@@ -302,26 +302,36 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
   }
   CurrentDevice current(api_, stream.device);
   const LaunchingFor now({name, call.line});
-  api_.take_last_error();  // of a call that nobody waited for: this launch is not to blame
+  const auto earlier = [&](cudaError_t status) {
+    return error_of(api_, status, cat("launch ", name, "; it is an earlier launch that failed"), stream.device);
+  };
+  // Of a call that nobody waited for: this launch is not to blame. An error that ended the context stays for ever.
+  if (const cudaError_t before = api_.take_last_error(); ends_the_context(before)) throw earlier(before);
   kernel.run(call);
   const cudaError_t status = api_.take_last_error();
+  if (ends_the_context(status)) throw earlier(status);  // a launch reports errors of what already ran
   if (status != cudaSuccess) {
     const Error error = error_of(api_, status, cat("launch ", name), stream.device);
     throw call.line.known() ? error.at(text(call.line)) : error;
   }
 }
 
-CompiledKernels& CudaBackend::compiled() {
-  std::call_once(compiled_once_, [this] {
-    compiled_ = std::make_unique<CompiledKernels>(api_, [](const Source& source, int architecture) {
-      const NvrtcApi& nvrtc = nvrtc_api();
-      // Registered after NVRTC was loaded, so that at the end of the process this comes before what NVRTC does then.
-      static const int registered = std::atexit([] { static_cast<CudaBackend&>(cuda_backend()).compiled().stop(); });
-      static_cast<void>(registered);
-      return cached_cubin(nvrtc, source, architecture, cache_folder());
-    });
-  });
-  return *compiled_;
+bool CudaBackend::allow(Device device, const void* kernel, const LaunchShape& shape) {
+  using Allowed = Opened::Allowed;
+  const unsigned cluster = shape.cluster ? shape.grid.x : 0;
+  if (shape.shared_bytes <= Allowed{}.shared_bytes && cluster <= Allowed{}.cluster) return true;
+  Opened& opened = open(device);
+  const std::lock_guard lock(opened.allowed_mutex);
+  Allowed& allowed = opened.allowed[kernel];
+  if (shape.shared_bytes > allowed.shared_bytes) {
+    if (api_.function_attribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) != cudaSuccess) return false;
+    allowed.shared_bytes = shape.shared_bytes;
+  }
+  if (cluster > allowed.cluster) {
+    if (api_.function_attribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) return false;
+    allowed.cluster = cluster;
+  }
+  return true;
 }
 
 Products& CudaBackend::products() {
@@ -358,9 +368,9 @@ BatchNorm& CudaBackend::batch_norm() {
 
 bool CudaBackend::image_library_serves(double operations) { return pooling().serves(operations); }
 
-std::unique_ptr<Replayable> CudaBackend::record_launches(Stream& stream, const std::function<void()>& launches) {
-  CurrentDevice current(api_, stream.device);
-  return capture_graph(api_, stream, launches);
+void* CudaBackend::memory_of_recording(const void* owner, std::span<const char> contents) {
+  GraphScratch* scratch = GraphScratch::now();
+  return scratch ? scratch->keep(owner, contents) : nullptr;
 }
 
 std::unique_ptr<LaunchGraph> CudaBackend::launch_graph(Device device) {

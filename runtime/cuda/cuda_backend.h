@@ -9,7 +9,6 @@
 #include "runtime/core/mutex.h"
 #include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/check.h"
-#include "runtime/cuda/compiled_kernels.h"
 #include "runtime/cuda/convolutions.h"
 #include "runtime/cuda/cuda_api.h"
 #include "runtime/cuda/graph_capture.h"
@@ -17,6 +16,7 @@
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/device/backend.h"
+#include "runtime/device/launch_shape.h"
 
 namespace lamina::cuda {
 
@@ -47,15 +47,15 @@ class CudaBackend final : public Backend {
 
   FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&)) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
-  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override;
+  void* memory_of_recording(const void* owner, std::span<const char> contents) override;
   std::unique_ptr<LaunchGraph> launch_graph(Device device) override;  // null with LAMINA_CUDA_GRAPHS=0
 
-  // For kernels that have a faster form, compiled by NVRTC behind their first launches.
-  CompiledKernels& compiled();
-  Products& products();                                                  // large matrix products, by cuBLASLt
-  Convolutions& convolutions();                                          // large convolutions, by cuDNN
-  Pooling& pooling();                                                    // large max pooling
-  BatchNorm& batch_norm();                                               // large batch normalisation in training
+  Products& products();          // large matrix products, by cuBLASLt
+  Convolutions& convolutions();  // large convolutions, by cuDNN
+  Pooling& pooling();            // large max pooling
+  BatchNorm& batch_norm();       // large batch normalisation in training
+  // Whether the kernel may be started with so much shared memory, or as so large a cluster. Asked of cudart once for each kernel and size.
+  bool allow(Device device, const void* kernel, const LaunchShape& shape);
   int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
@@ -74,6 +74,11 @@ class CudaBackend final : public Backend {
     CaptureStreams capture_streams;
     std::unique_ptr<Staging> staging;
     Fault* fault = nullptr;  // in pinned memory, where kernels report what they cannot use
+    struct Allowed {
+      unsigned shared_bytes = 48 * 1024, cluster = 8;  // what every kernel may have
+    };
+    Mutex allowed_mutex;
+    std::map<const void*, Allowed> allowed;  // by kernel
   };
 
   const Found& found();
@@ -88,8 +93,6 @@ class CudaBackend final : public Backend {
   Found found_;
   std::vector<std::unique_ptr<Opened>> opened_;  // one per device
   FaultLog faults_;
-  std::once_flag compiled_once_;
-  std::unique_ptr<CompiledKernels> compiled_;
   std::once_flag products_once_;
   std::unique_ptr<Products> products_;
   std::once_flag convolutions_once_;

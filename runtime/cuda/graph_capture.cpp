@@ -13,22 +13,6 @@ namespace {
 
 constexpr size_t kMostReady = 4, kMissesKept = 8;
 
-class CapturedGraph final : public Replayable {
- public:
-  explicit CapturedGraph(const CudaApi& api) : api_(api) {}
-  ~CapturedGraph() override {
-    if (executable) api_.graph_executable_destroy(executable);
-  }
-  void replay(Stream& stream) override {
-    CurrentDevice current(api_, stream.device);
-    check(api_, api_.graph_launch(executable, native(stream)), "launch a graph", stream.device);
-  }
-  cudaGraphExec_t executable = nullptr;
-
- private:
-  const CudaApi& api_;
-};
-
 // A graph could not be made, and nothing has been started.
 struct NoGraph {
   cudaError_t status;
@@ -45,37 +29,13 @@ thread_local GraphScratch* scratch_now = nullptr;
 
 }  // namespace
 
-std::unique_ptr<Replayable> capture_graph(const CudaApi& api, Stream& stream, const std::function<void()>& launches) {
-  // Thread-local: what other threads do with CUDA meanwhile is neither captured nor forbidden.
-  check(api, api.capture_begin(native(stream), cudaStreamCaptureModeThreadLocal), "begin the capture of a graph", stream.device);
-  cudaGraph_t graph = nullptr;
-  try {
-    launches();
-  } catch (...) {
-    if (api.capture_end(native(stream), &graph) == cudaSuccess && graph) api.graph_destroy(graph);
-    api.take_last_error();
-    throw;
-  }
-  check(api, api.capture_end(native(stream), &graph), "end the capture of a graph", stream.device);
-  std::unique_ptr<CapturedGraph> made;
-  try {
-    made = std::make_unique<CapturedGraph>(api);
-  } catch (...) {
-    api.graph_destroy(graph);
-    throw;
-  }
-  const cudaError_t status = api.graph_instantiate(&made->executable, graph, 0);
-  api.graph_destroy(graph);
-  check(api, status, "make a graph ready to run", stream.device);
-  return made;
-}
-
 GraphScratch* GraphScratch::now() { return scratch_now; }
 GraphScratch::Recording::Recording(GraphScratch* scratch) : before_(std::exchange(scratch_now, scratch)) {}
 GraphScratch::Recording::~Recording() { scratch_now = before_; }
 
 GraphScratch::~GraphScratch() {
   for (Block& block : blocks_) backend_.free(home_, block.data, block.bytes);
+  for (auto& [owner, block] : kept_) backend_.free(home_, block.data, block.bytes);
 }
 
 void* GraphScratch::take(const Stream& stream, size_t bytes) {
@@ -97,6 +57,21 @@ bool GraphScratch::give_back(void* data) {
   if (found == blocks_.end()) return false;
   found->taken = false;
   return true;
+}
+
+void* GraphScratch::keep(const void* owner, std::span<const char> contents) {
+  const auto [at, is_new] = kept_.try_emplace(owner, Block{nullptr, contents.size(), true, nullptr});
+  if (!is_new) return at->second.data;
+  const Recording none(nullptr);
+  try {
+    at->second.data = backend_.allocate(home_, contents.size());
+    backend_.copy(home_, at->second.data, contents.data(), contents.size(), CopyKind::to_device);
+  } catch (...) {
+    if (at->second.data) backend_.free(home_, at->second.data, contents.size());
+    kept_.erase(at);
+    throw;
+  }
+  return at->second.data;
 }
 
 void GraphScratch::start_again() {
@@ -189,7 +164,6 @@ bool RecordedGraph::launch_recorded(std::span<Stream> streams, std::span<void* c
 RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::span<void* const> addresses,
                                                const std::function<void(std::span<Stream>)>& launches) {
   const CudaApi& api = backend_.api();
-  const unsigned kernels = backend_.compiled().version();
   auto at = std::find_if(ready_.begin(), ready_.end(), [&](const Ready& r) {
     return std::equal(addresses.begin(), addresses.end(), r.addresses.begin(), r.addresses.end());
   });
@@ -199,9 +173,7 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
   }
   std::rotate(ready_.begin(), at, at + 1);
   Ready& ready = ready_.front();
-  if (ready.executable && ready.kernels == kernels &&
-      std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end()))
-    return ready;
+  if (ready.executable && std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end())) return ready;
 
   std::vector<void*> now(addresses.begin(), addresses.end());  // from here on an executable and its addresses change together
   struct Graph {                                               // until it is made ready
@@ -220,7 +192,6 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
   }
   if (!ready.executable) require(api, api.graph_instantiate(&ready.executable, graph.graph, 0), "make the graph ready to run");
   ready.addresses = std::move(now);
-  ready.kernels = kernels;
   return ready;
 }
 

@@ -1,6 +1,7 @@
 // Launches recorded as a CUDA graph, which the driver starts with one call.
 #pragma once
 #include <functional>
+#include <map>
 #include <memory>
 #include <span>
 #include <string>
@@ -14,9 +15,6 @@ namespace lamina::cuda {
 
 class CudaBackend;
 
-// Nothing runs while `launches` is called. If it throws, the capture is ended and the stream is as before.
-std::unique_ptr<Replayable> capture_graph(const CudaApi& api, Stream& stream, const std::function<void()>& launches);
-
 // Memory for the time of a launch, of launches that are recorded: theirs as long as the graph lives. Each recording gets it in the same
 // order.
 class GraphScratch {
@@ -26,6 +24,8 @@ class GraphScratch {
   GraphScratch(const GraphScratch&) = delete;
   void* take(const Stream& stream, size_t bytes);
   bool give_back(void* data);  // false: it is not of this
+  // Memory that stays with the graph and begins as `contents`: in each recording the same for the same owner.
+  void* keep(const void* owner, std::span<const char> contents);
   void start_again();
 
   // Of the recording that this thread is in, or null.
@@ -50,6 +50,7 @@ class GraphScratch {
   CudaBackend& backend_;
   Stream home_;  // the graph is launched here, so that memory given back is free after it
   std::vector<Block> blocks_;
+  std::map<const void*, Block> kept_;  // by owner
 };
 
 // Streams of a device that nothing but recordings use: what other threads start meanwhile on a stream of theirs is not recorded.
@@ -83,7 +84,6 @@ class RecordedGraph final : public LaunchGraph {
   struct Ready {
     cudaGraphExec_t executable = nullptr;
     std::vector<void*> addresses;
-    unsigned kernels = 0;  // CompiledKernels::version() when it was recorded
   };
   bool launch_recorded(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches);
   Ready& ready_for(std::span<Stream> streams, std::span<void* const> addresses, const std::function<void(std::span<Stream>)>& launches);

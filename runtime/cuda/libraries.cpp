@@ -77,11 +77,6 @@ std::string driver_version(const Loader& loader, void* library) {
   auto* ask = symbol<int(int*)>(loader, library, "cuDriverGetVersion");
   return ask && ask(&v) == 0 ? cat("CUDA ", v / 1000, ".", v % 1000 / 10) : "";
 }
-std::string nvrtc_version(const Loader& loader, void* library) {
-  int major = 0, minor = 0;
-  auto* ask = symbol<int(int*, int*)>(loader, library, "nvrtcVersion");
-  return ask && ask(&major, &minor) == 0 ? cat(major, ".", minor) : "";
-}
 std::string cublaslt_version(const Loader& loader, void* library) {
   auto* ask = symbol<size_t()>(loader, library, "cublasLtGetVersion");
   return ask ? dotted(ask(), 10000, 100) : "";
@@ -110,17 +105,12 @@ const LibraryName& cudnn_name() {
   static const LibraryName name{"cuDNN", "libcudnn.so.9", "nvidia-cudnn-cu" LAMINA_CUDA_MAJOR, "", false, "cudnnGetVersion", cudnn_version};
   return name;
 }
-const LibraryName& nvrtc_name() {
-  static const LibraryName name{"NVRTC", "libnvrtc.so." LAMINA_CUDA_MAJOR, "nvidia-cuda-nvrtc", "", false, "nvrtcVersion", nvrtc_version};
-  return name;
-}
 const LibraryName& nccl_name() {
   static const LibraryName name{"NCCL", "libnccl.so.2", "nvidia-nccl-cu" LAMINA_CUDA_MAJOR, "", false, "ncclGetVersion", nccl_version};
   return name;
 }
 const std::vector<LibraryName>& library_names() {
   static const std::vector<LibraryName> names{{"NVIDIA driver", "libcuda.so.1", "", kDriverFix, true, "cuDriverGetVersion", driver_version},
-                                              nvrtc_name(),
                                               cublaslt_name(),
                                               cudnn_name(),
                                               nccl_name()};

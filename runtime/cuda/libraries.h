@@ -28,7 +28,6 @@ struct LibraryName {
 };
 const LibraryName& cublaslt_name();
 const LibraryName& cudnn_name();
-const LibraryName& nvrtc_name();
 const LibraryName& nccl_name();
 const std::vector<LibraryName>& library_names();  // those and the driver
 

@@ -6,21 +6,9 @@
 
 namespace lamina {
 
-Kernel Backend::compile(Device device, const std::string&, const std::string& entry) {
-  throw Error(ErrorKind::device, {.what = cat("the kernel '", entry, "' cannot be compiled for ", device),
-                                  .where = "",
-                                  .why = cat("the ", name(), " backend compiles no source"),
-                                  .fix = ""});
-}
-
 FaultSite Backend::fault_site(Stream&, Error (*)(const Fault&)) { return {}; }
 
-std::unique_ptr<Replayable> Backend::record_launches(Stream& stream, const std::function<void()>&) {
-  throw Error(ErrorKind::device, {.what = cat("launches on ", stream.device, " cannot be recorded"),
-                                  .where = "",
-                                  .why = cat("the ", name(), " backend records none"),
-                                  .fix = ""});
-}
+void* Backend::memory_of_recording(const void*, std::span<const char>) { return nullptr; }
 
 std::unique_ptr<LaunchGraph> Backend::launch_graph(Device) { return nullptr; }
 

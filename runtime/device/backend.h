@@ -16,13 +16,6 @@ namespace lamina {
 
 enum class CopyKind : uint8_t { within_device, to_device, to_host };
 
-// A recorded sequence of launches that can be run again (a CUDA graph; a list on the CPU).
-class Replayable {
- public:
-  virtual ~Replayable() = default;
-  virtual void replay(Stream& stream) = 0;
-};
-
 // Launches of one device that are run again and again, kept in the device's own form (a CUDA graph). For one caller at a time.
 class LaunchGraph {
  public:
@@ -64,11 +57,12 @@ class LAMINA_API Backend {
   // Called by a kernel while it is launched: where it reports an element that it cannot use, as an index out of range, once it has run.
   // The first report on a stream's device is thrown by the next wait, as `describe` words it. Backends whose kernels throw say nothing.
   virtual FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&));
-  // Compiles source for a device (NVRTC). Backends that cannot say so.
-  virtual Kernel compile(Device device, const std::string& source, const std::string& entry);
-  virtual std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches);
   // Null where launches gain nothing by it. Destroyed before the streams that it ran on.
   virtual std::unique_ptr<LaunchGraph> launch_graph(Device device);
+
+  // While launches are recorded: device memory that the recording keeps, the same for the same owner, and that begins as `contents`. Null
+  // when nothing is being recorded.
+  virtual void* memory_of_recording(const void* owner, std::span<const char> contents);
 
   // Whether a library of the maker's (cuDNN) is there and is to do so much work on images: asked where an op takes another form for it.
   virtual bool image_library_serves(double /*operations*/) { return false; }

@@ -33,19 +33,6 @@ std::string processor_name() {
 std::shared_ptr<CpuEvent>& event_of(Event& event) { return *static_cast<std::shared_ptr<CpuEvent>*>(event.native); }
 CpuStream& stream_of(Stream& stream) { return *static_cast<CpuStream*>(stream.native); }
 
-// Views, arguments and kernels stay as they are between replays, so the tasks are kept as they were submitted.
-class RecordedTasks final : public Replayable {
- public:
-  explicit RecordedTasks(std::vector<CpuStream::Task> tasks) : tasks_(std::move(tasks)) {}
-  void replay(Stream& stream) override {
-    CpuStream& s = stream_of(stream);
-    for (const CpuStream::Task& task : tasks_) s.submit(task);
-  }
-
- private:
-  std::vector<CpuStream::Task> tasks_;
-};
-
 class CpuBackend final : public Backend {
  public:
   CpuBackend() : memory_(machine_memory()), processor_(processor_name()) {
@@ -162,19 +149,6 @@ class CpuBackend final : public Backend {
     auto d = std::make_shared<Deferred>(Deferred{stream, kernel, {call.in.begin(), call.in.end()}, {call.out.begin(), call.out.end()}});
     const void* args = call.args;
     s.submit({.run = [d, args] { d->kernel.run({.stream = d->stream, .args = args, .in = d->in, .out = d->out}); }, .name = name});
-  }
-
-  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override {
-    CpuStream& s = stream_of(stream);
-    s.begin_recording();
-    try {
-      launches();
-    } catch (...) {
-      s.end_recording();
-      throw;
-    }
-    std::vector<CpuStream::Task> tasks = s.end_recording();
-    return std::make_unique<RecordedTasks>(std::move(tasks));
   }
 
   void before_fork() {

@@ -11,11 +11,6 @@
 namespace lamina {
 namespace {
 
-struct Recording {
-  CpuStream* stream;
-  std::vector<CpuStream::Task> tasks;
-};
-thread_local Recording* recording = nullptr;
 thread_local const CpuStream* served = nullptr;  // by this thread, its worker
 
 void run_named(const CpuStream::Task& task) {
@@ -85,8 +80,7 @@ CpuStream::~CpuStream() {
 }
 
 void CpuStream::submit(Task task) {
-  bool recorded = recording && recording->stream == this;
-  if (runs_inline_ && !recorded && pending_.load(std::memory_order_acquire) == 0) {
+  if (runs_inline_ && pending_.load(std::memory_order_acquire) == 0) {
     run_named(task);
   } else {
     enqueue(std::move(task));
@@ -94,10 +88,6 @@ void CpuStream::submit(Task task) {
 }
 
 void CpuStream::enqueue(Task task) {
-  if (recording && recording->stream == this) {
-    recording->tasks.push_back(std::move(task));
-    return;
-  }
   task.held = held_text();
   std::unique_lock lock(mutex_);
   if (!worker_.joinable()) {
@@ -111,7 +101,7 @@ void CpuStream::enqueue(Task task) {
   arrived_.advance();
 }
 
-bool CpuStream::may_finish() const { return served != this && !(recording && recording->stream == this); }
+bool CpuStream::may_finish() const { return served != this; }
 
 void CpuStream::serve() {
   served = this;
@@ -166,21 +156,6 @@ void CpuStream::synchronize() {
   std::exception_ptr error = std::exchange(error_, nullptr);
   lock.unlock();
   if (error) std::rethrow_exception(error);
-}
-
-void CpuStream::begin_recording() {
-  if (recording)
-    throw Error(ErrorKind::state, {.what = "launches are being recorded already", .where = text(device), .why = "", .fix = ""});
-  recording = new Recording{this, {}};
-  busy_.fetch_add(1);
-}
-
-std::vector<CpuStream::Task> CpuStream::end_recording() {
-  std::vector<Task> tasks = std::move(recording->tasks);
-  delete recording;
-  recording = nullptr;
-  busy_.fetch_sub(1);
-  return tasks;
 }
 
 void CpuStream::after_fork_in_child() {

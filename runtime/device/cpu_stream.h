@@ -47,11 +47,7 @@ class CpuStream {
   void enqueue(Task task);  // queues it: for what would make the caller wait
   void synchronize();       // throws the first error since the last call
   void finish();            // the same wait; the error stays for synchronize()
-  bool may_finish() const;  // false on its own worker, and while this thread records it
-
-  // Between these, tasks that this thread submits are kept instead of run.
-  void begin_recording();
-  std::vector<Task> end_recording();
+  bool may_finish() const;  // false on its own worker
 
  private:
   friend struct AllStreams;
@@ -66,7 +62,7 @@ class CpuStream {
   std::thread worker_;
   bool stop_ = false;
   std::exception_ptr error_;
-  std::atomic<int> busy_{0};  // tasks that are queued or running, recordings, and 1 for a stream that is not inline
+  std::atomic<int> busy_{0};  // tasks that are queued or running, and 1 for a stream that is not inline
   std::atomic<int> pending_{0};
   Signal arrived_, finished_;
 };

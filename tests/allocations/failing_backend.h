@@ -29,9 +29,6 @@ class FailingBackend final : public Backend {
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override {
     real_.launch(stream, kernel, call, name);
   }
-  std::unique_ptr<Replayable> record_launches(Stream& stream, const std::function<void()>& launches) override {
-    return real_.record_launches(stream, launches);
-  }
 
  private:
   Backend& real_ = cpu_backend();

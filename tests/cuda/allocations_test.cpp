@@ -95,43 +95,40 @@ TEST_F(FailingCudaAllocations, ProgramsOnTwoBackends) {
 }
 
 TEST_F(FailingCudaAllocations, WhatABackendIsAskedFor) {
-  survives_failing_allocations(
-      {.make =
-           [] {
-             auto device = std::make_shared<Device0>();
-             auto all = [device] {
-               Backend& backend = device->backend;
-               Stream stream = backend.default_stream(kGpu);
-               struct Made {
-                 Backend& backend;
-                 Stream stream, other;
-                 Event event;
-                 void* data = nullptr;
-                 std::unique_ptr<Replayable> graph;
-                 ~Made() {
-                   graph.reset();
-                   if (data) backend.free(stream, data, 64);
-                   if (event.native) backend.destroy_event(event);
-                   if (other.native) backend.destroy_stream(other);
-                 }
-               } made{.backend = backend, .stream = stream, .other = {}, .event = {}, .data = nullptr, .graph = nullptr};
-               made.other = backend.create_stream(kGpu);
-               made.event = backend.create_event(kGpu);
-               made.data = backend.allocate(stream, 64);
-               char to[64] = {1, 2, 3}, from[64] = {};
-               backend.copy(stream, made.data, to, 64, CopyKind::to_device);
-               backend.record(stream, made.event);
-               backend.wait(made.other, made.event);
-               const Kernel kernel{.run = [](const KernelCall&) {}, .args = nullptr};
-               made.graph = backend.record_launches(stream, [&] { backend.launch(stream, kernel, {stream, nullptr, {}, {}}, "nothing"); });
-               made.graph->replay(stream);
-               backend.copy(stream, from, made.data, 64, CopyKind::to_host);
-               backend.synchronize(stream);
-               if (std::string_view(to, 64) != std::string_view(from, 64)) throw std::logic_error("other bytes came back");
-             };
-             return Work{all, [all]() -> std::string { return all(), Device0::left(); }};
-           },
-       .forget_eager_ops = false});
+  survives_failing_allocations({.make =
+                                    [] {
+                                      auto device = std::make_shared<Device0>();
+                                      auto all = [device] {
+                                        Backend& backend = device->backend;
+                                        Stream stream = backend.default_stream(kGpu);
+                                        struct Made {
+                                          Backend& backend;
+                                          Stream stream, other;
+                                          Event event;
+                                          void* data = nullptr;
+                                          ~Made() {
+                                            if (data) backend.free(stream, data, 64);
+                                            if (event.native) backend.destroy_event(event);
+                                            if (other.native) backend.destroy_stream(other);
+                                          }
+                                        } made{.backend = backend, .stream = stream, .other = {}, .event = {}, .data = nullptr};
+                                        made.other = backend.create_stream(kGpu);
+                                        made.event = backend.create_event(kGpu);
+                                        made.data = backend.allocate(stream, 64);
+                                        char to[64] = {1, 2, 3}, from[64] = {};
+                                        backend.copy(stream, made.data, to, 64, CopyKind::to_device);
+                                        backend.record(stream, made.event);
+                                        backend.wait(made.other, made.event);
+                                        const Kernel kernel{.run = [](const KernelCall&) {}, .args = nullptr};
+                                        backend.launch(stream, kernel, {stream, nullptr, {}, {}}, "nothing");
+                                        backend.copy(stream, from, made.data, 64, CopyKind::to_host);
+                                        backend.synchronize(stream);
+                                        if (std::string_view(to, 64) != std::string_view(from, 64))
+                                          throw std::logic_error("other bytes came back");
+                                      };
+                                      return Work{all, [all]() -> std::string { return all(), Device0::left(); }};
+                                    },
+                                .forget_eager_ops = false});
 }
 
 // The device's memory itself: what is asked of it fails at each of its allocations in turn.

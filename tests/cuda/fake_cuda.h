@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "runtime/cuda/check.h"
 #include "tests/cuda/fake_device.h"
 
 namespace lamina::cuda {
@@ -35,7 +36,12 @@ inline const CudaApi& fake_api() {
       .device_attribute = [](int* v, cudaDeviceAttr, int) { return *v = FakeCuda::lock()->has_pools, cudaSuccess; },
       .error_name = [](cudaError_t e) { return cudaGetErrorName(e); },
       .error_text = [](cudaError_t e) { return cudaGetErrorString(e); },
-      .take_last_error = [] { return std::exchange(FakeCuda::lock()->last, cudaSuccess); },
+      .take_last_error =
+          [] {
+            return ends_the_context(FakeCuda::last) && FakeCuda::lock()->sticky ? FakeCuda::last
+                                                                                : std::exchange(FakeCuda::last, cudaSuccess);
+          },
+      .peek_last_error = [] { return FakeCuda::last; },
       .profiler_start = [] { return FakeCuda::lock()->call("profiler_start"); },
       .profiler_stop = [] { return FakeCuda::lock()->call("profiler_stop"); },
       .stream_create = [](cudaStream_t* s, unsigned) { return FakeCuda::lock()->make("stream_create", s); },
@@ -145,17 +151,19 @@ inline const CudaApi& fake_api() {
             const cudaError_t status = fake->call("copy", cat(bytes, " kind ", static_cast<int>(kind), " on ", FakeCuda::current));
             return status == cudaSuccess ? fake->copy(to, from, bytes, kind, s) : status;
           },
-      .library_load = [](cudaLibrary_t* l, const void*) { return FakeCuda::lock()->make("library_load", l); },
-      .library_unload = [](cudaLibrary_t l) { return FakeCuda::lock()->call("library_unload", handle_text(l)); },
-      .library_kernel = [](cudaKernel_t* k, cudaLibrary_t,
-                           const char* name) { return FakeCuda::lock()->make(cat("library_kernel ", name), k); },
+      .function_attribute = [](const void*, cudaFuncAttribute, int) { return FakeCuda::lock()->call("function_attribute"); },
+      .resident_blocks = [](int* each, const void*, int, size_t) { return *each = FakeCuda::lock()->resident_blocks, cudaSuccess; },
+      .resident_clusters =
+          [](int* clusters, const void*, const cudaLaunchConfig_t* config) {
+            return *clusters = config->gridDim.x <= FakeCuda::lock()->largest_cluster, cudaSuccess;
+          },
       .launch =
           [](const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
             const auto fake = FakeCuda::lock();
             const cudaError_t status = fake->call("launch", handle_text(kernel));
             if (status != cudaSuccess) return status;
             FakeWork::Operation o{.arguments = {}};
-            if (reinterpret_cast<intptr_t>(kernel) > fake->handles) {  // else it is one that was loaded
+            if (!fake->only_records_kernels) {
               o.kernel = reinterpret_cast<FakeWork::Kernel>(const_cast<void*>(kernel));
               o.arguments = *static_cast<const FakeArguments*>(arguments[0]);
             }

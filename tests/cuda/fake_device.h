@@ -19,6 +19,10 @@ struct FakeCuda {
   static inline thread_local int current = 0;
   cudaError_t count_status = cudaSuccess;
   bool has_pools = true;
+  bool sticky = false;      // an error that ends the context is reported by every call from then on
+  int resident_blocks = 1;  // per multiprocessor
+  unsigned largest_cluster = 16;
+  bool only_records_kernels = false;  // for those of nvcc, which do not run on the host
   size_t memory = 1 << 20, used = 0, cached = 0;
   std::map<std::string, cudaError_t> fail;  // the call of this name fails, every time
   std::vector<std::string> calls;

@@ -13,7 +13,6 @@
 #include "runtime/cuda/batch_norm.h"
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
-#include "runtime/cuda/nvrtc.h"
 #include "runtime/cuda/pooling.h"
 #include "runtime/exec/executor.h"
 #include "tests/cuda/fake_cublaslt.h"
@@ -29,7 +28,6 @@ constexpr int kCublasStatuses[] = {1, 3, 7, 8, 11, 13, 14, 15, 16};
 constexpr int kCudnnStatuses[] = {1001, 1002, 1003, 1004, 1005, 1006, 1007, 1008, 2000, 2001, 2002, 2003, 2004, 2005, 2006, 2007,
                                   2008, 2009, 2010, 2011, 2012, 3000, 3001, 3002, 3003, 3004, 3005, 3006, 3007, 3008, 3009, 3010,
                                   3011, 3012, 3013, 3014, 4000, 4001, 4002, 4003, 4004, 4005, 4006, 5000, 5001, 5002, 5003, 5004};
-constexpr int kNvrtcResults[] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17};
 constexpr int kNcclResults[] = {1, 2, 3, 4, 5, 6, 7, 8};
 
 // A program of one instruction, "dense_relu" of train.py's line 7.
@@ -342,47 +340,6 @@ TEST_F(CudnnFaults, OfNormalisationAreErrorsOfTheInstructionAtEveryCall) {
     EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnBatchNorm") ? 1 : 2)) << call;
 }
 
-TEST(NvrtcFaults, OfEveryKindAtEveryCallAreErrorsAndLeakNothing) {
-  static std::string failing;
-  static int result, alive;
-  static std::set<std::string> reached;
-  static const auto answer = [](const char* call) { return failing == call ? reached.insert(call), result : 0; };
-  const NvrtcApi api{.version = [](int* major, int* minor) { return *major = 13, *minor = 0, answer("version"); },
-                     .create =
-                         [](void** p, const char*, const char*, int, const char* const*, const char* const*) {
-                           const int r = answer("create");
-                           if (r == 0) *p = &alive, ++alive;
-                           return r;
-                         },
-                     .destroy = [](void** p) { return *p = nullptr, --alive, 0; },
-                     .compile = [](void*, int, const char* const*) { return answer("compile"); },
-                     .log_size = [](void*, size_t* n) { return *n = 4, answer("log_size"); },
-                     .log = [](void*, char* text) { return std::copy_n("log", 4, text), answer("log"); },
-                     .cubin_size = [](void*, size_t* n) { return *n = 4, answer("cubin_size"); },
-                     .cubin = [](void*, char* code) { return std::copy_n("code", 4, code), answer("cubin"); },
-                     .error_text = [](int) { return "planted"; }};
-  const std::string folder = (std::filesystem::temp_directory_path() / cat("lamina_nvrtc_faults_", getpid())).string();
-  for (const char* call : {"version", "create", "compile", "cubin_size", "cubin"})
-    for (const int r : kNvrtcResults) {
-      SCOPED_TRACE(cat(call, " gives ", r));
-      failing = call, result = r;
-      try {
-        cached_cubin(api, {"k", "text", {}}, 90, folder);
-        ADD_FAILURE() << "the error went unnoticed";
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind, r == 1 ? ErrorKind::out_of_memory : ErrorKind::device);
-        EXPECT_EQ(e.parts.where, "NVRTC");
-        EXPECT_NE(e.parts.why.find("planted"), std::string::npos) << e.parts.why;
-      }
-      EXPECT_EQ(alive, 0);
-      failing = "";
-      EXPECT_EQ(compile_cubin(api, {"k", "text", {}}, 90), "code") << "it does not work afterwards";
-      EXPECT_EQ(alive, 0);
-    }
-  EXPECT_EQ(reached.size(), 5u);
-  std::filesystem::remove_all(folder);
-}
-
 // Every error that cudart knows, when a launch fails and when the wait for it does.
 TEST(CudartFaults, OfEveryKindNameTheInstructionTheLineAndTheError) {
   FakeCuda::reset();
@@ -401,8 +358,10 @@ TEST(CudartFaults, OfEveryKindNameTheInstructionTheLineAndTheError) {
         ADD_FAILURE() << cudaGetErrorName(status) << " went unnoticed";
       } catch (const Error& e) {
         EXPECT_EQ(e.kind, status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::device);
-        EXPECT_EQ(e.parts.what, "cuda: cannot launch dense_relu");
-        EXPECT_NE(e.parts.where.find("train.py:7"), std::string::npos) << e.parts.where;
+        const bool earlier = ends_the_context(status);
+        EXPECT_EQ(e.parts.what,
+                  earlier ? "cuda: cannot launch dense_relu; it is an earlier launch that failed" : "cuda: cannot launch dense_relu");
+        EXPECT_NE(e.parts.where.find("train.py:7"), std::string::npos) << "where it was noticed: " << e.parts.where;
         EXPECT_TRUE(e.parts.why.starts_with(cat(cudaGetErrorName(status), " (", code, ")"))) << e.parts.why;
         EXPECT_FALSE(e.parts.fix.empty());
       }
@@ -416,6 +375,35 @@ TEST(CudartFaults, OfEveryKindNameTheInstructionTheLineAndTheError) {
       EXPECT_EQ(FakeCuda::last, cudaSuccess) << "the next launch would be blamed";
     }
     EXPECT_GE(kinds, 100);
+  }
+  replace_backend(DeviceKind::gpu, nullptr);
+}
+
+// An error that ends the context is reported by every call after it. None of their instructions is to blame.
+TEST(CudartFaults, AStickyErrorIsNeverBlamedOnTheInstructionAtHand) {
+  FakeCuda::reset();
+  CudaBackend backend(fake_api());
+  replace_backend(DeviceKind::gpu, &backend);
+  {
+    static int ran;
+    ran = 0;
+    exec::Executor executor(one_instruction([](Stream&) { ++ran; }));
+    executor.run({}, {});
+    FakeCuda::now().sticky = true;
+    FakeCuda::last = cudaErrorIllegalAddress;
+    for (int n = 0; n < 3; ++n) {
+      try {
+        executor.run({}, {});
+        ADD_FAILURE() << "it went unnoticed";
+      } catch (const Error& e) {
+        EXPECT_EQ(e.kind, ErrorKind::device);
+        EXPECT_NE(e.parts.what.find("an earlier launch"), std::string::npos) << e.parts.what;
+        EXPECT_TRUE(e.parts.why.starts_with("cudaErrorIllegalAddress")) << e.parts.why;
+      }
+    }
+    EXPECT_EQ(ran, 1) << "nothing is started on a context that has ended";
+    FakeCuda::now().sticky = false;
+    FakeCuda::last = cudaSuccess;
   }
   replace_backend(DeviceKind::gpu, nullptr);
 }

@@ -10,7 +10,6 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/nccl.h"
-#include "runtime/cuda/nvrtc.h"
 
 namespace lamina::cuda {
 namespace {
@@ -30,10 +29,10 @@ struct FakeLoader {
 };
 
 TEST(CudaLibraries, AreLookedForInOrderAndOnlyUntilOneOpens) {
-  FakeLoader fake{.there = std::string("/first/") + nvrtc_name().file};
-  const OpenLibrary found = open_library(nvrtc_name(), fake.loader());
+  FakeLoader fake{.there = std::string("/first/") + cublaslt_name().file};
+  const OpenLibrary found = open_library(cublaslt_name(), fake.loader());
   EXPECT_EQ(found.handle, &fake);
-  EXPECT_EQ(fake.asked, (std::vector<std::string>{nvrtc_name().file, fake.there}));
+  EXPECT_EQ(fake.asked, (std::vector<std::string>{cublaslt_name().file, fake.there}));
 }
 
 TEST(CudaLibraries, AreNeverLookedForBelowTheWorkingDirectory) {
@@ -55,21 +54,20 @@ TEST(CudaLibraries, AreNeverLookedForBelowTheWorkingDirectory) {
 TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {
   FakeLoader fake;
   try {
-    load_nvrtc(fake.loader());
+    load_cublaslt(fake.loader());
     FAIL() << "it was found";
   } catch (const Error& e) {
-    const std::string file = nvrtc_name().file;
+    const std::string file = cublaslt_name().file;
     EXPECT_EQ(e.kind, ErrorKind::device);
-    EXPECT_EQ(e.parts.what, "cuda: NVRTC is missing");
+    EXPECT_EQ(e.parts.what, "cuda: cuBLASLt is missing");
     EXPECT_EQ(e.parts.why, cat("tried ", file, ": no such file; /first/", file, ": no such file; /second/", file, ": no such file"));
-    EXPECT_EQ(e.parts.fix, "pip install nvidia-cuda-nvrtc, or name its folder in LAMINA_CUDA_LIBRARIES");
+    EXPECT_EQ(e.parts.fix, "pip install nvidia-cublas, or name its folder in LAMINA_CUDA_LIBRARIES");
   }
 }
 
 // Each function of each library in turn, as in one that is too old.
 TEST(CudaLibraries, SayWhichFunctionIsMissing) {
   const std::pair<const LibraryName&, std::function<void(const Loader&)>> libraries[] = {
-      {nvrtc_name(), [](const Loader& l) { load_nvrtc(l); }},
       {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }},
       {cudnn_name(), [](const Loader& l) { load_cudnn(l); }},
       {nccl_name(), [](const Loader& l) { load_nccl(l); }}};
@@ -123,7 +121,7 @@ TEST(CudaLibraries, ReportTheVersionThatTheySay) {
 TEST(CudaLibraries, ReportsSayWhatIsWantedAndWhatBringsIt) {
   FakeLoader fake;
   const std::vector<LibraryReport> reports = library_reports(fake.loader());
-  ASSERT_EQ(reports.size(), 5u);
+  ASSERT_EQ(reports.size(), 4u);
   EXPECT_EQ(reports[0].name, "NVIDIA driver");
   EXPECT_TRUE(reports[0].required);
   for (const LibraryReport& r : reports) {

@@ -66,23 +66,6 @@ TEST(SectionClock, KnowsEachStepOfALaunch) {
   emulation::clock_step = 0;
 }
 
-TEST(SectionClock, RunsInTheCompiledKernelToo) {
-  if (const std::string why = tests::why_no_compiled_sections(); !why.empty()) GTEST_SKIP() << why;
-  Trial trial(epoch());
-  const auto plan = trial.plan(5);
-  const std::vector<DeviceStep> interpreted = recorded(trial, *plan).device_steps;
-  const tests::CompiledSections compiled;
-  const int before = tests::CompiledSections::launches();
-  const std::vector<DeviceStep> compiled_steps = recorded(trial, *plan).device_steps;
-  ASSERT_EQ(compiled_steps.size(), interpreted.size());
-  for (size_t i = 0; i < interpreted.size(); ++i) {
-    EXPECT_EQ(compiled_steps[i].text, interpreted[i].text);
-    EXPECT_EQ(compiled_steps[i].times, interpreted[i].times);
-    EXPECT_EQ(compiled_steps[i].blocks, interpreted[i].blocks);
-  }
-  EXPECT_GT(tests::CompiledSections::launches(), before);
-}
-
 // Of a call that is launched several times the times add up.
 TEST(SectionClock, GoesOnWithTheNextLaunch) {
   Trial trial(epoch());

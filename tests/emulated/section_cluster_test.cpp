@@ -18,7 +18,6 @@ using section::BlockPlan;
 using section::BlockStep;
 using section::StepKind;
 using tests::cluster_of;
-using tests::expect_same_compiled;
 using tests::expect_same_within;
 using tests::patterned;
 using tests::program_of;
@@ -82,7 +81,6 @@ TEST(SectionInACluster, TrainsAsTheCpuDoes) {
                                                                       << section::print(plan->plan);
       expect_same_within(trial, cluster_of(blocks));
     }
-    expect_same_compiled(trial, cluster_of(3));
     expect_same_bits(trial, cluster_of(3));
   }
 }
@@ -121,7 +119,6 @@ TEST(SectionInACluster, ReadsWhatDoesNotStay) {
   ASSERT_NE(widest, plan->plan.steps.end());
   EXPECT_GT(widest->blocks, 1);
   expect_same_within(trial, cluster_of(4, bytes));
-  expect_same_compiled(trial, cluster_of(4, bytes));
 }
 
 TEST(SectionInACluster, TrainsOverBatches) {
@@ -132,7 +129,6 @@ TEST(SectionInACluster, TrainsOverBatches) {
   ASSERT_TRUE(plan->plan.program.cluster) << plan->plan.why_no_cluster;
   EXPECT_EQ(plan->plan.residents.size(), 3u);
   expect_same_within(trial, cluster_of(3));
-  expect_same_compiled(trial, cluster_of(3));
   // A launch that is left brings the weights again.
   trial.run_cpu();
   const auto want = trial.results();
@@ -168,7 +164,6 @@ TEST(SectionInACluster, TrainsOnTensorCores) {
   ASSERT_TRUE(trial.plan(cluster_of(3))->plan.tensor_cores);
   expect_same_within(trial, cluster_of(3), 16 * 0x1p-11);
   expect_same_bits(trial, cluster_of(3));
-  expect_same_compiled(trial, cluster_of(3));
 }
 
 // The benchmark in tf32, as an H100 gets it: sixteen blocks, all hidden layers' weights in their shared memory, and the CPU's weights.

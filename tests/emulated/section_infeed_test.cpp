@@ -77,22 +77,7 @@ TEST(SectionInfeed, GivesTheBitsOfStacksOnTheDevice) {
   }
 }
 
-TEST(SectionInfeed, HasACompiledKernelToo) {
-  if (const std::string why = tests::why_no_compiled_sections(); !why.empty()) GTEST_SKIP() << why;
-  Trial trial(training(7));
-  trial.run_blocks(*trial.plan(5));
-  const auto want = trial.results();
-  for (const BlockLimits& limits : {BlockLimits{.blocks = 5}, tests::cluster_of(4)}) {
-    const auto plan = trial.plan_with_infeed(limits, 2);
-    const tests::CompiledSections compiled;
-    const int before = tests::CompiledSections::launches();
-    trial.run_blocks(*plan);
-    EXPECT_GT(tests::CompiledSections::launches(), before);
-    expect_bits(want, trial.results(), "compiled");
-  }
-}
-
-// A launch does not wait for ever: it leaves where it has no slices, and the next one, of either kernel, goes on there with what has come.
+// A launch does not wait for ever: it leaves where it has no slices, and the next one goes on there with what has come.
 TEST(SectionInfeed, LeavesWhenTheHostSleeps) {
   Trial trial(training(7));
   trial.run_blocks(*trial.plan(5));
@@ -106,10 +91,6 @@ TEST(SectionInfeed, LeavesWhenTheHostSleeps) {
     // Before each launch all that there is room for comes: two chunks, then one more for each that has been read.
     EXPECT_EQ(emulation::counts().launches - before, std::max(1, (7 + chunk - 1) / chunk - 1)) << chunk << " at a time";
     expect_bits(want, trial.results(), cat(chunk, " at a time"));
-    if (!tests::why_no_compiled_sections().empty()) continue;
-    const tests::CompiledSections compiled(tests::CompiledSections::Which::every_second);
-    trial.run_blocks(*plan);
-    expect_bits(want, trial.results(), cat(chunk, " at a time, both kernels"));
   }
   emulation::host_sleeps = false;
   emulation::clock_step = 0;

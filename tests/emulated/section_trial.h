@@ -12,11 +12,9 @@
 #include "graph/compile/compile.h"
 #include "graph/passes/pipeline.h"
 #include "kernels/section/blocks.h"
-#include "kernels/section/compiled_source.h"
 #include "kernels/section/flatten.h"
 #include "runtime/device/backend.h"
 #include "runtime/exec/program.h"
-#include "tests/emulated/compiled_section.h"
 #include "tests/emulated/emulated.h"
 #include "tests/emulated/races.h"
 
@@ -186,26 +184,6 @@ inline double difference(const std::vector<std::vector<float>>& a, const std::ve
   return worst;
 }
 
-// The compiled kernel gives the interpreter's bits.
-inline void expect_same_compiled(Trial& trial, const section::BlockLimits& limits) {
-  if (const std::string why = why_no_compiled_sections(); !why.empty()) {
-    std::cout << "compiled kernels of sections are not tested: " << why << "\n";
-    return;
-  }
-  const auto plan = trial.plan(limits);
-  trial.run_blocks(*plan);
-  const auto interpreted = trial.results();
-  const CompiledSections compiled;
-  const int before = CompiledSections::launches();
-  trial.run_blocks(*plan);
-  EXPECT_GT(CompiledSections::launches(), before);
-  const auto results = trial.results();
-  for (size_t i = 0; i < results.size(); ++i)
-    EXPECT_EQ(std::memcmp(results[i].data(), interpreted[i].data(), results[i].size() * sizeof(float)), 0)
-        << "result " << i << " on " << plan->plan.program.blocks << " blocks\n"
-        << section::compiled_source(plan->plan);
-}
-
 // The blocks give what the CPU does, within the tolerance.
 inline void expect_same_within(Trial& trial, const section::BlockLimits& limits, double tolerance = 2e-6) {
   trial.run_cpu();
@@ -222,7 +200,6 @@ inline void expect_same_within(Trial& trial, const section::BlockLimits& limits,
 }
 inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
   for (int blocks : grids) expect_same_within(trial, {.blocks = blocks}, tolerance);
-  expect_same_compiled(trial, {.blocks = grids.back()});
 }
 // A GPU whose blocks may be a cluster of so many, which is taken even where it is not expected to be faster.
 inline section::BlockLimits cluster_of(int blocks, int64_t shared_bytes = 227 * 1024) {
@@ -236,7 +213,6 @@ inline void expect_close(Trial& trial, const section::BlockLimits& limits, doubl
   const auto plan = trial.plan(limits);
   trial.run_blocks(*plan);
   EXPECT_LE(difference(want, trial.results()), tolerance);
-  expect_same_compiled(trial, limits);
 }
 
 }  // namespace lamina::tests

@@ -30,7 +30,7 @@ LAYERS = [
 # Only these folders may include these headers.
 ONLY = {
     r"^runtime/cuda/": ["runtime/cuda", "runtime/dist", "kernels/cuda", "tests/cuda", "perf"],
-    r"^(cuda|cublas|cudnn|nvrtc|curand|cub/|thrust/)": ["runtime/cuda", "kernels/cuda", "tests/cuda", "perf"],
+    r"^(cuda|cublas|cudnn|curand|cub/|thrust/)": ["runtime/cuda", "kernels/cuda", "tests/cuda", "perf"],
     r"^nvtx3/": ["tests/cuda"],
     r"^nccl": ["runtime/cuda", "runtime/dist", "tests/cuda"],
     r"^mpi\.h": ["runtime/dist/mpi"],

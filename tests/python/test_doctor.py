@@ -13,7 +13,7 @@ def said(monkeypatch, available, libraries):
     return command.doctor(out), out.getvalue()
 
 
-FOUND = {"name": "NVRTC", "wanted": "libnvrtc.so.13", "found": "/lib/libnvrtc.so.13", "version": "13.0", "why": "", "fix": "", "required": False}
+FOUND = {"name": "cuDNN", "wanted": "libcudnn.so.9", "found": "/lib/libcudnn.so.9", "version": "9.1.0", "why": "", "fix": "", "required": False}
 MISSING = {"name": "NCCL", "wanted": "libnccl.so.2", "found": "", "version": "", "why": "libnccl.so.2: no such file; /a/libnccl.so.2: no such file",
            "fix": "pip install nvidia-nccl-cu13", "required": False}
 
@@ -30,7 +30,7 @@ def test_it_runs_as_a_program_on_this_machine():
 def test_what_is_found_is_named_with_its_path_and_what_is_missing_with_its_fix(monkeypatch):
     code, text = said(monkeypatch, False, [FOUND, MISSING])
     assert code == 0 and "GPU: none. there is no NVIDIA driver" in text
-    assert "NVRTC 13.0: found /lib/libnvrtc.so.13" in text
+    assert "cuDNN 9.1.0: found /lib/libcudnn.so.9" in text
     assert "NCCL: missing, wanted libnccl.so.2 (optional)" in text and "fix: pip install nvidia-nccl-cu13" in text
     assert "tried libnccl.so.2: no such file" in text and "tried /a/libnccl.so.2: no such file" in text
 

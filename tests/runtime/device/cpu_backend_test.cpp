@@ -182,26 +182,6 @@ TEST(CpuBackend, CopiesInStreamOrder) {
   cpu.destroy_stream(s);
 }
 
-TEST(CpuBackend, ReplaysRecordedLaunches) {
-  Backend& cpu = cpu_backend();
-  Stream s = cpu.default_stream({});
-  Work w;
-  Item first{&w, 0}, second{&w, 1};
-  auto recorded = cpu.record_launches(s, [&] {
-    launch(s, first);
-    launch(s, second);
-  });
-  EXPECT_EQ(w.order, 0);
-  recorded->replay(s);
-  EXPECT_EQ(w.seen[0], 1);
-  EXPECT_EQ(w.seen[1], 2);
-  recorded->replay(s);
-  EXPECT_EQ(w.seen[1], 4);
-  EXPECT_THROW(cpu.record_launches(s, [] { throw std::runtime_error("planted"); }), std::runtime_error);
-  launch(s, first);  // recording has ended
-  EXPECT_EQ(w.seen[0], 5);
-}
-
 TEST(CpuBackend, WorksInAForkedChild) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer does not support threads in a forked child";
