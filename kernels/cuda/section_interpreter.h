@@ -41,7 +41,7 @@ template <class Products, bool cluster = false>
 struct Interpreter {
   static constexpr bool in_cluster = cluster;
   LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
-    bool good = true;  // not by for_models(): what a lambda refers to, ptxas spills here
+    bool good = true;  // the loop stands here and not in a function that takes a lambda: ptxas would spill what the lambda refers to
     const Rows models = b.models_of(s);
     for (b.model = models.begin; b.model < models.end; ++b.model) {
       switch (s.kind) {

@@ -1,4 +1,4 @@
-// A block's way through its list of steps, for the interpreter (section_interpreter.h) and for sources that are generated from one section.
+// A block's way through its list of steps. What a step does is the interpreter's (section_interpreter.h).
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_elementwise.h"

@@ -30,6 +30,35 @@ std::vector<nb::object> hold(PyObject* const* items, Py_ssize_t n) {
   return out;
 }
 
+bool is_named_tuple(PyObject* o) { return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyObject_HasAttrString(o, "_fields"); }
+
+nb::object copy_of(nb::handle original) { return nb::module_::import_("copy").attr("copy")(original); }
+
+void check(Walk& walk, nb::handle value) {
+  const Container kind = container_of(value.ptr());
+  if (kind == Container::none) return;
+  const Walk::Inside container(walk, value, kind);
+  for (const nb::object& part : container.parts.values) check(walk, part);
+}
+
+}  // namespace
+
+Container container_of(PyObject* o) {
+  if (PyList_Check(o)) return Container::list;
+  if (PyTuple_Check(o)) return is_named_tuple(o) ? Container::named_tuple : Container::tuple;
+  if (PyDict_Check(o)) return Container::dict;
+  if (PySlice_Check(o)) return Container::slice;
+  if (is_tensor(o) || is_variable(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || o == Py_None) return Container::none;
+  return has_dataclass_fields(o) ? Container::dataclass : Container::none;
+}
+
+Container plain_container_of(PyObject* o) {
+  const Container kind = container_of(o);
+  if (kind == Container::list && !PyList_CheckExact(o)) return Container::none;
+  if (kind == Container::tuple && !PyTuple_CheckExact(o)) return Container::none;
+  return kind;
+}
+
 // No Python code runs in here for lists, tuples and dicts, so that nothing changes meanwhile.
 Parts parts_of(nb::handle container, Container kind) {
   PyObject* o = container.ptr();
@@ -62,35 +91,6 @@ Parts parts_of(nb::handle container, Container kind) {
     }
   }
   return out;
-}
-
-bool is_named_tuple(PyObject* o) { return PyTuple_Check(o) && !PyTuple_CheckExact(o) && PyObject_HasAttrString(o, "_fields"); }
-
-nb::object copy_of(nb::handle original) { return nb::module_::import_("copy").attr("copy")(original); }
-
-void check(Walk& walk, nb::handle value) {
-  const Container kind = container_of(value.ptr());
-  if (kind == Container::none) return;
-  const Walk::Inside container(walk, value, kind);
-  for (const nb::object& part : container.parts.values) check(walk, part);
-}
-
-}  // namespace
-
-Container container_of(PyObject* o) {
-  if (PyList_Check(o)) return Container::list;
-  if (PyTuple_Check(o)) return is_named_tuple(o) ? Container::named_tuple : Container::tuple;
-  if (PyDict_Check(o)) return Container::dict;
-  if (PySlice_Check(o)) return Container::slice;
-  if (is_tensor(o) || is_variable(o) || PyLong_Check(o) || PyFloat_Check(o) || PyUnicode_Check(o) || o == Py_None) return Container::none;
-  return has_dataclass_fields(o) ? Container::dataclass : Container::none;
-}
-
-Container plain_container_of(PyObject* o) {
-  const Container kind = container_of(o);
-  if (kind == Container::list && !PyList_CheckExact(o)) return Container::none;
-  if (kind == Container::tuple && !PyTuple_CheckExact(o)) return Container::none;
-  return kind;
 }
 
 std::vector<size_t> Parts::order() const {

@@ -19,6 +19,7 @@ struct Parts {
   // In which order to look at them: a dict with strings as keys by its keys, whichever way it was filled.
   std::vector<size_t> order() const;
 };
+Parts parts_of(nb::handle container, Container kind);
 
 class Walk {
  public:

@@ -94,7 +94,6 @@ const CallBinding& binding_of(FunctionObject* self) {
 // One call's arguments: bound to parameters, then taken apart.
 struct Prepared {
   std::vector<BoundArgument> bound;
-  std::vector<PyObject*> values;  // of bound
   Flattener flat;
   Prepared(FunctionObject* self, const Call& call, bool want_names) : Prepared(self, bind(self, call), want_names) {}
   Prepared(FunctionObject* self, std::vector<BoundArgument> arguments, bool want_names)
@@ -102,14 +101,18 @@ struct Prepared {
     State& state = *self->state;
     flat.key += training_flag ? '1' : '0';
     flat.key += state.trainable.key();
-    for (const BoundArgument& one : bound) values.push_back(one.value.ptr());
-    if (state.live.any()) flat.key += state.live.key({self->python_function, values});
+    if (state.live.any()) flat.key += state.live.key({self->python_function, values()});
     for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
       if (!bound[i].keyword.empty()) flat.key += cat('k', bound[i].keyword, '=');
       flat.add(bound[i].value, bound[i].name);
     }
   }
   Arguments arguments() const { return {flat.tensors, flat.variables, flat.key, {}}; }
+  std::vector<PyObject*> values() const {
+    std::vector<PyObject*> out;
+    for (const BoundArgument& one : bound) out.push_back(one.value.ptr());
+    return out;
+  }
   // The same call with containers that nobody else can change while it is traced.
   Prepared own(FunctionObject* self) const {
     std::vector<BoundArgument> copies = bound;
@@ -242,7 +245,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
     });
   }
   emit_warning();
-  self->state->live.add({self->python_function, prepared.values}, *made);
+  self->state->live.add({self->python_function, prepared.values()}, *made);
   return made->shared_from_this();
 }
 

@@ -72,21 +72,6 @@ void append_bytes(std::string& key, const void* data, size_t size) { key.append(
 
 std::string element_path(const std::string& path, const std::string& inside) { return path + "[" + inside + "]"; }
 
-// The keys of a dict in an order that does not depend on insertion when they are all strings.
-std::vector<nb::object> sorted_keys(nb::handle dict) {
-  std::vector<nb::object> keys;
-  bool strings = true;
-  PyObject *key, *value;
-  for (Py_ssize_t at = 0; PyDict_Next(dict.ptr(), &at, &key, &value);) {
-    keys.push_back(nb::borrow(key));
-    strings &= bool(PyUnicode_CheckExact(key));
-  }
-  if (strings) {
-    std::sort(keys.begin(), keys.end(), [](const nb::object& a, const nb::object& b) { return PyUnicode_Compare(a.ptr(), b.ptr()) < 0; });
-  }
-  return keys;
-}
-
 // What an argument is, for people: "3", "a list of 2", "a tensor", "a Policy".
 std::string in_words(nb::handle value) {
   PyObject* o = value.ptr();
@@ -96,7 +81,8 @@ std::string in_words(nb::handle value) {
     return cat(PyList_CheckExact(o) ? "a list of " : "a tuple of ", PySequence_Fast_GET_SIZE(o));
   if (PyDict_CheckExact(o)) {
     std::string keys;
-    for (const nb::object& k : sorted_keys(value)) keys += cat(keys.empty() ? "" : ", ", shown(k));
+    const Parts parts = parts_of(value, Container::dict);
+    for (const size_t i : parts.order()) keys += cat(keys.empty() ? "" : ", ", shown(parts.keys[i]));
     return keys.empty() ? "an empty dict" : cat("a dict of ", keys);
   }
   if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o)) {

@@ -116,10 +116,6 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
       opened.fault = new (record) Fault;
     }
     if (!opened.staging) opened.staging = std::make_unique<Staging>(api_);
-    int major = 0, minor = 0;
-    check(api_, api_.device_attribute(&major, cudaDevAttrComputeCapabilityMajor, device.index), "ask for the compute capability", device);
-    check(api_, api_.device_attribute(&minor, cudaDevAttrComputeCapabilityMinor, device.index), "ask for the compute capability", device);
-    opened.architecture = major * 10 + minor;
     int pools = 0;
     check(api_, api_.device_attribute(&pools, cudaDevAttrMemoryPoolsSupported, device.index), "ask for memory pools", device);
     if (!pools) return;

@@ -56,7 +56,6 @@ class CudaBackend final : public Backend {
   BatchNorm& batch_norm();       // large batch normalisation in training
   // Whether the kernel may be started with so much shared memory, or as so large a cluster. Asked of cudart once for each kernel and size.
   bool allow(Device device, const void* kernel, const LaunchShape& shape);
-  int architecture(Device device) { return open(device).architecture; }  // 90 for sm_90
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
 
@@ -70,7 +69,6 @@ class CudaBackend final : public Backend {
     std::once_flag once;
     Stream stream;
     cudaMemPool_t pool = nullptr;  // null where the driver has no memory pools
-    int architecture = 0;
     CaptureStreams capture_streams;
     std::unique_ptr<Staging> staging;
     Fault* fault = nullptr;  // in pinned memory, where kernels report what they cannot use

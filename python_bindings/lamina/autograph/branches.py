@@ -5,7 +5,7 @@ from .. import _core, errors
 from . import state
 from .lists import GrowingList
 from .places import is_users_code, located
-from .reach import same_value
+from .reach import same_parts
 from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, containers_in, describe, frozen, function_of, in_graph, is_container, is_state, made, same, zeros_like
 
 
@@ -132,7 +132,7 @@ class _Branches:
     def moved(self, number, holder, way):
         before = holder.parts(holder.content)
         now = {k: v for (n, k), v in self.places[way].items() if n == number}
-        return list(before) != list(now) or any(not same_value(before[k], now[k]) for k in now)
+        return not same_parts(before, now)
 
     def labels(self, way):
         out = dict.fromkeys(self.names[:self.merged])

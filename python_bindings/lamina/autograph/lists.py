@@ -119,7 +119,6 @@ def of_length(count):
     return _core.cumsum(_core.ones_like(buffer), 0) - 1
 
 
-
 def stack(arrays, axis=0, **options):
     if type(arrays) is not GrowingList:
         return _core.stack(arrays, axis, **options)

@@ -117,11 +117,9 @@ class _GraphLoop:
                 state.note_alias(before, value, name)
 
     def refuse_shared(self, name):
-        try:
-            raise errors.ConversionFailed(f"the list '{name}' grows in a loop of the graph, and something else holds it too: another name, an object or the caller",
-                                          why="it becomes a tensor there, under this name only", fix=f"make the list in this function, for '{name}' alone, and return it or store it after the loop")
-        except errors.Error as error:
-            located(error, self.function)
+        error = errors.ConversionFailed(f"the list '{name}' grows in a loop of the graph, and something else holds it too: another name, an object or the caller",
+                                        why="it becomes a tensor there, under this name only", fix=f"make the list in this function, for '{name}' alone, and return it or store it after the loop")
+        located(error, self.function)
 
     def prepare(self):
         """What goes into the loop: label -> structure of tensors, and the labels that stay Python's."""

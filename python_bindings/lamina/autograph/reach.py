@@ -24,7 +24,7 @@ _ATOMS = frozenset({int, float, bool, complex, str, bytes, type(None), type(...)
 _WATCHED_STANDARD = frozenset({"builtins", "collections", "types", "argparse", "functools", "__main__"})
 _STANDARD = frozenset(sys.stdlib_module_names) - {"__main__"}
 _FOREIGN = frozenset({"numpy", "scipy", "pandas", "matplotlib", "torch", "jax", "tensorflow", "pytest", "_pytest", "hypothesis", "PIL", "sklearn"})
-_NUMBERS = (bool, int, float)
+NUMBERS = (bool, int, float)
 _CACHED = type(functools.lru_cache(lambda: None))
 
 
@@ -39,7 +39,12 @@ def is_users(module) -> bool:
 
 def same_value(a, b) -> bool:
     """Whether a place still holds what it held."""
-    return a is b or (type(a) is type(b) and type(a) in _NUMBERS and a == b)
+    return a is b or (type(a) is type(b) and type(a) in NUMBERS and a == b)
+
+
+def same_parts(a, b) -> bool:
+    """Whether two {key: value} have the same keys in the same order, and each place holds what it held."""
+    return len(a) == len(b) and all(k == l for k, l in zip(a, b)) and all(same_value(a[k], b[k]) for k in a)
 
 
 class Holder:
@@ -59,7 +64,7 @@ class Holder:
         mine, other = self.parts(self.content), self.parts(now)
         if mine is None:
             return now == self.content
-        return len(mine) == len(other) and all(k == l for k, l in zip(mine, other)) and all(same_value(mine[k], other[k]) for k in mine)
+        return same_parts(mine, other)
 
     def restore(self):
         self.write(self.content)

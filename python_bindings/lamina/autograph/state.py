@@ -14,7 +14,7 @@ import weakref
 from .. import _core, errors
 from .places import is_state_code, is_users_code, running_line, text_at
 from .lists import Grows
-from .reach import _Globals, Reach, same_value
+from .reach import _Globals, Reach, same_parts, same_value
 from .values import Again, containers_in, is_container, is_state
 
 _local = threading.local()
@@ -261,7 +261,7 @@ class Trace:
 
     def _check_aliases(self):
         for old, was, new, made, name, where in self.aliases:
-            if not _equal_parts(_parts(old), was) or not _equal_parts(_parts(new), made):
+            if not same_parts(_parts(old), was) or not same_parts(_parts(new), made):
                 self._undo()
                 raise errors.ConversionFailed(f"'{name}' is changed after a branch or loop of the graph, of which one way made it a {type(new).__name__} of its own", where,
                                               "on the other way something else holds the same object, and Python would change that too", "copy it before, as in list(x) or dict(x)")
@@ -347,10 +347,6 @@ def run_user_code(run):
 
 def _parts(container):
     return dict(container) if isinstance(container, dict) else dict(enumerate(container))
-
-
-def _equal_parts(a, b):
-    return list(a) == list(b) and all(same_value(a[k], b[k]) for k in a)
 
 
 def watched(function):

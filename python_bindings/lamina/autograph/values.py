@@ -3,9 +3,9 @@ from __future__ import annotations
 
 from .. import _core
 from .lists import GrowingList
+from .reach import NUMBERS
 
 Tensor, Variable = _core.Tensor, _core.Variable
-NUMBERS = (bool, int, float)
 
 
 class Undefined:
