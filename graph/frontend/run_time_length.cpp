@@ -82,7 +82,20 @@ Tensor buffer(const TensorType& element, CallSite at) {
   return zeros(shape, element.dtype);
 }
 
+namespace {
+
+void check_buffer(const Tensor& buffer, CallSite at) {
+  if (!buffer.shape().empty()) return;
+  throw Error(ErrorKind::invalid_argument, {.what = cat("a list that grows in a loop is kept in a scalar ", buffer.type()),
+                                            .where = text(at.line()),
+                                            .why = "its elements lie along the first axis",
+                                            .fix = "make the list by appending to a Python list in a function that is traced"});
+}
+
+}  // namespace
+
 Tensor set(const Tensor& buffer, const Tensor& position, const Tensor& value, CallSite at) {
+  check_buffer(buffer, at);
   const TensorType element{buffer.dtype(), Shape(buffer.shape().begin() + 1, buffer.shape().end())};
   if (!(value.type() == element))
     throw Error(value.dtype() == element.dtype ? ErrorKind::invalid_argument : ErrorKind::type,
@@ -95,6 +108,7 @@ Tensor set(const Tensor& buffer, const Tensor& position, const Tensor& value, Ca
 }
 
 void close(const Tensor& buffer, const Tensor& count) {
+  check_buffer(buffer, CallSite());
   Trace* trace = Trace::current();
   const Dim length = buffer.shape()[0];
   if (!trace || length.known()) return;

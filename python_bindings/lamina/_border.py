@@ -134,7 +134,7 @@ def _wrong_value(parameter, value, large):
     elif any(t not in _TYPES and t != "None" for t in wanted):
         return None
     elif "int" in wanted and isinstance(value, int) and not isinstance(value, bool):
-        return (f"is {value}, which does not fit", "a smaller number") if abs(value) >= large else None
+        return (f"is {_text(value) or 'an int of many digits'}, which does not fit", "a smaller number") if abs(value) >= large else None
     else:
         fits = any(t in _TYPES and isinstance(value, _TYPES[t]) for t in wanted) and not (isinstance(value, bool) and "bool" not in wanted)
     if fits:
@@ -229,8 +229,6 @@ def explain(callable, args, kwargs, error, bound_self=False):
     if not isinstance(error, _FOREIGN) or isinstance(error, _STAY):
         return error
     name, text = _name(callable), str(error)
-    if name.startswith("__getattr") or (isinstance(error, AttributeError) and len(args) + len(kwargs) <= bound_self):
-        return error  # what hasattr() asks for
     parameters, signature = _signature(name, callable, bound_self)
     why = f"it takes {signature}"
     misfit = _misfit(name, parameters, args, kwargs, bound_self) if parameters is not None else None
@@ -242,6 +240,8 @@ def explain(callable, args, kwargs, error, bound_self=False):
         return errors.TypeMismatch(f"{name}: the arguments of {_called(name, args[bound_self:], kwargs)} do not fit", why=why, fix="pass values of the types that help() names")
     kind = errors.TypeMismatch
     if isinstance(error, AttributeError) and error.name:
+        if bound_self and error.obj is args[0]:
+            return errors.StateError(f"{name}: the {type(error.obj).__name__} has no '{error.name}' yet", why="its __init__ has not run, or not to its end", fix="call super().__init__() first in __init__")
         return errors.TypeMismatch(f"{name}: {errors.a_type(error.obj)} does not fit here", why=f"it has no '{error.name}'; the call was {_called(name, args[bound_self:], kwargs)}",
                                    fix=f"check the arguments of {signature}")
     if text == "std::bad_cast":
@@ -256,15 +256,19 @@ def failed(callable, args, kwargs, bound_self, error):
     """What a compiled function that failed raises; it is called by src/border.cpp."""
     if not isinstance(error, errors.Error) and not _ours(error.__traceback__):
         return error
+    if isinstance(error, AttributeError) and len(args) + len(kwargs) <= bound_self:
+        return error  # of a property: what hasattr() asks for
     return explain(callable, args, kwargs, error, bound_self)
 
 
-def guarded(function, bound_self=False):
-    """A function that raises what explain() makes of its errors."""
+def guarded(function, bound_self=False, stay=()):
+    """A function that raises what explain() makes of its errors, but those of the types in `stay`."""
     @functools.wraps(function)
     def border(*args, **kwargs):
         try:
             return function(*args, **kwargs)
+        except stay:
+            raise
         except Exception as error:
             if isinstance(error, errors.Error):
                 if error.why and error.fix and not _wants_line(error):
@@ -282,7 +286,11 @@ def guarded(function, bound_self=False):
 
 def _guard_class(cls):
     for name, value in list(vars(cls).items()):
-        if name.startswith("_") and name not in ("__init__", "__call__", "__getitem__"):
+        if type(value) is property and not name.startswith("_"):
+            get, set = (f and not hasattr(f, "__lamina_border__") and guarded(f, True, AttributeError) for f in (value.fget, value.fset))
+            if get or set:
+                setattr(cls, name, property(get or value.fget, set or value.fset, value.fdel, value.__doc__))
+        if name.startswith("_") and name not in ("__init__", "__call__", "__getitem__", "__len__", "__iter__", "__enter__"):
             continue
         kind = type(value) if isinstance(value, (staticmethod, classmethod)) else None
         function = value.__func__ if kind else value

@@ -24,6 +24,8 @@ class Dataset:
     """
 
     def __init__(self, core, structure, rows):
+        if type(core) is not _core.data.Dataset:
+            raise errors.TypeMismatch(f"Dataset: {errors.a_type(core)} is no source of rows", why="a Dataset is made of arrays", fix="call lm.data.Dataset.from_tensor_slices")
         self._core, self._structure, self._rows = core, structure, rows
 
     @classmethod

@@ -11,7 +11,7 @@ import resource
 import signal
 import subprocess
 import sys
-import types
+import traceback
 import warnings
 
 BATCH = 100  # calls in a process
@@ -19,7 +19,9 @@ SECONDS = 30  # for one call
 MEMORY = 6 << 30  # bytes of address space for a process
 
 # Not called: they end or change the process, wait for input, or run what they are given on purpose.
-LEFT_OUT = {"lm.profiler.trace", "lm.profiler.start", "lm.profiler.stop", "lm.config.set_threads", "lm.data.read_idx", "lm.save", "lm.load"}
+LEFT_OUT = {"lamina.profiler.trace", "lamina.profiler.start", "lamina.profiler.stop", "lamina.config.set_threads", "lamina.data.read_idx", "lamina.save", "lamina.load"}
+# Records, whose classes are public to be named.
+MADE_BY_LAMINA = ("lamina.Explanation", "lamina.profiler.DeviceStep", "lamina.profiler.TimedRange")
 
 
 class Hostile(Exception):
@@ -47,11 +49,13 @@ def values(lm, np, rng):
         def __index__(self):
             raise Hostile("index")
 
-    class Endless:
+    class Long:
         def __len__(self):
             return rng.choice([0, 3, 2**62])
 
         def __getitem__(self, i):
+            if i > 2000:
+                raise IndexError(i)
             return i
 
     class LyingList(list):
@@ -86,7 +90,7 @@ def values(lm, np, rng):
         lambda: rng.choice([lm.float32, lm.int32, lm.bfloat16, int, float, object]), lambda: b"bytes", lambda: bytearray(b"abcd"), lambda: memoryview(b"abcd"), lambda: 1j,
         lambda: rng.choice([(), (1,), (2, 3), (0, 1), (-1,), (2**40,), (2**62, 2**62), [1, [2]], [], [[]], [[1.0, 2.0], [3.0, 4.0]], [1, "a"]]),
         lambda: [lm.ones(3), lm.ones(3)], lambda: (lm.ones(2), lm.zeros(2, dtype="int32")), lambda: {"a": lm.ones(2), "b": [1]}, lambda: {1: 2, None: 3}, lambda: set(), cyclic, deep,
-        lambda: slice(None, rng.choice([None, 1, 2**70]), rng.choice([None, -1, 0])), lambda: ..., lambda: Raising(), lambda: Endless(), lambda: LyingList([1.0]),
+        lambda: slice(None, rng.choice([None, 1, 2**70]), rng.choice([None, -1, 0])), lambda: ..., lambda: Raising(), lambda: Long(), lambda: LyingList([1.0]),
         lambda: (lambda *a, **k: a[0] if a else 1.0), lambda: (lambda x: x * x), lambda: (lambda: lm.ones(2)), lambda: (lambda *a: None), lambda: len,
         lambda: lm.function(lambda x: x + 1), lambda: lm.TensorSpec([None, 3]), lambda: lm.nn.Dense(2), lambda: lm.optim.SGD(0.1), lambda: lm.losses.MeanSquaredError(),
         lambda: lm.GradientTape(), lambda: lm.data.Dataset.from_tensor_slices(np.ones((4, 3), "float32")), lambda: lm.nn.Sequential([lm.nn.Dense(2)]),
@@ -95,34 +99,27 @@ def values(lm, np, rng):
     return rng.choice(makers)()
 
 
-def surface(lm):
-    """Every public callable by name: functions, classes, and the methods and properties of classes."""
-    found, seen, waiting = {}, set(), [("lm", lm)]
-    while waiting:
-        prefix, owner = waiting.pop()
-        if id(owner) in seen:
-            continue
-        seen.add(id(owner))
-        for name in sorted(dir(owner)):
-            if name.startswith("_"):
-                continue
-            value = getattr(owner, name, None)
-            full = f"{prefix}.{name}"
-            if isinstance(value, types.ModuleType):
-                if value.__name__.startswith("lamina"):
-                    waiting.append((full, value))
-            elif callable(value) and str(getattr(value, "__module__", "lamina")).startswith("lamina") and full not in LEFT_OUT:
-                found[full] = value
-    for full, value in list(found.items()):
-        if isinstance(value, type) and not issubclass(value, BaseException):
-            for name in sorted(dir(value)):
-                if not name.startswith("_") or name in ("__call__", "__getitem__", "__array__", "__format__", "__iter__", "__len__", "__enter__", "__round__", "__add__",
-                                                        "__matmul__", "__pow__", "__eq__", "__index__", "__reduce__", "__dlpack__", "__contains__", "__iadd__"):
-                    found[f"{full}.{name}"] = (value, name)
-    return found
+# What Python's syntax calls, and with how many arguments.
+PROTOCOLS = {"__call__": None, "__getitem__": 1, "__array__": 0, "__format__": 1, "__iter__": 0, "__len__": 0, "__enter__": 0, "__round__": 0, "__add__": 1, "__matmul__": 1,
+             "__pow__": 1, "__eq__": 1, "__index__": 0, "__dlpack__": 0, "__contains__": 1, "__iadd__": 1}
+
+
+def surface():
+    """Every public callable by name: functions, classes, and the methods and properties of classes, but what classes have from Python."""
+    import public_surface  # imports Lamina: in a batch's process
+    found = {name: value for name, value in public_surface.callables() if name not in LEFT_OUT}
+    for full, owner in list(found.items()):
+        for name in sorted(dir(owner)) if isinstance(owner, type) else ():
+            definer = next((c for c in owner.__mro__ if name in vars(c)), object)
+            if (not name.startswith("_") or name in PROTOCOLS) and definer.__module__.startswith("lamina"):
+                found[f"{full}.{name}"] = (owner, name)
+    return {name: target for name, target in found.items() if not name.startswith(MADE_BY_LAMINA)}
 
 
 def arguments(target, make, rng):
+    protocol = PROTOCOLS.get(getattr(target, "__name__", None))
+    if protocol is not None:
+        return [make() for _ in range(protocol)], {}
     try:
         signature = inspect.signature(target)
         wanted = [p for p in signature.parameters.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD) and p.default is p.empty]
@@ -162,13 +159,22 @@ def run(lm, mode, call, args, named):
     return call(*args, **named)
 
 
-# Python's own words for what is wrong with a call of a Python function, and for what a value of Python's raised.
-OWN = (Hostile, NotImplementedError, StopIteration, KeyboardInterrupt)
+# What means the same everywhere, or comes from values: it may leave any call.
+STAY = (Hostile, StopIteration, KeyboardInterrupt, RecursionError, UnicodeError, OSError, Warning)
+
+
+def of_a_value(error):
+    """Whether code of a value or a function that Lamina was given raised the error: the last of the frames is not Lamina's, after one that is."""
+    package = os.sep + "lamina" + os.sep
+    files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
+    return bool(files) and package not in files[-1] and any(package in file for file in files) or files[-1:] == [__file__] and files.count(__file__) > 3
 
 
 def foreign(lm, error):
     """Why an error is not one that a user should see; None when it is."""
-    if isinstance(error, (lm.errors.Error, *OWN)) and not isinstance(error, lm.errors.InternalError):
+    if isinstance(error, lm.errors.InternalError):
+        return str(error)
+    if isinstance(error, (lm.errors.Error, *STAY)):
         return None
     seen, one = set(), error
     while one is not None and id(one) not in seen:
@@ -176,22 +182,17 @@ def foreign(lm, error):
             return None
         seen.add(id(one))
         one = one.__cause__ or one.__context__
-    text = str(error)
-    innermost = error.__traceback__
-    while innermost.tb_next is not None:
-        innermost = innermost.tb_next
-    if isinstance(error, lm.errors.InternalError):
-        return text
-    if any(words in text for words in ("incompatible function arguments", "std::", "nanobind", "bad_cast", "Unable to cast", "bad internal call", "section step")):
-        return text
-    # A plain Python error is fine where Python itself says it: a call with the wrong arguments, a value of Python's that has no such method.
-    return None if isinstance(error, (TypeError, ValueError, AttributeError, RecursionError, IndexError, KeyError, OverflowError, MemoryError, BufferError,
-                                      UnicodeError, ImportError, RuntimeError, Warning, ZeroDivisionError, AssertionError, OSError)) else repr(error)
+    return None if of_a_value(error) else str(error) or repr(error)
+
+
+def name_of(names, seed):
+    return random.Random(seed).choice(names)
 
 
 def one_call(lm, np, targets, names, seed):
     rng = random.Random(seed)
-    name = rng.choice(names)
+    rng.choice(names)
+    name = name_of(names, seed)
     target, mode = targets[name], rng.choice(MODES)
 
     def make():
@@ -208,9 +209,11 @@ def one_call(lm, np, targets, names, seed):
                 instance = lm.ones((2, 3)) if owner is lm.Tensor else lm.Variable(lm.ones((2, 3)))
             else:
                 instance = owner(*own, **named)
-        call = getattr(instance, method)
-        if not callable(call):
+        static = inspect.getattr_static(owner, method)
+        if not callable(static) and not isinstance(static, (classmethod, staticmethod)):  # a property, of which an AttributeError is what hasattr() asks for
+            getattr(instance, method, None)
             return name, mode
+        call = getattr(instance, method)
     else:
         call = target
     args, named = arguments(call, make, rng)
@@ -229,7 +232,7 @@ def batch(first, count, report):
 
     import lamina as lm
 
-    targets = surface(lm)
+    targets = surface()
     names = sorted(targets)
     sys.stdout = open(os.devnull, "w")
     for seed in range(first, first + count):
@@ -240,11 +243,12 @@ def batch(first, count, report):
             one_call(lm, np, targets, names, seed)
         except BaseException as error:  # noqa: BLE001
             try:
+                name = name_of(names, seed)
                 why = foreign(lm, error)
             except BaseException:  # noqa: BLE001
                 why = "its text cannot be read"
             if why is not None:
-                os.write(report, f"! {seed} {type(error).__name__}: {' '.join(why.split())[:200]}\n".encode("utf-8", "replace"))
+                os.write(report, f"! {seed} {name}: {type(error).__name__}: {' '.join(why.split())[:200]}\n".encode("utf-8", "replace"))
         signal.alarm(0)
         faulthandler.cancel_dump_traceback_later()
 
@@ -283,7 +287,7 @@ def main():
         import numpy as np
 
         import lamina as lm
-        targets = surface(lm)
+        targets = surface()
         print(one_call(lm, np, targets, sorted(targets), int(sys.argv[2])))
         return
     calls, seed = int(sys.argv[1]) if len(sys.argv) > 1 else 300, int(sys.argv[2]) if len(sys.argv) > 2 else 1

@@ -2,9 +2,9 @@
 says what, where, why and how to fix it. No words of nanobind, Python or the C++ library reach a user."""
 import inspect
 import re
-import types
 
 import numpy as np
+import public_surface
 import pytest
 
 import lamina as lm
@@ -20,21 +20,8 @@ PROTOCOLS = {"__init_subclass__", "__subclasshook__", "__new__", "__reduce__", "
              "__init__", "__dlpack__", "__dlpack_device__", "__buffer__", "__release_buffer__", "__array_priority__", "__annotations__", "__match_args__", "__class_getitem__", "__enter__", "__exit__", "__format__", "__iter__", "__len__", "__next__"}
 
 
-def namespaces():
-    yield "lamina", lm, lm.__all__
-    for name in ("autograph", "config", "cuda", "data", "losses", "metrics", "nn", "optim", "profiler", "progress", "random", "testing"):
-        module = getattr(lm, name)
-        yield f"lamina.{name}", module, getattr(module, "__all__", [n for n in dir(module) if not n.startswith("_")])
-    yield "lamina.nn.initializers", lm.nn.initializers, lm.nn.initializers.__all__
-
-
 def functions():
-    for path, module, names in namespaces():
-        for name in names:
-            value = getattr(module, name)
-            if not name.startswith("_") and callable(value) and not isinstance(value, types.ModuleType) and f"{path}.{name}" not in NOT_CALLED:
-                if not (isinstance(value, type) and issubclass(value, (Warning, BaseException))):
-                    yield f"{path}.{name}", value
+    return ((name, value) for name, value in public_surface.callables() if name not in NOT_CALLED)
 
 
 def objects():

@@ -335,7 +335,10 @@ def test_threads_that_share_a_section_each_have_ranges_of_their_steps(tmp_path):
         if one.kind == STEP and "dense(matmul, relu)" in one.text:
             by_thread[one.thread].append(one.payload)
     assert len(by_thread) == 2, by_thread
-    assert all(payloads == by_thread[0] and len(payloads) == 12 for payloads in by_thread.values()), by_thread
+    calls = {thread: len(payloads) // 4 for thread, payloads in by_thread.items()}
+    assert all(payloads == [0, 1, 2, 3] * calls[thread] for thread, payloads in by_thread.items()), by_thread
+    # The worker takes part in the first call; later ones do without it while another process keeps its core busy.
+    assert calls[0] == 3 and 1 <= calls[1] <= 3, by_thread
 
 
 def test_ranges_end_when_an_op_throws(tmp_path):

@@ -152,9 +152,11 @@ class Layer:
 
     def set_weights(self, weights) -> None:
         """Assigns arrays in the order of get_weights(). Nothing is changed when one does not fit."""
-        variables, weights = self.variables, list(weights)
+        variables = self.variables
+        weights = list(itertools.islice(weights, len(variables) + 1))
         if len(weights) != len(variables):
-            raise errors.InvalidArgument(f"set_weights: {self.name} has {len(variables)} variables, {len(weights)} arrays were given",
+            given = "more" if len(weights) > len(variables) else len(weights)
+            raise errors.InvalidArgument(f"set_weights: {self.name} has {len(variables)} variables, {given} arrays were given",
                                          fix="" if variables else "call the layer once, so that its weights exist")
         for variable, weight in zip(variables, weights):
             shape = tuple(getattr(weight, "shape", None) or _core.constant(weight).shape)

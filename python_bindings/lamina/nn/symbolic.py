@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .._structure import enter, flatten, unflatten
+from .._structure import flatten, unflatten
 
 
 class Symbolic:
@@ -42,9 +42,19 @@ def Input(shape, dtype="float32", batch_size: int | None = None):
     return Symbolic(_core.TensorSpec([batch_size, *shape], dtype))
 
 
-def contains_symbolic(args, inside=()) -> bool:
-    inside = enter(inside, args, "an input")
-    return any(type(a) is Symbolic or (isinstance(a, (tuple, list)) and contains_symbolic(a, inside)) for a in args)
+def contains_symbolic(args) -> bool:
+    seen, waiting = set(), [args]
+    while waiting:
+        values = waiting.pop()
+        if id(values) in seen:
+            continue
+        seen.add(id(values))
+        for value in list(values):
+            if type(value) is Symbolic:
+                return True
+            if isinstance(value, (tuple, list)):
+                waiting.append(value)
+    return False
 
 
 def symbolic_call(layer, args, training, kwargs):
