@@ -65,6 +65,9 @@ nb::object numpy() { return nb::module_::import_("numpy"); }
 
 // A NumPy array, or anything NumPy can make one of. Copies.
 Tensor tensor_from_array(nb::handle value) {
+  if (std::strcmp(Py_TYPE(value.ptr())->tp_name, "MaskedArray") == 0 && nb::cast<bool>(numpy().attr("ma").attr("is_masked")(value)))
+    throw_type_error("a masked array with masked elements does not become a tensor", "a tensor has a value at every place",
+                     "fill them, array.filled(0), and pass the mask as a tensor of its own");
   for (int attempt = 0;; ++attempt) {
     nb::object array = nb::borrow(value);
     if (attempt > 0) array = numpy().attr("ascontiguousarray")(value);
@@ -403,6 +406,11 @@ Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {
 }
 }  // namespace
 
+static bool is_numpy_scalar(PyObject* o) {
+  static PyObject* generic = nb::object(numpy().attr("generic")).release().ptr();  // kept for the life of the process
+  return PyType_IsSubtype(Py_TYPE(o), reinterpret_cast<PyTypeObject*>(generic));
+}
+
 bool to_operand(nb::handle value, std::optional<Operand>& out) {
   PyObject* o = value.ptr();
   if (is_tensor(o))
@@ -419,7 +427,7 @@ bool to_operand(nb::handle value, std::optional<Operand>& out) {
     out.emplace(to_tensor(value), CallSite());
   else if (is_array(o)) {
     // A NumPy scalar is a number like Python's; an array keeps its dtype.
-    if (std::strcmp(Py_TYPE(o)->tp_name, "numpy.ndarray") != 0 && PyNumber_Check(o) && PyObject_HasAttrString(o, "item")) {
+    if (is_numpy_scalar(o)) {
       nb::object n = value.attr("item")();
       if (PyFloat_Check(n.ptr()) || PyLong_Check(n.ptr())) return to_operand(n, out);
     }

@@ -349,3 +349,25 @@ def test_integer_ranges_are_exact():
         assert lm.arange(start, stop, step, dtype="int64").tolist() == list(range(start, stop, step))
     with pytest.raises(lm.errors.InvalidArgument, match="does not fit"):
         lm.arange(2**31 - 2, 2**31 + 2)
+
+
+class Labelled(np.ndarray):
+    """An array that some other library made a class of its own."""
+
+
+@pytest.mark.parametrize("size", [1, 3])
+def test_arrays_of_other_classes_are_arrays(size, tmp_path):
+    plain = np.arange(size, dtype="float32")
+    mapped = np.memmap(tmp_path / "x", "float32", "w+", shape=(size,))
+    mapped[:] = plain
+    x = lm.ones(size)
+    for other in (plain.view(Labelled), mapped, np.ma.masked_array(plain)):
+        for made in (x + other, lm.add(x, other), lm.function(lambda a, b: a + b)(x, other)):
+            assert made.dtype == lm.float32 and made.shape == (size,) and np.array_equal(made.numpy(), plain + 1)
+
+
+def test_masked_elements_are_refused():
+    masked = np.ma.masked_array([1.0, 2.0], [True, False])
+    for use in (lm.constant, lambda v: lm.ones(2) + v, lambda v: lm.ones(2) == v, lm.function(lambda v: v)):
+        with pytest.raises(lm.errors.TypeMismatch, match="masked"):
+            use(masked)
