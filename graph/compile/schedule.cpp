@@ -9,11 +9,11 @@ using ir::Effect;
 using ir::Node;
 using ir::Value;
 
-constexpr int64_t kTinyElements = 16;  // so little work that it is done as soon as it can be
+constexpr int64_t kSoonElements = 16;  // so little work that it is done as soon as it can be
 
 bool tiny(const Node& node) {
   for (const TensorType& t : node.types)
-    if (size_of(t.shape).number() > kTinyElements) return false;
+    if (size_of(t.shape).number() > kSoonElements) return false;
   return !node.types.empty();
 }
 

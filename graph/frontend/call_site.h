@@ -19,6 +19,7 @@ class LAMINA_API CallSite {
   uint32_t line_ = 0;
   SourceLine kept_;
 };
+inline std::string text(const CallSite& at) { return text(at.line()); }
 
 // For language bindings: finds the line of the user's program that is running now on this thread, asked only when it is needed.
 LAMINA_API void set_line_finder(SourceLine (*find)());

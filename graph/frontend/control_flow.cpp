@@ -14,7 +14,6 @@ using ir::Graph;
 using ir::GraphRef;
 using ir::Value;
 
-std::string place(CallSite at) { return text(at.line()); }
 std::string named(const std::vector<std::string>& names, size_t i, size_t count, const char* noun) {
   if (i < names.size() && !names[i].empty()) return cat(noun, " ", names[i]);
   return count == 1 ? noun : cat(noun, " ", i);
@@ -27,7 +26,7 @@ class Depth {
     constexpr int kMost = 1000;
     if (depth_ >= kMost)
       throw Error(ErrorKind::conversion, {.what = cat("branches and loops are nested more than ", kMost, " deep"),
-                                          .where = place(at),
+                                          .where = text(at),
                                           .why = "each level takes some of the stack while a function is traced and planned",
                                           .fix = "use a loop (lm.while_loop, lm.scan) in place of the recursion"});
     ++depth_;
@@ -60,7 +59,7 @@ struct Region {
       for (size_t i = 0; i < outputs.size(); ++i) {
         if (!outputs[i].defined())
           throw Error(ErrorKind::invalid_argument, {.what = cat("result ", i, " of ", trace->function, " is an empty Tensor"),
-                                                    .where = place(at),
+                                                    .where = text(at),
                                                     .why = "it was never given a value",
                                                     .fix = "return tensors that have values"});
         trace->graph.outputs.push_back(trace->value_of(outputs[i], at));
@@ -192,7 +191,7 @@ void check_condition(const char* op, const TensorType& type, CallSite at) {
   const bool one = type.shape.empty();
   throw Error(one ? ErrorKind::type : ErrorKind::invalid_argument,
               {.what = cat(op, ": the condition is ", type),
-               .where = place(at),
+               .where = text(at),
                .why = "a condition is one bool",
                .fix = one ? "compare it: x != 0" : "reduce it to one, or choose element by element: lm.where(condition, a, b)"});
 }
@@ -209,7 +208,7 @@ void check_same_results(const std::vector<TensorType>& a, const std::vector<Tens
                         CallSite at) {
   if (a.size() != b.size())
     throw Error(ErrorKind::invalid_argument, {.what = cat("cond: one branch returns ", a.size(), " tensors, the other ", b.size()),
-                                              .where = place(at),
+                                              .where = text(at),
                                               .why = "what follows the branches is one graph for both",
                                               .fix = "return the same structure from both"});
   for (size_t i = 0; i < a.size(); ++i)
@@ -217,7 +216,7 @@ void check_same_results(const std::vector<TensorType>& a, const std::vector<Tens
       throw Error(
           a[i].dtype == b[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
           {.what = cat("cond: ", named(names, i, a.size(), "result"), " is ", a[i], " in the first branch and ", b[i], " in the second"),
-           .where = place(at),
+           .where = text(at),
            .why = "what follows the branches is one graph for both",
            .fix = keep(b[i], a[i], "the second branch")});
 }
@@ -229,7 +228,7 @@ void check_carried(const char* op, const std::vector<TensorType>& before, const 
       throw Error(
           before[i].dtype == after[i].dtype ? ErrorKind::invalid_argument : ErrorKind::type,
           {.what = cat(op, ": the ", named(names, i, before.size(), "loop variable"), " starts as ", before[i], " and becomes ", after[i]),
-           .where = place(at),
+           .where = text(at),
            .why = "a loop variable keeps its dtype and shape from iteration to iteration",
            .fix = cat(keep(after[i], before[i], "the body"), ", or start with ", after[i])});
 }
@@ -237,7 +236,7 @@ void check_carried(const char* op, const std::vector<TensorType>& before, const 
 void check_count(const char* op, size_t got, size_t wanted, CallSite at) {
   if (got != wanted)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the body returns ", got, " loop variables"),
-                                              .where = place(at),
+                                              .where = text(at),
                                               .why = cat("it was given ", wanted),
                                               .fix = "return as many, in the same structure"});
 }
@@ -300,7 +299,7 @@ std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std
   constexpr const char* kName = "while_loop";
   if (options.maximum_iterations < -1)
     throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: the maximum of iterations is ", options.maximum_iterations),
-                                              .where = place(at),
+                                              .where = text(at),
                                               .why = "it is 0 or more",
                                               .fix = "leave it out for no limit"});
   const std::vector<TensorType> types = types_of(init);
@@ -330,7 +329,7 @@ std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std
     if (outside.written[v])
       throw Error(ErrorKind::invalid_argument,
                   {.what = cat("while_loop: the condition assigns the variable '", outside.variables[v].name(), "'"),
-                   .where = place(at),
+                   .where = text(at),
                    .why = "a condition only looks",
                    .fix = "assign it (or draw random numbers) in the body and carry what the condition needs"});
   outside.add(step);
@@ -356,12 +355,12 @@ Dim scan_length(const std::vector<Tensor>& xs, const ScanOptions& options, CallS
   if (xs.empty() && options.length < 0)
     throw Error(
         ErrorKind::invalid_argument,
-        {.what = "scan: it has no length", .where = place(at), .why = "there is nothing to go through", .fix = "pass xs, or length="});
+        {.what = "scan: it has no length", .where = text(at), .why = "there is nothing to go through", .fix = "pass xs, or length="});
   Dim length = options.length >= 0 ? Dim(options.length) : Dim();
   for (size_t i = 0; i < xs.size(); ++i) {
     if (xs[i].rank() == 0)
       throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", xs[i].type(), " has no slices"),
-                                                .where = place(at),
+                                                .where = text(at),
                                                 .why = "scan goes along the first axis, and a tensor without axes has none",
                                                 .fix = "use it in the body as it is"});
     const Dim first = xs[i].shape()[0];
@@ -370,7 +369,7 @@ Dim scan_length(const std::vector<Tensor>& xs, const ScanOptions& options, CallS
       throw Error(
           ErrorKind::invalid_argument,
           {.what = cat("scan: ", xs[i].type(), " has ", first, " slices, and ", length, " are wanted"),
-           .where = place(at),
+           .where = text(at),
            .why = i || options.length < 0 ? "all stacked tensors are equally long along their first axis" : "length says another number",
            .fix = "cut them to one length"});
   }
@@ -472,7 +471,7 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
         if (gradients.size() != inputs.size())
           throw Error(ErrorKind::invalid_argument,
                       {.what = cat("custom_gradient: the gradient function returns ", gradients.size(), " gradients"),
-                       .where = place(at),
+                       .where = text(at),
                        .why = cat("there are ", inputs.size(), " inputs"),
                        .fix = "return one per input, lm.zeros_like(x) where none flows"});
         for (size_t i = 0; i < gradients.size(); ++i)
@@ -480,7 +479,7 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
             throw Error(
                 gradients[i].dtype() == inputs[i].dtype() ? ErrorKind::invalid_argument : ErrorKind::type,
                 {.what = cat("custom_gradient: the gradient of input ", i, " is ", gradients[i].type(), ", the input ", inputs[i].type()),
-                 .where = place(at),
+                 .where = text(at),
                  .why = "a gradient has the dtype and shape of its input",
                  .fix = ""});
         out.insert(out.end(), gradients.begin(), gradients.end());
@@ -493,7 +492,7 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
     if (outside.written[v])
       throw Error(ErrorKind::invalid_argument,
                   {.what = cat("custom_gradient: the function assigns the variable '", outside.variables[v].name(), "'"),
-                   .where = place(at),
+                   .where = text(at),
                    .why = "it may be computed again for the gradient",
                    .fix = "return the value and assign it outside"});
   // One graph for both: the gradient may use what the body computed.

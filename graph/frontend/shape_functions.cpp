@@ -13,7 +13,7 @@
 namespace lamina {
 namespace {
 
-constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
+constexpr int64_t kToTheEnd = std::numeric_limits<int64_t>::max();
 
 Error refused(const CallSite& at, std::string what, std::string why, std::string fix) {
   return Error(ErrorKind::invalid_argument,
@@ -23,7 +23,7 @@ Error refused(const CallSite& at, std::string what, std::string why, std::string
 // x[begin : end : step] along one axis, in the slice op's own terms.
 Tensor cut(const Tensor& x, size_t axis, int64_t begin, int64_t end, int64_t step, CallSite at) {
   ops::SliceAttrs attrs;
-  attrs.begin.assign(size_t(x.rank()), 0), attrs.end.assign(size_t(x.rank()), kEnd), attrs.step.assign(size_t(x.rank()), 1);
+  attrs.begin.assign(size_t(x.rank()), 0), attrs.end.assign(size_t(x.rank()), kToTheEnd), attrs.step.assign(size_t(x.rank()), 1);
   attrs.begin[axis] = begin, attrs.end[axis] = end, attrs.step[axis] = step;
   return apply_one(ops::def::slice, ir::make_attrs(std::move(attrs)), std::span(&x, 1), at);
 }
@@ -92,13 +92,13 @@ std::vector<Tensor> split_sizes(const Operand& operand, const std::vector<int64_
   bool passed = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (int64_t(i) == open) {
-      out.push_back(cut(x, a, begin, behind ? -behind : kEnd, 1, operand.at()));
+      out.push_back(cut(x, a, begin, behind ? -behind : kToTheEnd, 1, operand.at()));
       passed = true;
       continue;
     }
     behind -= sizes[i];
     if (passed && !length.known()) {
-      out.push_back(cut(x, a, -(behind + sizes[i]), behind ? -behind : kEnd, 1, operand.at()));
+      out.push_back(cut(x, a, -(behind + sizes[i]), behind ? -behind : kToTheEnd, 1, operand.at()));
     } else {
       const int64_t first = passed ? length.number() - behind - sizes[i] : begin;
       out.push_back(cut(x, a, first, first + sizes[i], 1, operand.at()));
@@ -128,8 +128,8 @@ Tensor diagonal(const Operand& operand, int64_t offset, int axis1, int axis2) {
 Tensor flip(const Operand& operand, const AxesOrAll& axes) {
   const Tensor x = operand.resolve();
   ops::SliceAttrs attrs;
-  attrs.begin.assign(size_t(x.rank()), 0), attrs.end.assign(size_t(x.rank()), kEnd), attrs.step.assign(size_t(x.rank()), 1);
-  auto turn = [&](size_t axis) { attrs.begin[axis] = kEnd, attrs.end[axis] = -1, attrs.step[axis] = -1; };
+  attrs.begin.assign(size_t(x.rank()), 0), attrs.end.assign(size_t(x.rank()), kToTheEnd), attrs.step.assign(size_t(x.rank()), 1);
+  auto turn = [&](size_t axis) { attrs.begin[axis] = kToTheEnd, attrs.end[axis] = -1, attrs.step[axis] = -1; };
   for (int64_t axis : axes.named()) {
     const size_t a = size_t(normalize_axis("flip", axis, size_t(x.rank())));
     if (attrs.step[a] < 0)
@@ -160,7 +160,7 @@ Tensor roll(const Operand& operand, const std::vector<int64_t>& shifts, const Ax
     }
     if (shift == 0) continue;
     // A positive shift brings the last elements to the front.
-    x = concat({cut(x, axis, -shift, kEnd, 1, operand.at()), cut(x, axis, 0, -shift, 1, operand.at())}, int(axis), operand.at());
+    x = concat({cut(x, axis, -shift, kToTheEnd, 1, operand.at()), cut(x, axis, 0, -shift, 1, operand.at())}, int(axis), operand.at());
   }
   return x;
 }

@@ -158,7 +158,6 @@ bool fits(DType dtype, double x) {
       return true;
   });
 }
-std::string place(CallSite at) { return text(at.line()); }
 
 }  // namespace
 
@@ -178,7 +177,7 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
     throw Error(
         ErrorKind::type,
         {.what = cat(op, ": the ", weak_name(kind_), " ", number_text(*this), " does not go with ", dtype),
-         .where = place(at_),
+         .where = text(at_),
          .why = kind_ == Kind::boolean    ? "a bool goes with tensors of dtype bool only"
                 : dtype == DType::boolean ? "a number goes with tensors of a numeric dtype"
                                           : "a float goes with tensors of a floating dtype only: the result would not fit the tensor's",
@@ -187,7 +186,7 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
                     : cat("convert the tensor with lm.astype(x, lm.", kind_ == Kind::boolean ? "bool" : "int32", ")")});
   if (!fits(dtype, number()))
     throw Error(ErrorKind::type, {.what = cat(op, ": ", number_text(*this), " does not fit ", dtype),
-                                  .where = place(at_),
+                                  .where = text(at_),
                                   .why = "a number takes the dtype of the tensor that it meets",
                                   .fix = "convert the tensor: lm.astype(x, lm.int64)"});
   std::optional<DeviceScope> there;
@@ -199,7 +198,7 @@ std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const O
   if (a.is_tensor() && b.is_tensor()) {
     if (a.tensor().dtype() != b.tensor().dtype())
       throw Error(ErrorKind::type, {.what = cat(op, ": ", a.tensor().type(), " and ", b.tensor().type(), " have different dtypes"),
-                                    .where = place(a.at()),
+                                    .where = text(a.at()),
                                     .why = "tensors are never converted silently",
                                     .fix = same_dtype_advice(a.tensor().dtype(), b.tensor().dtype())});
     return {a.tensor(), b.tensor()};

@@ -22,8 +22,6 @@ std::shared_ptr<VariableData> make_data(TypeRef type, Device device, std::string
   return data;
 }
 
-std::string place(CallSite at) { return text(at.line()); }
-
 }  // namespace
 
 Variable::Variable(const Operand& initial, std::string name, bool trainable) {
@@ -98,10 +96,10 @@ Tensor Variable::read(CallSite at) const {
   } catch (const Error& e) {
     if (data_->stand_in)
       throw Error(ErrorKind::state, {.what = cat("the variable '", name(), "' has no value here"),
-                                     .where = place(at),
+                                     .where = text(at),
                                      .why = "it stands for an argument of a traced function and means nothing outside of it",
                                      .fix = "use the Variable that was passed to the function"});
-    throw e.at(place(at));
+    throw e.at(text(at));
   }
 }
 
@@ -112,7 +110,7 @@ Tensor checked_value(const char* what, const Variable& v, const Operand& value, 
   if (!value.is_tensor() && !may_broadcast && v.rank() > 0) t = broadcast_to(Operand(t, value.at()), v.shape());
   if (t.dtype() != v.dtype())
     throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
-                                  .where = place(value.at()),
+                                  .where = text(value.at()),
                                   .why = "a Variable keeps its dtype",
                                   .fix = common_dtype(t.dtype(), v.dtype()) == v.dtype()
                                              ? cat("convert the value: lm.astype(x, lm.", numpy_name(v.dtype()), ")")
@@ -121,7 +119,7 @@ Tensor checked_value(const char* what, const Variable& v, const Operand& value, 
   if (!may_broadcast && t.shape() != v.shape() && known(t.shape()))
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
-                 .where = place(value.at()),
+                 .where = text(value.at()),
                  .why = "a Variable keeps its shape",
                  .fix = "reshape or broadcast the value first"});
   return t;
@@ -133,7 +131,7 @@ void update(const char* what, const Variable& v, const Operand& value, const ir:
   if (broadcast(v.shape(), x.shape()) != v.shape())
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat(what, ": the value is ", x.type(), ", the variable '", v.name(), "' is ", v.type()),
-                 .where = place(value.at()),
+                 .where = text(value.at()),
                  .why = "the value must broadcast to the Variable's shape",
                  .fix = "reshape the value first"});
   if (Trace* trace = Trace::current()) {

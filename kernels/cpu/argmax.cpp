@@ -10,10 +10,10 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kWorthThreads = 64 * 1024;  // elements
-constexpr int64_t kColumns = 256;
+constexpr int64_t kArgmaxWorthThreads = 64 * 1024;  // elements
+constexpr int64_t kArgmaxColumns = 256;
 
-struct Job {
+struct ArgmaxJob {
   const char* x;
   int64_t* out;
   int64_t length, step;  // of the axis
@@ -29,16 +29,16 @@ bool beats(T b, T a) {
 }
 
 template <class T>
-void part(const Job& job, int64_t begin, int64_t end) {
+void argmax_part(const ArgmaxJob& job, int64_t begin, int64_t end) {
   using C = std::conditional_t<std::is_same_v<T, f16> || std::is_same_v<T, bf16>, float, T>;
   const T* x = reinterpret_cast<const T*>(job.x);
   Cursor cursor(job.rank, job.shape, begin);
   const int64_t step = job.rank ? job.strides[job.rank - 1] : 0;
   while (begin < end) {
-    const int64_t n = std::min({kColumns, end - begin, cursor.inner - cursor.in_row});
+    const int64_t n = std::min({kArgmaxColumns, end - begin, cursor.inner - cursor.in_row});
     const T* first = x + cursor.row_offset(job.strides) + cursor.in_row * step;
     int64_t* index = job.out + begin;
-    C best[kColumns];
+    C best[kArgmaxColumns];
     for (int64_t j = 0; j < n; ++j) best[j] = C(first[j * step]), index[j] = 0;
     if (n == 1) {
       for (int64_t i = 1; i < job.length; ++i)
@@ -60,7 +60,7 @@ void part(const Job& job, int64_t begin, int64_t end) {
 }  // namespace
 
 void argmax(Stream& stream, const View& x, const View& out, int axis) {
-  Job job{x.as<const char>(), out.as<int64_t>(), x.shape[axis], x.strides[axis], 0, {}, {}, 1};
+  ArgmaxJob job{x.as<const char>(), out.as<int64_t>(), x.shape[axis], x.strides[axis], 0, {}, {}, 1};
   for (int a = 0; a < x.rank; ++a) {
     if (a == axis) continue;
     job.shape[job.rank] = x.shape[a], job.strides[job.rank] = x.strides[a];
@@ -69,14 +69,14 @@ void argmax(Stream& stream, const View& x, const View& out, int axis) {
   }
   if (job.outputs == 0) return;
   with_dtype(x.dtype, [&]<class T>() {
-    const int threads = job.outputs * job.length < kWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), job.outputs));
-    if (threads == 1) return part<T>(job, 0, job.outputs);
+    const int threads = job.outputs * job.length < kArgmaxWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), job.outputs));
+    if (threads == 1) return argmax_part<T>(job, 0, job.outputs);
     ThreadPool::of(stream.device)
         .run(
             threads,
             [](void* c, int thread, int count, ThreadPool::Barrier&) {
-              const Job& shared = *static_cast<const Job*>(c);
-              part<T>(shared, shared.outputs * thread / count, shared.outputs * (thread + 1) / count);
+              const ArgmaxJob& shared = *static_cast<const ArgmaxJob*>(c);
+              argmax_part<T>(shared, shared.outputs * thread / count, shared.outputs * (thread + 1) / count);
             },
             &job);
   });

@@ -19,7 +19,7 @@ namespace {
 
 constexpr int64_t kPanelBytes = 192 << 10;
 constexpr int64_t kLeastRows = 24, kMostRows = 1536;
-constexpr double kFlopsPerThread = 1e6;
+constexpr double kConvFlopsPerThread = 1e6;
 
 // Everything about one convolution that its loops need.
 struct Plan {
@@ -57,7 +57,7 @@ void in_parallel(Stream& stream, int64_t count, double flops, const F& f) {
     const F& f;
     int64_t count;
   } job{f, count};
-  const int threads = int(std::min({flops / kFlopsPerThread, double(count), 1024.0}));
+  const int threads = int(std::min({flops / kConvFlopsPerThread, double(count), 1024.0}));
   if (threads <= 1) return f(Range{0, count});
   auto run = [](void* context, int thread, int running, ThreadPool::Barrier&) {
     const Job& mine = *static_cast<const Job*>(context);

@@ -10,27 +10,27 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kColumns = 64;               // lines added together
-constexpr int64_t kWorthThreads = 128 * 1024;  // elements
+constexpr int64_t kCumsumColumns = 64;               // lines added together
+constexpr int64_t kCumsumWorthThreads = 128 * 1024;  // elements
 
-struct Job {
+struct CumsumJob {
   const char* x;
   char* out;
   int64_t outer, length, inner;  // [outer, length, inner], summed over the middle
   bool reverse, exclusive;
-  int64_t tiles() const { return (inner + kColumns - 1) / kColumns; }
+  int64_t tiles() const { return (inner + kCumsumColumns - 1) / kCumsumColumns; }
 };
 
 template <class T>
-void part(const Job& job, int64_t begin, int64_t end) {
+void cumsum_part(const CumsumJob& job, int64_t begin, int64_t end) {
   using M = typename CumsumTypes<T>::made;
   using S = typename CumsumTypes<T>::stored;
   for (int64_t unit = begin; unit < end; ++unit) {
-    const int64_t column = unit % job.tiles() * kColumns, n = std::min(kColumns, job.inner - column);
+    const int64_t column = unit % job.tiles() * kCumsumColumns, n = std::min(kCumsumColumns, job.inner - column);
     const int64_t first = unit / job.tiles() * job.length * job.inner + column;
     const T* x = reinterpret_cast<const T*>(job.x) + first;
     S* out = reinterpret_cast<S*>(job.out) + first;
-    M sum[kColumns] = {};
+    M sum[kCumsumColumns] = {};
     for (int64_t k = 0; k < job.length; ++k) {
       const int64_t at = (job.reverse ? job.length - 1 - k : k) * job.inner;
       for (int64_t j = 0; j < n; ++j) {
@@ -45,20 +45,20 @@ void part(const Job& job, int64_t begin, int64_t end) {
 }  // namespace
 
 void cumsum(Stream& stream, const View& x, const View& out, int axis, bool reverse, bool exclusive) {
-  Job job{x.as<const char>(), out.as<char>(), 1, x.shape[axis], 1, reverse, exclusive};
+  CumsumJob job{x.as<const char>(), out.as<char>(), 1, x.shape[axis], 1, reverse, exclusive};
   for (int a = 0; a < x.rank; ++a) (a < axis ? job.outer : job.inner) *= a == axis ? 1 : x.shape[a];
   const int64_t units = job.outer * job.tiles();
   if (units == 0 || job.length == 0) return;
   with_dtype(x.dtype, [&]<class T>() {
-    const int threads = x.size() < kWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), units));
-    if (threads == 1) return part<T>(job, 0, units);
+    const int threads = x.size() < kCumsumWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), units));
+    if (threads == 1) return cumsum_part<T>(job, 0, units);
     ThreadPool::of(stream.device)
         .run(
             threads,
             [](void* c, int thread, int count, ThreadPool::Barrier&) {
-              const Job& shared = *static_cast<const Job*>(c);
+              const CumsumJob& shared = *static_cast<const CumsumJob*>(c);
               const int64_t all = shared.outer * shared.tiles();
-              part<T>(shared, all * thread / count, all * (thread + 1) / count);
+              cumsum_part<T>(shared, all * thread / count, all * (thread + 1) / count);
             },
             &job);
   });

@@ -325,14 +325,14 @@ int64_t cost(const ElementwiseCode& code) {
   return sum;
 }
 
-struct Shared {
+struct ElementwiseWork {
   const ElementwiseCode& code;
   const Source* in;
   const Source* out;
   const Space& space;
 };
 void run_part(void* context, int thread, int threads, ThreadPool::Barrier&) {
-  const Shared& shared = *static_cast<const Shared*>(context);
+  const ElementwiseWork& shared = *static_cast<const ElementwiseWork*>(context);
   constexpr int64_t unit = 1024;  // threads do not share a line of an output
   const int64_t units = (shared.space.size + unit - 1) / unit;
   Run run(shared.code, shared.in, shared.out, shared.space);
@@ -350,7 +350,7 @@ class FewOrMany {  // an array that is on the stack while it is short
   std::vector<T> many_;
 };
 
-constexpr int64_t kWorthThreads = 256 * 1024;  // of cost: some 20 microseconds
+constexpr int64_t kElementwiseWorthThreads = 256 * 1024;  // of cost: some 20 microseconds
 
 }  // namespace
 
@@ -376,11 +376,11 @@ void elementwise(Stream& stream, std::span<const View* const> in, std::span<cons
     for (size_t i = 0; i < in.size(); ++i) sources.data()[i].data = in[i]->as<char>();
     collapse(in, out, sources.data(), sinks.data(), space);
   }
-  Shared shared{code, sources.data(), sinks.data(), space};
+  ElementwiseWork shared{code, sources.data(), sinks.data(), space};
   if (space.size > 2048) {
     const int64_t work = space.size * cost(code);
-    if (work >= kWorthThreads && config::threads() > 1) {
-      const int threads = int(std::min<int64_t>(config::threads(), work / (kWorthThreads / 2)));
+    if (work >= kElementwiseWorthThreads && config::threads() > 1) {
+      const int threads = int(std::min<int64_t>(config::threads(), work / (kElementwiseWorthThreads / 2)));
       return ThreadPool::of(stream.device).run(threads, run_part, &shared);
     }
   }

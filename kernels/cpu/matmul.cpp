@@ -20,9 +20,9 @@ constexpr int64_t kRowBytes = 216 * 1024;  // of a's block, copied: in the secon
 constexpr int64_t kFewBytes = 256 * 1024,
                   kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
 constexpr int64_t kSmall = 64 * 64 * 96;     // multiplications up to which copying costs more than it saves
-constexpr int64_t kFewRows = 24;             // up to which a's rows are read where they are
+constexpr int64_t kFewRowsOfA = 24;          // up to which a's rows are read where they are
 constexpr int64_t kSpanFloats = 1 << 20;     // of a long sum's result that are made at a time
-constexpr double kFlopsPerThread = 1e6;
+constexpr double kMatmulFlopsPerThread = 1e6;
 
 // Of k in a block: a panel fills three quarters of a first cache of 32 KB, of 64 KB where vectors are wide.
 constexpr int64_t inner_of(int64_t width, int64_t bytes) { return width * bytes > 64 ? 192 : 384; }
@@ -94,7 +94,7 @@ void blocked(const Tiles& tiles, const Operands<T>& o, const Cut& cut) {
   const int64_t most_rows = kRowBytes / int64_t(sizeof(T)) / inner_most / kHigh * kHigh;
   const int64_t blocks = (o.m + most_rows - 1) / most_rows, rows_each = (o.m + blocks * kHigh - 1) / (blocks * kHigh) * kHigh;
   const int64_t most_columns = std::max(width, (blocks > 1 ? kManyBytes : kFewBytes) / int64_t(sizeof(T)) / inner_most / width * width);
-  const bool copies_rows = o.transpose_a || o.m > kFewRows;
+  const bool copies_rows = o.transpose_a || o.m > kFewRowsOfA;
   T* panels = scratch<T>(Scratch::panel, std::min(most_columns, (o.n + width - 1) / width * width) * std::min(inner_most, o.k));
   T* block = scratch<T>(Scratch::block, copies_rows ? std::min(rows_each, o.m) * std::min(inner_most, o.k) : 0);
   for (int64_t p = 0; p == 0 || p < o.k; p += inner_most) {
@@ -187,14 +187,14 @@ void product(const Tiles& tiles, const Operands<T>& o) {
 }
 
 template <class T>
-struct Shared {
+struct MatmulWork {
   const Tiles& tiles;
   const Operands<T>& operands;
 };
 
 template <class T>
 void share(void* context, int thread, int threads, ThreadPool::Barrier&) {
-  const auto& shared = *static_cast<Shared<T>*>(context);
+  const auto& shared = *static_cast<MatmulWork<T>*>(context);
   Operands<T> o = shared.operands;
   if (o.m >= o.n) {
     const int64_t strips = (o.m + kHigh - 1) / kHigh, begin = std::min(o.m, strips * thread / threads * kHigh),
@@ -242,8 +242,8 @@ void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool trans
   const Operands<T> o{m, n, k, a, lda, transpose_a, b, ldb, transpose_b, c, ldc};
   if constexpr (std::is_floating_point_v<T>) {
     const Tiles& t = tiles();
-    const int threads = int(std::min(2.0 * double(m) * double(n) * double(k) / kFlopsPerThread, 1024.0));
-    Shared<T> shared{t, o};
+    const int threads = int(std::min(2.0 * double(m) * double(n) * double(k) / kMatmulFlopsPerThread, 1024.0));
+    MatmulWork<T> shared{t, o};
     if (threads > 1)
       ThreadPool::of(device).run(threads, share<T>, &shared);
     else

@@ -74,14 +74,11 @@ struct PoolGrad {
   }
 };
 
-struct NoBarrier final : ThreadPool::Barrier {
-  void wait() override {}
-};
 // Work::run on as many threads as so many elements are worth, of which each has at least a line.
 template <class Work>
 void share(Stream& stream, Work& work, double elements, int64_t lines) {
   const int threads = int(std::min({elements / kElementsPerThread, double(lines), 1024.0}));
-  NoBarrier barrier;
+  ThreadPool::NoBarrier barrier;
   if (threads <= 1)
     Work::run(&work, 0, 1, barrier);
   else

@@ -18,9 +18,9 @@ namespace {
 
 using section::Reduction;
 
-constexpr int64_t kRows = 32;                 // of a block of the column way
-constexpr int64_t kColumns = 256;             // of a tile of it
-constexpr int64_t kWorthThreads = 64 * 1024;  // elements
+constexpr int64_t kRows = 32;                       // of a block of the column way
+constexpr int64_t kReduceColumns = 256;             // of a tile of it
+constexpr int64_t kReduceWorthThreads = 64 * 1024;  // elements
 
 const ReduceTable& reduce_table() {
 #if defined(__x86_64__)
@@ -49,7 +49,7 @@ ScalarOp scalar_of(Combine c) {
 }
 
 // Axes in order, without those of length 1; neighbours in equal steps are one.
-struct Axes {
+struct ReduceAxes {
   int rank = 0;
   int64_t shape[kMaxRank] = {}, strides[kMaxRank] = {};
   int64_t size = 1;
@@ -126,8 +126,8 @@ class Reducer {
     const int64_t outputs = out_.size();
     if (outputs == 0) return;
     if (reduced_.size == 0) return fill_empty(outputs);
-    if (reduced_.size * outputs < kWorthThreads) threads = 1;
-    if (by_rows_ && kept_.size < threads * 2 && reduced_.size > kWorthThreads && threads > 1) {
+    if (reduced_.size * outputs < kReduceWorthThreads) threads = 1;
+    if (by_rows_ && kept_.size < threads * 2 && reduced_.size > kReduceWorthThreads && threads > 1) {
       for (int64_t k = 0; k < kept_.size; ++k) one_long(k, threads, device);
       return;
     }
@@ -147,7 +147,7 @@ class Reducer {
   }
 
  private:
-  int64_t tiles() const { return (columns_ + kColumns - 1) / kColumns; }
+  int64_t tiles() const { return (columns_ + kReduceColumns - 1) / kReduceColumns; }
   const char* address(int64_t offset) const { return x_.as<char>() + offset * int64_t(lamina::size_of(x_.dtype)); }
 
   T join(T a, T b) const {
@@ -172,7 +172,7 @@ class Reducer {
 
   void store(int64_t first, const T* values, int64_t n) const {
     char* to = out_.as<char>() + first * int64_t(lamina::size_of(out_.dtype));
-    T means[kColumns];
+    T means[kReduceColumns];
     if (op_ == Reduction::mean) {
       for (int64_t i = 0; i < n; ++i) means[i] = values[i] / T(reduced_.size);
       values = means;
@@ -196,7 +196,7 @@ class Reducer {
     if (by_rows_)
       rows(begin, end);
     else
-      for (int64_t u = begin; u < end; ++u) tile(u / tiles(), u % tiles() * kColumns);
+      for (int64_t u = begin; u < end; ++u) tile(u / tiles(), u % tiles() * kReduceColumns);
   }
 
   // --- along a row ---
@@ -232,9 +232,9 @@ class Reducer {
 
   void rows(int64_t begin, int64_t end) const {
     Cursor kept = kept_.at(begin);
-    T values[kColumns];
+    T values[kReduceColumns];
     for (int64_t k = begin; k < end;) {
-      const int64_t n = std::min(kColumns, end - k);
+      const int64_t n = std::min(kReduceColumns, end - k);
       for (int64_t i = 0; i < n; ++i) {
         values[i] = sequence(kept_.offset(kept));
         if (kept_.rank) kept.advance(1);
@@ -269,12 +269,12 @@ class Reducer {
 
   // --- rows of columns ---
   void tile(int64_t k, int64_t first) const {
-    const int64_t n = std::min(kColumns, columns_ - first), rows = reduced_.size;
+    const int64_t n = std::min(kReduceColumns, columns_ - first), rows = reduced_.size;
     const int64_t base = kept_.offset(kept_.at(k)) + first * step_;
     const Loop combine = table_.loops[int(scalar_of(combine_))][int(compute_of(type_))];
     const bool direct = step_ == 1 && x_.dtype == type_;
-    T buffer[kColumns], block[kColumns];
-    alignas(8) char gathered[kColumns * 8];
+    T buffer[kReduceColumns], block[kReduceColumns];
+    alignas(8) char gathered[kReduceColumns * 8];
     Cursor row = reduced_.at(0);
     const Cursor columns(1, &columns_, 0);
     auto load = [&]() -> const T* {
@@ -328,7 +328,7 @@ class Reducer {
   const ElementwiseTable& table_;
   const DType type_;  // what sums are made in
   RunLoop<T> run_ = nullptr;
-  Axes reduced_, kept_;
+  ReduceAxes reduced_, kept_;
   bool by_rows_ = true;
   int64_t columns_ = 1, step_ = 1;
 };

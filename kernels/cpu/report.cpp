@@ -129,7 +129,7 @@ std::string index_text(const std::vector<int64_t>& index) {
   return s + "]";
 }
 
-std::string fill(const std::string& format, std::span<const View> values, size_t& next, int64_t summarize) {
+std::string fill_text(const std::string& format, std::span<const View> values, size_t& next, int64_t summarize) {
   std::string out;
   for (size_t i = 0; i < format.size(); ++i) {
     const char c = format[i], after = i + 1 < format.size() ? format[i + 1] : '\0';
@@ -154,7 +154,7 @@ std::string text_of(const View& value, int64_t summarize) {
 
 std::string filled(const std::string& format, std::span<const View> values, int64_t summarize) {
   size_t next = 0;
-  return fill(format, values, next, summarize);
+  return fill_text(format, values, next, summarize);
 }
 
 namespace cpu {
@@ -182,7 +182,7 @@ void check(Stream&, std::span<const View* const> values, std::span<const View* c
     std::vector<View> own;
     for (const View* v : values.subspan(1)) own.push_back(of_model(*v, text.models, m));
     size_t next = 0;
-    std::string what = fill(text.message, own, next, 3), why = fill(text.why, own, next, 3);
+    std::string what = fill_text(text.message, own, next, 3), why = fill_text(text.why, own, next, 3);
     if (condition.rank)
       why = cat(failed, " of ", condition.size(), " are false, the first at ", index_text(first), why.empty() ? "" : "; ", why);
     if (text.models) why = cat("of model ", m, why.empty() ? "" : ": ", why);

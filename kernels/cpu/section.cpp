@@ -31,7 +31,7 @@ using section::Step;
 using section::StepKind;
 using section::Table;
 
-constexpr double kFlopsPerThread = 1e6;  // about what waking a thread costs
+constexpr double kSectionFlopsPerThread = 1e6;  // about what waking a thread costs
 
 class Section {
  public:
@@ -262,10 +262,6 @@ class Section {
   size_t failed_step_ = 0;
 };
 
-struct NoBarrier final : ThreadPool::Barrier {
-  void wait() override {}
-};
-
 // The table of a loop's body, or of a branch, with addresses for its buffers.
 struct Section::Inner {
   Inner(Stream& stream, const section::InnerProgram& program)
@@ -392,9 +388,9 @@ void Section::run_nested(const Step& s) {
 // is found before any weight has changed, as the update needs the loss. Steps that depend on nothing may have run.
 void run_table(const KernelCall& call, const Table& table, const profiler::Name* names) {
   Section section(call, table, names);
-  const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kFlopsPerThread, 1024.0)));
+  const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kSectionFlopsPerThread, 1024.0)));
   if (threads == 1) {
-    NoBarrier barrier;
+    ThreadPool::NoBarrier barrier;
     section.run_all(0, 1, barrier);
   } else {
     ThreadPool::of(call.stream.device)

@@ -16,8 +16,8 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kLong = 1024;               // elements of a row: from here on digits are faster
-constexpr int64_t kWorthThreads = 16 * 1024;  // elements
+constexpr int64_t kLong = 1024;                   // elements of a row: from here on digits are faster
+constexpr int64_t kSortWorthThreads = 16 * 1024;  // elements
 
 // --- keys ---
 
@@ -147,7 +147,7 @@ struct Rows {
 // part(first row, end) on threads.
 template <class F>
 void share_rows(Stream& stream, int64_t rows, int64_t length, F part) {
-  const int threads = rows * length < kWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), rows));
+  const int threads = rows * length < kSortWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), rows));
   if (threads <= 1) return part(int64_t(0), rows);
   struct Job {
     F* part;

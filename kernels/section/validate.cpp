@@ -9,9 +9,9 @@ namespace {
 
 bool same(const OperandRange& a, const OperandRange& b) { return a.space == b.space && a.begin == b.begin && a.end == b.end; }
 
-class Validator {
+class TableValidator {
  public:
-  Validator(const Table& table, const std::vector<OperandRange>& ranges, int inputs)
+  TableValidator(const Table& table, const std::vector<OperandRange>& ranges, int inputs)
       : table_(table), ranges_(ranges), inputs_(inputs), state_(ranges.size()), written_(ranges.size()) {
     for (size_t i = 0; i < ranges.size(); ++i)
       if (int(i) < inputs || ranges[i].holds_value) state_[i] = State::valid;
@@ -200,7 +200,7 @@ class Validator {
 
 void validate(const Table& table, const std::vector<OperandRange>& ranges, int instruction_inputs) {
   if (table.threads < 1) internal_error(cat("a section for ", table.threads, " threads"));
-  Validator(table, ranges, instruction_inputs).run();
+  TableValidator(table, ranges, instruction_inputs).run();
 }
 
 }  // namespace lamina::section

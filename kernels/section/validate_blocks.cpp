@@ -24,9 +24,9 @@ namespace {
 
 using Clock = std::vector<int>;  // per block: how many of its places are over
 
-class Validator {
+class PlanValidator {
  public:
-  Validator(const BlockPlan& plan, const Flat& flat) : plan_(plan), p_(plan.program), flat_(flat), table_(flat.table) {}
+  PlanValidator(const BlockPlan& plan, const Flat& flat) : plan_(plan), p_(plan.program), flat_(flat), table_(flat.table) {}
 
   void run() {
     check_tables();
@@ -661,6 +661,6 @@ class Validator {
 
 }  // namespace
 
-void validate(const BlockPlan& plan, const Flat& flat) { Validator(plan, flat).run(); }
+void validate(const BlockPlan& plan, const Flat& flat) { PlanValidator(plan, flat).run(); }
 
 }  // namespace lamina::section

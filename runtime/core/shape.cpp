@@ -32,18 +32,18 @@ std::string print(const Polynomial& p) {
   return s.empty() ? "0" : s;
 }
 
-struct Table {
+struct SymbolTable {
   Mutex mutex;
   std::unordered_map<std::string, int64_t> codes;
   std::vector<std::pair<Polynomial, std::string>> entries;
 };
-Table& table() {
-  static Table* t = new Table;
+SymbolTable& symbols() {
+  static SymbolTable* t = new SymbolTable;
   return *t;
 }
 
 int64_t intern(const Polynomial& p) {
-  Table& t = table();
+  SymbolTable& t = symbols();
   std::string key = print(p);
   std::lock_guard lock(t.mutex);
   auto [it, inserted] = t.codes.try_emplace(key, -1 - int64_t(t.entries.size()));
@@ -68,7 +68,7 @@ int64_t checked_add(int64_t a, int64_t b) {
 
 Polynomial polynomial(Dim d) {
   if (d.known()) return d.code() == 0 ? Polynomial{} : Polynomial{{{}, d.code()}};
-  Table& t = table();
+  SymbolTable& t = symbols();
   std::lock_guard lock(t.mutex);
   return t.entries.at(size_t(-1 - d.code())).first;
 }
@@ -197,7 +197,7 @@ int64_t Dim::number() const {
 
 std::string Dim::text() const {
   if (known()) return std::to_string(code_);
-  Table& t = table();
+  SymbolTable& t = symbols();
   std::lock_guard lock(t.mutex);
   return t.entries.at(size_t(-1 - code_)).second;
 }

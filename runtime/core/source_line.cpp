@@ -7,19 +7,19 @@
 
 namespace lamina {
 namespace {
-struct Table {
+struct LineTable {
   Mutex mutex;
   std::map<std::pair<std::string, int>, uint32_t> ids;
   std::vector<std::string> texts{""};
 };
-Table& table() {
-  static Table* t = new Table;  // outlives every static that may still throw at exit
+LineTable& lines() {
+  static LineTable* t = new LineTable;  // outlives every static that may still throw at exit
   return *t;
 }
 }  // namespace
 
 SourceLine source_line(const std::string& file, int line) {
-  Table& t = table();
+  LineTable& t = lines();
   std::lock_guard lock(t.mutex);
   auto [it, inserted] = t.ids.try_emplace({file, line}, uint32_t(t.texts.size()));
   if (inserted) t.texts.push_back(file + ":" + std::to_string(line));
@@ -27,7 +27,7 @@ SourceLine source_line(const std::string& file, int line) {
 }
 
 std::string text(SourceLine line) {
-  Table& t = table();
+  LineTable& t = lines();
   std::lock_guard lock(t.mutex);
   return line.id < t.texts.size() ? t.texts[line.id] : "";
 }

@@ -178,10 +178,10 @@ class CpuBackend final : public Backend {
   std::vector<std::unique_ptr<State>> devices_;
 };
 
-CpuBackend& the_backend() {
+CpuBackend& the_cpu_backend() {
   static CpuBackend* backend = [] {
     auto* made = new CpuBackend;  // never deleted: tensors may outlive every static object
-    on_fork({[] { the_backend().before_fork(); }, [] { the_backend().after_fork(); }, [] { the_backend().after_fork(); }});
+    on_fork({[] { the_cpu_backend().before_fork(); }, [] { the_cpu_backend().after_fork(); }, [] { the_cpu_backend().after_fork(); }});
     return made;
   }();
   return *backend;
@@ -189,6 +189,6 @@ CpuBackend& the_backend() {
 
 }  // namespace
 
-Backend& cpu_backend() { return the_backend(); }
+Backend& cpu_backend() { return the_cpu_backend(); }
 
 }  // namespace lamina

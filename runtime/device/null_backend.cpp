@@ -124,14 +124,14 @@ class NullBackend final : public Backend {
   int streams_ = 0, events_ = 0;
 };
 
-NullBackend& the_backend() {
+NullBackend& the_null_backend() {
   static auto* backend = new NullBackend;
   return *backend;
 }
 
 }  // namespace
 
-Backend& null_backend() { return the_backend(); }
-std::vector<std::string> take_null_record() { return the_backend().take_record(); }
+Backend& null_backend() { return the_null_backend(); }
+std::vector<std::string> take_null_record() { return the_null_backend().take_record(); }
 
 }  // namespace lamina

@@ -23,10 +23,6 @@ namespace lamina {
 namespace {
 
 constexpr int kMaxDevices = 1024;
-class NoBarrier final : public ThreadPool::Barrier {
- public:
-  void wait() override {}
-};
 
 // The phase changes when the last thread arrives; nobody can arrive for the next phase before it has seen this one.
 class PhaseBarrier final : public ThreadPool::Barrier {

@@ -17,6 +17,7 @@ class LAMINA_API ThreadPool {
    protected:
     ~Barrier() = default;
   };
+  struct NoBarrier;  // of a thread that works alone
   using Job = void (*)(void* context, int thread, int threads, Barrier& barrier);
 
   static ThreadPool& of(Device device);
@@ -26,6 +27,9 @@ class LAMINA_API ThreadPool {
   // the first exception is rethrown here (the job must not leave others waiting at a barrier).
   virtual void run(int threads, Job job, void* context) = 0;
   virtual ~ThreadPool() = default;
+};
+struct ThreadPool::NoBarrier final : Barrier {
+  void wait() override {}
 };
 
 }  // namespace lamina
