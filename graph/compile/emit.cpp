@@ -11,7 +11,7 @@
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/blocks.h"
-#include "runtime/core/config.h"
+#include "runtime/core/settings.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -194,7 +194,7 @@ class Emitter {
                                                      ? section::block_runner()->largest_cluster(device, card.largest_cluster)
                                                      : card.largest_cluster,
                                       .shared_bytes = card.shared_memory_per_block,
-                                      .wanted = section::parse_cluster(config::environment("LAMINA_CUDA_CLUSTER"))};
+                                      .clusters = config::is_on(Setting::cuda_cluster)};
     std::vector<View> views;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) views.push_back(program_->slots[size_t(s)].view);

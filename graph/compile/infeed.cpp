@@ -1,13 +1,13 @@
 #include "graph/compile/infeed.h"
 
 #include <algorithm>
+#include <cstdlib>
 #include <limits>
-#include <string>
+#include <string_view>
 
 #include "graph/ops/ops.h"
 #include "graph/ops/regions.h"
-#include "runtime/core/config.h"
-#include "runtime/core/error.h"
+#include "runtime/core/settings.h"
 #include "runtime/device/profiler.h"
 
 namespace lamina::compile {
@@ -17,18 +17,6 @@ namespace {
 // measure on.
 constexpr int64_t kChunkBytes = int64_t{1} << 20, kLeastChunks = 4;
 
-enum class Wanted { never, where_much, always };
-Wanted wanted() {
-  const std::string setting = config::environment("LAMINA_CUDA_INFEED");
-  if (setting.empty()) return Wanted::where_much;
-  if (setting == "on") return Wanted::always;
-  if (setting == "off") return Wanted::never;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_INFEED=", setting, " is neither on nor off"),
-                                            .where = "the environment",
-                                            .why = "it says whether stacked values of a loop come to a GPU while the loop runs",
-                                            .fix = "unset it, or set it to one of these"});
-}
-
 }  // namespace
 
 section::Infeed plan_infeed(std::span<const StackOnHost> stacks, int64_t length) {
@@ -36,14 +24,13 @@ section::Infeed plan_infeed(std::span<const StackOnHost> stacks, int64_t length)
   int64_t slices_bytes = 0;  // of one iteration
   for (const StackOnHost& s : stacks)
     if (s.slice_bytes > 0) slices_bytes += s.slice_bytes, out.inputs.push_back(s.input);
-  const Wanted setting = wanted();
-  if (slices_bytes == 0 || length <= 0 || length > std::numeric_limits<int32_t>::max() || setting == Wanted::never ||
-      profiler::profiler_attached())
+  const std::optional<bool> setting = config::is_on(Setting::cuda_infeed);
+  if (slices_bytes == 0 || length <= 0 || length > std::numeric_limits<int32_t>::max() || setting == false || profiler::profiler_attached())
     return {};
-  if (const std::string blocking = config::environment("CUDA_LAUNCH_BLOCKING"); !blocking.empty() && blocking != "0")
+  if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking && std::string_view(blocking) != "0")
     return {};  // each launch would be waited for
   const int64_t chunk = std::max<int64_t>(kChunkBytes / slices_bytes, 1);
-  if (setting == Wanted::always)
+  if (setting)
     out.chunk = int32_t(std::clamp<int64_t>(length / kLeastChunks, 1, chunk));
   else if (length / kLeastChunks >= chunk)
     out.chunk = int32_t(chunk);

@@ -1,7 +1,6 @@
 #include "graph/compile/streams.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <map>
 #include <set>
@@ -9,8 +8,7 @@
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/flatten.h"
-#include "runtime/core/config.h"
-#include "runtime/core/error.h"
+#include "runtime/core/settings.h"
 
 namespace lamina::compile {
 namespace {
@@ -22,20 +20,6 @@ constexpr double kLargeBytes = 1 << 20, kLargeMultiplyAdds = 4 << 20;
 constexpr double kMultiplyAddsPerByte = 10;  // of a card's arithmetic and memory, to compare the two
 constexpr size_t kMostGroups = 4096;         // with more of them, all is on one stream: planning memory is quadratic then
 
-// As many as the environment says, for whoever measures: LAMINA_CUDA_STREAMS=1 has one.
-int streams_of_a_gpu() {
-  const std::string setting = config::environment("LAMINA_CUDA_STREAMS");
-  if (setting.empty()) return kMostStreams;
-  int value = 0;
-  const auto [end, code] = std::from_chars(setting.data(), setting.data() + setting.size(), value);
-  if (code != std::errc() || end != setting.data() + setting.size() || value < 1 || value > kMostStreams)
-    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_CUDA_STREAMS=", setting, " is no number from 1 to ", kMostStreams),
-                                              .where = "the environment",
-                                              .why = "independent branches of a function run on so many streams of a GPU",
-                                              .fix = "unset it, or set it to one of these"});
-  return value;
-}
-
 class Planner {
  public:
   Planner(Lowered& lowered, const ir::Graph& g, const Options& options) : in_(lowered), g_(g), options_(options) {}
@@ -44,7 +28,9 @@ class Planner {
     group_work();
     name_first_streams();
     const bool alone = options_.memory_budget > 0 || groups().size() > kMostGroups;
-    if (const int asked = options_.streams > 0 ? options_.streams : streams_of_a_gpu(); !alone) most_ = std::min(asked, kMostStreams);
+    if (const int asked = options_.streams > 0 ? options_.streams : int(config::number(Setting::cuda_streams).value_or(kMostStreams));
+        !alone)
+      most_ = std::min(asked, kMostStreams);
     const auto may_have_several = [&](Device d) { return d.kind != DeviceKind::cpu || options_.streams > 1; };
     if (most_ < 2 || std::none_of(in_.streams.begin(), in_.streams.end(), may_have_several)) return;
     find_dependencies();

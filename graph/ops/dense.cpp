@@ -258,7 +258,7 @@ std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::s
   const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) && known(dz.shape);
   // Where the library does not serve they are two launches, and the sum may not join a section.
   const bool is_large = has_both && double(rows_of(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
-                                        least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT"));
+                                        least_multiply_adds(Setting::cublaslt);
   return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large);
 }
 

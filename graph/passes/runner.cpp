@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <atomic>
-#include <charconv>
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
@@ -10,8 +9,8 @@
 
 #include "graph/passes/pipeline.h"
 #include "graph/passes/rewrite.h"
-#include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/core/settings.h"
 
 namespace lamina::passes {
 namespace {
@@ -20,34 +19,23 @@ thread_local std::vector<std::string> disabled_here;
 
 std::vector<std::string> disabled_passes() {
   std::vector<std::string> names = disabled_here;
-  std::istringstream list(config::environment("LAMINA_DISABLE"));
+  std::istringstream list(config::text(Setting::disable));
   for (std::string name; std::getline(list, name, ',');)
     if (!name.empty()) names.push_back(name);
   std::vector<std::string> existing;
   for (const Pass& pass : pipeline()) existing.push_back(pass.name);
   for (const std::string& name : names)
     if (std::find(existing.begin(), existing.end(), name) == existing.end())
-      throw unknown_name("pass", name, existing).at("LAMINA_DISABLE");
+      throw unknown_name("pass", name, existing).at(config::name(Setting::disable));
   return names;
 }
 
-size_t pass_limit() {
-  const std::string text = config::environment("LAMINA_PASS_LIMIT");
-  size_t limit = pipeline().size();
-  if (text.empty()) return limit;
-  auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), limit);
-  if (code != std::errc() || end != text.data() + text.size())
-    throw Error(ErrorKind::invalid_argument, {.what = cat("LAMINA_PASS_LIMIT=", text, " is not a number of passes"),
-                                              .where = "the environment",
-                                              .why = "",
-                                              .fix = "unset it, or set it to 0 or more"});
-  return std::min(limit, pipeline().size());
-}
+size_t pass_limit() { return std::min(size_t(config::number(Setting::pass_limit).value_or(1e6)), pipeline().size()); }
 
 // Writes 00_traced.txt, 01_forward_assigned_values.txt, ... into LAMINA_DUMP; the second graph of a process into its folder graph_2.
 class Dump {
  public:
-  Dump() : folder_(config::environment("LAMINA_DUMP")) {
+  Dump() : folder_(config::text(Setting::dump)) {
     if (folder_.empty()) return;
     static std::atomic<int> graphs{0};
     if (const int number = ++graphs; number > 1) folder_ /= cat("graph_", number);
@@ -61,7 +49,7 @@ class Dump {
     file << ir::print(g);
     if (!file.flush())
       throw Error(ErrorKind::file, {.what = cat("cannot write ", path.string()),
-                                    .where = "LAMINA_DUMP",
+                                    .where = config::name(Setting::dump),
                                     .why = "the folder is missing or not writable",
                                     .fix = "set LAMINA_DUMP to a folder that can be written"});
   }

@@ -13,6 +13,7 @@
 #pragma once
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,13 +28,11 @@ namespace lamina::section {
 
 // What a plan may use of a GPU.
 struct BlockLimits {
-  int blocks = 1;            // all resident
-  int cluster = 0;           // blocks of the largest cluster, each with all of a block's shared memory; 0: there are none
-  int64_t shared_bytes = 0;  // of a block
-  enum class Cluster : uint8_t { never, where_faster, where_possible } wanted = Cluster::where_faster;
+  int blocks = 1;                     // all resident
+  int cluster = 0;                    // blocks of the largest cluster, each with all of a block's shared memory; 0: there are none
+  int64_t shared_bytes = 0;           // of a block
+  std::optional<bool> clusters = {};  // whether sections are clusters where they can be; nothing: where a model says that it is faster
 };
-// Of LAMINA_CUDA_CLUSTER: off, on, or "" for where a model of the GPU says that it is faster. Throws Error invalid_argument.
-LAMINA_API BlockLimits::Cluster parse_cluster(const std::string& text);
 
 struct BlockPlan {
   BlockProgram program;

@@ -40,7 +40,7 @@ class Finder {
     for (size_t i = 0; i < layers_.size(); ++i) layers_[i].stage = int(i * size_t(out_.count) / layers_.size());
     find_writers();
     keep_weights();
-    if (limits_.wanted == BlockLimits::Cluster::where_faster && by_layers() >= by_rows()) {
+    if (!limits_.clusters && by_layers() >= by_rows()) {
       none.why_not = "a block for some rows of the batch is expected to be faster than a block for some layers";
       return none;
     }
@@ -50,7 +50,7 @@ class Finder {
 
  private:
   std::string why_never() const {
-    if (limits_.wanted == BlockLimits::Cluster::never) return "LAMINA_CUDA_CLUSTER=off";
+    if (limits_.clusters == false) return "LAMINA_CUDA_CLUSTER=off";
     if (limits_.cluster < 2) return "this GPU has no clusters of blocks";
     if (room() <= 0) return "a block of this GPU has no shared memory for weights";
     for (const Step& s : flat_.table.steps)
@@ -226,17 +226,6 @@ std::vector<int> with_late_updates(const Flat& flat, const std::vector<std::vect
     begin = end;
   }
   return out;
-}
-
-BlockLimits::Cluster parse_cluster(const std::string& text) {
-  if (text.empty()) return BlockLimits::Cluster::where_faster;
-  if (text == "off") return BlockLimits::Cluster::never;
-  if (text == "on") return BlockLimits::Cluster::where_possible;
-  throw Error(ErrorKind::invalid_argument,
-              {.what = cat("LAMINA_CUDA_CLUSTER=", text, " does not say which sections are clusters of blocks"),
-               .where = "the environment",
-               .why = "it is on or off",
-               .fix = "unset LAMINA_CUDA_CLUSTER, or set it to one of them"});
 }
 
 }  // namespace lamina::section

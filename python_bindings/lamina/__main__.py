@@ -1,5 +1,7 @@
 """``python -m lamina doctor``: what this machine has of what Lamina can use, and what brings the rest."""
 
+import difflib
+import os
 import platform
 import sys
 
@@ -24,6 +26,12 @@ def doctor(out=sys.stdout):
     available = lm.cuda.is_available()
     say(f"GPU: {', '.join(lm.config.list_devices('gpu'))}" if available else f"GPU: none. {lm.cuda.why_unavailable()}")
     say(f"Profiler: {lm.profiler.status()}" + (f"; attached: {lm.profiler.attached_by()}" if lm.profiler.attached() else ""))
+    names = [setting["name"] for setting in lm.config.settings()]
+    for name, value in sorted(os.environ.items()):
+        if name in names:
+            say(f"Setting: {name}={value}")
+        elif name.startswith("LAMINA_") and (like := difflib.get_close_matches(name, names, 1)):
+            say(f"Setting: {name} is not known; did you mean {like[0]}?")
     missing = []
     for library in lm.cuda.libraries():
         version = f" {library['version']}" if library["version"] else ""

@@ -386,6 +386,16 @@ std::vector<int64_t> to_axes(nb::handle value) {
 AxesOrAll to_axes_or_all(nb::handle value) { return value.is_none() ? AxesOrAll() : AxesOrAll(to_axes(value)); }
 
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype) { return tensor_of(value, dtype, 0); }
+std::vector<Tensor> tensors_of(nb::handle values) {
+  std::vector<Tensor> out;
+  for (const nb::object& value : elements_of(values)) out.push_back(to_tensor(value));
+  return out;
+}
+nb::list to_list(std::span<const Tensor> tensors) {
+  nb::list out;
+  for (const Tensor& t : tensors) out.append(to_python(t));
+  return out;
+}
 
 namespace {
 Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth) {

@@ -35,6 +35,7 @@ nb::object to_python(Variable variable);
 
 // The dtype that a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float stands for. Throws not_found or type.
 DType to_dtype(nb::handle value);
+inline DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
 nb::object to_python(DType dtype);  // lm.float32, always the same object
 std::optional<DType> to_optional_dtype(nb::handle value);
 
@@ -46,6 +47,8 @@ AxesOrAll to_axes_or_all(nb::handle value);      // None: all
 
 // What lm.constant does: numbers, nested lists of them, NumPy arrays and scalars, tensors. Copies.
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype = {});
+std::vector<Tensor> tensors_of(nb::handle values);  // of each element
+nb::list to_list(std::span<const Tensor> tensors);
 // An argument of an op: Python numbers stay weak. False when it is nothing of the kind (no exception is set).
 bool to_operand(nb::handle value, std::optional<Operand>& out);
 Operand to_operand(nb::handle value);  // throws type

@@ -9,6 +9,7 @@
 #include "python_bindings/src/convert.h"
 #include "runtime/core/config.h"
 #include "runtime/core/precision.h"
+#include "runtime/core/settings.h"
 #include "runtime/device/peak_flops.h"
 
 namespace lamina::python {
@@ -123,6 +124,19 @@ void bind_devices(nb::module_& m) {
       "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
       "[\"cpu:0\"]; of one kind when it is given.");
   c.def("threads", [] { return config::threads(); }, "Threads per CPU device: LAMINA_THREADS, else the cores this process may use.");
+  c.def(
+      "settings",
+      [] {
+        nb::list out;
+        for (const config::SettingInfo& s : config::settings()) {
+          nb::dict row;
+          row["name"] = s.name, row["values"] = config::values(s), row["otherwise"] = s.otherwise, row["meaning"] = s.meaning;
+          out.append(row);
+        }
+        return out;
+      },
+      nb::sig("def settings() -> list[dict[str, str]]"),
+      "The LAMINA_ variables that the environment may set: name, possible values, what holds when it is unset, and meaning of each.");
   c.def(
       "cpu_isa", [] { return config::cpu_isa(); },
       "The instruction set of the CPU kernels: avx512, avx2 or scalar; LAMINA_CPU forces one.");

@@ -525,7 +525,7 @@ PyObject* refuse_new(PyTypeObject*, PyObject*, PyObject*) {
   });
 }
 
-PyType_Slot slots[] = {
+PyType_Slot function_slots[] = {
     {Py_tp_new, reinterpret_cast<void*>(refuse_new)},
     {Py_tp_call, reinterpret_cast<void*>(PyVectorcall_Call)},
     {Py_tp_descr_get, reinterpret_cast<void*>(descriptor_get)},
@@ -540,7 +540,7 @@ PyType_Slot slots[] = {
 };
 
 PyType_Spec spec = {"lamina.Function", sizeof(FunctionObject), 0, Py_TPFLAGS_DEFAULT | Py_TPFLAGS_HAVE_GC | Py_TPFLAGS_HAVE_VECTORCALL,
-                    slots};
+                    function_slots};
 
 void collect_garbage() {
   HeldGil gil;

@@ -164,7 +164,7 @@ void bind_conv_members(nb::class_<L>& c) {
       .def_prop_ro("bias", [](const L& l) { return l.bias(); });
 }
 
-void bind_layers(nb::module_& m) {
+void bind_image_layers(nb::module_& m) {
   nb::class_<nn::Conv2D> conv2d_class(m, "Conv2D", "The computation of lm.nn.Conv2D.");
   conv2d_class.def(
       "__init__",
@@ -251,7 +251,7 @@ void bind_layers(nb::module_& m) {
 void bind_image(nb::module_& root) {
   bind_functions(root);
   nb::module_ m = nb::cast<nb::module_>(root.attr("nn"));
-  bind_layers(m);
+  bind_image_layers(m);
 }
 
 }  // namespace lamina::python

@@ -35,8 +35,6 @@ std::vector<Tensor> to_tensors(nb::handle values, const char* op) {
   return out;
 }
 
-DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
-
 TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::handle dtype) {
   nb::object first = nb::borrow(start), last = nb::borrow(stop);
   if (stop.is_none()) last = first, first = nb::int_(0);

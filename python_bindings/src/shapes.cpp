@@ -10,20 +10,6 @@
 namespace lamina::python {
 namespace {
 
-DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
-
-nb::object to_list(std::vector<Tensor> tensors) {
-  nb::list out;
-  for (Tensor& t : tensors) out.append(to_python(std::move(t)));
-  return out;
-}
-
-std::vector<Tensor> to_tensors(const nb::args& values) {
-  std::vector<Tensor> out;
-  for (const nb::object& value : elements_of(values)) out.push_back(to_tensor(value));
-  return out;
-}
-
 // NumPy's forms: n, (before, after), ((before, after), ...).
 std::vector<std::pair<int64_t, int64_t>> to_widths(nb::handle widths, int rank) {
   std::vector<std::pair<int64_t, int64_t>> out;
@@ -149,7 +135,7 @@ void bind_matrices(nb::module_& m) {
       "meshgrid",
       [](nb::args vectors, const std::string& indexing) {
         if (indexing != "xy" && indexing != "ij") throw_type_error(cat("meshgrid: indexing '", indexing, "'"), "", "pass \"xy\" or \"ij\"");
-        return to_list(meshgrid(to_tensors(vectors), indexing == "ij", CallSite()));
+        return to_list(meshgrid(tensors_of(vectors), indexing == "ij", CallSite()));
       },
       nb::arg("vectors"), nb::kw_only(), nb::arg("indexing") = "xy",
       "A list with each vector spread over the grid that they span; \"ij\": axis i is vector i's, \"xy\": the first two are exchanged");
@@ -158,7 +144,7 @@ void bind_matrices(nb::module_& m) {
 void bind_products(nb::module_& m) {
   m.def(
       "einsum",
-      [](const std::string& expression, nb::args operands) { return to_python(einsum(expression, to_tensors(operands), CallSite())); },
+      [](const std::string& expression, nb::args operands) { return to_python(einsum(expression, tensors_of(operands), CallSite())); },
       nb::arg("expression"), nb::arg("operands"),
       "Sums of products over named axes, as NumPy's einsum: lm.einsum(\"ijk,kl->ijl\", a, b). Without \"->\" the result has the letters "
       "that occur once,\n"

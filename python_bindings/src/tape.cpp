@@ -110,17 +110,6 @@ nb::object jacobian(GradientTape& tape, nb::handle target, nb::handle sources) {
   return map_nested(sources, "jacobian", [&](nb::handle) { return to_python(std::move(all[next++])); });
 }
 
-std::vector<Tensor> tensors_of(nb::handle list) {
-  std::vector<Tensor> out;
-  for (const nb::object& one : elements_of(list)) out.push_back(to_tensor(one));
-  return out;
-}
-nb::list to_list(std::span<const Tensor> tensors) {
-  nb::list out;
-  for (const Tensor& t : tensors) out.append(to_python(t));
-  return out;
-}
-
 // body(inputs) -> (results, function of a list of cotangents), all flat lists of tensors.
 nb::list custom_gradient(nb::callable body, nb::handle inputs) {
   return to_list(control::custom_gradient(

@@ -13,7 +13,7 @@ PyTypeObject* tensor_type = nullptr;
 
 namespace {
 
-Py_ssize_t length(PyObject* self) {
+Py_ssize_t tensor_length(PyObject* self) {
   return guarded<Py_ssize_t>(
       [&] {
         const Shape& shape = as_tensor(self).shape();
@@ -25,13 +25,13 @@ Py_ssize_t length(PyObject* self) {
       -1);
 }
 
-PyObject* iterate(PyObject* self) {
+PyObject* tensor_iterate(PyObject* self) {
   return guarded([&] {
     const Tensor& t = as_tensor(self);
     if (t.rank() == 0)
       throw_type_error("a tensor without axes cannot be looped over", "a loop goes along the first axis",
                        "use .item(), or lm.reshape(x, (1,))");
-    const Py_ssize_t n = length(self);
+    const Py_ssize_t n = tensor_length(self);
     if (n < 0) throw_python_error();
     nb::list rows;
     for (Py_ssize_t i = 0; i < n; ++i) rows.append(to_python(index(Operand(t, CallSite()), {IndexPart::at(i)})));
@@ -39,23 +39,23 @@ PyObject* iterate(PyObject* self) {
   });
 }
 
-PyObject* subscript(PyObject* self, PyObject* key) {
+PyObject* tensor_subscript(PyObject* self, PyObject* key) {
   return guarded([&] { return index_with(Operand(as_tensor(self), CallSite()), key); });
 }
 
-Py_hash_t identity_hash(PyObject* self) {
+Py_hash_t tensor_identity_hash(PyObject* self) {
   const auto n = reinterpret_cast<uintptr_t>(self);
   return Py_hash_t((n >> 4) | (n << 60));
 }
 
-PyObject* to_text(PyObject* self) {
+PyObject* tensor_to_text(PyObject* self) {
   return guarded([&] {
     const std::string s = as_tensor(self).str();
     return PyUnicode_FromStringAndSize(s.data(), Py_ssize_t(s.size()));
   });
 }
 
-PyType_Slot slots[] = {
+PyType_Slot tensor_slots[] = {
     LAMINA_OPERATOR_SLOTS,
     {Py_nb_bool, reinterpret_cast<void*>(
                      static_cast<int (*)(PyObject*)>([](PyObject* o) { return guarded<int>([&] { return truth(as_tensor(o)); }, -1); }))},
@@ -64,12 +64,12 @@ PyType_Slot slots[] = {
      reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return guarded([&] { return to_float(as_tensor(o)); }); }))},
     {Py_nb_index,
      reinterpret_cast<void*>(static_cast<unaryfunc>([](PyObject* o) { return guarded([&] { return to_index(as_tensor(o)); }); }))},
-    {Py_mp_length, reinterpret_cast<void*>(length)},
-    {Py_mp_subscript, reinterpret_cast<void*>(subscript)},
-    {Py_tp_iter, reinterpret_cast<void*>(iterate)},
-    {Py_tp_hash, reinterpret_cast<void*>(identity_hash)},
-    {Py_tp_str, reinterpret_cast<void*>(to_text)},
-    {Py_tp_repr, reinterpret_cast<void*>(to_text)},
+    {Py_mp_length, reinterpret_cast<void*>(tensor_length)},
+    {Py_mp_subscript, reinterpret_cast<void*>(tensor_subscript)},
+    {Py_tp_iter, reinterpret_cast<void*>(tensor_iterate)},
+    {Py_tp_hash, reinterpret_cast<void*>(tensor_identity_hash)},
+    {Py_tp_str, reinterpret_cast<void*>(tensor_to_text)},
+    {Py_tp_repr, reinterpret_cast<void*>(tensor_to_text)},
     {Py_bf_getbuffer, reinterpret_cast<void*>(get_buffer)},
     {Py_bf_releasebuffer, reinterpret_cast<void*>(release_buffer)},
     {0, nullptr},
@@ -111,7 +111,7 @@ nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, n
 
 void bind_tensor(nb::module_& m) {
   nb::class_<Tensor> c(
-      m, "Tensor", nb::type_slots(slots), nb::is_weak_referenceable(),
+      m, "Tensor", nb::type_slots(tensor_slots), nb::is_weak_referenceable(),
       "An immutable array on a device; while a function is traced, the name of a value that its graph will compute.\n\n"
       "Made by lm.constant and every op. Operators broadcast as NumPy's do and take a tensor of the same dtype or a Python number.");
   tensor_type = reinterpret_cast<PyTypeObject*>(c.ptr());

@@ -13,7 +13,7 @@ namespace {
 
 Tensor value_of(PyObject* o) { return as_variable(o).read(CallSite()); }
 
-Py_ssize_t length(PyObject* self) {
+Py_ssize_t variable_length(PyObject* self) {
   return guarded<Py_ssize_t>(
       [&] {
         const Shape& shape = as_variable(self).shape();
@@ -23,15 +23,15 @@ Py_ssize_t length(PyObject* self) {
       -1);
 }
 
-PyObject* iterate(PyObject* self) {
+PyObject* variable_iterate(PyObject* self) {
   return guarded([&] { return PyObject_GetIter(to_python(value_of(self)).ptr()); });
 }
 
-PyObject* subscript(PyObject* self, PyObject* key) {
+PyObject* variable_subscript(PyObject* self, PyObject* key) {
   return guarded([&] { return index_with(Operand(value_of(self), CallSite()), key); });
 }
 
-Py_hash_t identity_hash(PyObject* self) {
+Py_hash_t variable_identity_hash(PyObject* self) {
   return guarded<Py_hash_t>(
       [&] {
         const auto n = reinterpret_cast<uintptr_t>(as_variable(self).handle().get());
@@ -40,7 +40,7 @@ Py_hash_t identity_hash(PyObject* self) {
       -1);
 }
 
-PyObject* to_text(PyObject* self) {
+PyObject* variable_to_text(PyObject* self) {
   return guarded([&] {
     const std::string s = as_variable(self).str();
     return PyUnicode_FromStringAndSize(s.data(), Py_ssize_t(s.size()));
@@ -69,7 +69,7 @@ PyObject* in_place(PyObject* self, PyObject* other) {
 }
 PyObject* in_place_power(PyObject* self, PyObject* other, PyObject*) { return in_place<pow>(self, other); }
 
-PyType_Slot slots[] = {
+PyType_Slot variable_slots[] = {
     LAMINA_OPERATOR_SLOTS,
     LAMINA_SLOT(Py_nb_inplace_add, &in_place<add>),
     LAMINA_SLOT(Py_nb_inplace_subtract, &in_place<sub>),
@@ -88,12 +88,12 @@ PyType_Slot slots[] = {
     LAMINA_SLOT(Py_nb_int, &converted<to_int>),
     LAMINA_SLOT(Py_nb_float, &converted<to_float>),
     LAMINA_SLOT(Py_nb_index, &converted<to_index>),
-    LAMINA_SLOT(Py_mp_length, length),
-    LAMINA_SLOT(Py_mp_subscript, subscript),
-    LAMINA_SLOT(Py_tp_iter, iterate),
-    LAMINA_SLOT(Py_tp_hash, identity_hash),
-    LAMINA_SLOT(Py_tp_str, to_text),
-    LAMINA_SLOT(Py_tp_repr, to_text),
+    LAMINA_SLOT(Py_mp_length, variable_length),
+    LAMINA_SLOT(Py_mp_subscript, variable_subscript),
+    LAMINA_SLOT(Py_tp_iter, variable_iterate),
+    LAMINA_SLOT(Py_tp_hash, variable_identity_hash),
+    LAMINA_SLOT(Py_tp_str, variable_to_text),
+    LAMINA_SLOT(Py_tp_repr, variable_to_text),
     {0, nullptr},
 };
 
@@ -101,7 +101,7 @@ PyType_Slot slots[] = {
 
 void bind_variable(nb::module_& m) {
   nb::class_<Variable> c(
-      m, "Variable", nb::type_slots(slots), nb::is_weak_referenceable(),
+      m, "Variable", nb::type_slots(variable_slots), nb::is_weak_referenceable(),
       "A tensor that can be assigned. In operators it stands for its value at that point of the program; graphs use it by\n"
       "reference. dtype and shape never change. v += x and the like assign it.");
   variable_type = reinterpret_cast<PyTypeObject*>(c.ptr());

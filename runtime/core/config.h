@@ -1,4 +1,4 @@
-// Settings from the environment, read once and checked.
+// What the CPU backend uses: a setting of the environment (runtime/core/settings.h), unless a program says otherwise.
 #pragma once
 #include <string>
 
@@ -15,6 +15,5 @@ LAMINA_API void set_cpu_isa(const std::string& isa);  // for tests
 LAMINA_API std::string best_cpu_isa();
 // LAMINA_CPU_DEVICES: how many virtual devices the CPU is split into; default 1.
 LAMINA_API int cpu_devices();
-LAMINA_API std::string environment(const char* name);  // "" when it is not set
 
 }  // namespace lamina::config

@@ -5,7 +5,7 @@
 #include <limits>
 #include <string_view>
 
-#include "runtime/core/config.h"
+#include "runtime/core/settings.h"
 #include "runtime/cuda/libraries.h"
 
 namespace lamina {
@@ -332,32 +332,28 @@ bool CudaBackend::allow(Device device, const void* kernel, const LaunchShape& sh
 
 Products& CudaBackend::products() {
   std::call_once(products_once_, [this] {
-    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); },
-                                           least_multiply_adds("LAMINA_CUBLASLT", config::environment("LAMINA_CUBLASLT")));
+    products_ = std::make_unique<Products>([] { return load_cublaslt(system_loader()); }, least_multiply_adds(Setting::cublaslt));
   });
   return *products_;
 }
 
 Convolutions& CudaBackend::convolutions() {
   std::call_once(convolutions_once_, [this] {
-    convolutions_ = std::make_unique<Convolutions>([] { return load_cudnn(system_loader()); },
-                                                   least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+    convolutions_ = std::make_unique<Convolutions>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
   });
   return *convolutions_;
 }
 
 Pooling& CudaBackend::pooling() {
   std::call_once(pooling_once_, [this] {
-    pooling_ = std::make_unique<Pooling>([] { return load_cudnn(system_loader()); },
-                                         least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+    pooling_ = std::make_unique<Pooling>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
   });
   return *pooling_;
 }
 
 BatchNorm& CudaBackend::batch_norm() {
   std::call_once(batch_norm_once_, [this] {
-    batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); },
-                                              least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
+    batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
   });
   return *batch_norm_;
 }
@@ -370,8 +366,7 @@ void* CudaBackend::memory_of_recording(const void* owner, std::span<const char> 
 }
 
 std::unique_ptr<LaunchGraph> CudaBackend::launch_graph(Device device) {
-  const char* wanted = std::getenv("LAMINA_CUDA_GRAPHS");
-  if (wanted && std::string_view(wanted) == "0") return nullptr;
+  if (!config::is_on(Setting::cuda_graphs).value_or(true)) return nullptr;
   return std::make_unique<RecordedGraph>(*this, device);
 }
 

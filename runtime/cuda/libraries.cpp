@@ -6,8 +6,10 @@
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
+#include <sstream>
 
 #include "runtime/core/error.h"
+#include "runtime/core/settings.h"
 #include "runtime/cuda/nccl.h"
 
 namespace lamina::cuda {
@@ -41,13 +43,8 @@ void add_wheels(std::vector<std::string>& to, const fs::path& site_packages) {
 
 std::vector<std::string> folders() {
   std::vector<std::string> out;
-  if (const char* own = std::getenv("LAMINA_CUDA_LIBRARIES")) {  // folders, separated by colons
-    const std::string list = own;
-    for (size_t begin = 0, end; begin <= list.size(); begin = end + 1) {
-      end = std::min(list.find(':', begin), list.size());
-      if (end > begin) add_if_there(out, list.substr(begin, end - begin));
-    }
-  }
+  std::istringstream own(config::text(Setting::cuda_libraries));
+  for (std::string folder; std::getline(own, folder, ':');) add_if_there(out, folder);
   // In an installed wheel, liblamina.so lies in site-packages/lamina.
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&folders), &info) && info.dli_fname) {

@@ -1,25 +1,14 @@
 #include "runtime/device/library_work.h"
 
-#include <charconv>
 #include <limits>
-
-#include "runtime/core/error.h"
 
 namespace lamina {
 
-double least_multiply_adds(const char* variable, const std::string& setting) {
-  if (setting.empty()) return kLeastMultiplyAdds;
-  if (setting == "never") return std::numeric_limits<double>::infinity();
-  if (setting == "always") return 1.0;
-  double value = 0;
-  const auto [end, code] = std::from_chars(setting.data(), setting.data() + setting.size(), value);
-  if (code != std::errc() || end != setting.data() + setting.size() || !(value >= 0))
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(variable, "=", setting, " is neither a number of multiply-adds, nor always or never"),
-                 .where = "the environment",
-                 .why = "work of at least as many goes to NVIDIA's library",
-                 .fix = cat("unset ", variable, ", or set it to one of these")});
-  return value;
+double least_multiply_adds(Setting setting) {
+  const std::string value = config::text(setting);
+  if (value == "never") return std::numeric_limits<double>::infinity();
+  if (value == "always") return 1;
+  return config::number(setting).value_or(kLeastMultiplyAdds);
 }
 
 bool pads_alike(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places) {

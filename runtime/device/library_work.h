@@ -1,7 +1,8 @@
 // Which work a library of the device's maker is to do (runtime/cuda calls them), as far as its size and form say.
 #pragma once
 #include <cstdint>
-#include <string>
+
+#include "runtime/core/settings.h"
 
 namespace lamina {
 
@@ -9,9 +10,8 @@ namespace lamina {
 inline constexpr double kLeastMultiplyAdds = 4 << 20;
 // Of more images cuDNN makes no spatial batch normalisation in training: PyTorch looks for the same number.
 inline constexpr int64_t kMostNormalizedImages = 880'801;
-// What `variable` of the environment says instead: a number, "always" or "never"; "" for the above. Throws invalid_argument for what is
-// none of these.
-double least_multiply_adds(const char* variable, const std::string& setting);
+// What the setting says instead: always is 1, never is infinity.
+double least_multiply_adds(Setting setting);
 
 // Whether a window with as much padding after as before stands in just these places: cuDNN has one padding for both sides.
 bool pads_alike(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places);

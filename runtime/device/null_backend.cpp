@@ -3,7 +3,6 @@
 #include <map>
 #include <utility>
 
-#include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/core/mutex.h"
 #include "runtime/device/backend.h"
@@ -22,9 +21,7 @@ class NullBackend final : public Backend {
   int device_count() override { return kDevicesPerModel; }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override { return null_models().at(device.model); }
-  bool image_library_serves(double operations) override {
-    return operations >= std::max(1.0, least_multiply_adds("LAMINA_CUDNN", config::environment("LAMINA_CUDNN")));
-  }
+  bool image_library_serves(double operations) override { return operations >= std::max(1.0, least_multiply_adds(Setting::cudnn)); }
 
   Stream default_stream(Device device) override { return {this, device, nullptr}; }
   Stream create_stream(Device device) override {

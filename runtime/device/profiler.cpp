@@ -8,6 +8,7 @@
 #include <mutex>
 
 #include "runtime/core/error.h"
+#include "runtime/core/settings.h"
 #include "runtime/device/nvtx.h"
 #include "runtime/device/recording.h"
 
@@ -140,7 +141,7 @@ void pop() {
 }
 
 std::string attached_by() {
-  if (const char* mode = std::getenv("LAMINA_RESIDENT"); mode && std::string_view(mode) == "staged") return "LAMINA_RESIDENT=staged";
+  if (!config::text(Setting::resident).empty()) return "LAMINA_RESIDENT=staged";
   for (const char* variable :
        {nvtx::kPathVariable, "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "NV_COMPUTE_PROFILER_PERFWORKS_DIR",
         "NV_NSIGHT_INJECTION_TRANSPORT_TYPE", "NV_SANITIZER_INJECTION_PORT_BASE", "NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN"})

@@ -3,9 +3,9 @@
 #include <chrono>
 #include <cstdio>
 
-#include "runtime/core/config.h"
 #include "runtime/core/error.h"
 #include "runtime/core/mutex.h"
+#include "runtime/core/settings.h"
 
 namespace lamina::profiler {
 namespace detail {
@@ -67,7 +67,7 @@ Recording stop_recording() {
 }
 
 bool step_clock_runs() {
-  static const bool always = config::environment("LAMINA_SECTION_CLOCK") == "1";
+  static const bool always = config::is_on(Setting::section_clock).value_or(false);
   return steps_wanted.load(std::memory_order_relaxed) || (always && listening());
 }
 

@@ -190,11 +190,16 @@ TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheyAreSmallOrOfIntegers) {
 }
 
 TEST_F(CudaProducts, TheSettingIsANumberAlwaysOrNever) {
-  EXPECT_EQ(least_multiply_adds("LAMINA_CUBLASLT", ""), kLeastMultiplyAdds);
-  EXPECT_EQ(least_multiply_adds("LAMINA_CUBLASLT", "1e6"), 1e6);
-  EXPECT_EQ(least_multiply_adds("LAMINA_CUBLASLT", "always"), 1);
-  EXPECT_TRUE(std::isinf(least_multiply_adds("LAMINA_CUBLASLT", "never")));
-  for (const char* wrong : {"often", "12x", "-1", "nan"}) EXPECT_THROW(least_multiply_adds("LAMINA_CUBLASLT", wrong), Error) << wrong;
+  const auto with = [](const char* value) {
+    setenv("LAMINA_CUBLASLT", value, 1);
+    return least_multiply_adds(Setting::cublaslt);
+  };
+  EXPECT_EQ(with(""), kLeastMultiplyAdds);
+  EXPECT_EQ(with("1e6"), 1e6);
+  EXPECT_EQ(with("always"), 1);
+  EXPECT_TRUE(std::isinf(with("never")));
+  for (const char* wrong : {"often", "12x", "-1", "nan"}) EXPECT_THROW(with(wrong), Error) << wrong;
+  unsetenv("LAMINA_CUBLASLT");
 }
 
 // tf32 and bf16 have a compute type, 3xtf32 has none; types that are not float32 keep theirs.

@@ -203,7 +203,7 @@ inline void expect_same(Trial& trial, const std::vector<int>& grids, double tole
 }
 // A GPU whose blocks may be a cluster of so many, which is taken even where it is not expected to be faster.
 inline section::BlockLimits cluster_of(int blocks, int64_t shared_bytes = 227 * 1024) {
-  return {.blocks = 128, .cluster = blocks, .shared_bytes = shared_bytes, .wanted = section::BlockLimits::Cluster::where_possible};
+  return {.blocks = 128, .cluster = blocks, .shared_bytes = shared_bytes, .clusters = true};
 }
 
 // The same in one order of threads alone, for what takes long.

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
-"""Checks the shape of the tree: file sizes, include cycles, layering, who may include CUDA, READMEs, and words that no file may hold.
+"""Checks the shape of the tree: file sizes, include cycles, layering, who may include CUDA, who reads settings, READMEs, and words that no file may hold.
 
 usage: structure.py [ROOT] [--report]
 Exit status 1 when a rule is broken; every line says what, where, and how to fix it.
 The rules are the tables below; nothing else in the project knows them.
 """
 import os, re, sys
+
+from readmes import stale_rules
 
 # Lowest first. A folder may include itself and anything on a lower line.
 # Folders on the same line may not include each other.
@@ -157,6 +159,22 @@ def lock_rules(files):
     return bad
 
 
+# The name of a setting, as something that reads the environment would take it.
+SETTING = re.compile(r"""["']LAMINA_[A-Z0-9_]+["']""")
+SETTINGS_OF = ("runtime/", "kernels/", "graph/", "include/", "python_bindings/")
+
+
+def setting_rules(files):
+    bad = []
+    for path, text in files.items():
+        if not path.startswith(SETTINGS_OF) or path == "runtime/core/settings.cpp":
+            continue
+        for number, line in enumerate(text.splitlines(), 1):
+            if found := SETTING.search(line):
+                bad.append(f"{path}:{number}: {found[0]} is read here. Fix: give it a row in runtime/core/settings.cpp and ask config::text, number or is_on.")
+    return bad
+
+
 def size_rules(files):
     bad = []
     for path, text in files.items():
@@ -209,7 +227,7 @@ def main():
     root = next((a for a in sys.argv[1:] if not a.startswith("-")), ".")
     files = read_tree(root)
     bad, graph = include_rules(files)
-    bad += size_rules(files) + lock_rules(files) + readme_rules(root) + word_rules(root)
+    bad += size_rules(files) + lock_rules(files) + setting_rules(files) + readme_rules(root) + stale_rules(root, SKIP) + word_rules(root)
     sizes = sorted((t.count("\n"), p) for p, t in files.items())
     if "--report" in sys.argv and sizes:
         n = len(sizes)

@@ -37,6 +37,12 @@ def test_every_name_exists(name):
             value = getattr(value, part)
 
 
+def test_the_page_of_settings_is_their_table():
+    rows = ["| variable | values | when it is unset | meaning |", "|---|---|---|---|"]
+    rows += [f"| `{s['name']}` | {s['values']} | {s['otherwise']} | {s['meaning']} |" for s in lm.config.settings()]
+    assert "\n".join(rows) + "\n" in page("settings.md"), "docs/settings.md must hold this table:\n" + "\n".join(rows)
+
+
 def test_the_tests_of_the_limitations_exist():
     folder = os.path.join(ROOT, "tests", "python")
     everything = "".join(open(os.path.join(folder, f), encoding="utf-8").read() for f in os.listdir(folder) if f.endswith(".py"))

@@ -41,6 +41,13 @@ def test_a_missing_library_that_has_a_substitute_says_what_runs_instead(monkeypa
     assert "until then" not in said(monkeypatch, False, [FOUND, MISSING])[1]
 
 
+def test_settings_are_shown_and_a_misspelt_one_is_corrected(monkeypatch):
+    monkeypatch.setenv("LAMINA_THREAD", "2")
+    monkeypatch.setenv("LAMINA_DISABLE", "")
+    text = said(monkeypatch, False, [])[1]
+    assert "Setting: LAMINA_THREAD is not known; did you mean LAMINA_THREADS?" in text and "Setting: LAMINA_DISABLE=\n" in text
+
+
 def test_a_gpu_without_what_it_needs_is_a_failure(monkeypatch):
     assert said(monkeypatch, True, [FOUND, MISSING])[0] == 0
     assert said(monkeypatch, True, [FOUND, dict(MISSING, required=True)])[0] == 1

@@ -71,7 +71,7 @@ TEST(Streams, AreAsManyAsTheEnvironmentSays) {
       ADD_FAILURE() << wrong << " is taken";
     } catch (const Error& e) {
       EXPECT_EQ(e.kind, ErrorKind::invalid_argument);
-      EXPECT_EQ(e.parts.what, cat("LAMINA_CUDA_STREAMS=", wrong, " is no number from 1 to 4"));
+      EXPECT_EQ(e.parts.what, cat("LAMINA_CUDA_STREAMS=", wrong, " is not a whole number from 1 to 4"));
     }
   }
 }
