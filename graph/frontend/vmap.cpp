@@ -34,11 +34,11 @@ Tensor moved(const Tensor& t, int64_t from, int64_t to, CallSite at) {
 
 // The length of all mapped axes, or nothing when no argument is mapped and no length was given.
 std::optional<Dim> common_size(std::span<const VmapArgument> arguments, std::optional<int64_t> axis_size, const std::string& where) {
-  if (axis_size && *axis_size < 1)
+  if (axis_size && *axis_size < 0)
     throw Error(ErrorKind::invalid_argument, {.what = cat("vmap: axis_size ", *axis_size),
                                               .where = where,
-                                              .why = "it is how many models there are: at least 1",
-                                              .fix = "pass a positive axis_size, or none"});
+                                              .why = "it is how many models there are",
+                                              .fix = "pass 0 or more, or no axis_size"});
   std::optional<Dim> size;
   if (axis_size) size = Dim(*axis_size);
   const VmapArgument* first = nullptr;
@@ -46,11 +46,6 @@ std::optional<Dim> common_size(std::span<const VmapArgument> arguments, std::opt
     if (!a.axis) continue;
     const int64_t axis = axis_in("in", *a.axis, size_t(a.tensor.rank()), described(a), where);
     const Dim length = a.tensor.shape()[size_t(axis)];
-    if (length == Dim(0))
-      throw Error(ErrorKind::invalid_argument, {.what = cat("vmap: axis ", *a.axis, " of ", described(a), " has length 0"),
-                                                .where = where,
-                                                .why = "there is no model to run",
-                                                .fix = "map at least one"});
     if (size && !(*size == length))
       throw Error(ErrorKind::invalid_argument, {.what = cat("vmap: axis ", *a.axis, " of ", described(a), " has length ", length,
                                                             first ? cat(", axis ", *first->axis, " of ", described(*first), " has ", *size)

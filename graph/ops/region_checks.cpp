@@ -94,6 +94,6 @@ void refuse_host_effects(const char* op, std::span<const ir::GraphRef> regions) 
 }
 
 Value largest(Graph& g, Value x) { return max(g, x); }
-Value any(Graph& g, Value x) { return greater(g, max(g, astype(g, x, DType::i32)), scalar(g, DType::i32, 0)); }
+Value any(Graph& g, Value x) { return greater(g, sum(g, astype(g, x, DType::i32)), scalar(g, DType::i32, 0)); }
 
 }  // namespace lamina::ops

@@ -45,6 +45,8 @@ def print(*values, file=None, sep=" ", end="\n", summarize=3):
     redirect_stdout and notebooks get the text. A function that assigns Variables writes its text when the call ends.
     summarize: how many elements are shown at both ends of each axis; -1 for all.
     """
+    if file is not None and not callable(getattr(file, "write", None)):
+        raise errors.TypeMismatch(f"print: {errors.a_type(file)} is not a file", why="it has no write()", fix="pass an open file, sys.stdout or sys.stderr")
     tensors = []
     format = sep.join(_format(v, tensors) for v in values) + end
     if not tensors and _core.executing_eagerly():

@@ -59,7 +59,8 @@ def effects(a, n):
 
 
 class Writer:
-    """Writes the body of f(x, y, n, k): x and y float32[3], n an int32 scalar, k a Python int; v and w are Variables, float32[3] and int32."""
+    """Writes the body of f(x, y, n, o): x and y float32[3], n an int32 scalar, o float32 of a length that each call chooses; k is a Python int; v and w are
+    Variables, float32[3] and int32."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -77,6 +78,10 @@ class Writer:
                          # axes of length 0
                          f"{a} + lm.sum(lm.zeros((0, 3)) * {b}, 0)", f"lm.concat([lm.abs({a})[:0], {a} + 0.0])", f"{a} - lm.matmul({b} * lm.ones((0, 3)), lm.ones((3, 0))).shape[0]",
                          f"{a} + lm.reshape(lm.matmul(lm.zeros((3, 0)), lm.zeros((0, 1))), (3,))", f"lm.scan(lambda s, row: (s + row, row), {a} + 0.0 * lm.abs({c}), lm.zeros((0, 3)))[0]",
+                         # an axis of open length
+                         f"{a} + lm.sum(o)", f"lm.sum(o[:, None] * {a}, 0) % 13.0", f"lm.scan(lambda s, r: ((s + r) % 5.0, s), {a} * 1.0, o)[0]", f"lm.sum(lm.vmap(lambda r: (r + {a}) % 7.0)(lm.concat([o, {b} * lm.ones(3)])), 0)",
+                         f"({a} + lm.matmul(o[None, :], o[:, None])[0, 0]) % 11.0", f"{a} + lm.sum(lm.stack([o, lm.flip(o, 0)])[:, :2])", f"{a} + lm.sum(lm.concat([o, {a}])[-2:])",
+                         f"lm.concat([lm.sort(o), {a}])[:3] + 0.0 * lm.concat([o, lm.abs({a})])[-3:]",
                          # bodies that use what is around them
                          f"(lambda t: (t + {b}) % 9.0)({a})", f"lm.checkpoint(lambda: ({a} + {b}) % 8.0)()", f"lm.cond(m > 2, lambda: {a} * 1.0, lambda: {a} + 0.0 * lm.abs({c})) % 17.0",
                          f"lm.scan(lambda s, q: ((s + q + {b}) % 5.0, s), lm.abs({a}) * 1.0, lm.stack([x, y]))[0]")
@@ -93,6 +98,7 @@ class Writer:
                          f"w.assign(({self.number()}) % 31)", f"v.assign_add({self.pick('x', 'y', 'z')} % 5.0)", "w.assign_add(1)", f"x, y = y, {self.vector()}", "x += y",
                          self.print(), self.print(), f"{self.pick('x', 'y', 'z')} = {self.pick('effects', 'traced_effects')}({self.pick('x', 'y', 'z')}, {self.pick('m', 'n')})", "x = x + lm.astype(lm.random.integers(0, 4, (3,)), lm.float32)",
                          "assert lm.all(x == x), ('x is NaN', x)", f"z = [i * 1.0 + {self.pick('x', 'y')} for i in range(k + 1)][-1]", "m = m + len([x, y])",
+                         f"o = {self.pick('(o + lm.sum(x)) % 5.0', 'lm.flip(o, 0)', 'lm.cumsum(o) % 7.0', 'lm.where(o > x[0], o, 1.0 - o)', 'lm.sort(o)', 'lm.cond(m > 2, lambda: o * 1.0, lambda: o + y[0]) % 6.0', 'lm.vmap(lambda r: r + k)(o)', '(o * v[1]) % 11.0')}",
                          f"z = ({self.vector()}) if {self.condition()} else ({self.vector()})")
 
     def print(self):
@@ -104,7 +110,7 @@ class Writer:
     def loop(self, depth):
         self.counters += 1
         i = f"i{self.counters}"
-        head = self.pick(f"for {i} in lm.range(n):", f"for {i} in range(n):", f"for {i} in range(3):", f"for {i}, row in enumerate(lm.stack([x, y])):", f"while {i} < {self.pick('n', 3, 'k + 2')}:", f"for {i} in range(k):")
+        head = self.pick(f"for {i} in lm.range(n):", f"for {i} in range(n):", f"for {i} in range(3):", f"for {i}, row in enumerate(lm.stack([x, y])):", f"while {i} < {self.pick('n', 3, 'k + 2')}:", f"for {i} in range(k):", f"for {i}, row in enumerate(o):")
         body = self.block(depth - 1, True)
         if head.startswith("while"):
             return Block(f"{i} = n - n", head, f"    {i} = {i} + 1", body)  # lines that a smaller program keeps: it must end
@@ -140,8 +146,8 @@ class Writer:
 
 def source_of(statements):
     return "\n".join([
-        EFFECTS, "def f(x, y, n, k):",
-        *text_of(["z = x - y", "m = n + 1", *statements, "return (x + y + z + lm.astype(m, lm.float32)) % 101.0"], 1), ""])
+        EFFECTS, "def f(x, y, n, o):",
+        *text_of(["z = x - y", "m = n + 1", *statements, "return (x + y + z + lm.astype(m, lm.float32) + lm.sum(o)) % 101.0"], 1), ""])
 
 
 def helper(a, b):
@@ -165,18 +171,18 @@ def run(statements, seed, traced, two_devices):
     written = []
     v, w = lm.Variable([1.0, 2.0, 3.0]), lm.Variable(2)
     place = (lambda: lm.device("cpu:1")) if two_devices and traced else contextlib.nullcontext
-    names = {"lm": lm, "v": v, "w": w, "out": File("out", written), "other": File("other", written), "place": place, "helper": helper}
+    names = {"lm": lm, "v": v, "w": w, "out": File("out", written), "other": File("other", written), "place": place, "helper": helper, "k": seed % 3}
     source, file = source_of(statements), f"<random program {seed}>"
     linecache.cache[file] = len(source), None, source.splitlines(True), file
     exec(compile(source, file, "exec"), names)
     names["traced_effects"] = lm.function(names["effects"]) if traced else names["effects"]
-    f = lm.function(names["f"]) if traced else names["f"]
+    f = lm.function(names["f"], input_signature=[lm.TensorSpec([3]), lm.TensorSpec([3]), lm.TensorSpec([], lm.int32), lm.TensorSpec([None])]) if traced else names["f"]
     lm.random.set_seed(seed)
     did = []
     for call in range(4):
         x, y = ([float((seed + call * i) % 6 - 2) for i in range(first, first + 3)] for first in (0, 2))
         try:
-            result = f(lm.constant(x), lm.constant(y), lm.constant(call), seed % 3).numpy()
+            result = f(lm.constant(x), lm.constant(y), lm.constant(call), lm.constant([float((seed + i) % 5 - 1) for i in range((seed + 2 * call) % 4)], lm.float32)).numpy()
         except AssertionError:
             result = np.array("an assertion failed")
         did += [result, v.numpy().copy(), w.numpy().copy()]

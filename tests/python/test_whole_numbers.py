@@ -136,7 +136,17 @@ def test_axes_of_length_1_that_are_open_are_dropped_by_name_only():
             lm.function(f, input_signature=spec)(x)
 
 
-def test_vmap_over_nothing_is_refused():
-    for mode in (lambda f: f, lm.function):
-        with pytest.raises(lm.errors.InvalidArgument, match="vmap: axis 0 of .* has length 0"):
-            mode(lm.vmap(lambda x: x * 2.0))(lm.zeros((0, 3)))
+VECTOR_BODIES = {
+    "mul": lambda x: x * 2.0, "matmul": lambda x: x @ lm.ones((3, 2)), "sum": lm.sum, "max": lm.max, "argmax": lm.argmax, "softmax": lm.softmax, "sort": lm.sort, "concat": lambda x: lm.concat([x, x]),
+    "cond": lambda x: lm.cond(lm.sum(x) > 0, lambda: x, lambda: -x), "scan": lambda x: lm.scan(lambda s, r: (s + r, s * r), lm.constant(0.0), x)[1],
+    "while_loop": lambda x: lm.while_loop(lambda a: lm.sum(a) < 3, lambda a: a + 1, x), "grad": lambda x: lm.grad(lambda t: lm.sum(t * t))(x), "jacobian": lambda x: lm.jacobian(lambda t: t * t)(x),
+    "vmap": lambda x: lm.vmap(lambda r: r + x)(x), "draw": lambda x: x + lm.random.normal((3,)), "set": lambda x: x.at[0].set(1.0), "gather": lambda x: lm.gather(x, lm.constant([0, 2])),
+}
+
+
+@pytest.mark.parametrize("body", VECTOR_BODIES)
+def test_vmap_over_nothing_has_the_shape_of_nothing(body):
+    mapped = lm.vmap(VECTOR_BODIES[body])
+    wanted = (0, *mapped(lm.ones((2, 3))).shape[1:])
+    for f in (mapped, lm.function(mapped), lm.function(mapped, input_signature=[lm.TensorSpec([None, 3])])):
+        assert f(lm.zeros((0, 3))).shape == wanted
