@@ -8,8 +8,8 @@
 #include <functional>
 #include <memory>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 #include "runtime/core/config.h"
 
 namespace lamina::perf {

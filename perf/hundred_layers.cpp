@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/random.h"
 #include "graph/nn/dense.h"
 #include "graph/nn/shape_layers.h"
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 #include "perf/hundred_layers.h"
 #include "runtime/core/config.h"
 #include "runtime/device/peak_flops.h"

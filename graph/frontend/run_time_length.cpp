@@ -1,11 +1,7 @@
 // Lengths that only the data tell: of a list that grows in a loop. A function with such lengths runs in two steps. For each length there is
 // a graph of its own, the whole one reduced to what that number needs, without effects; then the whole graph is planned for these lengths.
-#include "graph/frontend/run_time_length.h"
-
 #include <algorithm>
 
-#include "graph/frontend/control_flow.h"
-#include "graph/frontend/indexing.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/passes.h"
@@ -67,56 +63,4 @@ DimBindings ConcreteFunction::bindings(const Call& call) const {
   return out;
 }
 
-namespace list {
-
-Tensor buffer(const TensorType& element, CallSite at) {
-  Trace* trace = Trace::current();
-  if (!trace || !trace->takes_lengths)
-    throw Error(ErrorKind::invalid_argument,
-                {.what = "a list that grows in a loop is made inside of another loop or branch on tensors",
-                 .where = text(at.line()),
-                 .why = "its length is found before the whole graph runs, so it belongs to the function itself",
-                 .fix = "make the list before the outer loop, or reduce it to a tensor in each iteration"});
-  Shape shape{Dim::symbol(cat("list_", trace->graph.size()))};  // no other of this graph; the table of symbols is kept for ever
-  shape.insert(shape.end(), element.shape.begin(), element.shape.end());
-  return zeros(shape, element.dtype);
-}
-
-namespace {
-
-void check_buffer(const Tensor& buffer, CallSite at) {
-  if (!buffer.shape().empty()) return;
-  throw Error(ErrorKind::invalid_argument, {.what = cat("a list that grows in a loop is kept in a scalar ", buffer.type()),
-                                            .where = text(at.line()),
-                                            .why = "its elements lie along the first axis",
-                                            .fix = "make the list by appending to a Python list in a function that is traced"});
-}
-
-}  // namespace
-
-Tensor set(const Tensor& buffer, const Tensor& position, const Tensor& value, CallSite at) {
-  check_buffer(buffer, at);
-  const TensorType element{buffer.dtype(), Shape(buffer.shape().begin() + 1, buffer.shape().end())};
-  if (!(value.type() == element))
-    throw Error(value.dtype() == element.dtype ? ErrorKind::invalid_argument : ErrorKind::type,
-                {.what = cat("append: the list has elements of ", element, ", this one is ", value.type()),
-                 .where = text(at.line()),
-                 .why = "what a list collects in a loop of the graph is stacked: all elements have one dtype and shape",
-                 .fix = value.dtype() == element.dtype ? "reshape or pad it, or use a list for each shape"
-                                                       : cat("convert it: lm.astype(x, lm.", numpy_name(element.dtype), ")")});
-  return lamina::at(Operand(buffer, at), {IndexPart{IndexPart::Kind::tensor, 0, {}, {}, {}, position}}).set(Operand(value, at));
-}
-
-void close(const Tensor& buffer, const Tensor& count) {
-  check_buffer(buffer, CallSite());
-  Trace* trace = Trace::current();
-  const Dim length = buffer.shape()[0];
-  if (!trace || length.known()) return;
-  const std::string symbol = cat(length);
-  if (std::any_of(trace->lengths.begin(), trace->lengths.end(), [&](const Trace::Length& l) { return l.symbol == symbol; }))
-    internal_error("a list was closed twice");
-  trace->lengths.push_back({symbol, trace->value_of(count)});
-}
-
-}  // namespace list
 }  // namespace lamina

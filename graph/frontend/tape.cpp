@@ -1,9 +1,10 @@
 #include "graph/frontend/tape.h"
 
 #include <algorithm>
+#include <array>
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/op_functions.h"
+#include "graph/frontend/factories.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/ops/ops.h"
 
@@ -175,16 +176,18 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
   AskAgain unless_done(r);
   const Sources by(sources);
   const int64_t count = target.size();
+  const auto reshaped = [at](const Tensor& t, const Shape& shape) {
+    return apply_one(ops::def::reshape, ir::make_attrs(ops::ShapeAttrs{shape}), std::array{t}, at);
+  };
   std::vector<std::vector<Tensor>> rows(sources.size());
   for (int64_t i = 0; i < count; ++i) {
     std::vector<double> direction(size_t(count), 0.0);
     direction[size_t(i)] = 1;
-    const Tensor seed =
-        astype(reshape_to(Operand(tensor_from(direction.data(), direction.size(), {DType::f64, {Dim(count)}}), at), target.shape()),
-               target.dtype());
+    Tensor seed = tensor_from(direction.data(), direction.size(), {DType::f64, target.shape()});
+    seed = apply_one(ops::def::astype, ir::make_attrs(ops::DTypeAttrs{target.dtype()}), std::array{seed}, at);
     const std::vector<Tensor> gradients = r.gradient(std::span(&target, 1), by.tensors, by.variables, std::span(&seed, 1), at);
     for (size_t s = 0; s < gradients.size(); ++s)
-      if (gradients[s].defined()) rows[s].push_back(gradients[s]);
+      if (gradients[s].defined()) rows[s].push_back(reshaped(gradients[s], {size_of(gradients[s].shape())}));
   }
   std::vector<Tensor> out(sources.size());
   for (size_t s = 0; s < sources.size(); ++s) {
@@ -192,7 +195,7 @@ std::vector<Tensor> GradientTape::jacobian(const Tensor& target, std::span<const
     Shape shape = target.shape();
     shape.insert(shape.end(), source.begin(), source.end());
     if (int64_t(rows[s].size()) == count && count > 0)
-      out[s] = reshape_to(Operand(stack(rows[s], 0, at), at), shape);
+      out[s] = reshaped(apply_one(ops::def::concat, ir::make_attrs(ops::AxisAttrs{0}), rows[s], at), shape);
     else if (count == 0)
       out[s] = zeros(shape, target.dtype());
   }

@@ -1,9 +1,10 @@
 #include "graph/frontend/variable.h"
 
+#include <array>
+
 #include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape_record.h"
 #include "graph/frontend/trace.h"
 #include "graph/ops/ops.h"
@@ -107,7 +108,8 @@ namespace {
 
 Tensor checked_value(const char* what, const Variable& v, const Operand& value, bool may_broadcast) {
   Tensor t = value.resolve(v.dtype(), v.device(), what);
-  if (!value.is_tensor() && !may_broadcast && v.rank() > 0) t = broadcast_to(Operand(t, value.at()), v.shape());
+  if (!value.is_tensor() && !may_broadcast && v.rank() > 0)
+    t = apply_one(ops::def::broadcast_to, ir::make_attrs(ops::ShapeAttrs{v.shape()}), std::array{t}, value.at());
   if (t.dtype() != v.dtype())
     throw Error(ErrorKind::type, {.what = cat(what, ": the value is ", t.type(), ", the variable '", v.name(), "' is ", v.type()),
                                   .where = text(value.at()),

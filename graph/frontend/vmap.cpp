@@ -1,12 +1,14 @@
 #include "graph/frontend/vmap.h"
 
+#include <array>
 #include <numeric>
 
 #include "graph/autodiff/batch.h"
+#include "graph/frontend/eager.h"
 #include "graph/frontend/model_axis.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/replay.h"
 #include "graph/frontend/trace.h"
+#include "graph/ops/ops.h"
 
 namespace lamina {
 namespace {
@@ -29,7 +31,7 @@ Tensor moved(const Tensor& t, int64_t from, int64_t to, CallSite at) {
   for (int64_t i = 0; i < t.rank(); ++i)
     if (i != from) axes.push_back(i);
   axes.insert(axes.begin() + to, from);
-  return transpose(Operand(t, at), axes);
+  return apply_one(ops::def::transpose, ir::make_attrs(ops::TransposeAttrs{std::move(axes)}), std::array{t}, at);
 }
 
 // The length of all mapped axes, or nothing when no argument is mapped and no length was given.

@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina::nn {
 namespace {

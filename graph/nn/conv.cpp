@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina::nn {
 namespace {

@@ -1,6 +1,6 @@
 // Layers over images and sequences: convolutions and pooling.
 #pragma once
-#include "graph/frontend/image.h"
+#include "graph/functions/image.h"
 #include "graph/nn/activation.h"
 #include "graph/nn/layer.h"
 #include "graph/nn/weight.h"

@@ -4,7 +4,7 @@
 
 #include "graph/frontend/copied_to.h"
 #include "graph/frontend/device.h"
-#include "graph/frontend/random.h"
+#include "graph/functions/random.h"
 
 namespace lamina::data {
 namespace {

@@ -4,8 +4,8 @@
 #include <utility>
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/random.h"
 #include "graph/nn/host_tensor.h"
 #include "runtime/device/profiler.h"
 

@@ -3,8 +3,8 @@
 #include <utility>
 #include <vector>
 
-#include "graph/frontend/in_f32.h"
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/in_f32.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina::losses {
 namespace {

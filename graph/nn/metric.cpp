@@ -1,7 +1,7 @@
 #include "graph/nn/metric.h"
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 #include "graph/nn/host_tensor.h"
 
 namespace lamina::metrics {

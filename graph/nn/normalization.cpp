@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina::nn {
 namespace {

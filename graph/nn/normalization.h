@@ -1,6 +1,6 @@
 // Layers that bring what flows through them to mean 0 and variance 1, and a table of learned rows.
 #pragma once
-#include "graph/frontend/normalize.h"
+#include "graph/functions/normalize.h"
 #include "graph/nn/layer.h"
 #include "graph/nn/weight.h"
 

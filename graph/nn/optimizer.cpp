@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/in_f32.h"
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/in_f32.h"
+#include "graph/functions/op_functions.h"
 #include "graph/nn/host_tensor.h"
 
 namespace lamina::optim {

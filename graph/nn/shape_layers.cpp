@@ -2,8 +2,8 @@
 
 #include <utility>
 
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 
 namespace lamina::nn {
 

@@ -1,5 +1,5 @@
 // lm.cond, lm.while_loop, lm.scan, lm.checkpoint: structures of tensors as branches' results and as loop variables.
-#include "graph/frontend/control_flow.h"
+#include "graph/functions/control_flow.h"
 
 #include <algorithm>
 

@@ -6,8 +6,8 @@
 #include <nanobind/stl/string.h>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/op_functions.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/methods.h"
 

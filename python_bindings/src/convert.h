@@ -4,9 +4,9 @@
 #include <span>
 #include <vector>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
+#include "graph/functions/op_functions.h"
 #include "python_bindings/src/bindings.h"
 
 namespace lamina::python {

@@ -1,10 +1,10 @@
 // Convolution, pooling, normalisation and embedding: functions of lm, and what the Python layers are made of.
-#include "graph/frontend/image.h"
+#include "graph/functions/image.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "graph/frontend/normalize.h"
+#include "graph/functions/normalize.h"
 #include "graph/nn/conv.h"
 #include "graph/nn/normalization.h"
 #include "python_bindings/src/convert.h"

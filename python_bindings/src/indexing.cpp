@@ -1,5 +1,5 @@
 // x[...], x.at[...] and the functions that choose elements by position.
-#include "graph/frontend/indexing.h"
+#include "graph/functions/indexing.h"
 
 #include <nanobind/stl/optional.h>
 

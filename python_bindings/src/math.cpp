@@ -1,7 +1,7 @@
 // Ops that take more than operands, as functions of lm: activations with a parameter, bounds, reductions that are made of several ops.
 #include <limits>
 
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {

@@ -5,8 +5,8 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 #include "graph/nn/dense.h"
 #include "graph/nn/initializer.h"
 #include "graph/nn/loss.h"

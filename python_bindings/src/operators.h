@@ -1,6 +1,6 @@
 // The operators that Tensors and Variables share, as slots of a Python type.
 #pragma once
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {

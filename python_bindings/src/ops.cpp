@@ -4,10 +4,10 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/indexing.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/indexing.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/shape_functions.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 

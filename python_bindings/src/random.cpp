@@ -1,5 +1,5 @@
 // lm.random and dropout.
-#include "graph/frontend/random.h"
+#include "graph/functions/random.h"
 
 #include <nanobind/stl/optional.h>
 

@@ -1,5 +1,5 @@
 // lm.print, lm.check, lm.check_numerics and lm.Graph, for reporting.py and graph.py of the package.
-#include "graph/frontend/reporting.h"
+#include "graph/functions/reporting.h"
 
 #include <memory>
 #include <optional>
@@ -9,7 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/explicit_graph.h"
-#include "graph/frontend/run_time_length.h"
+#include "graph/functions/growing_list.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 #include "runtime/core/interrupt.h"

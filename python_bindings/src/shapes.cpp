@@ -2,8 +2,8 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
-#include "graph/frontend/einsum.h"
-#include "graph/frontend/shape_functions.h"
+#include "graph/functions/einsum.h"
+#include "graph/functions/shape_functions.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/methods.h"
 

@@ -1,5 +1,5 @@
 // Sorting, the largest, searching and distinct values.
-#include "graph/frontend/sorting.h"
+#include "graph/functions/sorting.h"
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>

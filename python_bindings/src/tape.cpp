@@ -6,7 +6,7 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
-#include "graph/frontend/control_flow.h"
+#include "graph/functions/control_flow.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 

@@ -3,7 +3,7 @@
 #include <nanobind/stl/string.h>
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 #include "python_bindings/src/dlpack.h"
 #include "python_bindings/src/operators.h"
 

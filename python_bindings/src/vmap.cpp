@@ -7,7 +7,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "graph/frontend/model_axis.h"
-#include "graph/frontend/random.h"
+#include "graph/functions/random.h"
 #include "python_bindings/src/containers.h"
 #include "python_bindings/src/convert.h"
 

@@ -5,12 +5,12 @@
 #include <utility>
 #include <vector>
 
-#include "graph/frontend/control_flow.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
 #include "graph/frontend/variable.h"
+#include "graph/functions/control_flow.h"
+#include "graph/functions/op_functions.h"
 #include "graph/nn/optimizer.h"
 #include "graph/passes/pipeline.h"
 

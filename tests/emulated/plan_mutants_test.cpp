@@ -6,12 +6,12 @@
 #include <cstdio>
 #include <utility>
 
-#include "graph/frontend/control_flow.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/variable.h"
 #include "graph/frontend/vmap.h"
+#include "graph/functions/control_flow.h"
+#include "graph/functions/op_functions.h"
 #include "graph/nn/optimizer.h"
 #include "runtime/core/error.h"
 #include "tests/emulated/networks.h"

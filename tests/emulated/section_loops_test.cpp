@@ -1,13 +1,13 @@
 // Loops and branches inside of the section kernel, against the CPU's interpreter: the same tables, and whole calls.
 #include <gtest/gtest.h>
 
-#include "graph/frontend/control_flow.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/reporting.h"
-#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/variable.h"
+#include "graph/functions/control_flow.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/reporting.h"
+#include "graph/functions/shape_functions.h"
 #include "graph/nn/optimizer.h"
 #include "graph/ops/ops.h"
 #include "kernels/cuda/clock.h"

@@ -5,11 +5,11 @@
 #include <cmath>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
 #include "graph/frontend/variable.h"
 #include "graph/frontend/vmap.h"
+#include "graph/functions/op_functions.h"
 #include "graph/nn/optimizer.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/half.h"

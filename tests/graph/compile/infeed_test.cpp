@@ -5,10 +5,10 @@
 
 #include "graph/compile/compile.h"
 #include "graph/compile/infeed.h"
-#include "graph/frontend/control_flow.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/control_flow.h"
+#include "graph/functions/op_functions.h"
 #include "graph/passes/pipeline.h"
 #include "kernels/section/blocks.h"
 #include "runtime/core/error.h"

@@ -4,9 +4,9 @@
 #include <fstream>
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 #include "tests/source_file.h"
 
 namespace lamina {

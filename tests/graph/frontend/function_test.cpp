@@ -3,10 +3,10 @@
 #include <gtest/gtest.h>
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/precision.h"
 

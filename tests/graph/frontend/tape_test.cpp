@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 namespace {

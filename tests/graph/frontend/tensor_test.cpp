@@ -5,8 +5,8 @@
 #include <cmath>
 
 #include "graph/frontend/device.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 namespace {

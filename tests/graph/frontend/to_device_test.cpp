@@ -3,11 +3,11 @@
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
 #include "graph/frontend/variable.h"
 #include "graph/frontend/vmap.h"
+#include "graph/functions/op_functions.h"
 #include "runtime/core/error.h"
 
 namespace lamina {

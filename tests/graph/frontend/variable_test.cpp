@@ -4,8 +4,8 @@
 
 #include <thread>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 namespace {

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 #include "graph/nn/optimizer.h"
 
 namespace lamina {

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "graph/frontend/factories.h"
-#include "graph/frontend/random.h"
+#include "graph/functions/random.h"
 #include "tests/graph/nn/near.h"
 
 namespace lamina::data {

@@ -2,10 +2,10 @@
 // per layer: with Glorot's weights the deep gradients are near 1e-17, so that anything absolute would accept zeros.
 #include <gtest/gtest.h>
 
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 #include "graph/nn/dense.h"
 #include "graph/nn/loss.h"
 #include "graph/nn/optimizer.h"

@@ -2,11 +2,11 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/trace.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 #include "graph/nn/dense.h"
 #include "graph/nn/sequential.h"
 #include "graph/nn/shape_layers.h"

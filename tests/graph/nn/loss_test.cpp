@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/op_functions.h"
 #include "tests/graph/nn/near.h"
 
 namespace lamina::losses {

@@ -5,9 +5,9 @@
 
 #include <array>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 #include "runtime/device/backend.h"
 #include "tests/graph/nn/near.h"
 

@@ -2,9 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 #include "tests/graph/nn/near.h"
 
 namespace lamina::optim {

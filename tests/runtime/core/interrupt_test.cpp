@@ -6,10 +6,10 @@
 #include <chrono>
 #include <thread>
 
-#include "graph/frontend/control_flow.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/control_flow.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 namespace {

@@ -1,11 +1,11 @@
 // lm::checkpoint and FunctionOptions::memory_budget: less temporary memory, the same bits.
 #include <gtest/gtest.h>
 
-#include "graph/frontend/control_flow.h"
-#include "graph/frontend/random.h"
-#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/vmap.h"
+#include "graph/functions/control_flow.h"
+#include "graph/functions/random.h"
+#include "graph/functions/shape_functions.h"
 
 namespace lamina {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/frontend/shape_functions.h"
+#include "graph/functions/shape_functions.h"
 
 #include <algorithm>
 #include <array>

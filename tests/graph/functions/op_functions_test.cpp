@@ -1,12 +1,12 @@
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/shape_functions.h"
 
 namespace lamina {
 namespace {

@@ -1,4 +1,4 @@
-#include "graph/frontend/random.h"
+#include "graph/functions/random.h"
 
 #include <limits>
 #include <utility>
@@ -6,11 +6,11 @@
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/factories.h"
-#include "graph/frontend/in_f32.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/reporting.h"
-#include "graph/frontend/sorting.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/in_f32.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/reporting.h"
+#include "graph/functions/sorting.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/mutex.h"
 

@@ -1,4 +1,4 @@
-#include "graph/frontend/sorting.h"
+#include "graph/functions/sorting.h"
 
 #include <array>
 

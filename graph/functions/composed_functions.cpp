@@ -4,10 +4,10 @@
 #include <limits>
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/in_f32.h"
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/shape_functions.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/in_f32.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/shape_functions.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {

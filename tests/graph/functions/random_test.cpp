@@ -1,12 +1,12 @@
-#include "graph/frontend/random.h"
+#include "graph/functions/random.h"
 
 #include <gtest/gtest.h>
 
 #include <set>
 #include <thread>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 namespace {

@@ -1,6 +1,6 @@
 // Half types inside of functions that are made of several ops: computed in f32, and rounded once at the end. Other types stay as they are.
 #pragma once
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 

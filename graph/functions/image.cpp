@@ -1,10 +1,10 @@
-#include "graph/frontend/image.h"
+#include "graph/functions/image.h"
 
 #include <algorithm>
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/op_functions.h"
 #include "graph/ops/ops.h"
 #include "runtime/device/backend.h"
 

@@ -5,8 +5,8 @@
 
 #include "graph/frontend/device.h"
 #include "graph/frontend/eager.h"
-#include "graph/frontend/indexing.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/indexing.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {

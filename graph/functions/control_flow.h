@@ -5,8 +5,8 @@
 #pragma once
 #include <functional>
 
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 

@@ -1,14 +1,14 @@
 // Convolution, pooling and normalisation as users call them; the ops themselves are checked in tests/ops.
-#include "graph/frontend/image.h"
+#include "graph/functions/image.h"
 
 #include <gtest/gtest.h>
 
 #include <array>
 
-#include "graph/frontend/normalize.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/normalize.h"
+#include "graph/functions/op_functions.h"
 #include "runtime/device/backend.h"
 #include "tests/graph/nn/near.h"
 

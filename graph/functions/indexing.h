@@ -5,7 +5,7 @@
 #pragma once
 #include <vector>
 
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 #include "kernels/scatter.h"
 
 namespace lamina {

@@ -1,11 +1,11 @@
-#include "graph/frontend/reporting.h"
+#include "graph/functions/reporting.h"
 
 #include <array>
 
 #include "graph/frontend/copied_to.h"
 #include "graph/frontend/eager.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/op_functions.h"
 #include "graph/ops/ops.h"
 #include "kernels/report.h"
 

@@ -1,4 +1,4 @@
-#include "graph/frontend/control_flow.h"
+#include "graph/functions/control_flow.h"
 
 #include <algorithm>
 

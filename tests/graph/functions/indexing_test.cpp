@@ -1,13 +1,13 @@
-#include "graph/frontend/indexing.h"
+#include "graph/functions/indexing.h"
 
 #include <gtest/gtest.h>
 
-#include "graph/frontend/einsum.h"
-#include "graph/frontend/random.h"
-#include "graph/frontend/shape_functions.h"
-#include "graph/frontend/sorting.h"
 #include "graph/frontend/tape.h"
 #include "graph/frontend/typed_function.h"
+#include "graph/functions/einsum.h"
+#include "graph/functions/random.h"
+#include "graph/functions/shape_functions.h"
+#include "graph/functions/sorting.h"
 
 namespace lamina {
 namespace {

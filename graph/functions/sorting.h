@@ -2,7 +2,7 @@
 #pragma once
 #include <utility>
 
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 

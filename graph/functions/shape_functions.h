@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 namespace lamina {
 

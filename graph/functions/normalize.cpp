@@ -1,9 +1,9 @@
-#include "graph/frontend/normalize.h"
+#include "graph/functions/normalize.h"
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/in_f32.h"
-#include "graph/frontend/op_functions.h"
 #include "graph/frontend/trace.h"
+#include "graph/functions/in_f32.h"
+#include "graph/functions/op_functions.h"
 #include "graph/ops/batch_norm.h"
 #include "runtime/device/backend.h"
 

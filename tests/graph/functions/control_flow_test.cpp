@@ -1,13 +1,13 @@
 // cond, while_loop, scan, fori_loop: the same eagerly and traced, state, gradients of first and second order, and errors.
-#include "graph/frontend/control_flow.h"
+#include "graph/functions/control_flow.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "graph/frontend/op_functions.h"
-#include "graph/frontend/random.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/op_functions.h"
+#include "graph/functions/random.h"
 #include "tests/source_file.h"
 
 namespace lamina {

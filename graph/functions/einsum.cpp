@@ -1,4 +1,4 @@
-#include "graph/frontend/einsum.h"
+#include "graph/functions/einsum.h"
 
 #include <algorithm>
 #include <cctype>
@@ -6,7 +6,7 @@
 #include <map>
 #include <set>
 
-#include "graph/frontend/shape_functions.h"
+#include "graph/functions/shape_functions.h"
 
 namespace lamina {
 namespace {

@@ -1,13 +1,13 @@
 // print, check, explicit graphs and custom gradients from C++.
-#include "graph/frontend/reporting.h"
+#include "graph/functions/reporting.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "graph/frontend/control_flow.h"
 #include "graph/frontend/explicit_graph.h"
 #include "graph/frontend/tape.h"
+#include "graph/functions/control_flow.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
 

@@ -1,9 +1,9 @@
-#include "graph/frontend/op_functions.h"
+#include "graph/functions/op_functions.h"
 
 #include <array>
 
 #include "graph/frontend/eager.h"
-#include "graph/frontend/in_f32.h"
+#include "graph/functions/in_f32.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {
