@@ -16,11 +16,11 @@ ops::Padding op_padding(const ImagePadding& padding) {
   ops::parse_attr(padding.name(), out);
   return out;
 }
-std::vector<int64_t> list(const Pair& pair) { return {pair.begin(), pair.end()}; }
-std::vector<int64_t> list(const ImagePadding& padding) { return {padding.pads().begin(), padding.pads().end()}; }
+std::vector<int64_t> vector_of(const Pair& pair) { return {pair.begin(), pair.end()}; }
+std::vector<int64_t> vector_of(const ImagePadding& padding) { return {padding.pads().begin(), padding.pads().end()}; }
 
 ops::Conv2dAttrs attrs_of(const Pair& strides, const ImagePadding& padding, const Pair& dilation, int64_t groups) {
-  return {list(strides), op_padding(padding), list(padding), list(dilation), groups, {}};
+  return {vector_of(strides), op_padding(padding), vector_of(padding), vector_of(dilation), groups, {}};
 }
 
 Tensor need_rank(const char* op, const Operand& x, int rank, const char* form) {
@@ -97,7 +97,7 @@ Tensor conv2d_transpose(const Operand& x, const Operand& filters, const Conv2dTr
 
 Tensor max_pool2d(const Operand& x, Pair window, Pair strides, const ImagePadding& padding) {
   if (strides == Pair{0, 0}) strides = window;
-  const ops::MaxPool2dAttrs attrs{list(window), list(strides), op_padding(padding), list(padding), {}};
+  const ops::MaxPool2dAttrs attrs{vector_of(window), vector_of(strides), op_padding(padding), vector_of(padding), {}};
   const Tensor image = x.resolve();
   const ir::OpDef& op = library_pools(image, attrs) ? ops::def::max_pool2d_values : ops::def::max_pool2d;
   return apply(op, ir::make_attrs(attrs), std::array{image}, x.at())[0];
