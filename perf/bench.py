@@ -4,7 +4,7 @@ Each program is a process of its own that prepares itself and then measures when
 machine's speed meets all of them alike. Times are microseconds per call: the smallest block of calls, and the median block. The arithmetic
 floor is measured in Lamina's C++ process: the operations of the step or forward pass at the rate of one core that does nothing but multiply and add.
 Writes perf/results/NAME.json, and draws what perf/gpu has measured on cards. --check measures every row of promises.json, prints what was reached beside what is promised, draws the README's
-plots beside the results, and fails when a row is missed; --kernels runs Google Benchmark's list instead.
+plot beside the results, and fails when a row is missed; --kernels runs Google Benchmark's list instead.
 """
 import argparse
 import datetime
@@ -280,7 +280,7 @@ def main():
         for name, value in values.items():
             print(f"{run:14} {name:36} {value}")
     if options.check:
-        print("plots:", *plots.draw(os.path.join(RESULTS, f"{options.name}.json")))
+        print("plot:", plots.draw(os.path.join(RESULTS, f"{options.name}.json")))
     print("plots of cards:", *(plots.draw_cards(RESULTS) or ["there are no results of one (perf/gpu/run.sh)"]))
     if options.check:
         print()

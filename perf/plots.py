@@ -10,36 +10,33 @@ LABELS = {"hundred": "100 x 64 relu", "tanh60": "60 x 48 tanh", "gelu30": "30 x 
 
 
 def draw(path):
-    """Writes NAME-step.svg and NAME-forward.svg beside the results; returns their paths."""
+    """Writes NAME-step.svg, of training steps, beside the results; returns its path."""
     import matplotlib
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "lamina"
     from matplotlib import pyplot
     with open(path) as f:
         results = json.load(f)
-    here, written = results["machine"], []
-    for what in ("step", "forward"):
-        rows = [(run, values) for run, values in results["figures"].items() if f"{what}_times_fastest" in values]
-        if not rows:
-            continue
-        figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.75 * len(rows)))
-        for y, (run, values) in enumerate(rows):
-            bars = [(peer, values[f"{what}_times_{peer.lower()}"]) for peer in PEERS if f"{what}_times_{peer.lower()}" in values]
-            for i, (peer, times) in enumerate(bars):
-                at = y + (i - (len(bars) - 1) / 2) * 0.8 / len(bars)
-                axes.barh(at, times, 0.75 / len(bars), color=PEERS[peer])
-                axes.text(times * 1.03, at, f"{times:.1f}", va="center", fontsize=7)
-        axes.set_yticks(range(len(rows)), [f"{LABELS[run.split('/')[0]]}, batch {run.split('/')[1]}" for run, _ in rows], fontsize=8)
-        axes.invert_yaxis()
-        axes.set_xscale("log")
-        axes.axvline(1, color="black", linewidth=0.8)
-        axes.set_xlabel(f"{what}: a peer's time over Lamina's, each at its best form and number of threads (more is better for Lamina)", fontsize=8)
-        axes.set_title(f"{here['cpu']}, {here['cores']} cores, {here['vectors']}, {results['date']}", fontsize=8)
-        axes.legend(handles=[pyplot.Rectangle((0, 0), 1, 1, color=c, label=p if p != "ONNX" else "ONNX Runtime") for p, c in PEERS.items()], fontsize=7, frameon=False)
-        figure.tight_layout()
-        written.append(os.path.splitext(path)[0] + f"-{what}.svg")
-        figure.savefig(written[-1], metadata={"Date": None})
-        pyplot.close(figure)
+    here = results["machine"]
+    rows = [(run, values) for run, values in results["figures"].items() if "step_times_fastest" in values]
+    figure, axes = pyplot.subplots(figsize=(8, 0.9 + 0.75 * len(rows)))
+    for y, (run, values) in enumerate(rows):
+        bars = [(peer, values[f"step_times_{peer.lower()}"]) for peer in PEERS if f"step_times_{peer.lower()}" in values]
+        for i, (peer, times) in enumerate(bars):
+            at = y + (i - (len(bars) - 1) / 2) * 0.8 / len(bars)
+            axes.barh(at, times, 0.75 / len(bars), color=PEERS[peer])
+            axes.text(times * 1.03, at, f"{times:.1f}", va="center", fontsize=7)
+    axes.set_yticks(range(len(rows)), [f"{LABELS[run.split('/')[0]]}, batch {run.split('/')[1]}" for run, _ in rows], fontsize=8)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    axes.axvline(1, color="black", linewidth=0.8)
+    axes.set_xlabel("step: a peer's time over Lamina's, each at its best form and number of threads (more is better for Lamina)", fontsize=8)
+    axes.set_title(f"{here['cpu']}, {here['cores']} cores, {here['vectors']}, {results['date']}", fontsize=8)
+    axes.legend(handles=[pyplot.Rectangle((0, 0), 1, 1, color=c, label=p if p != "ONNX" else "ONNX Runtime") for p, c in PEERS.items()], fontsize=7, frameon=False)
+    figure.tight_layout()
+    written = os.path.splitext(path)[0] + "-step.svg"
+    figure.savefig(written, metadata={"Date": None})
+    pyplot.close(figure)
     return written
 
 

@@ -2,9 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/compile/libraries.h"
 #include "graph/compile/lower.h"
-#include "graph/compile/recompute.h"
+#include "graph/passes/pipeline.h"
 #include "runtime/core/config.h"
 
 namespace lamina::compile {
@@ -38,11 +37,12 @@ std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& opt
     smaller = false;
     ir::Graph chosen;
     for (const int stride : {2, 3, 4, 6, 8, 12, 16, 24, 32}) {
-      ir::Graph trial = recompute_values(g, stride);
-      std::shared_ptr<const exec::Program> program = plan(trial, options);
+      std::optional<ir::Graph> trial = passes::optimize_for_plan(g, {.device = options.device, .stride = stride});
+      if (!trial) continue;
+      std::shared_ptr<const exec::Program> program = plan(*trial, options);
       if (arena_bytes(*program) >= arena_bytes(*best)) continue;
       best = std::move(program);
-      chosen = std::move(trial);
+      chosen = std::move(*trial);
       smaller = true;
       if (arena_bytes(*best) <= options.memory_budget) break;
     }
@@ -55,8 +55,8 @@ std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& opt
 
 std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options) {
   require_device(options.device);
-  const std::optional<ir::Graph> for_libraries = use_libraries(g, options);
-  const ir::Graph& chosen = for_libraries ? *for_libraries : g;
+  const std::optional<ir::Graph> rewritten = passes::optimize_for_plan(g, {.device = options.device});
+  const ir::Graph& chosen = rewritten ? *rewritten : g;
   std::shared_ptr<const exec::Program> program = plan(chosen, options);
   if (options.memory_budget <= 0 || arena_bytes(*program) <= options.memory_budget) return program;
   return plan_within(chosen, options, std::move(program));

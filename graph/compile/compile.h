@@ -1,4 +1,4 @@
-// From a graph to a Program: select kernels -> schedule -> lower (which plans memory).
+// From a graph to a Program: passes of Stage::plan -> select kernels -> schedule -> lower (which plans memory).
 #pragma once
 #include <memory>
 #include <vector>

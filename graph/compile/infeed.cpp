@@ -65,4 +65,14 @@ std::vector<size_t> inputs_for_infeed(const ir::Graph& g) {
   return {};
 }
 
+std::vector<size_t> inputs_copied_whole(const exec::Program& program) {
+  std::vector<size_t> inputs;
+  for (const exec::Instruction& i : program.instructions) {
+    if (i.source_stream < 0) continue;
+    const exec::Storage& from = program.storages[size_t(program.slots[size_t(i.inputs[0])].storage)];
+    if (from.kind == exec::StorageKind::input) inputs.push_back(size_t(from.index));
+  }
+  return inputs;
+}
+
 }  // namespace lamina::compile

@@ -6,6 +6,7 @@
 
 #include "graph/ir/graph.h"
 #include "kernels/section/nested.h"
+#include "runtime/exec/program.h"
 
 namespace lamina::compile {
 
@@ -25,5 +26,7 @@ int64_t uses_of(const ir::Graph& g, ir::Value v);
 // Inputs of a concrete graph, by their places, that may stay on the host for the sake of an infeed: who calls the graph need not copy them
 // to the device.
 std::vector<size_t> inputs_for_infeed(const ir::Graph& g);
+// Inputs that the program itself copies to another device before it uses them.
+std::vector<size_t> inputs_copied_whole(const exec::Program& program);
 
 }  // namespace lamina::compile

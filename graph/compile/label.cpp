@@ -3,8 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "graph/compile/libraries.h"
-#include "graph/ops/ops.h"
+#include "graph/ops/batch_norm.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::compile {
@@ -25,6 +24,13 @@ std::vector<std::string> fused_ops(const ir::Node& node) {
     for (const ir::Node& inner : region->nodes())
       if (inner.op->name != std::string_view("input") && inner.op->name != std::string_view("constant")) out.push_back(inner.op->name);
   return out;
+}
+
+// Whether a node is there only so that a library makes it.
+bool is_for_library(const ir::Node& node) {
+  const bool norm = node.op == &ops::def::batch_norm_train || node.op == &ops::def::batch_norm_train_grad;
+  return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad ||
+         (norm && ir::attrs_of<ops::BatchNormAttrs>(*node.attrs).library);
 }
 
 constexpr size_t kMostFused = 12;  // named one by one

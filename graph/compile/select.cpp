@@ -2,7 +2,8 @@
 
 #include <algorithm>
 
-#include "graph/compile/region.h"
+#include "graph/compile/control_flow.h"
+#include "graph/ir/rewriter.h"
 #include "graph/ops/kernel_call.h"
 #include "kernels/section/blocks.h"
 #include "runtime/core/config.h"
@@ -79,23 +80,23 @@ Kernel copy_kernel(Device device, const TensorType& type) {
 Selection select_kernels(const ir::Graph& g, const Options& options) {
   Selection out;
   out.graph.resources = g.resources;
-  std::vector<std::vector<Value>> moved(static_cast<size_t>(g.size()));
   // What prints and checks runs on the CPU; values are copied there.
   const Device host = options.device.kind == DeviceKind::gpu ? Device{} : options.device;
   auto device_of = [&](const Node& node) { return node.device.value_or(node.op->effect == ir::Effect::host ? host : options.device); };
 
-  auto emit = [&](auto&& self, const Node& node, std::vector<Value> in, int depth) -> std::vector<Value> {
+  auto emit = [&](auto&& self, ir::Rewriter& to, int n, int depth) -> void {
+    const Node& node = to.from[n];
+    const std::vector<Value> in = to[node.inputs];
     Device device = device_of(node);
     std::vector<TensorType> types;
     for (Value v : in) types.push_back(out.graph.type(v));
     Selected selected{.device = device, .kernel = {}, .step = {}, .nested = {}, .why_no_step = {}, .scratch_bytes = 0};
     if (makes_nothing(node)) {  // values of no bytes, which no kernel writes
-      std::vector<Value> results;
-      for (const TensorType& t : node.types) {
-        results.push_back(out.graph.add_constant({t, nullptr}));
+      for (size_t r = 0; r < node.types.size(); ++r) {
+        to.map({n, int(r)}, out.graph.add_constant({node.types[r], nullptr}));
         out.nodes.push_back(selected);
       }
-      return results;
+      return;
     }
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
@@ -104,7 +105,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
       ir::SectionStep step;
       if (!no_step && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
       if (ops::owns_programs(node)) {
-        RegionKernel programs = compile_regions(node, types, device, options);
+        ControlFlowKernel programs = compile_control_flow(node, types, device, options);
         selected.kernel = std::move(programs.kernel);
         selected.scratch_bytes = programs.scratch_bytes;
         selected.nested = no_step ? nullptr : programs.nested;
@@ -128,36 +129,21 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
         for (size_t i = 0; i < types.size(); ++i) trial.add_input(types[i]);
         trial.place = {node.line, node.scope, node.device};
         std::vector<Value> results = node.op->decompose(trial, *node.attrs, trial.inputs, node.regions);
-        std::vector<std::vector<Value>> inner(static_cast<size_t>(trial.size()));
-        for (int n = 0; n < trial.size(); ++n) {
-          if (n < int(in.size())) {
-            inner[size_t(n)] = {in[size_t(n)]};
-            continue;
-          }
-          std::vector<Value> inputs;
-          for (Value v : trial[n].inputs) inputs.push_back(inner[size_t(v.node)][size_t(v.result)]);
-          inner[size_t(n)] = self(self, trial[n], std::move(inputs), depth + 1);
-        }
-        std::vector<Value> mapped;
-        for (Value v : results) mapped.push_back(inner[size_t(v.node)][size_t(v.result)]);
-        return mapped;
+        ir::Rewriter inside(trial, out.graph);
+        for (size_t i = 0; i < in.size(); ++i) inside.map(trial.inputs[i], in[i]);
+        for (int i = int(in.size()); i < trial.size(); ++i) self(self, inside, i, depth + 1);
+        return to.map_results(n, inside[results]);
       }
       if (!selected.kernel && !in_section) no_kernel(node, device);
     }
-    Value v = out.graph.copy(node, std::move(in));
+    to.copy(n);
     out.nodes.push_back(std::move(selected));
-    std::vector<Value> results;
-    for (size_t r = 0; r < std::max<size_t>(1, node.types.size()); ++r) results.push_back({v.node, int(r)});
-    return results;
   };
 
-  for (int i = 0; i < g.size(); ++i) {
-    std::vector<Value> in;
-    for (Value v : g[i].inputs) in.push_back(moved[size_t(v.node)][size_t(v.result)]);
-    moved[size_t(i)] = emit(emit, g[i], std::move(in), 0);
-  }
-  for (Value v : g.inputs) out.graph.inputs.push_back(moved[size_t(v.node)][size_t(v.result)]);
-  for (Value v : g.outputs) out.graph.outputs.push_back(moved[size_t(v.node)][size_t(v.result)]);
+  ir::Rewriter to(g, out.graph);
+  for (int i = 0; i < g.size(); ++i) emit(emit, to, i, 0);
+  out.graph.inputs = to[g.inputs];
+  out.graph.outputs = to[g.outputs];
   return out;
 }
 

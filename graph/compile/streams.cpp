@@ -20,9 +20,9 @@ constexpr double kLargeBytes = 1 << 20, kLargeMultiplyAdds = 4 << 20;
 constexpr double kMultiplyAddsPerByte = 10;  // of a card's arithmetic and memory, to compare the two
 constexpr size_t kMostGroups = 4096;         // with more of them, all is on one stream: planning memory is quadratic then
 
-class Planner {
+class StreamPlanner {
  public:
-  Planner(Lowered& lowered, const ir::Graph& g, const Options& options) : in_(lowered), g_(g), options_(options) {}
+  StreamPlanner(Lowered& lowered, const ir::Graph& g, const Options& options) : in_(lowered), g_(g), options_(options) {}
 
   void run() {
     group_work();
@@ -258,6 +258,6 @@ class Planner {
 
 }  // namespace
 
-void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options) { Planner(lowered, g, options).run(); }
+void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options) { StreamPlanner(lowered, g, options).run(); }
 
 }  // namespace lamina::compile

@@ -4,9 +4,6 @@
 #include <chrono>
 #include <numeric>
 
-#include "graph/compile/compile.h"
-#include "graph/compile/infeed.h"
-#include "graph/compile/libraries.h"
 #include "graph/frontend/copied_to.h"
 #include "graph/frontend/eager.h"
 #include "graph/frontend/plan.h"
@@ -211,50 +208,6 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::plan_for(const Call& c
   return plan;
 }
 
-const std::shared_ptr<const ConcreteFunction::Passed>& ConcreteFunction::passed() {
-  if (!passed_) passed_ = pass(graph_);
-  return passed_;
-}
-
-std::shared_ptr<const ConcreteFunction::Passed> ConcreteFunction::pass(const ir::Graph& g) {
-  const auto start = std::chrono::steady_clock::now();
-  auto out = std::make_shared<Passed>(Passed{passes::optimize(g)});
-  out->microseconds = microseconds_since(start);
-  return out;
-}
-
-// By the passes' graph; where a library is to make ops that the passes would take apart, by one in which they have left these whole.
-ConcreteFunction::Planned ConcreteFunction::planned(compile::Options options, const std::optional<DimBindings>& lengths,
-                                                    std::span<const Tensor> arguments) {
-  std::optional<ir::Graph> marked;
-  if (compile::asks_for_libraries(graph_))
-    marked = compile::mark_for_libraries(lengths ? ir::specialize(graph_, *lengths) : graph_, options);
-  Planned out{.program = {}, .passed = marked ? pass(*marked) : passed()};
-  const auto start = std::chrono::steady_clock::now();
-  const bool is_open = lengths && !marked;
-  const ir::Graph specialized = is_open ? ir::specialize(out.passed->optimized.graph, *lengths) : ir::Graph();
-  const ir::Graph& g = is_open ? specialized : out.passed->optimized.graph;
-  if (options.device.kind == DeviceKind::gpu && !arguments.empty())
-    for (size_t i : compile::inputs_for_infeed(g)) {
-      if (i >= arguments.size()) continue;
-      out.by_place = true;
-      if (arguments[i].device().kind == DeviceKind::cpu) options.input_devices[i] = arguments[i].device();
-    }
-  out.program = compile::compile(g, options);
-  // What the program copies whole is copied before the call, as without an infeed: it would lie in the temporary memory.
-  bool copied = false;
-  for (const exec::Instruction& i : out.program->instructions) {
-    if (i.source_stream < 0) continue;
-    const exec::Storage& from = out.program->storages[size_t(out.program->slots[size_t(i.inputs[0])].storage)];
-    if (from.kind != exec::StorageKind::input || size_t(from.index) >= arguments.size()) continue;
-    if (options.input_devices[size_t(from.index)] != input_devices_[size_t(from.index)])
-      options.input_devices[size_t(from.index)] = input_devices_[size_t(from.index)], copied = true;
-  }
-  if (copied) out.program = compile::compile(g, options);
-  out.microseconds = microseconds_since(start);
-  return out;
-}
-
 std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& call) {
   const profiler::Range range(profiler::listening() ? "compile " + name_ : std::string(), profiler::Kind::function);
   const compile::Options options{.device = device_,
@@ -264,7 +217,9 @@ std::shared_ptr<ConcreteFunction::Plan> ConcreteFunction::make_plan(const Call& 
                                  .threads = 0,
                                  .memory_budget = memory_budget_};
   const bool open = !(open_dims_.empty() && lengths_.empty());
-  const Planned made = planned(options, open ? std::optional(bindings(call)) : std::nullopt, call.arguments);
+  std::vector<Device> devices;
+  for (const Tensor& t : call.arguments) devices.push_back(t.device());
+  const compile::Planned made = planner_.plan(options, open ? bindings(call) : DimBindings{}, devices);
   const std::shared_ptr<const exec::Program>& program = made.program;
   auto plan = std::make_shared<Plan>(program, name_);
   plan->passed = made.passed, plan->by_place = made.by_place;
@@ -288,7 +243,7 @@ int64_t ConcreteFunction::temporary_bytes() {
 
 const ir::Graph& ConcreteFunction::optimized_graph() {
   std::lock_guard lock(mutex_);
-  return optimized().graph;
+  return planner_.passed()->optimized.graph;
 }
 
 // Whether a GradientTape outside of any trace must see what this call does.

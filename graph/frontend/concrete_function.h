@@ -8,19 +8,15 @@
 #include <string>
 #include <vector>
 
+#include "graph/compile/planner.h"
 #include "graph/frontend/explanation.h"
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
-#include "graph/passes/pipeline.h"
 #include "runtime/core/mutex.h"
 #include "runtime/exec/executor.h"
 
 namespace lamina {
-namespace compile {
-struct Options;
-}
-
 // What an argument must be: a dtype and a shape whose dimensions may be unknown.
 struct TensorSpec {
   Shape shape;
@@ -81,25 +77,9 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::shared_ptr<Plan> plan_for(const Call& call);
   std::shared_ptr<Plan> make_plan(const Call& call);  // under mutex_
   DimBindings bindings(const Call& call) const;
-  // A graph after the passes, and how long they took.
-  struct Passed {
-    passes::Optimized optimized;
-    double microseconds = 0;
-  };
-  struct Planned {
-    std::shared_ptr<const exec::Program> program;
-    std::shared_ptr<const Passed> passed;  // from what the program is
-    double microseconds = 0;               // that compiling took
-    bool by_place = false;                 // it would be another one if the arguments were on other devices
-  };
-  // With arguments: those that a loop may take from the host while it runs stay there. Both under mutex_.
-  Planned planned(compile::Options options, const std::optional<DimBindings>& lengths, std::span<const Tensor> arguments = {});
-  Planned planned_for(Device device, std::span<const TensorType> lengths);
+  compile::Planned planned_for(Device device, std::span<const TensorType> lengths);  // under mutex_
   void find_lengths(Call& call);
   void add_lengths(const Trace& trace);
-  const std::shared_ptr<const Passed>& passed();  // of the graph itself; under mutex_
-  static std::shared_ptr<const Passed> pass(const ir::Graph& g);
-  const passes::Optimized& optimized() { return passed()->optimized; }
   std::vector<Tensor> run(Plan& plan, std::span<const Tensor> arguments, std::span<const Variable> variables);
   std::vector<Tensor> run_planned(const Call& call);
   std::vector<Variable> bound(std::span<const Variable> arguments) const;                              // one per resource, in this call
@@ -126,7 +106,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   int64_t memory_budget_ = 0;  // FunctionOptions::memory_budget
 
   Mutex mutex_;  // making plans
-  std::shared_ptr<const Passed> passed_;
+  compile::Planner planner_{graph_};
   std::atomic<Plan*> only_plan_{nullptr};  // when no dimension is open; it then lives as long as this
   // By lengths, and on a GPU for each argument whether it is on the host. The one used last is first.
   std::list<std::pair<std::vector<int64_t>, std::shared_ptr<Plan>>> plans_;

@@ -3,7 +3,6 @@
 #include <iomanip>
 #include <map>
 
-#include "graph/compile/compile.h"
 #include "graph/cost/predict.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
@@ -90,7 +89,7 @@ int traced_kernels(const ir::Graph& traced) {
 
 Inspection ConcreteFunction::inspect() {
   std::lock_guard lock(mutex_);
-  return {op_names(graph_), op_names(optimized().inspected)};
+  return {op_names(graph_), op_names(planner_.passed()->optimized.inspected)};
 }
 
 std::string ConcreteFunction::str() const {
@@ -118,13 +117,13 @@ std::vector<std::string> ConcreteFunction::instructions() {
   return out;
 }
 
-ConcreteFunction::Planned ConcreteFunction::planned_for(Device device, std::span<const TensorType> lengths) {
+compile::Planned ConcreteFunction::planned_for(Device device, std::span<const TensorType> lengths) {
   compile::Options options;
   options.device = device;
   options.input_devices.assign(input_devices_.size(), device);
   options.variable_devices.assign(variable_devices_.size(), device);
   options.memory_budget = memory_budget_;
-  if (open_dims_.empty() && lengths_.empty()) return planned(options, {});
+  if (open_dims_.empty() && lengths_.empty()) return planner_.plan(options, {});
   std::vector<TensorType> types(lengths.begin(), lengths.end());
   bool known = lengths_.empty() && types.size() == arguments_;
   for (const TensorType& type : types) known = known && lamina::known(type.shape);
@@ -135,13 +134,15 @@ ConcreteFunction::Planned ConcreteFunction::planned_for(Device device, std::span
                  .why = lengths_.empty() ? "" : "a list grows in it: how long it becomes is found when it runs",
                  .fix = lengths_.empty() ? "pass tensors as its arguments" : "explain it without a device, after a call"});
   for (const Tensor& t : captures_) types.push_back(t.type());
-  return planned(options, ir::bind_dims(graph_, types));
+  return planner_.plan(options, ir::bind_dims(graph_, types));
 }
 
 Explanation ConcreteFunction::explanation(std::optional<Device> device, std::span<const TensorType> lengths) {
   std::lock_guard lock(mutex_);
-  const Planned wanted = device ? planned_for(*device, lengths) : Planned{};
-  const std::shared_ptr<const Passed> from = device ? wanted.passed : plans_.empty() ? passed() : plans_.front().second->passed;
+  const compile::Planned wanted = device ? planned_for(*device, lengths) : compile::Planned{};
+  const std::shared_ptr<const compile::Passed> from = device           ? wanted.passed
+                                                      : plans_.empty() ? planner_.passed()
+                                                                       : plans_.front().second->passed;
   const passes::Optimized& o = from->optimized;
   Explanation e;
   e.function = name_, e.planned_only = device.has_value();

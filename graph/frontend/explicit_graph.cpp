@@ -4,6 +4,7 @@
 #include <map>
 
 #include "graph/frontend/device.h"
+#include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 #include "runtime/core/mutex.h"
 
@@ -88,31 +89,28 @@ FetchedGraph Graph::Data::make(const std::vector<ir::Value>& fetches) const {
   const std::vector<char> needed = needed_nodes(g, fetches);
   auto part = std::make_shared<Trace>(trace->function, trace->device);
   FetchedGraph out;
-  std::vector<ir::Value> moved(size_t(g.size()));
+  ir::Rewriter to(g, part->graph);
   for (bool captured : {false, true})  // what runs are given, then what the graph keeps
     for (ir::Value v : g.inputs) {
       const auto capture = std::find(trace->capture_inputs.begin(), trace->capture_inputs.end(), v);
       if (!needed[size_t(v.node)] || captured != (capture != trace->capture_inputs.end())) continue;
-      moved[size_t(v.node)] = part->graph.add_input(g.type(v), ir::attrs_of<ir::InputAttrs>(*g[v].attrs).name);
+      to.map(v, part->graph.add_input(g.type(v), ir::attrs_of<ir::InputAttrs>(*g[v].attrs).name));
       if (captured)
-        part->captures.push_back(trace->captures[size_t(capture - trace->capture_inputs.begin())]),
-            part->capture_inputs.push_back(moved[size_t(v.node)]);
+        part->captures.push_back(trace->captures[size_t(capture - trace->capture_inputs.begin())]), part->capture_inputs.push_back(to[v]);
       else
         out.inputs.push_back(v.node);
     }
   for (int n = 0; n < g.size(); ++n) {
-    if (!needed[size_t(n)] || moved[size_t(n)].valid()) continue;
+    if (!needed[size_t(n)] || to.mapped(n)) continue;
     ir::Node node = g[n];
     if (const int resource = ir::resource_of(node); resource >= 0) {
       const Variable& v = trace->variables[size_t(resource)];
       node.attrs = ir::make_attrs(ir::ResourceAttrs{part->resource_of(v), v.type()});
     }
-    std::vector<ir::Value> in = node.inputs;
-    for (ir::Value& v : in) v = {moved[size_t(v.node)].node, v.result};
-    moved[size_t(n)] = part->graph.copy(node, std::move(in));
+    to.copy(n, node);
   }
   for (ir::Value v : fetches)
-    if (!g[v].types.empty()) part->graph.outputs.push_back({moved[size_t(v.node)].node, v.result});
+    if (!g[v].types.empty()) part->graph.outputs.push_back(to[v]);
   out.function = std::make_shared<ConcreteFunction>(part, trace->function, out.inputs.size(), std::vector<int>{}, nullptr, 0.0);
   return out;
 }

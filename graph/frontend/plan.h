@@ -14,8 +14,8 @@ struct ConcreteFunction::Plan {
   exec::Executor executor;
   profiler::Name name;  // of a call's range
   std::vector<TypeRef> outputs;
-  std::vector<exec::VariableState*> states;  // of the graph's Variables, which the ConcreteFunction keeps alive
-  std::shared_ptr<const Passed> passed;      // from what the Program is
+  std::vector<exec::VariableState*> states;       // of the graph's Variables, which the ConcreteFunction keeps alive
+  std::shared_ptr<const compile::Passed> passed;  // what the Program is made from
   double compile_microseconds = 0;
   bool by_place = false;  // it is for arguments on these devices alone
   std::atomic<int64_t> runs{0};

@@ -3,9 +3,9 @@
 #include <algorithm>
 
 #include "graph/frontend/plan.h"
+#include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/rewrite.h"
 
 namespace lamina {
 namespace {
@@ -22,7 +22,7 @@ bool has_symbol(const ir::Graph& g, const DimBindings& symbols) {
 ir::Graph only_value(ir::Graph g, ir::Value v) {
   g.outputs = {v};
   const ir::Graph forwarded = passes::forward_assigned_values(ir::without_host_effects(g));
-  passes::Rewriter rewriter(forwarded);
+  ir::Rewriter rewriter(forwarded);
   for (int n = 0; n < forwarded.size(); ++n)
     if (forwarded[n].op->effect != ir::Effect::write) rewriter.copy(n);
   return passes::optimize(rewriter.finish()).graph;

@@ -10,6 +10,7 @@
 #include "graph/frontend/factories.h"
 #include "graph/frontend/model_axis.h"
 #include "graph/frontend/tape_record.h"
+#include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 
 namespace lamina {
@@ -144,24 +145,21 @@ void Trace::assign(const Variable& v, const Tensor& value, CallSite at) {
 }
 
 std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> inner, CallSite at) {
-  std::vector<ir::Value> moved(size_t(g.size()));
-  for (size_t i = 0; i < inputs.size(); ++i) moved[size_t(g.inputs[i].node)] = value_of(inputs[i], at);
+  ir::Rewriter to(g, graph);
+  for (size_t i = 0; i < inputs.size(); ++i) to.map(g.inputs[i], value_of(inputs[i], at));
   for (int n = 0; n < g.size(); ++n) {
-    if (moved[size_t(n)].valid()) continue;  // an input
+    if (to.mapped(n)) continue;  // an input
     ir::Node node = g[n];
     const int resource = ir::resource_of(node);
     if (resource >= 0) node.attrs = ir::make_attrs(ir::ResourceAttrs{resource_of(inner[size_t(resource)]), inner[size_t(resource)].type()});
     node.scope = scope_prefix + node.scope;
-    std::vector<ir::Value> in = node.inputs;
-    for (ir::Value& v : in) v = {moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result};
-    ir::Value copied = graph.copy(node, std::move(in));
-    moved[size_t(n)] = copied;
+    const ir::Value copied = to.copy(n, node);
     if (!recording()) continue;
     record_nodes(this, copied.node);
     if (node.op == &ops::def::read) record_read(inner[size_t(resource)], symbol(copied));
   }
   std::vector<Tensor> out;
-  for (ir::Value v : g.outputs) out.push_back(symbol({moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}));
+  for (ir::Value v : g.outputs) out.push_back(symbol(to[v]));
   return out;
 }
 

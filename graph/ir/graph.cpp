@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "graph/ir/rewriter.h"
+
 namespace lamina::ir {
 
 Value Graph::add(const OpDef& op, AttrsRef attrs, std::vector<Value> in, std::vector<GraphRef> regions) {
@@ -91,26 +93,16 @@ bool has_host_effect(const Node& node) {
 
 Graph without_host_effects(const Graph& g) {
   if (std::none_of(g.nodes().begin(), g.nodes().end(), has_host_effect)) return g;
-  Graph out;
-  out.resources = g.resources;
-  out.place = g.place;
-  std::vector<int> moved;
-  for (const Node& n : g.nodes()) {
-    if (n.op->effect == Effect::host) {
-      moved.push_back(-1);
-      continue;
-    }
-    Node node = n;
+  Rewriter rewriter(g);
+  for (int n = 0; n < g.size(); ++n) {
+    if (g[n].op->effect == Effect::host) continue;
+    Node node = g[n];
     for (GraphRef& region : node.regions)
       if (std::any_of(region->nodes().begin(), region->nodes().end(), has_host_effect))
         region = std::make_shared<const Graph>(without_host_effects(*region));
-    for (Value& v : node.inputs) v.node = moved[size_t(v.node)];
-    std::vector<Value> in = node.inputs;
-    moved.push_back(out.copy(node, std::move(in)).node);
+    rewriter.copy(n, node);
   }
-  for (Value v : g.inputs) out.inputs.push_back({moved[size_t(v.node)], v.result});
-  for (Value v : g.outputs) out.outputs.push_back({moved[size_t(v.node)], v.result});
-  return out;
+  return rewriter.finish();
 }
 
 DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
@@ -141,26 +133,14 @@ DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
 }
 
 Graph specialize(const Graph& g, const DimBindings& bindings) {
-  Graph out;
-  out.resources = g.resources;
-  out.place = g.place;
-  std::vector<int> moved;
-  moved.reserve(g.nodes().size());
-  for (const Node& n : g.nodes()) {
-    Node node = n;
-    node.attrs = n.attrs->with_dims(bindings);
+  Rewriter rewriter(g);
+  for (int n = 0; n < g.size(); ++n) {
+    Node node = g[n];
+    node.attrs = node.attrs->with_dims(bindings);
     for (GraphRef& region : node.regions) region = std::make_shared<Graph>(specialize(*region, bindings));
-    std::vector<Value> in = n.inputs;
-    for (Value& v : in) v.node = moved[size_t(v.node)];
-    moved.push_back(out.copy(node, std::move(in)).node);
+    rewriter.copy(n, node);
   }
-  auto move_all = [&](std::vector<Value> values) {
-    for (Value& v : values) v.node = moved[size_t(v.node)];
-    return values;
-  };
-  out.inputs = move_all(g.inputs);
-  out.outputs = move_all(g.outputs);
-  return out;
+  return rewriter.finish();
 }
 
 }  // namespace lamina::ir

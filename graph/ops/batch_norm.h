@@ -1,5 +1,5 @@
 // Batch normalisation in training as one op, and its gradient: builders and attributes. The pass decompose_batch_norm takes them apart
-// again, but for those that a GPU's library is to make (compile/libraries.h).
+// again, but for those that a GPU's library is to make (by its Target).
 #pragma once
 #include <optional>
 #include <vector>

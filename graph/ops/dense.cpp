@@ -8,6 +8,7 @@
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
+#include "graph/ops/regions.h"
 #include "graph/ops/section_step.h"
 #include "kernels/dense.h"
 #include "runtime/core/config.h"
@@ -154,23 +155,6 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
       out.push_back(region.type(v));
     }
   }
-  return out;
-}
-
-// The region's nodes on these inputs, whose shapes may have grown a model axis: elementwise nodes follow.
-std::vector<Value> inline_region(Graph& g, const ir::Graph& region, std::span<const Value> in) {
-  std::vector<std::vector<Value>> moved(size_t(region.size()));
-  for (size_t i = 0; i < region.inputs.size(); ++i) moved[size_t(region.inputs[i].node)] = {in[i]};
-  auto at = [&](Value v) { return moved[size_t(v.node)].at(size_t(v.result)); };
-  for (int i = 0; i < region.size(); ++i) {
-    if (!moved[size_t(i)].empty()) continue;
-    std::vector<Value> inputs;
-    for (Value v : region[i].inputs) inputs.push_back(at(v));
-    Value v = g.copy(region[i], std::move(inputs));
-    for (size_t r = 0; r < region[i].types.size(); ++r) moved[size_t(i)].push_back({v.node, int(r)});
-  }
-  std::vector<Value> out;
-  for (Value v : region.outputs) out.push_back(at(v));
   return out;
 }
 

@@ -39,19 +39,7 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 
 // The group's nodes, each by itself.
 std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs, std::span<const ir::GraphRef> regions) {
-  const ir::Graph& region = *regions[0];
-  std::vector<std::vector<Value>> map(static_cast<size_t>(region.size()));
-  for (size_t i = 0; i < inputs.size(); ++i) map[size_t(region.inputs[i].node)] = {inputs[i]};
-  auto mapped = [&](Value v) { return map[size_t(v.node)].at(size_t(v.result)); };
-  for (int n = 0; n < region.size(); ++n) {
-    if (!map[size_t(n)].empty()) continue;
-    std::vector<Value> in;
-    for (Value v : region[n].inputs) in.push_back(mapped(v));
-    map[size_t(n)] = {g.copy(region[n], std::move(in))};
-  }
-  std::vector<Value> out;
-  for (Value v : region.outputs) out.push_back(mapped(v));
-  return out;
+  return inline_region(g, *regions[0], inputs);
 }
 
 }  // namespace

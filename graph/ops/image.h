@@ -69,7 +69,7 @@ inline Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxP
   attrs.shape = std::move(shape);
   return g.add(def::max_pool2d_grad, ir::make_attrs(std::move(attrs)), {dy, places});
 }
-// max_pool2d's result 0 alone, and the gradient by x from x, y and y's gradient: what a GPU's library makes (compile/libraries.h).
+// max_pool2d's result 0 alone, and the gradient by x from x, y and y's gradient: what a GPU's library makes (the pass use_libraries).
 inline Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs) {
   attrs.shape.clear();
   return g.add(def::max_pool2d_values, ir::make_attrs(std::move(attrs)), {x});

@@ -1,3 +1,4 @@
+#include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 
 namespace lamina::ops {
@@ -41,40 +42,17 @@ bool owns_programs(const ir::Node& node) {
   return node.op == &def::cond || node.op == &def::while_loop || node.op == &def::scan || node.op == &def::with_length;
 }
 
-namespace {
-// The nodes that an output needs, or that are effects.
-std::vector<uint8_t> needed_nodes(const Graph& region) {
-  std::vector<uint8_t> needed(size_t(region.size()));
-  for (Value v : region.outputs) needed[size_t(v.node)] = true;
-  for (int n = region.size() - 1; n >= 0; --n) {
-    if (ir::has_effects(region[n])) needed[size_t(n)] = true;
-    if (needed[size_t(n)])
-      for (Value v : region[n].inputs) needed[size_t(v.node)] = true;
-  }
-  return needed;
-}
-}  // namespace
-
 std::vector<Value> inline_region(Graph& g, const Graph& region, std::span<const Value> inputs) {
-  std::vector<Value> moved(size_t(region.size()));
-  auto now = [&](Value v) { return Value{moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}; };
-  for (size_t i = 0; i < inputs.size(); ++i) moved[size_t(region.inputs[i].node)] = inputs[i];
-  const std::vector<uint8_t> needed = needed_nodes(region);
-  std::vector<uint8_t> is_input(moved.size());
-  for (Value v : region.inputs) is_input[size_t(v.node)] = true;
-  for (int n = 0; n < region.size(); ++n) {
-    if (is_input[size_t(n)] || !needed[size_t(n)]) continue;
-    std::vector<Value> in;
-    for (Value v : region[n].inputs) in.push_back(now(v));
-    moved[size_t(n)] = g.copy(region[n], std::move(in));
-  }
-  std::vector<Value> out;
-  for (Value v : region.outputs) out.push_back(now(v));
-  return out;
+  ir::Rewriter to(region, g);
+  for (size_t i = 0; i < inputs.size(); ++i) to.map(region.inputs[i], inputs[i]);
+  const std::vector<char> needed = ir::needed_nodes(region, region.outputs);
+  for (int n = 0; n < region.size(); ++n)
+    if (needed[size_t(n)] && !to.mapped(n)) to.copy(n);
+  return to[region.outputs];
 }
 
 std::vector<uint8_t> used_inputs(const Graph& region) {
-  const std::vector<uint8_t> needed = needed_nodes(region);
+  const std::vector<char> needed = ir::needed_nodes(region, region.outputs);
   std::vector<uint8_t> out;
   for (Value v : region.inputs) out.push_back(needed[size_t(v.node)]);
   return out;

@@ -175,24 +175,20 @@ class Dropping {
   const bool is_loop_;
 };
 
-void copy_with_swept_regions(Node node, int number, Needs& needs, Rewriter& to) {
-  for (ir::GraphRef& region : node.regions) region = std::make_shared<const Graph>(drop_once(*region, needs));
-  const Value first = to.to.copy(node, to[node.inputs]);
-  for (size_t r = 0; r < node.types.size(); ++r) to.map({number, int(r)}, {first.node, int(r)});
-}
-
 // One sweep through the graph and all regions, from the outside in.
 Graph drop_once(const Graph& g, Needs& needs) {
   const Uses uses(g);
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     if (!uses.live(i)) continue;  // it may use what is dropped
-    if (Loop::is_one(g[i]))
+    if (Loop::is_one(g[i])) {
       Dropping(g, uses, needs, i, rewriter).run();
-    else if (ops::owns_programs(g[i]))
-      copy_with_swept_regions(g[i], i, needs, rewriter);
-    else
-      rewriter.copy(i);
+      continue;
+    }
+    Node node = g[i];
+    if (ops::owns_programs(node))
+      for (ir::GraphRef& region : node.regions) region = std::make_shared<const Graph>(drop_once(*region, needs));
+    rewriter.copy(i, node);
   }
   return rewriter.finish();
 }

@@ -25,10 +25,6 @@ int64_t cost(const Graph& body) {
   return nodes;
 }
 
-void map_all(Rewriter& to, int node, const std::vector<Value>& results) {
-  for (size_t i = 0; i < results.size(); ++i) to.map({node, int(i)}, results[i]);
-}
-
 bool unrolls(const Loop& loop) {
   const Dim length = loop.scan.length[0];
   return !loop.count.valid() && length.known() && length.number() <= kMostUnrolled && length.number() * cost(loop.body()) <= kMostNodes;
@@ -65,7 +61,7 @@ void unroll(const Graph& g, int node, const Loop& loop, Rewriter& to) {
     for (Value& slice : ys[y]) slice = ops::reshape(to.to, slice, one);
     carried.push_back(length == 0 ? ops::full(to.to, type, 0) : length == 1 ? ys[y][0] : ops::concat(to.to, ys[y], 0));
   }
-  map_all(to, node, carried);
+  to.map_results(node, carried);
 }
 
 }  // namespace
@@ -74,13 +70,10 @@ Graph fold_branches(const Graph& g) {
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
     const Node& node = g[i];
-    if (is(node, ops::def::custom_gradient)) {  // gradients have been taken
-      map_all(rewriter, i, ops::inline_region(rewriter.to, *node.regions[0], rewriter[node.inputs]));
-      continue;
-    }
     if (is(node, ops::def::cond)) {
       if (const auto taken = known_bool(g, node.inputs[0])) {
-        map_all(rewriter, i, ops::inline_region(rewriter.to, *node.regions[*taken ? 0 : 1], rewriter[std::span(node.inputs).subspan(1)]));
+        rewriter.map_results(i,
+                             ops::inline_region(rewriter.to, *node.regions[*taken ? 0 : 1], rewriter[std::span(node.inputs).subspan(1)]));
         continue;
       }
     } else if (is(node, ops::def::while_loop)) {
@@ -90,7 +83,7 @@ Graph fold_branches(const Graph& g) {
         std::vector<Value> results = rewriter[loop.carried];
         rewriter.stand_at(i);
         results.push_back(ops::scalar(rewriter.to, DType::i64, 0));
-        map_all(rewriter, i, results);
+        rewriter.map_results(i, results);
         continue;
       }
     } else if (is(node, ops::def::scan)) {

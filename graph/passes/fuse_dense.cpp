@@ -129,6 +129,6 @@ class DenseFusion {
 
 }  // namespace
 
-Graph fuse_dense(const Graph& g) { return without_dead_nodes(DenseFusion(g).run()); }
+Graph fuse_dense(const Graph& g) { return remove_dead_nodes(DenseFusion(g).run()); }
 
 }  // namespace lamina::passes

@@ -3,8 +3,8 @@
 #include <optional>
 
 #include "graph/passes/clusters.h"
+#include "graph/passes/fused_group.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/region.h"
 
 namespace lamina::passes {
 namespace {
@@ -215,31 +215,31 @@ Graph fuse_updates(const Graph& g) {
     for (int i : members)
       if (i != weight && i != bias) (g[i].types[0].shape == g[weight].types[0].shape ? of_weight : of_bias).push_back(i);
     const Value dw{weight, 0}, db{bias, 0};
-    const Region weight_region = make_region(g, {&dw, 1}, of_weight, wanted);
-    Region bias_region;
+    const FusedGroup weight_group = make_group(g, {&dw, 1}, of_weight, wanted);
+    FusedGroup bias_group;
     if (bias >= 0) {
-      bias_region = make_region(g, {&db, 1}, of_bias, wanted);
+      bias_group = make_group(g, {&db, 1}, of_bias, wanted);
     } else {
       Graph unused;
       Shape shape = g[weight].types[0].shape;
       shape.erase(shape.end() - 2);
       unused.add_input({DType::f32, std::move(shape)});
-      bias_region.graph = std::make_shared<const Graph>(std::move(unused));
+      bias_group.graph = std::make_shared<const Graph>(std::move(unused));
     }
     rewriter.stand_at(weight);
     const Node& product = g[weight];
     const Value fused = ops::dense_update(rewriter.to, rewriter[product.inputs[0]], rewriter[product.inputs[1]],
-                                          rewriter[weight_region.inputs], rewriter[bias_region.inputs], weight_region.graph,
-                                          bias_region.graph, ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision);
+                                          rewriter[weight_group.inputs], rewriter[bias_group.inputs], weight_group.graph, bias_group.graph,
+                                          ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision);
     int result = 0;
-    for (Value v : weight_region.outputs) rewriter.map(v, {fused.node, result++});
-    for (Value v : bias_region.outputs) rewriter.map(v, {fused.node, result++});
+    for (Value v : weight_group.outputs) rewriter.map(v, {fused.node, result++});
+    for (Value v : bias_group.outputs) rewriter.map(v, {fused.node, result++});
   }
   return rewriter.finish();
 }
 
 }  // namespace
 
-Graph fuse_dense_backward(const Graph& g) { return without_dead_nodes(fuse_updates(fuse_input_gradients(g))); }
+Graph fuse_dense_backward(const Graph& g) { return remove_dead_nodes(fuse_updates(fuse_input_gradients(g))); }
 
 }  // namespace lamina::passes

@@ -1,6 +1,6 @@
 #include "graph/passes/clusters.h"
+#include "graph/passes/fused_group.h"
 #include "graph/passes/passes.h"
-#include "graph/passes/region.h"
 
 namespace lamina::passes {
 namespace {
@@ -43,12 +43,12 @@ Graph fuse_elementwise(const Graph& g) {
       rewriter.copy(members[0]);
       continue;
     }
-    const Region region = make_region(g, {}, members, [&](Value v) { return uses.of(v) > uses_inside[size_t(v.node)]; });
+    const FusedGroup group = make_group(g, {}, members, [&](Value v) { return uses.of(v) > uses_inside[size_t(v.node)]; });
     rewriter.stand_at(members.back());
-    const Value fused = ops::fused_elementwise(rewriter.to, region.graph, rewriter[region.inputs]);
-    for (size_t r = 0; r < region.outputs.size(); ++r) rewriter.map(region.outputs[r], {fused.node, int(r)});
+    const Value fused = ops::fused_elementwise(rewriter.to, group.graph, rewriter[group.inputs]);
+    for (size_t r = 0; r < group.outputs.size(); ++r) rewriter.map(group.outputs[r], {fused.node, int(r)});
   }
-  return without_dead_nodes(rewriter.finish());
+  return remove_dead_nodes(rewriter.finish());
 }
 
 }  // namespace lamina::passes

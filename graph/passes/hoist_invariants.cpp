@@ -90,35 +90,24 @@ class Hoisting {
     else
       first = ops::scan(to_.to, to_[old_.carried], to_[old_.stacked], std::move(captures), share(regions[0]), old_.scan.length[0],
                         old_.scan.reverse, old_.count.valid() ? to_[old_.count] : Value{});
-    for (size_t r = 0; r < to_.from[node_].types.size(); ++r) to_.map({node_, int(r)}, {first.node, int(r)});
+    to_.map_results(node_, first);
   }
 
   // The region with one more input per moved value; in the body, that value is the input.
   static Graph with_inputs(const Graph& region, const Graph& body, const std::vector<Value>& moved, bool is_body) {
     Graph out;
     out.place = region.place;
-    std::vector<Value> now(size_t(region.size()));
-    std::vector<std::vector<Value>> replaced(size_t(region.size()));
-    for (Value v : region.inputs) now[size_t(v.node)] = out.add_input(region.type(v), ir::attrs_of<ir::InputAttrs>(*region[v].attrs).name);
-    for (Value v : moved) {
-      const Value input = out.add_input(body.type(v));
-      if (!is_body) continue;
-      replaced[size_t(v.node)].resize(body[v].types.size());
-      replaced[size_t(v.node)][size_t(v.result)] = input;
-    }
-    auto value = [&](Value v) {
-      if (size_t(v.result) < replaced[size_t(v.node)].size() && replaced[size_t(v.node)][size_t(v.result)].valid())
-        return replaced[size_t(v.node)][size_t(v.result)];
-      return Value{now[size_t(v.node)].node, now[size_t(v.node)].result + v.result};
-    };
+    Rewriter to(region, out);
+    for (Value v : region.inputs) to.map(v, out.add_input(region.type(v), ir::attrs_of<ir::InputAttrs>(*region[v].attrs).name));
+    std::vector<Value> added;
+    for (Value v : moved) added.push_back(out.add_input(body.type(v)));
     for (int n = 0; n < region.size(); ++n) {
-      if (now[size_t(n)].valid()) continue;
-      std::vector<Value> in;
-      for (Value v : region[n].inputs) in.push_back(value(v));
-      now[size_t(n)] = out.copy(region[n], std::move(in));
+      if (!to.mapped(n)) to.copy(n);
+      for (size_t i = 0; is_body && i < moved.size(); ++i)
+        if (moved[i].node == n) to.map(moved[i], added[i]);
     }
-    for (Value v : region.outputs) out.outputs.push_back(value(v));
-    return without_dead_nodes(out);
+    out.outputs = to[region.outputs];
+    return remove_dead_nodes(out);
   }
 
   Rewriter& to_;

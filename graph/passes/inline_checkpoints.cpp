@@ -6,13 +6,12 @@ namespace lamina::passes {
 Graph inline_checkpoints(const Graph& g) {
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
-    if (!is(g[i], ops::def::checkpoint)) {
+    if (!is(g[i], ops::def::checkpoint) && !is(g[i], ops::def::custom_gradient)) {
       rewriter.copy(i);
       continue;
     }
     const Graph region = inline_checkpoints(*g[i].regions[0]);
-    const std::vector<Value> results = ops::inline_region(rewriter.to, region, rewriter[g[i].inputs]);
-    for (size_t r = 0; r < results.size(); ++r) rewriter.map({i, int(r)}, results[r]);
+    rewriter.map_results(i, ops::inline_region(rewriter.to, region, rewriter[g[i].inputs]));
   }
   return rewriter.finish();
 }

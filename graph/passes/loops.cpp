@@ -37,29 +37,20 @@ Value Loop::add(Rewriter& to) const {
 }
 
 Graph select_region(const Graph& region, std::span<const size_t> inputs, std::span<const Value> outputs) {
-  std::vector<char> needed(size_t(region.size()));
-  for (Value v : outputs) needed[size_t(v.node)] = true;
-  for (int n = region.size() - 1; n >= 0; --n)
-    if (needed[size_t(n)] || has_effects(region[n])) {
-      needed[size_t(n)] = true;
-      for (Value v : region[n].inputs) needed[size_t(v.node)] = true;
-    }
+  const std::vector<char> needed = ir::needed_nodes(region, outputs);
   Graph out;
   out.place = region.place;
-  std::vector<Value> moved(size_t(region.size()));
+  Rewriter to(region, out);
   for (size_t i : inputs) {
     const Value old = region.inputs[i];
-    moved[size_t(old.node)] = out.add_input(region.type(old), ir::attrs_of<ir::InputAttrs>(*region[old].attrs).name);
+    to.map(old, out.add_input(region.type(old), ir::attrs_of<ir::InputAttrs>(*region[old].attrs).name));
   }
-  auto now = [&](Value v) { return Value{moved[size_t(v.node)].node, moved[size_t(v.node)].result + v.result}; };
   for (int n = 0; n < region.size(); ++n) {
-    if (!needed[size_t(n)] || moved[size_t(n)].valid()) continue;
+    if (!needed[size_t(n)] || to.mapped(n)) continue;
     if (is(region[n], ops::def::input)) internal_error("a pass leaves out an input that its region needs");
-    std::vector<Value> in;
-    for (Value v : region[n].inputs) in.push_back(now(v));
-    moved[size_t(n)] = out.copy(region[n], std::move(in));
+    to.copy(n);
   }
-  for (Value v : outputs) out.outputs.push_back(now(v));
+  out.outputs = to[outputs];
   return out;
 }
 

@@ -67,11 +67,10 @@ Graph merge_equal_nodes(const Graph& g) {
           same_regions(other, key))
         equal = at->second;
     }
-    if (equal < 0) {
+    if (equal < 0)
       seen.emplace(hash, rewriter.copy(i).node);
-    } else {
-      for (size_t r = 0; r < node.types.size(); ++r) rewriter.map({i, int(r)}, {equal, int(r)});
-    }
+    else
+      rewriter.map_results(i, Value{equal, 0});
   }
   return rewriter.finish();
 }

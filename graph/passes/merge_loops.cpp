@@ -35,15 +35,14 @@ Graph merge_loops(const Graph& g) {
           instead[size_t(list[a])] = list[b];
   Rewriter rewriter(g);
   for (int i = 0; i < g.size(); ++i) {
-    if (!g[i].types.empty() && rewriter.mapped({i, 0})) continue;
+    if (rewriter.mapped(i)) continue;
     const int other = instead[size_t(i)];
     if (other < 0) {
       rewriter.copy(i);
       continue;
     }
     // It has the same inputs, so it may stand here.
-    const Value first = rewriter.mapped({other, 0}) ? rewriter[Value{other, 0}] : rewriter.copy(other);
-    for (size_t r = 0; r < g[i].types.size(); ++r) rewriter.map({i, int(r)}, {first.node, int(r)});
+    rewriter.map_results(i, rewriter.mapped(other) ? rewriter[Value{other, 0}] : rewriter.copy(other));
   }
   return rewriter.finish();
 }

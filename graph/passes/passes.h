@@ -6,10 +6,22 @@ namespace lamina::passes {
 
 using ir::Graph;
 
-// A checkpoint becomes its nodes. What its gradient computes again stays apart from them: it begins with `after` nodes.
+// What the passes may know of the program that the graph becomes.
+struct Target {
+  Device device = {};        // where nodes go that have no device of their own
+  DimBindings lengths = {};  // of symbols
+  int stride = 0;            // of recompute_values; 0: no value is computed again
+  Device device_of(const ir::Node& node) const { return node.device.value_or(device); }
+  Target inside(const ir::Node& node) const { return {device_of(node), lengths, stride}; }  // of its regions
+};
+
+// A checkpoint becomes its nodes, and so does a custom_gradient. What a checkpoint's gradient computes again stays apart from them: it
+// begins with `after` nodes.
 LAMINA_API Graph inline_checkpoints(const Graph& g);
-// batch_norm_train and its gradient become the nodes that they stand for, where no library is to make them.
-LAMINA_API Graph decompose_batch_norm(const Graph& g);
+// batch_norm_train and its gradient become the nodes that they stand for, where the device's library is not to make them.
+LAMINA_API Graph decompose_batch_norm(const Graph& g, const Target& target);
+// Whether there is one that stays, in g or in a region.
+LAMINA_API bool keeps_batch_norm(const Graph& g, const Target& target);
 // A read after an assign is the assigned value, a second read is the first; an assign that a later one replaces unseen is dropped.
 LAMINA_API Graph forward_assigned_values(const Graph& g);
 // Drops pure nodes that neither an output nor an effect needs. Effects and inputs stay.
@@ -40,5 +52,12 @@ LAMINA_API Graph fuse_dense(const Graph& g);
 LAMINA_API Graph fuse_dense_backward(const Graph& g);
 // Connected elementwise nodes of one shape become one fused_elementwise.
 LAMINA_API Graph fuse_elementwise(const Graph& g);
+// max_pool2d becomes max_pool2d_values where its device's library is to make it and none but its gradients asks for the places, which the
+// library does not have.
+LAMINA_API Graph use_libraries(const Graph& g, const Target& target);
+// Less memory for more work: most of the values that are made before the graph's fullest moment and used after it are computed a second
+// time, by the same nodes from the same values, so with the same bits. Of `stride` in a row the first is kept. What has effects or regions
+// runs once.
+LAMINA_API Graph recompute_values(const Graph& g, const Target& target);
 
 }  // namespace lamina::passes

@@ -5,61 +5,10 @@
 #include <queue>
 
 #include "graph/ops/ops.h"
-#include "graph/passes/passes.h"
 #include "runtime/core/error.h"
 
 namespace lamina::passes {
-namespace {
-
-std::vector<int> number_values(const Graph& g) {
-  std::vector<int> first;
-  first.reserve(size_t(g.size()) + 1);
-  int values = 0;
-  for (const Node& node : g.nodes()) {
-    first.push_back(values);
-    values += int(node.types.size());
-  }
-  first.push_back(values);
-  return first;
-}
-
-}  // namespace
-
-Rewriter::Rewriter(const Graph& g) : from(g), first_value_(number_values(g)) {
-  now_.resize(size_t(first_value_.back()));
-  to.resources = g.resources;
-}
-
-Value Rewriter::operator[](Value old) const {
-  Value now = now_[index(old)];
-  if (!now.valid()) internal_error(cat("a pass uses value ", old.node, ".", old.result, " before it has made it"));
-  return now;
-}
-
-std::vector<Value> Rewriter::operator[](std::span<const Value> old) const {
-  std::vector<Value> out;
-  out.reserve(old.size());
-  for (Value v : old) out.push_back((*this)[v]);
-  return out;
-}
-
-Value Rewriter::copy(int node) {
-  const Node& n = from[node];
-  Value first = to.copy(n, (*this)[n.inputs]);
-  for (size_t i = 0; i < n.types.size(); ++i) now_[size_t(first_value_[size_t(node)]) + i] = {first.node, int(i)};
-  return first;
-}
-
-void Rewriter::stand_at(int node) { to.place = {from[node].line, from[node].scope, from[node].device}; }
-
-Graph Rewriter::finish() {
-  to.place = from.place;
-  to.inputs = (*this)[from.inputs];
-  to.outputs = (*this)[from.outputs];
-  return std::move(to);
-}
-
-Uses::Uses(const Graph& g) : first_value_(number_values(g)) {
+Uses::Uses(const Graph& g) : first_value_(ir::number_values(g)) {
   counts_.resize(size_t(first_value_.back()));
   live_.resize(size_t(g.size()));
   for (Value v : g.inputs) live_[size_t(v.node)] = true;
@@ -100,38 +49,6 @@ bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape) {
   } catch (const Error&) {
     return false;
   }
-}
-
-Graph without_dead_nodes(const Graph& g) {
-  Uses uses(g);
-  Rewriter rewriter(g);
-  for (int i = 0; i < g.size(); ++i)
-    if (uses.live(i)) rewriter.copy(i);
-  return rewriter.finish();
-}
-
-Graph with_changed_regions(const Graph& g, const std::function<Graph(const Graph&)>& change) {
-  Rewriter rewriter(g);
-  for (int i = 0; i < g.size(); ++i) {
-    if (!ops::owns_programs(g[i])) {
-      rewriter.copy(i);
-      continue;
-    }
-    Node node = g[i];
-    for (ir::GraphRef& region : node.regions) {
-      Graph changed = change(*region);
-      if (!ir::equal(changed, *region)) region = std::make_shared<const Graph>(std::move(changed));
-    }
-    const Value first = rewriter.to.copy(node, rewriter[node.inputs]);
-    for (size_t r = 0; r < node.types.size(); ++r) rewriter.map({i, int(r)}, {first.node, int(r)});
-  }
-  return rewriter.finish();
-}
-
-Graph run_everywhere(Graph (*pass)(const Graph&), const Graph& g) {
-  // This one sweeps through all regions by itself: at every level again, its work would grow with the square of the nesting.
-  if (pass == drop_unused_loop_values || std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return pass(g);
-  return pass(with_changed_regions(g, [pass](const Graph& region) { return run_everywhere(pass, region); }));
 }
 
 std::vector<std::vector<int>> effect_order(const Graph& g) {

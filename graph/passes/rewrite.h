@@ -1,41 +1,17 @@
-// Helpers that passes share: rebuilding a graph with a map from old values to new ones, and questions about nodes.
+// Helpers that passes share: questions about nodes, and the order that effects ask for.
 #pragma once
-#include <functional>
 #include <span>
 #include <vector>
 
-#include "graph/ir/graph.h"
+#include "graph/ir/rewriter.h"
 #include "graph/ops/ops.h"
 
 namespace lamina::passes {
 
 using ir::Graph;
 using ir::Node;
+using ir::Rewriter;
 using ir::Value;
-
-// Builds `to` from `from`, whose nodes are visited by the pass in an order that respects effects. Resources come along at the start.
-class Rewriter {
- public:
-  explicit Rewriter(const Graph& from);
-  const Graph& from;
-  Graph to;
-
-  Value operator[](Value old) const;  // what an old value has become
-  std::vector<Value> operator[](std::span<const Value> old) const;
-  bool mapped(Value old) const { return now_[index(old)].valid(); }
-  void map(Value old, Value now) { now_[index(old)] = now; }
-  // Copies a node with its inputs replaced, and maps its results. Returns the first result.
-  Value copy(int node);
-  // Nodes added to `to` from now on stand at this node's place: line, scope, device.
-  void stand_at(int node);
-  // The new graph, with inputs and outputs in the old order.
-  Graph finish();
-
- private:
-  size_t index(Value v) const { return size_t(first_value_[size_t(v.node)] + v.result); }
-  std::vector<int> first_value_;
-  std::vector<Value> now_;
-};
 
 // For each node, how many times live nodes and the graph's outputs use its results (result by result: `Uses::of`).
 class Uses {
@@ -58,13 +34,6 @@ bool is_elementwise(const Node& node);
 const ir::Literal* uniform_constant(const Graph& g, Value v);
 // Whether inputs of these shapes broadcast to exactly `shape`.
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape);
-// g without nodes that nothing needs.
-Graph without_dead_nodes(const Graph& g);
-
-// g with each region of its loops and branches replaced by change(region), where that is another graph. Regions of fused nodes stay.
-Graph with_changed_regions(const Graph& g, const std::function<Graph(const Graph&)>& change);
-// The pass on all regions of loops and branches, the innermost first, then on g.
-LAMINA_API Graph run_everywhere(Graph (*pass)(const Graph&), const Graph& g);
 
 // For each node, the nodes that must run before it although it uses none of their results: effects in program order per resource,
 // host effects among themselves and with all assignments (a check may stop the program), and nodes with regions that have effects against

@@ -22,6 +22,7 @@ std::vector<std::string> disabled_passes() {
   std::istringstream list(config::text(Setting::disable));
   for (std::string name; std::getline(list, name, ',');)
     if (!name.empty()) names.push_back(name);
+  if (names.empty()) return names;
   std::vector<std::string> existing;
   for (const Pass& pass : pipeline()) existing.push_back(pass.name);
   for (const std::string& name : names)
@@ -32,18 +33,19 @@ std::vector<std::string> disabled_passes() {
 
 size_t pass_limit() { return std::min(size_t(config::number(Setting::pass_limit).value_or(1e6)), pipeline().size()); }
 
-// Writes 00_traced.txt, 01_forward_assigned_values.txt, ... into LAMINA_DUMP; the second graph of a process into its folder graph_2.
+// Writes 00_traced.txt, 01_inline_checkpoints.txt, ... into LAMINA_DUMP; the second graph of a process into its folder graph_2.
 class Dump {
  public:
-  Dump() : folder_(config::text(Setting::dump)) {
+  Dump() : folder_(config::text(Setting::dump)) {}
+  void write(size_t number, const std::string& name, const ir::Graph& g) {
     if (folder_.empty()) return;
-    static std::atomic<int> graphs{0};
-    if (const int number = ++graphs; number > 1) folder_ /= cat("graph_", number);
-    std::error_code failed;
-    std::filesystem::create_directories(folder_, failed);
-  }
-  void write(size_t number, const std::string& name, const ir::Graph& g) const {
-    if (folder_.empty()) return;
+    if (!made_) {
+      static std::atomic<int> graphs{0};
+      if (const int graph = ++graphs; graph > 1) folder_ /= cat("graph_", graph);
+      std::error_code failed;
+      std::filesystem::create_directories(folder_, failed);
+      made_ = true;
+    }
     const std::filesystem::path path = folder_ / cat(std::setfill('0'), std::setw(2), number, "_", name, ".txt");
     std::ofstream file(path);
     file << ir::print(g);
@@ -56,6 +58,7 @@ class Dump {
 
  private:
   std::filesystem::path folder_;
+  bool made_ = false;
 };
 
 void verify_after(const std::string& pass, const ir::Graph& g) {
@@ -68,27 +71,45 @@ void verify_after(const std::string& pass, const ir::Graph& g) {
   }
 }
 
+// The passes that are on, with their places in the list.
+template <class F>
+void each_pass(F&& run) {
+  const std::vector<std::string> disabled = disabled_passes();
+  const size_t limit = pass_limit();
+  for (size_t i = 0; i < limit; ++i)
+    if (std::find(disabled.begin(), disabled.end(), pipeline()[i].name) == disabled.end()) run(i + 1, pipeline()[i]);
+}
+
 }  // namespace
 
 void set_disabled_passes(std::vector<std::string> names) { disabled_here = std::move(names); }
 
-Optimized optimize(const ir::Graph& g) {
-  const std::vector<std::string> disabled = disabled_passes();
-  const size_t limit = pass_limit();
-  const Dump dump;
-  dump.write(0, "traced", g);
-  verify_after("tracing", g);
+ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& target) {
+  if (!pass.in_regions || std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return pass.run(g, target);
+  Rewriter rewriter(g);
+  for (int i = 0; i < g.size(); ++i) {
+    Node node = g[i];
+    if (ops::owns_programs(node))
+      for (ir::GraphRef& region : node.regions) {
+        Graph changed = run_everywhere(pass, *region, target.inside(node));
+        if (!ir::equal(changed, *region)) region = std::make_shared<const Graph>(std::move(changed));
+      }
+    rewriter.copy(i, node);
+  }
+  return pass.run(rewriter.finish(), target);
+}
+
+Optimized optimize(const ir::Graph& g, const Target& target) {
+  Dump dump;
   Optimized out{.graph = g, .inspected = {}, .report = {}};
   bool inspected = false;
-  for (size_t i = 0; i < limit; ++i) {
-    const Pass& pass = pipeline()[i];
-    if (!pass.before_elementwise_fusion && !inspected) {
-      out.inspected = out.graph;
-      inspected = true;
-    }
-    if (std::find(disabled.begin(), disabled.end(), pass.name) != disabled.end()) continue;
+  dump.write(0, "traced", g);
+  verify_after("tracing", g);
+  each_pass([&](size_t number, const Pass& pass) {
+    if (pass.stage == Stage::plan) return;
+    if (pass.stage != Stage::simplify && !inspected) out.inspected = out.graph, inspected = true;
     const auto start = std::chrono::steady_clock::now();
-    ir::Graph after = run_everywhere(pass.run, out.graph);
+    ir::Graph after = run_everywhere(pass, out.graph, target);
     PassReport report{.name = pass.name, .nodes_before = out.graph.size(), .nodes_after = after.size()};
     report.changed = !ir::equal(out.graph, after);
     if (report.changed) {
@@ -97,9 +118,24 @@ Optimized optimize(const ir::Graph& g) {
     }
     report.microseconds = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
     out.report.push_back(std::move(report));
-    dump.write(i + 1, pass.name, out.graph);
-  }
+    dump.write(number, pass.name, out.graph);
+  });
   if (!inspected) out.inspected = out.graph;
+  return out;
+}
+
+std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, const Target& target) {
+  Dump dump;
+  std::optional<ir::Graph> out;
+  each_pass([&](size_t number, const Pass& pass) {
+    if (pass.stage != Stage::plan) return;
+    const ir::Graph& before = out ? *out : g;
+    ir::Graph after = run_everywhere(pass, before, target);
+    if (ir::equal(before, after)) return;
+    verify_after(pass.name, after);
+    dump.write(number, pass.name, after);
+    out = std::move(after);
+  });
   return out;
 }
 

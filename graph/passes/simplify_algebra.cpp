@@ -1,30 +1,19 @@
-// Identities that keep every bit. Each rule sees a node whose inputs have been simplified already, so one walk is enough.
+// Identities that keep every bit.
 #include <cmath>
 #include <numeric>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/rules.h"
 
 namespace lamina::passes {
 namespace {
 
 using namespace ops::def;
 
-struct Site {
-  Graph& to;
-  const Node& node;           // of the old graph
-  std::vector<Value> inputs;  // in the new one
-  const TensorType& type;     // of the result
-
-  Value in(size_t i) const { return inputs[i]; }
-  // Input i already has the result's dtype and shape.
-  bool has_type(size_t i) const { return to.type(inputs[i]) == type; }
-  bool is_number(size_t i, double value) const {
-    const ir::Literal* c = uniform_constant(to, inputs[i]);
-    return c && c->first() == value && std::signbit(c->first()) == std::signbit(value);
-  }
-  const Node& maker(size_t i) const { return to[inputs[i]]; }
-};
+bool is_number(const Site& s, size_t i, double value) {
+  const ir::Literal* c = s.number(i);
+  return c && c->first() == value && std::signbit(c->first()) == std::signbit(value);
+}
 
 // A node that a rule has just added, simplified in its turn.
 Value again(Graph& to, Value added);
@@ -36,16 +25,16 @@ Value drop_neutral_operand(const Site& s) {
   auto if_same_type = [&](size_t i) { return s.has_type(i) ? s.in(i) : Value{}; };
   if (is(s.node, mul)) {
     for (size_t i : {0, 1}) {
-      if (s.is_number(i, 1) && s.has_type(1 - i)) return s.in(1 - i);
-      if (s.is_number(i, -1) && s.has_type(1 - i) && is_floating(s.type.dtype)) return again(s.to, ops::neg(s.to, s.in(1 - i)));
+      if (is_number(s, i, 1) && s.has_type(1 - i)) return s.in(1 - i);
+      if (is_number(s, i, -1) && s.has_type(1 - i) && is_floating(s.type.dtype)) return again(s.to, ops::neg(s.to, s.in(1 - i)));
     }
   } else if (is(s.node, add)) {
     for (size_t i : {0, 1})
-      if (s.is_number(i, neutral_of_add) && s.has_type(1 - i)) return s.in(1 - i);
+      if (is_number(s, i, neutral_of_add) && s.has_type(1 - i)) return s.in(1 - i);
   } else if (is(s.node, sub)) {
-    if (s.is_number(1, 0)) return if_same_type(0);
+    if (is_number(s, 1, 0)) return if_same_type(0);
   } else if (is(s.node, div) || is(s.node, pow)) {
-    if (s.is_number(1, 1)) return if_same_type(0);
+    if (is_number(s, 1, 1)) return if_same_type(0);
   }
   return {};
 }
@@ -108,12 +97,8 @@ Value shorten_shape_ops(const Site& s) {
 
 // max and min over axes of length 1 only move numbers.
 Value drop_empty_reduction(const Site& s) {
-  if (!is(s.node, max) && !is(s.node, min)) return {};
-  const Shape& shape = s.to.type(s.in(0)).shape;
-  const AxesOrAll& axes = ir::attrs_of<ops::ReduceAttrs>(*s.node.attrs).axes;
-  for (size_t i = 0; i < shape.size(); ++i)
-    if (axes.contains(i, shape.size()) && !(shape[i] == Dim(1))) return {};
-  return again(s.to, ops::reshape(s.to, s.in(0), s.type.shape));
+  const bool moves = (is(s.node, max) || is(s.node, min)) && reduces_nothing(s);
+  return moves ? again(s.to, ops::reshape(s.to, s.in(0), s.type.shape)) : Value{};
 }
 
 // An elementwise op broadcasts by itself: operands come as they were before broadcast_to. When no operand has the full shape any more,
@@ -131,40 +116,12 @@ Value drop_broadcasts(const Site& s) {
   return again(s.to, ops::broadcast_to(s.to, small, s.type.shape));
 }
 
-Value simplified(const Site& s) {
-  for (auto rule : {drop_neutral_operand, undo_inverse, shorten_shape_ops, drop_empty_reduction, drop_broadcasts})
-    if (Value v = rule(s); v.valid()) return v;
-  return {};
-}
+const std::initializer_list<Rule> kRules = {drop_neutral_operand, undo_inverse, shorten_shape_ops, drop_empty_reduction, drop_broadcasts};
 
-Value again(Graph& to, Value added) {
-  const Node node = to[added];
-  if (node.inputs.empty() || node.types.size() != 1) return added;
-  Value now = simplified({to, node, node.inputs, node.types[0]});
-  return now.valid() ? now : added;
-}
+Value again(Graph& to, Value added) { return apply_rules(to, added, kRules); }
 
 }  // namespace
 
-Graph simplify_algebra(const Graph& g) {
-  Rewriter rewriter(g);
-  bool changed = false;
-  for (int i = 0; i < g.size(); ++i) {
-    const Node& node = g[i];
-    if (node.types.size() != 1 || node.inputs.empty() || has_effects(node)) {
-      rewriter.copy(i);
-      continue;
-    }
-    rewriter.stand_at(i);
-    Value now = simplified({rewriter.to, node, rewriter[node.inputs], node.types[0]});
-    if (now.valid())
-      rewriter.map({i, 0}, now);
-    else
-      rewriter.copy(i);
-    changed |= now.valid();
-  }
-  // What a rule has replaced would be simplified again, for nobody.
-  return changed ? without_dead_nodes(rewriter.finish()) : rewriter.finish();
-}
+Graph simplify_algebra(const Graph& g) { return simplified(g, kRules); }
 
 }  // namespace lamina::passes

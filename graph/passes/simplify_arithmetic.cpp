@@ -3,7 +3,7 @@
 #include <limits>
 
 #include "graph/passes/passes.h"
-#include "graph/passes/rewrite.h"
+#include "graph/passes/rules.h"
 
 namespace lamina::passes {
 namespace {
@@ -29,81 +29,52 @@ double largest(DType d) {
 }
 
 // x + 0 is x, except that -0 becomes +0.
-Value drop_zero(Graph& to, const Node& node, const std::vector<Value>& in) {
-  if (!is(node, add) && !is(node, sub)) return {};
+Value drop_zero(const Site& s) {
+  if (!is(s.node, add) && !is(s.node, sub)) return {};
   for (size_t i : {1, 0}) {
-    if (i == 0 && is(node, sub)) break;
-    const ir::Literal* c = uniform_constant(to, in[i]);
-    if (c && c->first() == 0 && to.type(in[1 - i]) == node.types[0]) return in[1 - i];
+    if (i == 0 && is(s.node, sub)) break;
+    const ir::Literal* c = s.number(i);
+    if (c && c->first() == 0 && s.has_type(1 - i)) return s.in(1 - i);
   }
   return {};
 }
 
 // (x * a) * b = x * (a * b) for numbers a and b whose product neither overflows nor vanishes.
-Value merge_factors(Graph& to, const Node& node, const std::vector<Value>& in) {
-  const DType dtype = node.types[0].dtype;
-  if (!is(node, mul) || !is_floating(dtype)) return {};
+Value merge_factors(const Site& s) {
+  const DType dtype = s.type.dtype;
+  if (!is(s.node, mul) || !is_floating(dtype)) return {};
   for (size_t i : {1, 0}) {
-    const ir::Literal* outer = uniform_constant(to, in[i]);
-    const Node& before = to[in[1 - i]];
+    const ir::Literal* outer = s.number(i);
+    const Node& before = s.maker(1 - i);
     if (!outer || !is(before, mul)) continue;
     for (size_t j : {1, 0}) {
-      const ir::Literal* inner = uniform_constant(to, before.inputs[j]);
+      const ir::Literal* inner = uniform_constant(s.to, before.inputs[j]);
       const Value x = before.inputs[1 - j];
-      if (!inner || !(to.type(x) == node.types[0])) continue;
+      if (!inner || !(s.to.type(x) == s.type)) continue;
       const double a = inner->first(), b = outer->first(), product = a * b;
       if (!(std::abs(product) >= smallest_normal(dtype) && std::abs(product) <= largest(dtype)) || !std::isfinite(a) || !std::isfinite(b))
         continue;
-      const Value merged = ops::mul(to, x, ops::scalar(to, dtype, product));
-      const Node again = to[merged];
-      const Value more = merge_factors(to, again, again.inputs);  // factors that could not be merged one by one
-      return more.valid() ? more : merged;
+      // There may be factors that could not be merged one by one.
+      return apply_rules(s.to, ops::mul(s.to, x, ops::scalar(s.to, dtype, product)), {merge_factors});
     }
   }
   return {};
 }
 
-Value square_instead_of_pow(Graph& to, const Node& node, const std::vector<Value>& in) {
-  if (!is(node, pow) || !is_floating(node.types[0].dtype) || !(to.type(in[0]) == node.types[0])) return {};
-  const ir::Literal* exponent = uniform_constant(to, in[1]);
-  return exponent && exponent->first() == 2 ? ops::square(to, in[0]) : Value{};
+Value square_instead_of_pow(const Site& s) {
+  if (!is(s.node, pow) || !is_floating(s.type.dtype) || !s.has_type(0)) return {};
+  const ir::Literal* exponent = s.number(1);
+  return exponent && exponent->first() == 2 ? ops::square(s.to, s.in(0)) : Value{};
 }
 
 // Sums and means over axes of length 1.
-Value drop_single_sum(Graph& to, const Node& node, const std::vector<Value>& in) {
-  if (!is(node, sum) && !is(node, mean)) return {};
-  const TensorType& type = to.type(in[0]);
-  if (type.dtype != node.types[0].dtype) return {};
-  const AxesOrAll& axes = ir::attrs_of<ops::ReduceAttrs>(*node.attrs).axes;
-  for (size_t i = 0; i < type.rank(); ++i)
-    if (axes.contains(i, type.rank()) && !(type.shape[i] == Dim(1))) return {};
-  return ops::reshape(to, in[0], node.types[0].shape);
+Value drop_single_sum(const Site& s) {
+  const bool moves = (is(s.node, sum) || is(s.node, mean)) && s.to.type(s.in(0)).dtype == s.type.dtype && reduces_nothing(s);
+  return moves ? ops::reshape(s.to, s.in(0), s.type.shape) : Value{};
 }
 
 }  // namespace
 
-Graph simplify_arithmetic(const Graph& g) {
-  Rewriter rewriter(g);
-  bool changed = false;
-  for (int i = 0; i < g.size(); ++i) {
-    const Node& node = g[i];
-    Value now;
-    if (node.types.size() == 1 && !node.inputs.empty() && !has_effects(node)) {
-      rewriter.stand_at(i);
-      const std::vector<Value> inputs = rewriter[node.inputs];
-      for (auto rule : {drop_zero, merge_factors, square_instead_of_pow, drop_single_sum}) {
-        now = rule(rewriter.to, node, inputs);
-        if (now.valid()) break;
-      }
-    }
-    if (now.valid())
-      rewriter.map({i, 0}, now);
-    else
-      rewriter.copy(i);
-    changed |= now.valid();
-  }
-  // What a rule has replaced would be simplified again, for nobody.
-  return changed ? without_dead_nodes(rewriter.finish()) : rewriter.finish();
-}
+Graph simplify_arithmetic(const Graph& g) { return simplified(g, {drop_zero, merge_factors, square_instead_of_pow, drop_single_sum}); }
 
 }  // namespace lamina::passes

@@ -1,10 +1,10 @@
-#include "graph/compile/region.h"
+#include "graph/compile/control_flow.h"
 
 #include <algorithm>
 
 #include "kernels/section/blocks.h"
+#include "runtime/exec/control_flow.h"
 #include "runtime/exec/range_names.h"
-#include "runtime/exec/region.h"
 
 namespace lamina::compile {
 namespace {
@@ -66,14 +66,14 @@ int64_t arena_of(const std::vector<SubProgram>& programs) {
   return bytes;
 }
 
-RegionKernel cond(const ir::Node& node, Device device, const Options& options) {
+ControlFlowKernel cond(const ir::Node& node, Device device, const Options& options) {
   auto args = std::make_shared<exec::CondArgs>();
   for (const ir::GraphRef& region : node.regions) args->programs.push_back(program_of(*region, 0, false, device, options));
   const int64_t scratch = arena_of(args->programs);
   return {{exec::run_cond, std::move(args)}, scratch, nullptr, {}};
 }
 
-RegionKernel while_loop(const ir::Node& node, Device device, const Options& options) {
+ControlFlowKernel while_loop(const ir::Node& node, Device device, const Options& options) {
   const auto& attrs = ir::attrs_of<ops::LoopAttrs>(*node.attrs);
   auto args = std::make_shared<exec::LoopArgs>();
   args->carried = size_t(attrs.carried);
@@ -83,7 +83,7 @@ RegionKernel while_loop(const ir::Node& node, Device device, const Options& opti
   return {{exec::run_while_loop, std::move(args)}, scratch, nullptr, {}};
 }
 
-RegionKernel scan(const ir::Node& node, Device device, const Options& options) {
+ControlFlowKernel scan(const ir::Node& node, Device device, const Options& options) {
   const auto& attrs = ir::attrs_of<ops::ScanAttrs>(*node.attrs);
   const Graph& body = *node.regions[0];
   auto args = std::make_shared<exec::ScanArgs>();
@@ -100,7 +100,7 @@ RegionKernel scan(const ir::Node& node, Device device, const Options& options) {
   return {{exec::run_scan, std::move(args)}, scratch, nullptr, {}};
 }
 
-RegionKernel with_length(const ir::Node& node, Device device, const Options& options) {
+ControlFlowKernel with_length(const ir::Node& node, Device device, const Options& options) {
   auto args = std::make_shared<exec::LengthArgs>();
   args->plan = [region = node.regions[0], symbol = ir::attrs_of<ops::LengthAttrs>(*node.attrs).symbol, device, options](int64_t capacity) {
     auto plan = std::make_shared<exec::LengthPlan>();
@@ -229,8 +229,8 @@ ir::SectionStep nested_step(const section::Nested& nested, const ir::Node& node)
   return out;
 }
 
-RegionKernel compile_regions(const ir::Node& node, std::span<const TensorType>, Device device, const Options& options) {
-  RegionKernel out;
+ControlFlowKernel compile_control_flow(const ir::Node& node, std::span<const TensorType>, Device device, const Options& options) {
+  ControlFlowKernel out;
   if (node.op == &ops::def::cond)
     out = cond(node, device, options);
   else if (node.op == &ops::def::while_loop)

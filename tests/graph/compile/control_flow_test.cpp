@@ -19,7 +19,7 @@ compile::Options on(const char* device, int threads = 1) {
   return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = threads};
 }
 
-TEST(Regions, AnEpochIsOneSectionOnAnH100) {
+TEST(ControlFlowPrograms, AnEpochIsOneSectionOnAnH100) {
   HundredLayers model = hundred_layers();
   auto program = compile::compile(passes::optimize(epoch_of(model.graph, 50)).graph, on("null:h100"));
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
@@ -28,7 +28,7 @@ TEST(Regions, AnEpochIsOneSectionOnAnH100) {
 }
 
 // Short enough to read, and compared letter by letter.
-TEST(Regions, LoopsAndBranchesHaveThisTextOnAnH100) {
+TEST(ControlFlowPrograms, LoopsAndBranchesHaveThisTextOnAnH100) {
   Graph g;
   const Value x = g.add_input({DType::f32, {20, 64}}), batches = g.add_input({DType::f32, {100, 20, 64}}),
               w = g.add_input({DType::f32, {64, 64}});
@@ -53,7 +53,7 @@ TEST(Regions, LoopsAndBranchesHaveThisTextOnAnH100) {
 }
 
 // Each of the pretended GPUs takes 100 steps of the benchmark as one launch.
-TEST(Regions, AHundredStepsAreOneLaunchOnEachGpu) {
+TEST(ControlFlowPrograms, AHundredStepsAreOneLaunchOnEachGpu) {
   const Graph epoch = passes::optimize(epoch_of(hundred_layers().graph, 100)).graph;
   for (const char* device : {"null:h100", "null:h200", "null:a100", "null:b200", "null:rtx4090"}) {
     auto program = compile::compile(epoch, on(device));
@@ -65,7 +65,7 @@ TEST(Regions, AHundredStepsAreOneLaunchOnEachGpu) {
 
 // Both scans' movers move in what the first one stacks: in one iteration blocks write rows of their own, and over all iterations their
 // bytes lie among each other's.
-TEST(Regions, AScanOfWhatAnotherOneStackedIsInItsSection) {
+TEST(ControlFlowPrograms, AScanOfWhatAnotherOneStackedIsInItsSection) {
   for (const bool reverse : {false, true}) {
     Graph g;
     const TensorType rows{DType::f32, {6, 3}};
@@ -99,7 +99,7 @@ Graph nest(int loops) {
   return g;
 }
 
-TEST(Regions, LoopsThatOneSectionCannotHaveAreNotInIt) {
+TEST(ControlFlowPrograms, LoopsThatOneSectionCannotHaveAreNotInIt) {
   EXPECT_EQ(compile::compile(nest(32), on("null:h100"))->instructions.at(0).section_steps, 1);
   const std::string deep = exec::print(*compile::compile(nest(33), on("null:h100")));
   EXPECT_NE(deep.find("in no section: more than 32 loops in one section"), std::string::npos) << deep;
@@ -122,7 +122,7 @@ TEST(Regions, LoopsThatOneSectionCannotHaveAreNotInIt) {
   EXPECT_NE(text.find("in no section: inside of it is matmul, which is no step of a section"), std::string::npos) << text;
 }
 
-TEST(Regions, AnEpochGivesTheWeightsOfItsSteps) {
+TEST(ControlFlowPrograms, AnEpochGivesTheWeightsOfItsSteps) {
   HundredLayers model = hundred_layers({.layers = 6});
   constexpr int64_t batches = 10;
   Resources stepped = initial_values(model, Initializer::looks_linear, 3), scanned = stepped;
@@ -150,7 +150,7 @@ TEST(Regions, AnEpochGivesTheWeightsOfItsSteps) {
   }
 }
 
-TEST(Regions, ALoopNeedsMemoryForOneIteration) {
+TEST(ControlFlowPrograms, ALoopNeedsMemoryForOneIteration) {
   auto memory = [](int64_t length) {
     Graph g;
     const Value x = g.add_input({DType::f32, {100}});
@@ -164,7 +164,7 @@ TEST(Regions, ALoopNeedsMemoryForOneIteration) {
   EXPECT_EQ(memory(10), memory(1000000));
 }
 
-TEST(Regions, AllOfALoopRunsOnOneDevice) {
+TEST(ControlFlowPrograms, AllOfALoopRunsOnOneDevice) {
   Graph g;
   const Value x = g.add_input({DType::f32, {4}});
   auto body = std::make_shared<Graph>();

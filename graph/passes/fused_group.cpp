@@ -1,4 +1,4 @@
-#include "graph/passes/region.h"
+#include "graph/passes/fused_group.h"
 
 #include <map>
 
@@ -20,8 +20,9 @@ bool shape_without_constants(const Graph& g, const Node& node) {
 
 }  // namespace
 
-Region make_region(const Graph& g, std::span<const Value> given, std::span<const int> members, const std::function<bool(Value)>& wanted) {
-  Region region;
+FusedGroup make_group(const Graph& g, std::span<const Value> given, std::span<const int> members,
+                      const std::function<bool(Value)>& wanted) {
+  FusedGroup group;
   Graph inside;
   std::map<Value, Value> now;
   for (Value v : given) now[v] = inside.add_input(g.type(v));
@@ -38,7 +39,7 @@ Region make_region(const Graph& g, std::span<const Value> given, std::span<const
       auto [at, fresh] = now.try_emplace(v);
       if (fresh) {
         at->second = inside.add_input(g.type(v));
-        region.inputs.push_back(v);
+        group.inputs.push_back(v);
       }
       inputs.push_back(at->second);
     }
@@ -46,13 +47,13 @@ Region make_region(const Graph& g, std::span<const Value> given, std::span<const
   }
   auto give = [&](Value v) {
     if (!wanted(v)) return;
-    region.outputs.push_back(v);
+    group.outputs.push_back(v);
     inside.outputs.push_back(now[v]);
   };
   for (Value v : given) give(v);
   for (int member : members) give({member, 0});
-  region.graph = std::make_shared<const Graph>(std::move(inside));
-  return region;
+  group.graph = std::make_shared<const Graph>(std::move(inside));
+  return group;
 }
 
 }  // namespace lamina::passes

@@ -1,4 +1,4 @@
-#include "runtime/exec/region.h"
+#include "runtime/exec/control_flow.h"
 
 #include <algorithm>
 #include <bit>

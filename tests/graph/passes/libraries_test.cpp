@@ -1,14 +1,14 @@
 // What a GPU's library makes in a form of its own: when, and that the numbers stay. null:h100 has every library.
-#include "graph/compile/libraries.h"
-
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <set>
 
 #include "graph/autodiff/gradient.h"
+#include "graph/compile/planner.h"
 #include "graph/ops/batch_norm.h"
 #include "graph/ops/ops.h"
+#include "graph/passes/passes.h"
 #include "graph/passes/pipeline.h"
 #include "tests/graph/compile/run.h"
 #include "tests/ops/op_case.h"
@@ -21,6 +21,7 @@ using ir::Value;
 using ops::MaxPool2dAttrs;
 
 compile::Options on(const char* device) { return {.device = parse_device(device), .input_devices = {}, .variable_devices = {}}; }
+passes::Target target(const char* device) { return {.device = parse_device(device)}; }
 bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
 // The sum of max_pool2d's elements weighed by `dy`, and its gradient. 4 windows' elements for each of the result's, 6.4 M at the usual
@@ -107,10 +108,10 @@ TEST_F(Libraries, PoolOnTheDeviceOfTheNodeAlone) {
   g.place.device = parse_device("cpu");
   const Value y = ops::max_pool2d(g, x, {});
   g.outputs = {y};
-  EXPECT_FALSE(compile::use_libraries(g, on("null:h100")));
+  EXPECT_TRUE(ir::equal(passes::use_libraries(g, target("null:h100")), g));
   g.place.device = {};
   g.outputs.push_back(ops::max_pool2d_grad(g, y, {y.node, 1}, {10, 80, 80, 100}, {}));  // its places come from the CPU
-  EXPECT_FALSE(compile::use_libraries(g, on("null:h100")));
+  EXPECT_TRUE(ir::equal(passes::use_libraries(g, target("null:h100")), g));
 }
 
 TEST_F(Libraries, PoolInsideOfLoops) {
@@ -128,11 +129,11 @@ TEST_F(Libraries, PoolToTheSameNumbers) {
   for (const MaxPool2dAttrs& attrs :
        {MaxPool2dAttrs{}, MaxPool2dAttrs{.window = {3, 3}, .strides = {1, 2}, .padding = ops::Padding::given, .pads = {1, 1, 0, 0}}}) {
     const Pools p({2, 6, 7, 3}, attrs);
-    const auto theirs = compile::use_libraries(p.g, on("null:h100"));
-    ASSERT_TRUE(theirs);
-    EXPECT_NO_THROW(ir::verify(*theirs));
+    const Graph theirs = passes::use_libraries(p.g, target("null:h100"));
+    ASSERT_FALSE(ir::equal(theirs, p.g));
+    EXPECT_NO_THROW(ir::verify(theirs));
     const std::vector<Tensor> in{random_tensor({p.g.type(p.x)}, 1), random_tensor({p.g.type(p.dy)}, 2)};
-    const std::vector<Tensor> want = run_program(p.g, in, nullptr, on("cpu")), got = run_program(*theirs, in, nullptr, on("cpu"));
+    const std::vector<Tensor> want = run_program(p.g, in, nullptr, on("cpu")), got = run_program(theirs, in, nullptr, on("cpu"));
     for (size_t i : {0, 1}) EXPECT_TRUE(got[i].same_bits(want[i])) << i;
   }
 }
@@ -159,8 +160,7 @@ struct Norms {
 };
 // As a function's graph is planned.
 std::set<std::string> instructions_of(const Graph& g, const char* device = "null:h100") {
-  const auto marked = compile::mark_for_libraries(g, on(device));
-  const auto program = compile::compile(passes::optimize(marked ? *marked : g).graph, on(device));
+  const auto program = compile::compile(passes::optimize(g, target(device)).graph, on(device));
   std::set<std::string> names;
   for (const exec::Instruction& i : program->instructions) names.insert(i.name);
   return names;
@@ -184,9 +184,7 @@ TEST_F(Libraries, NormaliseWhereThereIsMuchToNormalise) {
 
 TEST_F(Libraries, LeaveASmallStepToOneSection) {
   const Graph g = Norms({8, 4, 4, 16}).g;
-  EXPECT_FALSE(compile::mark_for_libraries(g, on("null:h100")));
-  EXPECT_TRUE(compile::asks_for_libraries(g));
-  EXPECT_FALSE(compile::asks_for_libraries(Pools().g));
+  EXPECT_FALSE(passes::keeps_batch_norm(g, target("null:h100")));
   const auto program = compile::compile(passes::optimize(Norms({128, 16}).g).graph, on("null:h100"));
   EXPECT_EQ(program->instructions.size(), 1u) << exec::print(*program);
 }
@@ -198,30 +196,42 @@ TEST_F(Libraries, NormaliseInsideOfLoopsAndOnTheirDevice) {
   Graph g;
   const Value x = g.add_input(f32({1 << 14, 64})), w = g.add_input(f32({64}));
   g.outputs = {ops::scan(g, {x}, {}, {w, w}, body, 3)};
-  const auto marked = compile::mark_for_libraries(g, on("null:h100"));
-  ASSERT_TRUE(marked);
-  EXPECT_NO_THROW(ir::verify(*marked));
-  const Graph passed = passes::optimize(*marked).graph;
+  EXPECT_TRUE(passes::keeps_batch_norm(g, target("null:h100")));
+  const Graph passed = passes::optimize(g, target("null:h100")).graph;
   EXPECT_TRUE(has(ir::print(passed), "batch_norm_train")) << ir::print(passed);
   EXPECT_FALSE(has(ir::print(passes::optimize(g).graph), "batch_norm_train"));
   Graph on_cpu;
   on_cpu.place.device = parse_device("cpu");
   const Value y = on_cpu.add_input(f32({1 << 14, 64})), v = on_cpu.add_input(f32({64}));
   on_cpu.outputs = {on_cpu.add(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{}), {y, v, v})};
-  EXPECT_FALSE(compile::mark_for_libraries(on_cpu, on("null:h100")));
+  EXPECT_FALSE(passes::keeps_batch_norm(on_cpu, target("null:h100")));
 }
 
 TEST_F(Libraries, NormaliseToTheSameNumbers) {
   setenv("LAMINA_CUDNN", "always", 1);
   const Graph g = Norms({3, 4, 5, 6}).g;
-  const auto marked = compile::mark_for_libraries(g, on("null:h100"));
-  ASSERT_TRUE(marked);
+  ASSERT_TRUE(passes::keeps_batch_norm(g, target("null:h100")));
   std::vector<Tensor> in;
   for (size_t i = 0; i < g.inputs.size(); ++i) in.push_back(random_tensor({g.type(g.inputs[i])}, i));
   const std::vector<Tensor> want = run_program(passes::optimize(g).graph, in, nullptr, on("cpu")),
-                            got = run_program(passes::optimize(*marked).graph, in, nullptr, on("cpu"));
+                            got = run_program(passes::optimize(g, target("null:h100")).graph, in, nullptr, on("cpu"));
   ASSERT_EQ(got.size(), want.size());
   for (size_t i = 0; i < got.size(); ++i) EXPECT_TRUE(got[i].same_bits(want[i])) << i;
+}
+
+TEST_F(Libraries, NormaliseByTheLengthsOfThePlan) {
+  const Dim rows = Dim::symbol("rows");
+  Graph g;
+  const Value x = g.add_input({DType::f32, {rows, 64}}), v = g.add_input(f32({64}));
+  g.outputs = {g.add(ops::def::batch_norm_train, ir::make_attrs(ops::BatchNormAttrs{}), {x, v, v})};
+  compile::Planner planner(g);
+  const auto names = [&](int64_t n) {
+    const compile::Planned planned = planner.plan(on("null:h100"), {{"rows", n}});
+    EXPECT_EQ(planned.passed == planner.passed(), n < 1 << 14);
+    return exec::print(*planned.program);
+  };
+  EXPECT_TRUE(has(names(1 << 14), "batch_norm_train for cuDNN"));
+  EXPECT_FALSE(has(names(1 << 4), "batch_norm_train"));
 }
 
 }  // namespace

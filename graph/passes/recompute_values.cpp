@@ -1,21 +1,16 @@
-#include "graph/compile/recompute.h"
-
 #include <algorithm>
 
-#include "graph/ops/ops.h"
+#include "graph/passes/passes.h"
+#include "graph/passes/rewrite.h"
 
-namespace lamina::compile {
+namespace lamina::passes {
 namespace {
-
-using ir::Graph;
-using ir::Node;
-using ir::Value;
 
 constexpr int kDeepest = 1000;  // nodes in a row that are computed again for one value
 
 class Recomputation {
  public:
-  explicit Recomputation(const Graph& g) : g_(g), last_use_(size_t(g.size()), -1) {
+  explicit Recomputation(const Graph& g) : g_(g), last_use_(size_t(g.size()), -1), now_(g), again_(size_t(g.size()), -1) {
     for (Value v : g.outputs) last_use_[size_t(v.node)] = g.size();
     for (int n = g.size() - 1; n >= 0; --n) {
       // Whoever uses a view uses what is seen through it.
@@ -29,18 +24,13 @@ class Recomputation {
 
   Graph run(int stride) {
     choose(stride);
-    to_.resources = g_.resources;
-    now_.assign(size_t(g_.size()), -1);
-    again_.assign(size_t(g_.size()), -1);
     for (int n = 0; n < g_.size(); ++n) {
-      std::vector<Value> in;
-      for (Value v : g_[n].inputs) in.push_back(n > fullest_ ? late(v) : Value{now_[size_t(v.node)], v.result});
-      now_[size_t(n)] = copy(n, std::move(in));
+      if (n <= fullest_)
+        now_.copy(n);
+      else
+        now_.map_results(n, copy(n, 0));
     }
-    for (Value v : g_.inputs) to_.inputs.push_back({now_[size_t(v.node)], v.result});
-    for (Value v : g_.outputs) to_.outputs.push_back({now_[size_t(v.node)], v.result});
-    to_.place = g_.place;
-    return std::move(to_);
+    return now_.finish();
   }
 
  private:
@@ -84,22 +74,20 @@ class Recomputation {
   }
 
   // Where a value that was made before the fullest moment comes from after it.
-  Value late(Value v, int depth = 0) {
+  Value late(Value v, int depth) {
     const int n = v.node;
-    if (n > fullest_) return {now_[size_t(n)], v.result};
+    if (n > fullest_) return now_[v];
     if (again_[size_t(n)] >= 0) return {again_[size_t(n)], v.result};
     const bool waits = last_use_[size_t(n)] > fullest_ && !dropped_[size_t(n)] && !g_[n].op->alias;
-    if (waits || depth == kDeepest || !may_run_twice(n) || g_[n].op == &ops::def::constant) return {now_[size_t(n)], v.result};
-    std::vector<Value> in;
-    for (Value input : g_[n].inputs) in.push_back(late(input, depth + 1));
-    again_[size_t(n)] = copy(n, std::move(in));
+    if (waits || depth == kDeepest || !may_run_twice(n) || g_[n].op == &ops::def::constant) return now_[v];
+    again_[size_t(n)] = copy(n, depth + 1).node;
     return {again_[size_t(n)], v.result};
   }
 
-  int copy(int n, std::vector<Value> in) {
-    const int made = to_.size();
-    to_.copy(g_[n], std::move(in));
-    return made;
+  Value copy(int n, int depth) {
+    std::vector<Value> in;
+    for (Value v : g_[n].inputs) in.push_back(late(v, depth));
+    return now_.to.copy(g_[n], std::move(in));
   }
 
   const Graph& g_;
@@ -107,12 +95,12 @@ class Recomputation {
   int fullest_ = 0;
   int64_t most_ = 0;
   std::vector<char> dropped_;
-  Graph to_;
-  std::vector<int> now_, again_;  // per node of g_: its copy, and the one that computes it a second time
+  Rewriter now_;
+  std::vector<int> again_;  // per node of g_: the copy that computes it a second time
 };
 
 }  // namespace
 
-ir::Graph recompute_values(const ir::Graph& g, int stride) { return Recomputation(g).run(stride); }
+Graph recompute_values(const Graph& g, const Target& target) { return target.stride > 0 ? Recomputation(g).run(target.stride) : g; }
 
-}  // namespace lamina::compile
+}  // namespace lamina::passes

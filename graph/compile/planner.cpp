@@ -1,0 +1,54 @@
+#include "graph/compile/planner.h"
+
+#include <chrono>
+
+#include "graph/compile/infeed.h"
+
+namespace lamina::compile {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+double microseconds_since(Clock::time_point start) { return std::chrono::duration<double, std::micro>(Clock::now() - start).count(); }
+
+std::shared_ptr<const Passed> pass(const ir::Graph& g, const passes::Target& target) {
+  const auto start = Clock::now();
+  auto out = std::make_shared<Passed>(Passed{passes::optimize(g, target)});
+  out->microseconds = microseconds_since(start);
+  return out;
+}
+
+}  // namespace
+
+const std::shared_ptr<const Passed>& Planner::passed() {
+  if (!passed_) passed_ = pass(traced_, {});
+  return passed_;
+}
+
+Planned Planner::plan(Options options, const DimBindings& lengths, std::span<const Device> arguments) {
+  const passes::Target target{.device = options.device, .lengths = lengths};
+  Planned out{.program = {}, .passed = passes::keeps_batch_norm(traced_, target) ? pass(traced_, target) : passed()};
+  const auto start = Clock::now();
+  const ir::Graph& optimized = out.passed->optimized.graph;
+  const ir::Graph specialized = lengths.empty() ? ir::Graph() : ir::specialize(optimized, lengths);
+  const ir::Graph& g = lengths.empty() ? optimized : specialized;
+  const std::vector<Device> copied_to = options.input_devices;
+  if (options.device.kind == DeviceKind::gpu && !arguments.empty())
+    for (size_t i : inputs_for_infeed(g)) {
+      if (i >= arguments.size()) continue;
+      out.by_place = true;
+      if (arguments[i].kind == DeviceKind::cpu) options.input_devices[i] = arguments[i];
+    }
+  out.program = compile(g, options);
+  // What the program copies whole is copied before the call, as without an infeed: it would lie in the temporary memory.
+  bool again = false;
+  for (size_t i : inputs_copied_whole(*out.program)) {
+    if (i >= arguments.size() || options.input_devices[i] == copied_to[i]) continue;
+    options.input_devices[i] = copied_to[i], again = true;
+  }
+  if (again) out.program = compile(g, options);
+  out.microseconds = microseconds_since(start);
+  return out;
+}
+
+}  // namespace lamina::compile

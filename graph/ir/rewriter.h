@@ -1,0 +1,53 @@
+// Rewriter: copies a graph node by node, with a map from its values to those of the copy. Everything that makes a graph from another one
+// uses it.
+#pragma once
+#include <span>
+#include <vector>
+
+#include "graph/ir/graph.h"
+
+namespace lamina::ir {
+
+// For each node the number of its first result, then the number of all results. A node without results counts as one.
+std::vector<int> number_values(const Graph& g);
+
+// For each node whether an output among `outputs` or an effect needs it.
+std::vector<char> needed_nodes(const Graph& g, std::span<const Value> outputs);
+
+// The caller visits the nodes of `from` in an order that respects effects, and copies or replaces each.
+class LAMINA_API Rewriter {
+ public:
+  explicit Rewriter(const Graph& from);      // into a new graph, which gets the resources of `from`
+  Rewriter(const Graph& from, Graph& into);  // adds to a graph; the caller maps inputs and sets outputs
+  Rewriter(const Rewriter&) = delete;
+
+ private:
+  Graph own_;
+
+ public:
+  const Graph& from;
+  Graph& to;
+
+  Value operator[](Value old) const;  // what an old value has become
+  std::vector<Value> operator[](std::span<const Value> old) const;
+  bool mapped(Value old) const { return now_[index(old)].valid(); }
+  bool mapped(int node) const { return mapped({node, 0}); }
+  void map(Value old, Value now) { now_[index(old)] = now; }
+  // A node's results have become these; or the results of the node that `first` is the first result of.
+  void map_results(int node, std::span<const Value> now);
+  void map_results(int node, Value first);
+  // Copies a node, or a changed form of it, with its inputs replaced, and maps its results. Returns the first result.
+  Value copy(int node) { return copy(node, from[node]); }
+  Value copy(int node, const Node& changed);
+  // Nodes added to `to` from now on stand at this node's place: line, scope, device.
+  void stand_at(int node);
+  // The new graph, with inputs and outputs in the old order.
+  Graph finish();
+
+ private:
+  size_t index(Value v) const { return size_t(first_value_[size_t(v.node)] + v.result); }
+  std::vector<int> first_value_;
+  std::vector<Value> now_;
+};
+
+}  // namespace lamina::ir
