@@ -1,0 +1,71 @@
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <utility>
+
+#include "runtime/core/error.h"
+#include "runtime/io/files.h"
+
+namespace lamina::io {
+
+InputFile InputFile::open(const std::string& path, const std::string& reader, bool follow_link) {
+  auto refuse = [&](const std::string& why, const std::string& fix) {
+    throw Error(ErrorKind::file,
+                {.what = cat(reader, ": cannot open the file"), .where = cat("file '", path, "'"), .why = why, .fix = fix});
+  };
+  if (path.find('\0') != std::string::npos) refuse("its name has a zero byte in it", "check the path");
+  InputFile out;
+  out.path_ = path;
+  out.reader_ = reader;
+  do {
+    // Without O_NONBLOCK a named pipe would wait for its writer.
+    out.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow_link ? 0 : O_NOFOLLOW));
+  } while (out.descriptor_ < 0 && errno == EINTR);
+  if (out.descriptor_ < 0) {
+    if (errno == ELOOP) refuse("it is a symbolic link", "pass the file that it leads to");
+    refuse(std::strerror(errno), "check the path");
+  }
+  struct stat status{};
+  if (fstat(out.descriptor_, &status) != 0) refuse(std::strerror(errno), "check the path");
+  if (!S_ISREG(status.st_mode)) refuse(S_ISDIR(status.st_mode) ? "it is a directory" : "it is not a regular file", "check the path");
+  out.size_ = uint64_t(status.st_size);
+  return out;
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : path_(std::move(other.path_)),
+      reader_(std::move(other.reader_)),
+      descriptor_(std::exchange(other.descriptor_, -1)),
+      size_(other.size_) {}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void InputFile::read(uint64_t offset, std::span<std::byte> to) const {
+  size_t done = 0;
+  while (done < to.size()) {
+    const ssize_t n = pread(descriptor_, to.data() + done, to.size() - done, off_t(offset + done));
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) bad(offset + done, "the file cannot be read", std::strerror(errno), "copy the file again");
+    if (n == 0) bad(offset + done, "the file ends too early", cat(to.size() - done, " bytes are missing"), "copy the file again");
+    done += size_t(n);
+  }
+}
+
+std::string InputFile::text(uint64_t most) const {
+  if (size_ > most) bad(0, cat("the file has ", size_, " bytes"), cat("at most ", most, " are read"), "check that it is the right file");
+  std::string out(size_, '\0');
+  read(0, std::as_writable_bytes(std::span(out)));
+  return out;
+}
+
+void InputFile::bad(uint64_t offset, const std::string& what, const std::string& why, const std::string& fix) const {
+  throw Error(ErrorKind::file,
+              {.what = cat(reader_, ": ", what), .where = cat("file '", path_, "', byte ", offset), .why = why, .fix = fix});
+}
+
+}  // namespace lamina::io

@@ -1,0 +1,174 @@
+#include <dirent.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <mutex>
+#include <utility>
+
+#include "runtime/core/error.h"
+#include "runtime/core/mutex.h"
+#include "runtime/io/files.h"
+
+namespace lamina::io {
+namespace {
+
+constexpr const char* kMade = ".lamina-new-";       // begins the name of what is not committed yet
+constexpr const char* kBefore = ".lamina-before-";  // of an old directory, where a file system cannot exchange
+
+[[noreturn]] void failed(const std::string& what, const std::string& path, int error) {
+  const bool full = error == ENOSPC || error == EDQUOT;
+  throw Error(ErrorKind::file, {.what = what,
+                                .where = cat("file '", path, "'"),
+                                .why = std::strerror(error),
+                                .fix = full ? "make room, or save elsewhere: what was there before is unchanged"
+                                            : "check the path and its permissions: what was there before is unchanged"});
+}
+
+std::string parent_of(const std::string& path) {
+  const std::string parent = std::filesystem::path(path).parent_path();
+  return parent.empty() ? "." : parent;
+}
+
+std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
+
+// The lock file or directory that the replacement itself is: held as long as its process lives.
+int locked(const std::string& path) {
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+  if (descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
+  if (descriptor >= 0) ::close(descriptor);
+  return -1;
+}
+
+// Whether "PID-COUNT" may be of a process that has ended. In a container the next process may have the same number.
+bool may_be_left_over(const char* name) {
+  const long pid = std::strtol(name, nullptr, 10);
+  return pid == getpid() || (pid > 0 && kill(pid_t(pid), 0) != 0 && errno == ESRCH);
+}
+
+// In this process, nothing is removed between being made and being locked.
+Mutex& making() {
+  static Mutex mutex;
+  return mutex;
+}
+
+// What processes that have ended left beside `path`.
+void remove_left_over(FileSystem& files, const std::string& parent, const std::string& name) {
+  const std::lock_guard one(making());
+  DIR* directory = opendir(parent.c_str());
+  if (!directory) return;
+  const std::string prefix = kMade + name + "-";
+  std::vector<std::string> found;
+  while (const dirent* entry = readdir(directory))
+    if (std::string(entry->d_name).starts_with(prefix) && may_be_left_over(entry->d_name + prefix.size()))
+      found.push_back(parent + "/" + entry->d_name);
+  closedir(directory);
+  for (const std::string& path : found) {
+    const int lock = locked(path);
+    if (lock < 0) continue;
+    files.remove(path);
+    ::close(lock);
+  }
+}
+
+}  // namespace
+
+OutputFile::OutputFile(FileSystem& files, std::string path) : files_(files), path_(std::move(path)) {
+  if (const int error = files_.create(path_, descriptor_)) failed("the file cannot be made", path_, error);
+}
+
+OutputFile::~OutputFile() {
+  if (descriptor_ >= 0) files_.close(descriptor_);
+}
+
+void OutputFile::write(std::span<const std::byte> bytes) {
+  while (!bytes.empty()) {
+    size_t written = 0;
+    if (const int error = files_.write(descriptor_, bytes, written)) failed("the file cannot be written", path_, error);
+    bytes = bytes.subspan(written);
+  }
+}
+
+void OutputFile::finish() {
+  if (const int error = files_.sync(descriptor_)) failed("the file cannot be written through to the disk", path_, error);
+  if (const int error = files_.close(std::exchange(descriptor_, -1))) failed("the file cannot be closed", path_, error);
+}
+
+Replacement::Replacement(std::string path, bool is_directory, FileSystem& files)
+    : files_(files), path_(std::move(path)), is_directory_(is_directory) {
+  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+  if (path_.empty() || path_.find('\0') != std::string::npos || name_of(path_).empty() || name_of(path_) == "." || name_of(path_) == "..")
+    throw Error(ErrorKind::file, {.what = "the path names nothing that can be written",
+                                  .where = cat("file '", path_, "'"),
+                                  .why = "it is empty, a dot, or has a zero byte in it",
+                                  .fix = "pass the name of a new file or folder"});
+  parent_ = parent_of(path_);
+  struct stat status{};
+  if (stat(parent_.c_str(), &status) != 0) failed("the folder that it would lie in cannot be used", parent_, errno);
+  if (lstat(path_.c_str(), &status) == 0) {
+    if (is_directory_ && !S_ISDIR(status.st_mode)) failed("there is something else than a folder", path_, EEXIST);
+    if (!is_directory_ && !S_ISREG(status.st_mode)) failed("there is something else than a regular file", path_, EEXIST);
+  }
+  remove_left_over(files_, parent_, name_of(path_));
+  static std::atomic<uint64_t> count{0};
+  made_ = cat(parent_, "/", kMade, name_of(path_), "-", getpid(), "-", ++count);
+  if (!is_directory_) return;
+  const std::lock_guard one(making());
+  if (const int error = files_.make_directory(made_)) failed("the folder cannot be made", made_, error);
+  lock_ = locked(made_);
+}
+
+Replacement::~Replacement() {
+  open_.reset();
+  if (!committed_) files_.remove(made_);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+OutputFile& Replacement::file(const std::string& name) {
+  if (open_) open_->finish();
+  const std::lock_guard one(making());
+  open_ = std::make_unique<OutputFile>(files_, is_directory_ ? made_ + "/" + name : made_);
+  if (!is_directory_ && lock_ < 0) lock_ = locked(made_);
+  return *open_;
+}
+
+void Replacement::commit() {
+  if (open_) open_->finish();
+  open_.reset();
+  if (is_directory_)
+    if (const int error = files_.sync_directory(made_)) failed("the folder cannot be written through to the disk", made_, error);
+  struct stat status{};
+  const bool replaces_directory = is_directory_ && lstat(path_.c_str(), &status) == 0;
+  int error = replaces_directory ? files_.exchange(made_, path_) : files_.rename(made_, path_);
+  std::string old = replaces_directory ? made_ : "";
+  if (error == ENOTSUP && replaces_directory) {
+    old = parent_ + "/" + kBefore + name_of(path_);
+    files_.remove(old);
+    error = files_.rename(path_, old);
+    if (!error) {
+      error = files_.rename(made_, path_);
+      if (error) files_.rename(old, path_);
+    }
+  }
+  if (error) failed("what was written cannot be put in its place", path_, error);
+  committed_ = true;
+  if (const int unsynced = files_.sync_directory(parent_)) failed("the folder cannot be written through to the disk", parent_, unsynced);
+  if (!old.empty()) files_.remove(old);
+}
+
+std::string replaced_directory(const std::string& path) {
+  std::string plain = path;
+  while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
+  const std::string before = parent_of(plain) + "/" + kBefore + name_of(plain);
+  struct stat status{};
+  return lstat(plain.c_str(), &status) != 0 && lstat(before.c_str(), &status) == 0 ? before : path;
+}
+
+}  // namespace lamina::io
