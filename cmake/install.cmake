@@ -13,7 +13,7 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/include/lamina")
   install(DIRECTORY include/lamina/ DESTINATION include/lamina COMPONENT cpp FILES_MATCHING PATTERN "*.h")
 endif()
 foreach(folder runtime/core runtime/device runtime/exec runtime/data runtime/io kernels graph/ir graph/ops graph/autodiff graph/passes
-               graph/compile graph/frontend graph/functions graph/nn)
+               graph/compile graph/frontend graph/functions graph/nn graph/program)
   if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}")
     install(DIRECTORY ${folder}/ DESTINATION include/lamina/${folder} COMPONENT cpp
             FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)

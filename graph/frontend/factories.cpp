@@ -19,29 +19,31 @@ Tensor from_host(const void* data, const TensorType& type) {
   return Tensor(copy_from_host(default_device(), data, size_t(byte_size(type))), type);
 }
 
-// A tensor whose memory fill(bytes, count) writes. Throws out_of_memory before anything is written.
-template <class F>
-Tensor made_on_host(const TensorType& type, F fill) {
+}  // namespace
+
+Tensor made_on_host(const TensorType& type, const std::function<void(std::span<std::byte>)>& fill) {
   const Device device = default_device();
   const bool here = device.kind == DeviceKind::cpu;
   const auto buffer = std::make_shared<Buffer>(here ? device : Device{}, size_t(byte_size(type)));
-  fill(static_cast<std::byte*>(buffer->data()), buffer->bytes());
+  fill({static_cast<std::byte*>(buffer->data()), buffer->bytes()});
   return here ? Tensor(buffer, type) : from_host(buffer->data(), type);
 }
+
+namespace {
 
 Tensor filled(const TensorType& type, double value) {
   if (Trace::current() && !type.shape.empty()) {  // a small graph instead of a large constant
     Tensor one = filled({type.dtype, {}}, value);
     return apply_one(ops::def::broadcast_to, ir::make_attrs(ops::ShapeAttrs{type.shape}), std::span(&one, 1));
   }
-  return made_on_host(type, [&](std::byte* out, size_t bytes) {
+  return made_on_host(type, [&](std::span<std::byte> out) {
     if (value == 0 && !std::signbit(value)) {
-      if (bytes) std::memset(out, 0, bytes);
+      if (!out.empty()) std::memset(out.data(), 0, out.size());
       return;
     }
     with_dtype(type.dtype, [&]<class T>() {
       const T x = element_of<T>(value);
-      for (size_t i = 0; i < bytes; i += sizeof(T)) std::memcpy(out + i, &x, sizeof(T));
+      for (size_t i = 0; i < out.size(); i += sizeof(T)) std::memcpy(out.data() + i, &x, sizeof(T));
     });
   });
 }
@@ -49,12 +51,12 @@ Tensor filled(const TensorType& type, double value) {
 // element(i) of a vector, an int64 or a double.
 template <class F>
 Tensor generated(const TensorType& type, F element) {
-  return made_on_host(type, [&](std::byte* out, size_t bytes) {
+  return made_on_host(type, [&](std::span<std::byte> out) {
     with_dtype(type.dtype, [&]<class T>() {
       using Exact = std::conditional_t<std::is_arithmetic_v<T>, decltype(element(0)), double>;
-      for (size_t i = 0; i < bytes / sizeof(T); ++i) {
+      for (size_t i = 0; i < out.size() / sizeof(T); ++i) {
         const T x = element_of<T>(Exact(element(int64_t(i))));
-        std::memcpy(out + i * sizeof(T), &x, sizeof(T));
+        std::memcpy(out.data() + i * sizeof(T), &x, sizeof(T));
       }
     });
   });

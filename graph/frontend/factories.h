@@ -1,6 +1,8 @@
 // Functions that make tensors. They lie on the current DeviceScope's device. While tracing they become constants of the graph.
 #pragma once
+#include <functional>
 #include <initializer_list>
+#include <span>
 #include <vector>
 
 #include "graph/frontend/tensor.h"
@@ -21,6 +23,8 @@ Tensor tensor(const std::vector<T>& values) {
 LAMINA_API Tensor scalar(double x, DType dtype = DType::f32);
 LAMINA_API Tensor scalar_i(int64_t n, DType dtype = DType::i32);
 LAMINA_API Tensor scalar_b(bool b);
+// A tensor of a known shape whose elements fill(bytes) writes, in host memory. Throws out_of_memory before fill() is called.
+LAMINA_API Tensor made_on_host(const TensorType& type, const std::function<void(std::span<std::byte>)>& fill);
 // A copy of a host array of byte_size(type) bytes.
 LAMINA_API Tensor constant(const void* data, const TensorType& type);
 

@@ -33,6 +33,7 @@ from ._loops import checkpoint, cond, fori_loop, scan, switch, while_loop
 from .errors import GradientWarning, RetraceWarning
 from .graph import Graph
 from .reporting import check, print
+from .saving import load_metadata, load_tensors, load_weights, save_tensors, save_weights
 from .transforms import custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp
 from .vmap import vmap
 
@@ -91,11 +92,11 @@ __all__ = [
     "expand_dims", "expm1", "eye", "flatten", "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "fori_loop",
     "from_dlpack", "full", "full_like", "function", "gather", "gather_nd", "gelu", "grad", "greater", "greater_equal", "hard_sigmoid",
     "hessian", "inner", "inspect", "int16", "int32", "int64", "int8", "isfinite", "isinf", "isnan", "jacobian", "jvp", "layer_norm",
-    "leaky_relu", "less", "less_equal", "linspace", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and",
+    "leaky_relu", "less", "less_equal", "linspace", "load_metadata", "load_tensors", "load_weights", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and",
     "logical_not", "logical_or", "logical_xor", "logsumexp", "losses", "matmul", "max", "max_pool2d", "maximum", "mean", "meshgrid",
     "metrics", "min", "minimum", "mod", "moments", "moveaxis", "mul", "neg", "nn", "nonzero", "norm", "not_equal", "one_hot", "ones",
     "ones_like", "optim", "outer", "pad", "per_model", "pow", "print", "prod", "random", "range", "ravel", "reciprocal", "relu",
-    "remainder", "repeat", "reshape", "roll", "round", "rsqrt", "scan", "scatter_add", "scatter_nd", "searchsorted", "selu", "shift_left",
+    "remainder", "repeat", "reshape", "roll", "round", "rsqrt", "save_tensors", "save_weights", "scan", "scatter_add", "scatter_nd", "searchsorted", "selu", "shift_left",
     "shift_right", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
     "std", "stop_gradient", "sub", "sum", "swapaxes", "switch", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "testing",
     "tile", "top_k", "transpose", "tril", "triu", "trunc", "uint8", "unique", "value_and_grad", "var", "vdot", "vjp", "vmap", "where",

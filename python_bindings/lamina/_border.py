@@ -199,8 +199,8 @@ def _signature(name, callable, bound_self):
 
 
 def _wants_line(error):
-    """Whether an error names an argument without the line that gave it."""
-    return error.where == "" or (error.where.startswith("argument") and ":" not in error.where)
+    """Whether an error names an argument or a file without the line that gave it."""
+    return error.where == "" or (error.where.startswith("argument") and ":" not in error.where) or (error.where.startswith("file '") and ", at " not in error.where)
 
 
 def complete(error, callable, args, kwargs, bound_self=False):

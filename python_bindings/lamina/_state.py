@@ -25,32 +25,35 @@ def _array(value):
     return (_core.astype(value, "float32") if value.dtype == _core.bfloat16 else value).numpy()
 
 
-def write(owner: str, variables: dict, state, strict: bool) -> None:
-    """Assigns the values to the Variables of their names. Nothing is changed when one does not fit."""
+def write(call: str, owner: str, variables: dict, state, strict: bool, source: str = "the state dict") -> None:
+    """Assigns the values to the Variables of their names. Nothing is changed when one does not fit; the error lists all that do not."""
     if not hasattr(state, "keys"):
-        raise errors.TypeMismatch(f"load_state_dict: {errors.a_type(state)} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
+        raise errors.TypeMismatch(f"{call}: {errors.a_type(state)} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
     given = list(state.keys())
+    wrong = []  # errors, in the order of their weight
     missing, unknown = [n for n in variables if n not in given], [n for n in given if n not in variables]
     if strict and missing:
-        raise errors.NotFound(f"load_state_dict: {_some(missing)} of {owner} {_are(missing)} not in the state dict", why=f"it holds {_some(given) or 'nothing'}",
-                              fix="pass the state of a model built alike, or strict=False")
+        wrong.append(errors.NotFound(f"{call}: {_some(missing)} of {owner} {_are(missing)} not in {source}", why=f"it holds {_some(given) or 'nothing'}",
+                                     fix="pass the state of a model built alike, or strict=False"))
     if strict and unknown:
-        raise errors.NotFound(f"load_state_dict: {owner} has no {_some(unknown)}",
-                              why=f"it has {_some(variables)}" if variables else "its weights do not exist yet",
-                              fix="pass strict=False to leave these out" if variables else "call it once, so that its weights exist")
+        wrong.append(errors.NotFound(f"{call}: {owner} has no {_some(unknown)}", why=f"it has {_some(variables)}" if variables else "its weights do not exist yet",
+                                     fix="pass strict=False to leave these out" if variables else "call it once, so that its weights exist"))
     values = {}
     for name, variable in variables.items():
         if name not in given:
             continue
         value = _core.constant(state[name])
-        if tuple(value.shape) != tuple(variable.shape):
-            raise errors.InvalidArgument(f"load_state_dict: {name} of {owner} has shape {tuple(variable.shape)}, the state dict's has {tuple(value.shape)}",
-                                         fix="pass the state of a model built alike")
         half = variable.dtype == _core.bfloat16 and value.dtype == _core.float32
-        if value.dtype != variable.dtype and not half:
-            raise errors.TypeMismatch(f"load_state_dict: {name} of {owner} is {variable.dtype}, the state dict's is {value.dtype}",
-                                      fix="convert the array with astype")
-        values[name] = _core.astype(value, variable.dtype)
+        if tuple(value.shape) != tuple(variable.shape):
+            wrong.append(errors.InvalidArgument(f"{call}: {name} of {owner} has shape {tuple(variable.shape)}, {source}'s has {tuple(value.shape)}",
+                                                fix="pass the state of a model built alike"))
+        elif value.dtype != variable.dtype and not half:
+            wrong.append(errors.TypeMismatch(f"{call}: {name} of {owner} is {variable.dtype}, {source}'s is {value.dtype}", fix="convert the array with astype"))
+        else:
+            values[name] = _core.astype(value, variable.dtype)
+    if wrong:
+        raise wrong[0] if len(wrong) == 1 else type(wrong[0])(
+            wrong[0].what, why="; ".join([*filter(None, [wrong[0].why]), *(f"also {error.what.removeprefix(call + ': ')}" for error in wrong[1:])]), fix=wrong[0].fix)
     for name, value in values.items():
         variables[name].assign(value)
 
@@ -60,7 +63,7 @@ def of_variables(variables) -> dict:
 
 
 def into_variables(owner, variables, state, strict) -> None:
-    write(owner, named(variables), state, strict)
+    write("load_state_dict", owner, named(variables), state, strict)
 
 
 def _some(names) -> str:

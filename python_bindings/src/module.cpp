@@ -29,6 +29,7 @@ NB_MODULE(_core, m) {
   bind_nn(m);
   bind_image(m);
   bind_data(m);
+  bind_io(m);
   bind_control_flow(m);
   bind_reporting(m);
   bind_profiler(m);

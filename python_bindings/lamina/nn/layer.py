@@ -176,8 +176,11 @@ class Layer:
         Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for
         other dtypes.
         """
-        self._require_built("load_state_dict")
-        _state.write(self.name, _paths(self), state, strict)
+        _state.write("load_state_dict", self.name, self._named_variables("load_state_dict"), state, strict)
+
+    def _named_variables(self, what: str) -> dict:
+        self._require_built(what)
+        return _paths(self)
 
     def _require_built(self, what: str) -> None:
         if not self.built and not self.variables:

@@ -147,7 +147,7 @@ TEST(Replacement, WhenACallFailsTheOldOneIsThere) {
       save(scratch.path() + "/model", 2, counting);
     }
     ASSERT_GT(counting.calls(), 20);
-    for (int error : {ENOSPC, EIO, EACCES, EROFS, EDQUOT}) {
+    for (int error : {ENOSPC, EIO}) {
       for (int failing = 1; failing <= counting.calls(); ++failing) {
         const Scratch scratch;
         const std::string path = scratch.path() + "/model";

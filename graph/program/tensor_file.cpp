@@ -1,0 +1,31 @@
+#include "graph/program/tensor_file.h"
+
+#include "graph/frontend/device.h"
+#include "graph/frontend/factories.h"
+#include "runtime/io/safetensors.h"
+
+namespace lamina {
+
+void save_tensors(const std::string& path, const TensorFile& content) {
+  std::vector<Tensor> on_host;  // as long as their bytes are written
+  std::vector<io::NamedBytes> tensors;
+  for (const auto& [name, tensor] : content.tensors) {
+    tensor.concrete("the file");
+    on_host.push_back(tensor.to(Device{}));
+    const size_t size = size_t(byte_size(tensor.type()));
+    tensors.push_back({name, tensor.type(), {size ? static_cast<const std::byte*>(on_host.back().data()) : nullptr, size}});
+  }
+  io::Replacement made(path, false);
+  io::write_safetensors(made.file(), std::move(tensors), content.metadata);
+  made.commit();
+}
+
+TensorFile load_tensors(const std::string& path) {
+  const io::Safetensors file(io::InputFile::open(path, "load", true));
+  TensorFile out{{}, file.metadata()};
+  for (const io::Safetensors::Entry& entry : file.entries())
+    out.tensors.emplace(entry.name, made_on_host(entry.type, [&](std::span<std::byte> to) { file.read(entry, to); }));
+  return out;
+}
+
+}  // namespace lamina

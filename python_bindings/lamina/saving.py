@@ -1,0 +1,81 @@
+"""Tensors and weights in files: the safetensors format, which other programs read and write too.
+
+A file takes the place of the one before at one instant: when the process or the machine ends while it is written, the old one is there. A file that is
+read may be hostile: nothing in it runs.
+"""
+from __future__ import annotations
+
+import os
+
+from . import _border, _core, _state, errors
+
+
+def save_tensors(path, tensors: dict, metadata: dict | None = None) -> None:
+    """Writes {name: Tensor, Variable or array} to a safetensors file, with texts beside them. Raises BadFile where it cannot be written, InvalidArgument for
+    a name that the format cannot hold."""
+    _core._save_tensors(os.fspath(path), _texts("tensors", tensors), {k: str(v) for k, v in _texts("metadata", metadata or {}).items()})
+
+
+def load_tensors(path) -> dict:
+    """{name: Tensor} of a safetensors file, on the current device. Raises BadFile, with the byte, for a file that is damaged or something else."""
+    return _core._load_tensors(os.fspath(path))[0]
+
+
+def load_metadata(path) -> dict:
+    """The texts in a safetensors file, as save_tensors(metadata=...) wrote them."""
+    return _core._load_tensors(os.fspath(path))[1]
+
+
+def save_weights(model, path) -> None:
+    """Writes every Variable of a model, layer or optimizer, or of a dict {name: Variable}, to a safetensors file. Names are as in state_dict():
+    "hidden.0.kernel"; an optimizer's have a number: "2.momentum". Dtypes stay, bfloat16 too. Raises StateError before the weights exist."""
+    variables = _variables("save_weights", model)
+    _core._save_tensors(os.fspath(path), {name: variable.read() for name, variable in variables.items()}, {"format": "lamina"})
+
+
+def load_weights(model, path, names=None, strict: bool = True) -> None:
+    """Assigns what save_weights() wrote, or another program, to the Variables of a model, layer or optimizer, or of a dict {name: Variable}.
+
+    names: how the file calls them: a dict {name in the model: name in the file, or (name, function)}, where function(tensor) gives the weight, as
+    lm.transpose does for PyTorch's Linear; or a function from the model's name to either. Names that the dict lacks are the same in both.
+    strict: every Variable is in the file, and the file has nothing else; False: what both have is assigned.
+    Nothing is changed when something does not fit: the error lists all that does not. Raises NotFound for names, InvalidArgument for shapes, TypeMismatch
+    for dtypes, BadFile for a damaged file.
+    """
+    variables = _variables("load_weights", model)
+    stored = load_tensors(path)
+    state, taken = {}, set()
+    for name in variables:
+        source = names(name) if callable(names) else (names or {}).get(name, name)
+        source, change = source if isinstance(source, tuple) else (source, None)
+        if source in stored:
+            state[name] = stored[source] if change is None else change(stored[source])
+            taken.add(source)
+    state.update({name: value for name, value in stored.items() if name not in taken and name not in variables})
+    _state.write("load_weights", _described(model), variables, state, strict, "the file")
+
+
+def _variables(call, model) -> dict:
+    if isinstance(model, dict):
+        wrong = next((v for v in model.values() if not isinstance(v, _core.Variable)), None)
+        if wrong is not None:
+            raise errors.TypeMismatch(f"{call}: {errors.a_type(wrong)} in the dict is no Variable", why="weights are assigned in place", fix="use lm.save_tensors and lm.load_tensors for tensors")
+        return _texts("the dict", model)
+    if hasattr(model, "_named_variables"):
+        return model._named_variables(call)
+    if isinstance(model, _core.optim.Optimizer):
+        return {f"{i}.{variable.name.rpartition('/')[2]}": variable for i, variable in enumerate(model.variables)}  # whatever the model's layers are called
+    raise errors.TypeMismatch(f"{call}: {errors.a_type(model)} has no weights", fix="pass a model, a layer, an optimizer, or a dict of Variables")
+
+
+def _described(model) -> str:
+    return "the dict" if isinstance(model, dict) else getattr(model, "name", None) or type(model).__name__
+
+
+def _texts(what, named) -> dict:
+    if not isinstance(named, dict) or any(not isinstance(name, str) for name in named):
+        raise errors.TypeMismatch(f"{what} is no dict of names", why="the file holds tensors by name", fix='pass {"name": value}')
+    return named
+
+
+_border.guard(globals())

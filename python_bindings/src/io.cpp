@@ -1,0 +1,36 @@
+// Files of tensors.
+#include <nanobind/stl/map.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+
+#include "graph/program/tensor_file.h"
+#include "python_bindings/src/convert.h"
+
+namespace lamina::python {
+
+void bind_io(nb::module_& m) {
+  m.def(
+      "_save_tensors",
+      [](const std::string& path, nb::dict tensors, std::map<std::string, std::string> metadata) {
+        TensorFile content{{}, std::move(metadata)};
+        for (auto [name, value] : tensors) content.tensors.emplace(nb::cast<std::string>(name), to_operand(value).resolve());
+        ReleasedGil release;
+        save_tensors(path, content);
+      },
+      nb::arg("path"), nb::arg("tensors"), nb::arg("metadata"));
+  m.def(
+      "_load_tensors",
+      [](const std::string& path) {
+        TensorFile content;
+        {
+          ReleasedGil release;
+          content = load_tensors(path);
+        }
+        nb::dict tensors;
+        for (auto& [name, tensor] : content.tensors) tensors[nb::cast(name)] = to_python(std::move(tensor));
+        return std::pair(tensors, content.metadata);
+      },
+      nb::arg("path"));
+}
+
+}  // namespace lamina::python
