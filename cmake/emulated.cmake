@@ -21,6 +21,8 @@ foreach(source IN LISTS LAMINA_GPU_KERNEL_SOURCES)
   endif()
 endforeach()
 
+set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/emulated/order_test.cpp" PROPERTIES COMPILE_OPTIONS "-isystem;${LAMINA_THRUST_INCLUDE}")
+
 function(lamina_emulated_tests name)
   add_executable(${name} ${LAMINA_EMULATED_SOURCES} "$<$<BOOL:${LAMINA_HAS_CUDA}>:${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp>")
   lamina_library_settings(${name})

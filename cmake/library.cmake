@@ -84,6 +84,7 @@ if(LAMINA_HAS_CUDA AND LAMINA_GPU_KERNEL_SOURCES)
   add_library(lamina_gpu_kernels OBJECT ${LAMINA_GPU_KERNEL_SOURCES})
   lamina_library_settings(lamina_gpu_kernels)
   target_link_libraries(lamina_gpu_kernels PRIVATE lamina_cudart)
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/kernels/cuda/order.cu" PROPERTIES COMPILE_OPTIONS "-isystem;${LAMINA_THRUST_INCLUDE}")
 endif()
 
 if(LAMINA_ISA_SOURCES)

@@ -33,7 +33,11 @@ elseif(LAMINA_TEST_SOURCES)
   target_precompile_headers(lamina_tests PRIVATE <gtest/gtest.h> <cmath> <functional> <map> <random> <sstream> <string> <vector>)
   include(GoogleTest)
   gtest_discover_tests(lamina_tests DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" PROPERTIES LABELS quick)
-  include(emulated)
+  if(LAMINA_THRUST_INCLUDE)
+    include(emulated)
+  else()
+    message(STATUS "no emulated tests: they need Thrust's headers; ./dev setup brings them")
+  endif()
 
   # lamina_allocation_tests: its own operator new fails where a test says so, which no other test should run with.
   file(GLOB LAMINA_ALLOCATION_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/allocations/*.cpp")

@@ -37,6 +37,6 @@ LAMINA_API void cumsum(Stream&, const View& x, const View& out, int axis, bool r
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// On lines longer than 1024 of few neighbours, the sums of runs of 1024 are added before a run's own.
+// Floating types on lines longer than 1024 of few neighbours: the sums of runs of 1024 are added before a run's own.
 LAMINA_GPU_KERNEL void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
 }  // namespace lamina::kernels::cuda

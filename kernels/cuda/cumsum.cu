@@ -1,8 +1,10 @@
-// Lines along the axis are independent: a thread goes along one. Few long lines are cut into runs of 1024: the runs' sums first, then what
-// comes before each run, then the runs themselves, each by a thread.
+// Integers: one running sum by Thrust over all lines, from which each line takes what came before it. Floating types: a thread goes along a
+// line, and few long lines are cut into runs of 1024: the runs' sums first, then what comes before each run, then the runs themselves, each
+// by a thread. Thrust's sum has no fixed order, which integers do not need and floating types do.
 #include "kernels/cumsum.h"
 
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/order.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/shared/scalar_ops.h"
 
@@ -18,73 +20,98 @@ struct Job {
 };
 
 // Element i of a line, counted in the order of the sum.
-LAMINA_DEVICE int64_t place(const Job& job, int64_t unit, int64_t i) {
+LAMINA_DEVICE int64_t place(const Job& job, int64_t line, int64_t i) {
   const int64_t length = job.line.length, inner = job.line.inner;
-  return (unit / inner * length + (job.reverse ? length - 1 - i : i)) * inner + unit % inner;
+  return (line / inner * length + (job.reverse ? length - 1 - i : i)) * inner + line % inner;
 }
 
-template <class T, class M>
+template <class T>
 LAMINA_KERNEL(256)
-sum_runs(Job job, const T* x, M* sums) {
+sum_runs(Job job, const T* x, double* sums) {
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t unit = first_element(); unit < lines * job.runs; unit += all_threads()) {
     const int64_t first = unit / lines * job.run, end = first + job.run < job.line.length ? first + job.run : job.line.length;
-    M sum{};
-    for (int64_t i = first; i < end; ++i) sum = M(sum + M(widen(x[place(job, unit % lines, i)])));
+    double sum = 0;
+    for (int64_t i = first; i < end; ++i) sum += double(widen(x[place(job, unit % lines, i)]));
     sums[unit] = sum;
   }
 }
 // sums[run, line] becomes the sum of the runs before it.
-template <class M>
-LAMINA_KERNEL(256)
-add_runs(Job job, M* sums) {
+LAMINA_KERNEL(256) add_runs(Job job, double* sums) {
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t line = first_element(); line < lines; line += all_threads()) {
-    M sum{};
+    double sum = 0;
     for (int64_t r = 0; r < job.runs; ++r) {
-      const M own = sums[r * lines + line];
+      const double own = sums[r * lines + line];
       sums[r * lines + line] = sum;
-      sum = M(sum + own);
+      sum += own;
     }
   }
 }
-template <class T, class M>
+template <class T>
 LAMINA_KERNEL(256)
-scan_runs(Job job, const T* x, typename CumsumTypes<T>::stored* out, const M* before_runs) {
-  using S = typename CumsumTypes<T>::stored;
+scan_runs(Job job, const T* x, T* out, const double* before_runs) {
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t unit = first_element(); unit < lines * job.runs; unit += all_threads()) {
     const int64_t first = unit / lines * job.run, end = first + job.run < job.line.length ? first + job.run : job.line.length;
-    M sum = before_runs ? before_runs[unit] : M{};
+    double sum = before_runs ? before_runs[unit] : 0;
     for (int64_t i = first; i < end; ++i) {
       const int64_t at = place(job, unit % lines, i);
-      const M before = sum;
-      sum = M(before + M(widen(x[at])));
-      const M given = job.exclusive ? before : sum;
-      if constexpr (sizeof(S) == 2 && std::is_same_v<M, double>)
-        out[at] = narrow<S>(scalar::cut_to_float(given));
+      const double before = sum;
+      sum = before + double(widen(x[at]));
+      const double given = job.exclusive ? before : sum;
+      if constexpr (sizeof(T) == 2)
+        out[at] = narrow<T>(scalar::cut_to_float(given));
       else
-        out[at] = S(given);
+        out[at] = T(given);
     }
   }
+}
+
+// Line after line, in the order of the sum.
+LAMINA_KERNEL(256) take_integers(Job job, const void* x, DType type, uint64_t* values, int64_t count) {
+  for (int64_t i = first_element(); i < count; i += all_threads())
+    values[i] = uint64_t(integer_at(x, type, place(job, i / job.line.length, i % job.line.length)));
+}
+// out may be x.
+LAMINA_KERNEL(256) give_sums(Job job, const void* x, DType type, const uint64_t* sums, void* out, DType out_type, int64_t count) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) {
+    const int64_t line = i / job.line.length, at = place(job, line, i % job.line.length), first = line * job.line.length;
+    const uint64_t sum = sums[i] - (first ? sums[first - 1] : 0), own = job.exclusive ? uint64_t(integer_at(x, type, at)) : 0;
+    store_as<int64_t>(out, out_type, at, int64_t(sum - own));
+  }
+}
+
+template <class T>
+void add_in_order(Stream& stream, const View& x, const View& out, Job job) {
+  const int64_t lines = job.line.outer * job.line.inner;
+  if (job.line.length > kRun && lines < kManyLines) job.run = kRun, job.runs = (job.line.length + kRun - 1) / kRun;
+  if (job.runs == 1)
+    return launch<scan_runs<T>>(stream, over(lines), job, x.as<const T>(), out.as<T>(), static_cast<const double*>(nullptr));
+  const Scratch<double> sums(stream, lines * job.runs);
+  launch<sum_runs<T>>(stream, over(lines * job.runs), job, x.as<const T>(), sums.data());
+  launch<add_runs>(stream, over(lines), job, sums.data());
+  launch<scan_runs<T>>(stream, over(lines * job.runs), job, x.as<const T>(), out.as<T>(), static_cast<const double*>(sums.data()));
 }
 
 }  // namespace
 
 void cumsum(Stream& stream, const View& x, const View& out, int axis, bool reverse, bool exclusive) {
-  Job job{line_of(x, axis), x.shape[axis], 1, reverse, exclusive};
-  const int64_t lines = job.line.outer * job.line.inner;
-  if (lines == 0 || job.line.length == 0) return;
-  if (job.line.length > kRun && lines < kManyLines) job.run = kRun, job.runs = (job.line.length + kRun - 1) / kRun;
-  with_dtype(x.dtype, [&]<class T>() {
-    using M = typename CumsumTypes<T>::made;
-    auto* to = out.as<typename CumsumTypes<T>::stored>();
-    if (job.runs == 1) return launch<scan_runs<T, M>>(stream, over(lines), job, x.as<const T>(), to, static_cast<const M*>(nullptr));
-    const Scratch<M> sums(stream, lines * job.runs);
-    launch<sum_runs<T, M>>(stream, over(lines * job.runs), job, x.as<const T>(), sums.data());
-    launch<add_runs<M>>(stream, over(lines), job, sums.data());
-    launch<scan_runs<T, M>>(stream, over(lines * job.runs), job, x.as<const T>(), to, static_cast<const M*>(sums.data()));
-  });
+  const Job job{line_of(x, axis), x.shape[axis], 1, reverse, exclusive};
+  const int64_t count = x.size();
+  if (count == 0) return;
+  switch (x.dtype) {
+    case DType::f16: return add_in_order<f16>(stream, x, out, job);
+    case DType::bf16: return add_in_order<bf16>(stream, x, out, job);
+    case DType::f32: return add_in_order<float>(stream, x, out, job);
+    case DType::f64: return add_in_order<double>(stream, x, out, job);
+    default: break;
+  }
+  const Scratch<uint64_t> sums(stream, count);
+  launch<take_integers>(stream, over(count), job, static_cast<const void*>(x.data), x.dtype, sums.data(), count);
+  add_up(stream, sums.data(), count);
+  launch<give_sums>(stream, over(count), job, static_cast<const void*>(x.data), x.dtype, static_cast<const uint64_t*>(sums.data()),
+                    static_cast<void*>(out.data), out.dtype, count);
 }
 
 }  // namespace lamina::kernels::cuda

@@ -1,26 +1,24 @@
-// Updates as in gather.cu: sorted by index, a thread for each group of equal indices and column. nonzero: a block takes a row, 256 elements
-// at a time, and counts in front of each by the warps' ballots.
+// Updates as in gather.cu: sorted by index, a thread for each group of equal indices and column. nonzero: an element's place follows from
+// how many hold before it.
 #include "kernels/scatter.h"
 
 #include "kernels/cuda/element.h"
+#include "kernels/cuda/order.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/segments.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
-LAMINA_KERNEL(256) make_index_items(const void* indices, DType type, Item* items, GatherSizes s, int64_t padded, FaultSite site) {
-  for (int64_t i = first_element(); i < s.batch * padded; i += all_threads()) {
-    const int64_t b = i / padded, j = i % padded;
-    Item item{~uint64_t(0), INT64_MAX};
-    if (j < s.count) {
-      const int64_t given = integer_at(indices, type, b * s.count + j), index = given < 0 ? given + s.length : given;
-      if (index < 0 || index >= s.length)
-        report(site, 0, given, s.length, b * s.count + j);
-      else
-        item = {uint64_t(index), j};
+LAMINA_KERNEL(256) make_index_keys(const void* indices, DType type, uint64_t* keys, int64_t* places, GatherSizes s, FaultSite site) {
+  for (int64_t i = first_element(); i < s.batch * s.count; i += all_threads()) {
+    const int64_t given = integer_at(indices, type, i);
+    int64_t index = given < 0 ? given + s.length : given;
+    if (index < 0 || index >= s.length) {
+      report(site, 0, given, s.length, i);
+      index = s.length;
     }
-    items[i] = item;
+    keys[i] = uint64_t(i / s.count * (s.length + 1) + index), places[i] = i;
   }
 }
 
@@ -84,27 +82,18 @@ LAMINA_KERNEL(256) ravel_axis(const void* indices, DType type, Axes places, int6
   }
 }
 
-LAMINA_KERNEL(256) nonzero_rows(const unsigned char* x, int64_t* places, int64_t* count, int64_t rows, int64_t n) {
-  LAMINA_SHARED(unsigned, found_by, kThreads / kWarp);
-  for (int64_t r = block_index(); r < rows; r += block_count()) {
-    int64_t found = 0;
-    for (int64_t first = 0; first < n; first += kThreads) {
-      const int64_t i = first + thread_index();
-      const bool holds = i < n && x[r * n + i] != 0;
-      const unsigned lanes = ballot(holds);
-      if (lane() == 0) found_by[warp_index()] = unsigned(count_bits(lanes));
-      sync_block();
-      unsigned before = unsigned(count_bits(lanes & ((1u << lane()) - 1))), all = 0;
-      for (unsigned w = 0; w < kThreads / kWarp; ++w) {
-        if (w < warp_index()) before += found_by[w];
-        all += found_by[w];
-      }
-      if (holds) places[r * n + found + before] = i;
-      found += all;
-      sync_block();
-    }
-    for (int64_t i = found + thread_index(); i < n; i += kThreads) places[r * n + i] = n;
-    if (thread_index() == 0) count[r] = found;
+LAMINA_KERNEL(256) mark_nonzero(const unsigned char* x, uint64_t* found, int64_t count) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) found[i] = x[i] != 0;
+}
+// found[i]: how many hold up to element i of all.
+LAMINA_KERNEL(256) take_nonzero(const unsigned char* x, const uint64_t* found, int64_t* places, int64_t* count, int64_t n, int64_t all) {
+  for (int64_t i = first_element(); i < all; i += all_threads()) {
+    const int64_t at = i % n, row = i - at;
+    const uint64_t before = row ? found[row - 1] : 0;
+    const int64_t of_row = int64_t(found[row + n - 1] - before);
+    if (x[i] != 0) places[row + int64_t(found[i] - before) - 1] = at;
+    if (at >= of_row) places[i] = n;
+    if (at == 0) count[i / n] = of_row;
   }
 }
 
@@ -115,10 +104,11 @@ void copy_if_apart(Stream& stream, const View& x, const View& y) {
 
 }  // namespace
 
-void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, Item* items, int64_t padded, Error (*describe)(const Fault&)) {
-  launch<make_index_items>(stream, over(s.batch * padded), static_cast<const void*>(indices.data), indices.dtype, items, s, padded,
-                           stream.backend->fault_site(stream, describe));
-  sort_items(stream, items, s.batch, padded);
+void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, uint64_t* keys, int64_t* places,
+                  Error (*describe)(const Fault&)) {
+  launch<make_index_keys>(stream, over(s.batch * s.count), static_cast<const void*>(indices.data), indices.dtype, keys, places, s,
+                          stream.backend->fault_site(stream, describe));
+  sort_pairs(stream, keys, places, s.batch * s.count);
 }
 
 void check_indices(Stream& stream, const View& indices, const GatherSizes& s, Error (*describe)(const Fault&)) {
@@ -161,10 +151,13 @@ void scatter_combine(Stream& stream, const View& updates, const View& indices, c
 }
 
 void nonzero(Stream& stream, const View& x, const View& places, const View& count) {
-  const int64_t rows = count.size();
-  if (rows == 0) return;
-  launch<nonzero_rows>(stream, {.grid = {unsigned(rows < kMostBlocks ? rows : kMostBlocks)}, .threads = kThreads},
-                       x.as<const unsigned char>(), places.as<int64_t>(), count.as<int64_t>(), rows, x.shape[x.rank - 1]);
+  const int64_t all = x.size();
+  if (all == 0) return zero(stream, count);
+  const Scratch<uint64_t> found(stream, all);
+  launch<mark_nonzero>(stream, over(all), x.as<const unsigned char>(), found.data(), all);
+  add_up(stream, found.data(), all);
+  launch<take_nonzero>(stream, over(all), x.as<const unsigned char>(), static_cast<const uint64_t*>(found.data()), places.as<int64_t>(),
+                       count.as<int64_t>(), x.shape[x.rank - 1], all);
 }
 
 template void scatter_set<uint8_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);

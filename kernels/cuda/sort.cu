@@ -1,195 +1,136 @@
-// Elements become unsigned keys of the same order, with their places behind them, and are sorted as a bitonic network: what lies within
-// 1024 items in a block's shared memory, longer steps through global memory. Everything else reads the sorted items. Bound by memory.
+// Elements become unsigned keys of the same order, with their row in front, and Thrust sorts them with their places. Everything else reads
+// the sorted places. Bound by memory.
 #include "kernels/sort.h"
 
+#include <bit>
+
+#include "kernels/cuda/element.h"
+#include "kernels/cuda/order.h"
 #include "kernels/cuda/scratch.h"
-#include "kernels/cuda/sort_items.h"
 
 namespace lamina::kernels::cuda {
 namespace {
 
-constexpr unsigned kTile = 1024;  // items: 16 KB of shared memory
-
-// --- the network ---
-
-LAMINA_DEVICE bool before(const Item& a, const Item& b) { return a.key != b.key ? a.key < b.key : a.place < b.place; }
-
-// Items i and i + step change places where they are in the wrong order; a stretch of `size` ascends or descends by turns.
-LAMINA_DEVICE void exchange(Item* items, int64_t i, int64_t step, bool ascending) {
-  const Item a = items[i], b = items[i + step];
-  if (before(b, a) == ascending) items[i] = b, items[i + step] = a;
-}
-// The lower item of pair p at this step.
-LAMINA_DEVICE int64_t lower(int64_t p, int64_t step) { return p / step * (2 * step) + p % step; }
-
-// Steps of at most half a tile, in shared memory: all sizes from `from` to `to`, of `to` the steps from half a tile on.
-LAMINA_KERNEL(256) sort_tiles(Item* items, int64_t count, int64_t padded, int64_t from, int64_t to) {
-  LAMINA_SHARED(Item, tile, kTile);
-  for (int64_t first = int64_t(block_index()) * kTile; first < count; first += int64_t(block_count()) * kTile) {
-    const int64_t n = count - first < int64_t(kTile) ? count - first : int64_t(kTile);
-    for (int64_t i = thread_index(); i < n; i += kThreads) tile[i] = items[first + i];
-    sync_block();
-    for (int64_t size = from; size <= to; size *= 2)
-      for (int64_t step = size / 2 < int64_t(kTile) / 2 ? size / 2 : int64_t(kTile) / 2; step > 0; step /= 2) {
-        for (int64_t p = thread_index(); p < n / 2; p += kThreads) {
-          const int64_t i = lower(p, step);
-          exchange(tile, i, step, ((first + i) % padded & size) == 0);
-        }
-        sync_block();
-      }
-    for (int64_t i = thread_index(); i < n; i += kThreads) items[first + i] = tile[i];
-    sync_block();
-  }
-}
-LAMINA_KERNEL(256) exchange_far(Item* items, int64_t count, int64_t padded, int64_t size, int64_t step) {
-  for (int64_t p = first_element(); p < count / 2; p += all_threads()) {
-    const int64_t i = lower(p, step);
-    exchange(items, i, step, (i % padded & size) == 0);
-  }
-}
-
 // --- keys ---
 
+// Smaller numbers have smaller keys, every NaN the largest. equal: the same key for 0 and -0.
 template <class T>
-using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
-template <class K, class F>
-LAMINA_DEVICE K bits_as(F v) {
+LAMINA_DEVICE uint64_t key_of(T v, bool equal) {
+  using K = std::conditional_t<sizeof(T) == 8, uint64_t,
+                               std::conditional_t<sizeof(T) == 4, uint32_t, std::conditional_t<sizeof(T) == 2, uint16_t, uint8_t>>>;
+  constexpr K sign = K(K(1) << (8 * sizeof(K) - 1));
   K bits;
   memcpy(&bits, &v, sizeof bits);
-  return bits;
+  if constexpr (std::is_integral_v<T>) return std::is_signed_v<T> ? K(bits ^ sign) : bits;
+  if (widen(v) != widen(v)) return K(~K(0));
+  if (equal && bits == sign) bits = 0;
+  return bits & sign ? K(~bits) : K(bits | sign);
 }
-
-// Smaller numbers have smaller keys, every NaN the largest.
-template <class T>
-LAMINA_DEVICE KeyOf<T> key_of(T v) {
-  using K = KeyOf<T>;
-  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
-  if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>)
-      return K(K(std::make_signed_t<K>(v)) ^ sign);
-    else
-      return K(v);
-  } else {
-    const compute_t<T> wide = widen(v);
-    if (wide != wide) return K(~K(0));
-    const K bits = bits_as<K>(wide);
-    return bits & sign ? K(~bits) : K(bits | sign);
+// Of element i of any type, which is chosen while the kernel runs: nine times as many kernels would be no faster.
+LAMINA_DEVICE uint64_t key_at(const void* x, DType type, int64_t i, bool equal) {
+  switch (type) {
+    case DType::f16: return key_of(static_cast<const f16*>(x)[i], equal);
+    case DType::bf16: return key_of(static_cast<const bf16*>(x)[i], equal);
+    case DType::f32: return key_of(static_cast<const float*>(x)[i], equal);
+    case DType::f64: return key_of(static_cast<const double*>(x)[i], equal);
+    case DType::i64: return key_of(static_cast<const int64_t*>(x)[i], equal);
+    case DType::i32: return key_of(static_cast<const int32_t*>(x)[i], equal);
+    case DType::i16: return key_of(static_cast<const int16_t*>(x)[i], equal);
+    case DType::i8: return key_of(static_cast<const int8_t*>(x)[i], equal);
+    default: return static_cast<const uint8_t*>(x)[i];
   }
 }
-template <class T>
-LAMINA_DEVICE T value_of(KeyOf<T> key) {
-  using K = KeyOf<T>;
-  constexpr K sign = K(1) << (8 * sizeof(K) - 1);
-  if constexpr (std::is_integral_v<T>) {
-    if constexpr (std::is_signed_v<T>)
-      return T(std::make_signed_t<K>(key ^ sign));
-    else
-      return T(key);
-  } else {
-    return narrow<T>(bits_as<compute_t<T>>(key & sign ? K(key ^ sign) : K(~key)));
+LAMINA_DEVICE void copy_element(void* to, int64_t i, const void* from, int64_t j, size_t bytes) {
+  switch (bytes) {
+    case 8: static_cast<uint64_t*>(to)[i] = static_cast<const uint64_t*>(from)[j]; return;
+    case 4: static_cast<uint32_t*>(to)[i] = static_cast<const uint32_t*>(from)[j]; return;
+    case 2: static_cast<uint16_t*>(to)[i] = static_cast<const uint16_t*>(from)[j]; return;
+    default: static_cast<uint8_t*>(to)[i] = static_cast<const uint8_t*>(from)[j]; return;
   }
-}
-// The same key for 0 and -0.
-template <class T>
-LAMINA_DEVICE KeyOf<T> equal_key(T v) {
-  if constexpr (!std::is_integral_v<T>)
-    if (widen(v) == compute_t<T>(0)) v = narrow<T>(compute_t<T>(0));
-  return key_of(v);
 }
 
 // --- rows ---
 
-// Rows of x along an axis, and how a result laid out as x has them.
+// Rows of x along an axis, and how a result laid out as x has them. Element i of all is element i % length of row i / length.
 struct Rows {
+  const void* data;
+  DType type;
   Axes x, y;
-  int64_t length, x_step, y_step, padded;
+  int64_t length, x_step, y_step;
+  int64_t count() const { return x.size * length; }
+  LAMINA_DEVICE int64_t of_x(int64_t i) const { return x.offset(i / length) + i % length * x_step; }
+  LAMINA_DEVICE int64_t of_y(int64_t i) const { return y.offset(i / length) + i % length * y_step; }
 };
 Rows rows_of(const View& x, const View& y, int axis) {
-  return {axes_without(x, axis), axes_without(y, axis), x.shape[axis], x.strides[axis], y.strides[axis], padded_length(x.shape[axis])};
+  return {x.data, x.dtype, axes_without(x, axis), axes_without(y, axis), x.shape[axis], x.strides[axis], y.strides[axis]};
 }
 
-template <class T>
+// descending: 0, or all bits of an element's key. with_row: the row stands in front of it.
+template <class K>
 LAMINA_KERNEL(256)
-make_items(const T* x, Item* items, Rows rows, bool descending, bool by_place) {
-  for (int64_t i = first_element(); i < rows.x.size * rows.padded; i += all_threads()) {
-    const int64_t at = i % rows.padded;
-    Item item{~uint64_t(0), INT64_MAX};
-    if (at < rows.length) {
-      const T v = x[rows.x.offset(i / rows.padded) + at * rows.x_step];
-      const KeyOf<T> key = by_place ? equal_key(v) : key_of(v);
-      item = {uint64_t(descending ? KeyOf<T>(~key) : key), at};
-    }
-    items[i] = item;
+make_keys(Rows rows, K* keys, int64_t* places, int64_t count, uint64_t descending, bool with_row, int key_bits, bool equal) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) {
+    const uint64_t key = key_at(rows.data, rows.type, rows.of_x(i), equal) ^ descending;
+    keys[i] = K(with_row && key_bits < 64 ? uint64_t(i / rows.length) << key_bits | key : key);
+    places[i] = i;
   }
 }
-template <class T>
-LAMINA_KERNEL(256)
-take_values(const Item* items, T* y, Rows rows, bool descending) {
-  for (int64_t i = first_element(); i < rows.y.size * rows.length; i += all_threads()) {
-    const int64_t row = i / rows.length, at = i % rows.length;
-    const KeyOf<T> key = KeyOf<T>(items[row * rows.padded + at].key);
-    y[rows.y.offset(row) + at * rows.y_step] = value_of<T>(descending ? KeyOf<T>(~key) : key);
-  }
+LAMINA_KERNEL(256) make_row_keys(const int64_t* places, uint64_t* keys, int64_t length, int64_t count) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) keys[i] = uint64_t(places[i] / length);
 }
-LAMINA_KERNEL(256) take_places(const Item* items, int64_t* places, Rows rows) {
-  for (int64_t i = first_element(); i < rows.y.size * rows.length; i += all_threads()) {
-    const int64_t row = i / rows.length, at = i % rows.length;
-    places[rows.y.offset(row) + at * rows.y_step] = items[row * rows.padded + at].place;
-  }
+
+LAMINA_KERNEL(256) take_values(const int64_t* places, Rows rows, void* y, int64_t count, size_t bytes) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) copy_element(y, rows.of_y(i), rows.data, rows.of_x(places[i]), bytes);
 }
-template <class T>
-LAMINA_KERNEL(256)
-take_first(const Item* items, const T* x, T* values, int64_t* places, Rows rows, int64_t k) {
-  for (int64_t i = first_element(); i < rows.x.size * k; i += all_threads()) {
-    const int64_t place = items[i / k * rows.padded + i % k].place;
-    places[i] = place;
-    values[i] = x[rows.x.offset(i / k) + place * rows.x_step];
+LAMINA_KERNEL(256) take_places(const int64_t* places, Rows rows, int64_t* y, int64_t count) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) y[rows.of_y(i)] = places[i] % rows.length;
+}
+LAMINA_KERNEL(256) take_first(const int64_t* places, Rows rows, void* values, int64_t* y, int64_t k, int64_t count, size_t bytes) {
+  for (int64_t i = first_element(); i < count; i += all_threads()) {
+    const int64_t place = places[i / k * rows.length + i % k];
+    copy_element(values, i, rows.data, rows.of_x(place), bytes);
+    y[i] = place % rows.length;
   }
 }
 
-// A block takes a row, 256 items at a time. A group's number is how many groups begin up to its items; where it begins is kept in counts
-// until its last item is seen.
+// --- groups of equal elements ---
+
+LAMINA_KERNEL(256) mark_groups(const int64_t* places, Rows rows, uint64_t* begins, int64_t count) {
+  const auto key = [&](int64_t i) { return key_at(rows.data, rows.type, rows.of_x(places[i]), true); };
+  for (int64_t i = first_element(); i < count; i += all_threads()) begins[i] = i % rows.length == 0 || key(i) != key(i - 1);
+}
+// begun[i]: how many groups have begun up to element i of all. A group's first element writes where it begins into counts, for
+// count_groups.
 LAMINA_KERNEL(256)
-number_groups(const Item* items, int64_t* firsts, int64_t* which, int64_t* counts, int64_t* count, int64_t rows, int64_t n,
-              int64_t padded) {
-  LAMINA_SHARED(unsigned, begin_by, kThreads / kWarp);
-  for (int64_t r = block_index(); r < rows; r += block_count()) {
-    const Item* row = items + r * padded;
-    int64_t groups = 0;
-    for (int64_t first = 0; first < n; first += kThreads) {
-      const int64_t i = first + thread_index();
-      const bool begins = i < n && (i == 0 || row[i].key != row[i - 1].key), ends = i < n && (i == n - 1 || row[i + 1].key != row[i].key);
-      const unsigned lanes = ballot(begins);
-      if (lane() == 0) begin_by[warp_index()] = unsigned(count_bits(lanes));
-      sync_block();
-      unsigned up_to = unsigned(count_bits(lanes & (0xffffffffu >> (31 - lane())))), all = 0;
-      for (unsigned w = 0; w < kThreads / kWarp; ++w) {
-        if (w < warp_index()) up_to += begin_by[w];
-        all += begin_by[w];
-      }
-      const int64_t group = groups + up_to - 1;
-      if (begins) firsts[r * n + group] = row[i].place, counts[r * n + group] = i;
-      if (i < n) which[r * n + row[i].place] = group;
-      sync_block();
-      if (ends) counts[r * n + group] = i + 1 - counts[r * n + group];
-      groups += all;
-      sync_block();
-    }
-    for (int64_t i = groups + thread_index(); i < n; i += kThreads) firsts[r * n + i] = row[0].place, counts[r * n + i] = 0;
-    if (thread_index() == 0) count[r] = groups;
+number_groups(const int64_t* places, const uint64_t* begun, int64_t* firsts, int64_t* which, int64_t* counts, int64_t* count, int64_t n,
+              int64_t all) {
+  for (int64_t i = first_element(); i < all; i += all_threads()) {
+    const int64_t at = i % n, row = i - at;
+    const uint64_t before = row ? begun[row - 1] : 0;
+    const int64_t group = int64_t(begun[i] - before) - 1, groups = int64_t(begun[row + n - 1] - before);
+    which[row + places[i] % n] = group;
+    if (i == 0 || begun[i] != begun[i - 1]) firsts[row + group] = places[i] % n, counts[row + group] = at;
+    if (at >= groups) firsts[i] = places[row] % n, counts[i] = 0;
+    if (at == 0) count[i / n] = groups;
+  }
+}
+LAMINA_KERNEL(256) count_groups(const uint64_t* begun, int64_t* counts, int64_t n, int64_t all) {
+  for (int64_t i = first_element(); i < all; i += all_threads()) {
+    const int64_t at = i % n, row = i - at;
+    const int64_t slot = row + int64_t(begun[i] - (row ? begun[row - 1] : 0)) - 1;
+    if (at == n - 1 || begun[i + 1] != begun[i]) counts[slot] = at + 1 - counts[slot];
   }
 }
 
-template <class T>
 LAMINA_KERNEL(256)
-search(const T* sorted, const T* values, int64_t* places, int64_t n, int64_t total, int64_t per_row, bool right) {
+search(const void* sorted, const void* values, DType type, int64_t* places, int64_t n, int64_t total, int64_t per_row, bool right) {
   for (int64_t v = first_element(); v < total; v += all_threads()) {
-    const T* row = sorted + v / per_row * n;
-    const KeyOf<T> key = equal_key(values[v]);
+    const int64_t row = v / per_row * n;
+    const uint64_t key = key_at(values, type, v, true);
     int64_t low = 0, left = n;
     while (left > 0) {
       const int64_t half = left / 2;
-      const KeyOf<T> middle = equal_key(row[low + half]);
+      const uint64_t middle = key_at(sorted, type, row + low + half, true);
       if (middle < key || (right && middle == key))
         low += half + 1, left -= half + 1;
       else
@@ -199,65 +140,76 @@ search(const T* sorted, const T* values, int64_t* places, int64_t n, int64_t tot
   }
 }
 
-// Sorts the rows of x; `use` launches what reads the items.
-template <class T, class Use>
-void with_sorted(Stream& stream, const View& x, const Rows& rows, bool descending, bool by_place, Use use) {
-  if (rows.x.size == 0 || rows.length == 0) return;
-  const Scratch<Item> items(stream, rows.x.size * rows.padded);
-  launch<make_items<T>>(stream, over(rows.x.size * rows.padded), x.as<const T>(), items.data(), rows, descending, by_place);
-  sort_items(stream, items.data(), rows.x.size, rows.padded);
-  use(static_cast<const Item*>(items.data()));
+// places: of each row the elements in order, as element i of all. K has the bits for the row and the key, or for the key alone: then rows
+// are brought together by a second sort.
+template <class K>
+void order_rows(Stream& stream, const Rows& rows, int key_bits, bool with_row, bool descending, bool equal, int64_t* places) {
+  const int64_t count = rows.count();
+  const Scratch<K> keys(stream, count);
+  launch<make_keys<K>>(stream, over(count), rows, keys.data(), places, count, descending ? ~uint64_t(0) >> (64 - key_bits) : uint64_t(0),
+                       with_row, key_bits, equal);
+  sort_pairs(stream, keys.data(), places, count);
+}
+// use(places): launches what reads them.
+template <class Use>
+void with_order(Stream& stream, const Rows& rows, bool descending, bool equal, Use use) {
+  const int64_t count = rows.count();
+  if (count == 0) return;
+  const Scratch<int64_t> places(stream, count);
+  const int key_bits = 8 * int(size_of(rows.type)), bits = key_bits + std::bit_width(uint64_t(rows.x.size - 1));
+  if (bits <= 32)
+    order_rows<uint32_t>(stream, rows, key_bits, true, descending, equal, places.data());
+  else
+    order_rows<uint64_t>(stream, rows, key_bits, bits <= 64, descending, equal, places.data());
+  if (bits > 64) {
+    const Scratch<uint64_t> keys(stream, count);
+    launch<make_row_keys>(stream, over(count), static_cast<const int64_t*>(places.data()), keys.data(), rows.length, count);
+    sort_pairs(stream, keys.data(), places.data(), count);
+  }
+  use(static_cast<const int64_t*>(places.data()));
 }
 
 }  // namespace
 
-void sort_items(Stream& stream, Item* items, int64_t rows, int64_t padded) {
-  const int64_t count = rows * padded, blocks = (count + kTile - 1) / kTile;
-  const LaunchShape tiles{.grid = {unsigned(blocks < kMostBlocks ? blocks : kMostBlocks)}, .threads = kThreads};
-  const int64_t within = padded < int64_t(kTile) ? padded : int64_t(kTile);
-  if (padded < 2) return;
-  launch<sort_tiles>(stream, tiles, items, count, padded, int64_t(2), within);
-  for (int64_t size = 2 * int64_t(kTile); size <= padded; size *= 2) {
-    for (int64_t step = size / 2; step >= int64_t(kTile); step /= 2)
-      launch<exchange_far>(stream, over(count / 2), items, count, padded, size, step);
-    launch<sort_tiles>(stream, tiles, items, count, padded, size, size);
-  }
-}
-
 template <class T>
 void sort(Stream& stream, const View& x, const View& y, int axis, bool descending) {
   const Rows rows = rows_of(x, y, axis);
-  with_sorted<T>(stream, x, rows, descending, false, [&](const Item* items) {
-    launch<take_values<T>>(stream, over(rows.y.size * rows.length), items, y.as<T>(), rows, descending);
+  with_order(stream, rows, descending, false, [&](const int64_t* places) {
+    launch<take_values>(stream, over(rows.count()), places, rows, static_cast<void*>(y.data), rows.count(), sizeof(T));
   });
 }
 
 template <class T>
 void argsort(Stream& stream, const View& x, const View& places, int axis, bool descending) {
   const Rows rows = rows_of(x, places, axis);
-  with_sorted<T>(stream, x, rows, descending, true, [&](const Item* items) {
-    launch<take_places>(stream, over(rows.y.size * rows.length), items, places.as<int64_t>(), rows);
+  with_order(stream, rows, descending, true, [&](const int64_t* sorted) {
+    launch<take_places>(stream, over(rows.count()), sorted, rows, places.as<int64_t>(), rows.count());
   });
 }
 
 template <class T>
 void top_k(Stream& stream, const View& x, const View& values, const View& places) {
   const Rows rows = rows_of(x, x, x.rank - 1);
-  const int64_t k = values.shape[values.rank - 1];
+  const int64_t k = values.shape[values.rank - 1], count = rows.x.size * k;
   if (k == 0) return;
-  with_sorted<T>(stream, x, rows, true, true, [&](const Item* items) {
-    launch<take_first<T>>(stream, over(rows.x.size * k), items, x.as<const T>(), values.as<T>(), places.as<int64_t>(), rows, k);
+  with_order(stream, rows, true, true, [&](const int64_t* sorted) {
+    launch<take_first>(stream, over(count), sorted, rows, static_cast<void*>(values.data), places.as<int64_t>(), k, count, sizeof(T));
   });
 }
 
 template <class T>
 void unique(Stream& stream, const View& x, const View& first, const View& which, const View& counts, const View& count) {
   const Rows rows = rows_of(x, x, x.rank - 1);
+  const int64_t all = rows.count();
   if (rows.length == 0) return zero(stream, count);
-  with_sorted<T>(stream, x, rows, false, true, [&](const Item* items) {
-    launch<number_groups>(stream, {.grid = {unsigned(rows.x.size < kMostBlocks ? rows.x.size : kMostBlocks)}, .threads = kThreads}, items,
-                          first.as<int64_t>(), which.as<int64_t>(), counts.as<int64_t>(), count.as<int64_t>(), rows.x.size, rows.length,
-                          rows.padded);
+  with_order(stream, rows, false, true, [&](const int64_t* places) {
+    const Scratch<uint64_t> begun(stream, all);
+    launch<mark_groups>(stream, over(all), places, rows, begun.data(), all);
+    add_up(stream, begun.data(), all);
+    const uint64_t* up_to = begun.data();
+    launch<number_groups>(stream, over(all), places, up_to, first.as<int64_t>(), which.as<int64_t>(), counts.as<int64_t>(),
+                          count.as<int64_t>(), rows.length, all);
+    launch<count_groups>(stream, over(all), up_to, counts.as<int64_t>(), rows.length, all);
   });
 }
 
@@ -267,7 +219,8 @@ void searchsorted(Stream& stream, const View& sorted, const View& values, const 
   if (total == 0) return;
   int64_t rows = 1;
   for (int a = 0; a + 1 < sorted.rank; ++a) rows *= sorted.shape[a];
-  launch<search<T>>(stream, over(total), sorted.as<const T>(), values.as<const T>(), places.as<int64_t>(), n, total, total / rows, right);
+  launch<search>(stream, over(total), static_cast<const void*>(sorted.data), static_cast<const void*>(values.data), sorted.dtype,
+                 places.as<int64_t>(), n, total, total / rows, right);
 }
 
 #define LAMINA_SORT(T)                                                                               \

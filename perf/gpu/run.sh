@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
 # What a machine with a GPU is asked: perf/gpu/run.sh [--dry-run] [--limit SECONDS] build | check | sanitize | time NET | pack ...
 # Each stage ends within 10 minutes, or --limit, and goes on where it was when it is started again. Exit status: 0 all is done and well, 1 something failed (the rest was
-# run all the same, but for a build), 3 something is left. What it wrote is in build-gpu/, figures in perf/results/ too. Nothing is installed or downloaded: `pack`, on a
+# run all the same, but for a build), 3 something is left. What it wrote is in build-gpu/, figures in perf/results/ too, and all of it after each stage in one archive,
+# build-gpu/results.tar.gz or LAMINA_GPU_ARCHIVE. Nothing is installed or downloaded: `pack`, on a
 # machine that has it, gathers in build-gpu/packed the headers and libraries that the build needs and the card's machine may lack; they are found there.
 set -euo pipefail
 root=$(dirname "$(dirname "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")")")
 build=${LAMINA_GPU_BUILD:-$root/build-gpu}
+archive=${LAMINA_GPU_ARCHIVE:-$build/results.tar.gz}
 results=${LAMINA_GPU_RESULTS:-$root/perf/results}
 python=${PYTHON:-$root/.venv/bin/python}
 [[ -x $python ]] || python=$(command -v "$python" || command -v python3)
@@ -51,10 +53,31 @@ once() {
     *) failed+=("$name"); say "perf/gpu/run.sh: $name failed with status $status" ;;
   esac
 }
-needs_gpu() {
+# First of all stages: without the card or a library, other kernels than a user's would be tried. The C++ programs look where Python has found the libraries.
+doctor() {
+  local said status=0
+  export PYTHONPATH=$build/python
   [[ -d $build/python/lamina ]] || ((dry)) || fail "there is nothing in $build" "fix: perf/gpu/run.sh build"
-  ((dry)) || timeout 60 "$python" -c 'import lamina as lm, sys; sys.exit(0 if lm.cuda.is_available() else lm.cuda.why_unavailable())'
+  say "+ $python -m lamina doctor --needs gpu cuBLASLt cuDNN"
+  ((!dry)) || return 0
+  said=$(timeout 60 "$python" -m lamina doctor --needs gpu cuBLASLt cuDNN) || status=$?
+  say "$said"
+  ((!status)) || fail "doctor has found that something is missing" "fix: what it says above; libraries go into the environment of $python"
+  LAMINA_CUDA_LIBRARIES=$(sed -n 's|.*: found \(/.*\)/[^/]*$|\1|p' <<<"$said" | paste -sd:)
+  export LAMINA_CUDA_LIBRARIES
 }
+# All that was found so far in one file, for a machine that may go: after each stage, and when one fails.
+archive() {
+  local name there=()
+  for name in built done logs results latencies.json epochs.json; do
+    [[ ! -e $build/$name ]] || there+=("$name")
+  done
+  ((!dry && ${#there[@]})) || return 0
+  tar -czf "$archive.new" -C "$build" "${there[@]}"
+  mv "$archive.new" "$archive"
+  say "what was found so far: $archive"
+}
+trap archive EXIT
 card_file() { nvidia-smi --query-gpu=name --format=csv,noheader | head -1 | tr '[:upper:]' '[:lower:]' | tr -cs 'a-z0-9\n' -; }
 
 build_stage() {
@@ -69,6 +92,7 @@ build_stage() {
   run 600 nvcc -O1 -g -lineinfo -std=c++17 -arch="sm_$card" -o "$build/planted" "$root/perf/gpu/planted.cu"
   run 600 ninja -C "$build" lamina_package _core
   run 600 ninja -C "$build" lamina_tests
+  doctor
   ((!dry)) || return 0
   # What was found and measured before is another program's, unless nothing has changed.
   before=$(cat "$build/built" 2>/dev/null || true)
@@ -79,8 +103,7 @@ build_stage() {
 # First the latencies that decide between designs; then each instruction that the emulation has a twin of, the kernels of all ops, training, products and random graphs,
 # so many at once as there are processors, against double precision on the CPU.
 check_stage() {
-  export PYTHONPATH=$build/python
-  needs_gpu
+  doctor
   once latencies 60 bash -o pipefail -c '"$1" | tee "$2"' latencies "$build/latencies" "$build/latencies.json"
   ((dry)) || [[ ! -s $build/latencies.json ]] || cp "$build/latencies.json" "$results/latencies-$(card_file).json"
   once instructions 120 "$build/instructions"
@@ -96,8 +119,7 @@ check_stage() {
 
 # Each tool must find the bug that is planted for it, nothing in the program without one, and nothing in ours.
 sanitize_stage() {
-  export PYTHONPATH=$build/python
-  needs_gpu
+  doctor
   local tool mode
   command -v compute-sanitizer >/dev/null || ((dry)) || fail "there is no compute-sanitizer" "fix: install the CUDA toolkit's, or pip install nvidia-cuda-sanitizer-api"
   for tool in memcheck racecheck initcheck synccheck; do
@@ -111,8 +133,7 @@ sanitize_stage() {
 }
 
 time_stage() {
-  export PYTHONPATH=$build/python
-  needs_gpu
+  doctor
   # Rows are kept in the build folder until all of a network's are there, so that a figure stands beside others of the same run only.
   local status=0
   run 600 "$python" "$root/perf/gpu/times.py" "$1" --device gpu:0 --limit "$(($(left) - 15))" --kept "$build/results" || status=$?
@@ -149,10 +170,14 @@ while (($#)); do
       limit=$2
       shift
       ;;
-    build | check | sanitize | pack) "$1_stage" ;;
+    build | check | sanitize | pack)
+      "$1_stage"
+      archive
+      ;;
     time)
       (($# > 1)) || fail "time needs a word more" "fix: time hundred, policy, wide30, ensemble, conv or lstm"
       time_stage "$2"
+      archive
       shift
       ;;
     *) fail "there is no stage $1" "fix: build, check, sanitize, time NET or pack; --dry-run before them prints what they would do" ;;

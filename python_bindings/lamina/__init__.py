@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib
 import os
+import site
 
 from . import _border, _core, _deprecated, errors
 from ._core import (
@@ -38,6 +39,7 @@ from .transforms import custom_gradient, grad, hessian, jacobian, jvp, value_and
 from .vmap import vmap
 
 _deprecated.rename(_core.config, "experimental_run_functions_eagerly", "run_functions_eagerly", "lm.config")
+_core.cuda._look_in([*site.getsitepackages(), *([site.USER_SITE] if site.ENABLE_USER_SITE else [])])
 _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
 

@@ -11,10 +11,11 @@ INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
            "cuDNN": "Lamina's own kernels make large convolutions, pooling and batch normalisation"}
 
 
-def doctor(out=sys.stdout):
+def doctor(needs=(), out=sys.stdout):
     """Prints what was found, what was wanted and where, and for what is missing the command that brings it.
 
-    Returns 0 when everything that a GPU needs is there or there is no GPU to use, 1 when there is a GPU and something that it needs is missing.
+    Returns 0 when everything that a GPU needs is there or there is no GPU to use, 1 when there is a GPU and something that it needs is missing,
+    or when something of `needs` is: "gpu", and libraries by their names.
     """
     import lamina as lm
 
@@ -32,26 +33,29 @@ def doctor(out=sys.stdout):
             say(f"Setting: {name}={value}")
         elif name.startswith("LAMINA_") and (like := difflib.get_close_matches(name, names, 1)):
             say(f"Setting: {name} is not known; did you mean {like[0]}?")
-    missing = []
-    for library in lm.cuda.libraries():
+    libraries = lm.cuda.libraries()
+    for library in libraries:
         version = f" {library['version']}" if library["version"] else ""
         if library["found"]:
             say(f"  {library['name']}{version}: found {library['found']}")
             continue
-        missing.append(library)
         say(f"  {library['name']}: missing, wanted {library['wanted']}{'' if library['required'] else ' (optional)'}")
         if library["name"] in INSTEAD:
             say(f"    until then {INSTEAD[library['name']]}")
         for tried in library["why"].split("; "):
             say(f"    tried {tried}")
         say(f"    fix: {library['fix']}")
-    return 1 if available and any(library["required"] for library in missing) else 0
+    there = {library["name"] for library in libraries if library["found"]} | ({"gpu"} if available else set())
+    absent = [name for name in needs if name not in there]
+    if absent:
+        say(f"missing, and needed: {', '.join(absent)}")
+    return 1 if absent or available and any(library["required"] and not library["found"] for library in libraries) else 0
 
 
 def main(arguments):
-    if arguments == ["doctor"]:
-        return doctor()
-    print("usage: python -m lamina doctor    says what this machine has of what Lamina can use", file=sys.stderr)
+    if arguments[:1] == ["doctor"] and (len(arguments) == 1 or arguments[1] == "--needs"):
+        return doctor(arguments[2:])
+    print("usage: python -m lamina doctor [--needs gpu cuBLASLt cuDNN]    says what this machine has of what Lamina can use", file=sys.stderr)
     return 0 if arguments in (["-h"], ["--help"]) else 2
 
 

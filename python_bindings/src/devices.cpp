@@ -10,6 +10,7 @@
 #include "runtime/core/config.h"
 #include "runtime/core/precision.h"
 #include "runtime/core/settings.h"
+#include "runtime/device/package_folders.h"
 #include "runtime/device/peak_flops.h"
 
 namespace lamina::python {
@@ -144,6 +145,7 @@ void bind_devices(nb::module_& m) {
   nb::module_ cuda = m.def_submodule("cuda", "Whether there is a GPU.");
   cuda.def("is_available", [] { return cuda::is_available(); });
   cuda.def("why_unavailable", [] { return cuda::why_unavailable(); }, "Why not; \"\" when it is available.");
+  cuda.def("_look_in", [](std::vector<std::string> site_packages) { set_package_folders(std::move(site_packages)); });
   cuda.def(
       "libraries",
       [] {

@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "runtime/core/settings.h"
+#include "runtime/cuda/launch_error.h"
 #include "runtime/cuda/libraries.h"
 
 namespace lamina {
@@ -298,18 +299,20 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
   }
   CurrentDevice current(api_, stream.device);
   const LaunchingFor now({name, call.line});
-  const auto earlier = [&](cudaError_t status) {
-    return error_of(api_, status, cat("launch ", name, "; it is an earlier launch that failed"), stream.device);
-  };
   // Of a call that nobody waited for: this launch is not to blame. An error that ended the context stays for ever.
-  if (const cudaError_t before = api_.take_last_error(); ends_the_context(before)) throw earlier(before);
+  if (const cudaError_t before = api_.take_last_error(); ends_the_context(before)) throw launch_error(stream, before);
   kernel.run(call);
-  const cudaError_t status = api_.take_last_error();
-  if (ends_the_context(status)) throw earlier(status);  // a launch reports errors of what already ran
-  if (status != cudaSuccess) {
-    const Error error = error_of(api_, status, cat("launch ", name), stream.device);
-    throw call.line.known() ? error.at(text(call.line)) : error;
-  }
+  if (const cudaError_t status = api_.take_last_error(); status != cudaSuccess) throw launch_error(stream, status);
+}
+
+Error launch_error(const Stream& stream, int failure) {
+  const CudaApi& api = static_cast<CudaBackend&>(*stream.backend).api();
+  const auto status = cudaError_t(failure);
+  // A launch reports errors of what already ran.
+  if (ends_the_context(status))
+    return error_of(api, status, cat("launch ", launching.name, "; it is an earlier launch that failed"), stream.device);
+  const Error error = error_of(api, status, cat("launch ", launching.name), stream.device);
+  return launching.line.known() ? error.at(text(launching.line)) : error;
 }
 
 bool CudaBackend::allow(Device device, const void* kernel, const LaunchShape& shape) {

@@ -11,6 +11,7 @@
 #include "runtime/core/error.h"
 #include "runtime/core/settings.h"
 #include "runtime/cuda/nccl.h"
+#include "runtime/device/package_folders.h"
 
 namespace lamina::cuda {
 namespace {
@@ -34,6 +35,7 @@ void add_if_there(std::vector<std::string>& to, const fs::path& folder) {
 
 // The folders of NVIDIA's wheels below a site-packages: nvidia/*/lib.
 void add_wheels(std::vector<std::string>& to, const fs::path& site_packages) {
+  if (!site_packages.is_absolute()) return;
   std::error_code ignored;
   std::vector<fs::path> found;
   for (const auto& entry : fs::directory_iterator(site_packages / "nvidia", ignored)) found.push_back(entry.path() / "lib");
@@ -45,6 +47,7 @@ std::vector<std::string> folders() {
   std::vector<std::string> out;
   std::istringstream own(config::text(Setting::cuda_libraries));
   for (std::string folder; std::getline(own, folder, ':');) add_if_there(out, folder);
+  for (const std::string& folder : package_folders()) add_wheels(out, folder);
   // In an installed wheel, liblamina.so lies in site-packages/lamina.
   Dl_info info{};
   if (dladdr(reinterpret_cast<void*>(&folders), &info) && info.dli_fname) {

@@ -22,6 +22,17 @@ Buffer::~Buffer() {
 }
 
 namespace {
+// What follows on the stream starts after all that was started on the other device.
+void wait_for(Device other, Stream& stream) {
+  struct OwnedEvent {
+    Event event;
+    ~OwnedEvent() { event.backend->destroy_event(event); }
+  } owned{stream.backend->create_event(other)};
+  Stream source = stream.backend->default_stream(other);
+  stream.backend->record(source, owned.event);
+  stream.backend->wait(stream, owned.event);
+}
+
 void copy(Device on, void* to, const void* from, size_t bytes, CopyKind kind) {
   if (bytes == 0) return;
   Backend& backend = backend_of(on);
@@ -36,8 +47,13 @@ BufferRef copy_to(Device device, const BufferRef& buffer, size_t bytes) {
   bool host_source = buffer->device().kind == DeviceKind::cpu, host_target = device.kind == DeviceKind::cpu;
   if (host_target)
     copy_to_host(out->data(), buffer, 0, bytes);
-  else
-    copy(device, out->data(), buffer->data(), bytes, host_source ? CopyKind::to_device : CopyKind::within_device);
+  else if (host_source)
+    copy(device, out->data(), buffer->data(), bytes, CopyKind::to_device);
+  else {
+    Stream stream = backend_of(device).default_stream(device);
+    if (buffer->device() != device && buffer->device().kind == device.kind) wait_for(buffer->device(), stream);
+    copy(device, out->data(), buffer->data(), bytes, CopyKind::within_device);
+  }
   return out;
 }
 

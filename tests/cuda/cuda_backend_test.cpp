@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <set>
 
+#include "runtime/device/buffer.h"
 #include "tests/cuda/fake_cuda.h"
 
 namespace lamina::cuda {
@@ -166,6 +167,24 @@ TEST_F(Cuda, CopiesInEveryDirection) {
   backend.free(stream, data, 12);
   backend.free(stream, other, 12);
   EXPECT_EQ(fake.used, 0u);
+}
+
+// The fake runs what nothing has ordered in any order.
+TEST_F(Cuda, ACopyBetweenDevicesWaitsForTheSourcesStream) {
+  replace_backend(DeviceKind::gpu, &backend);
+  for (unsigned seed = 0; seed < 50; ++seed) {
+    fake.work.random.seed(seed);
+    const std::string old(64, 'o'), made(64, 'm');
+    const BufferRef from = copy_from_host(gpu(0), old.data(), 64), other = copy_from_host(gpu(0), made.data(), 64);
+    Stream stream = backend.default_stream(gpu(0));
+    backend.copy(stream, from->data(), other->data(), 64, CopyKind::within_device);  // as a kernel that is still to run
+    const BufferRef moved = copy_to(gpu(1), from, 64);
+    std::string found(64, ' ');
+    copy_to_host(found.data(), moved, 0, 64);
+    EXPECT_EQ(found, made) << "seed " << seed;
+  }
+  EXPECT_EQ(times("event_create"), times("event_destroy"));
+  replace_backend(DeviceKind::gpu, nullptr);
 }
 
 TEST_F(Cuda, AllocatesNothingForZeroBytes) {

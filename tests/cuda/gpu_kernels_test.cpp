@@ -155,5 +155,25 @@ TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnce) {
   EXPECT_EQ(times("function_attribute"), 0);
 }
 
+// Thrust calls cudart itself, which has no card here.
+TEST_F(OnASimulatedCard, AFailureInThrustIsAnErrorOfTheInstruction) {
+  int cards = 0;
+  if (cudaGetDeviceCount(&cards) == cudaSuccess && cards > 0) GTEST_SKIP() << "a real card would be handed the simulated one's streams";
+  ir::Graph g;
+  g.outputs = {ops::sort(g, g.add_input(TensorType{DType::f32, {1000}}), 0)};
+  exec::Executor executor(compile::compile(g, {.device = kCard, .input_devices = {}, .variable_devices = {}}));
+  const std::vector<BufferRef> inputs = inputs_of(g);
+  const size_t before = fake.used;
+  try {
+    executor.run(inputs, {});
+    ADD_FAILURE() << "it was sorted without a card";
+  } catch (const Error& e) {
+    EXPECT_EQ(e.kind, ErrorKind::device);
+    EXPECT_EQ(e.parts.what, "cuda: cannot launch sort");
+    EXPECT_NE(e.parts.why.find("cudaError"), std::string::npos) << e.parts.why;
+  }
+  EXPECT_EQ(fake.used, before) << "scratch memory was kept";
+}
+
 }  // namespace
 }  // namespace lamina::cuda

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -10,6 +11,7 @@
 #include "runtime/cuda/cublaslt.h"
 #include "runtime/cuda/cudnn.h"
 #include "runtime/cuda/nccl.h"
+#include "runtime/device/package_folders.h"
 
 namespace lamina::cuda {
 namespace {
@@ -49,6 +51,22 @@ TEST(CudaLibraries, AreNeverLookedForBelowTheWorkingDirectory) {
   for (const char* variable : {"CUDA_HOME", "CUDA_PATH", "VIRTUAL_ENV", "LAMINA_CUDA_LIBRARIES"}) unsetenv(variable);
   std::filesystem::current_path(before);
   std::filesystem::remove_all(folder);
+}
+
+// pip's packages of the interpreter that runs, whether or not its environment is activated.
+TEST(CudaLibraries, AreLookedForInTheInterpretersSitePackages) {
+  namespace fs = std::filesystem;
+  const fs::path site = fs::temp_directory_path() / "lamina_site", before = fs::current_path();
+  fs::create_directories(site / "nvidia/cudnn/lib");
+  fs::create_directories(site / "here/nvidia/cudnn/lib");
+  fs::current_path(site);
+  set_package_folders({"here", "", ".", site.string(), "/there/is/none"});
+  const std::vector<std::string> folders = system_loader().folders();
+  set_package_folders({});
+  fs::current_path(before);
+  EXPECT_EQ(std::count(folders.begin(), folders.end(), (site / "nvidia/cudnn/lib").string()), 1);
+  for (const std::string& folder : folders) EXPECT_EQ(folder.find("here"), std::string::npos) << "a relative folder was taken: " << folder;
+  fs::remove_all(site);
 }
 
 TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {

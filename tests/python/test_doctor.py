@@ -1,16 +1,18 @@
 """python -m lamina doctor: what is there, what is missing, and what brings it."""
-import io, subprocess, sys
+import io, os, shutil, subprocess, sys
+
+import pytest
 
 import lamina as lm
 import lamina.__main__ as command
 
 
-def said(monkeypatch, available, libraries):
+def said(monkeypatch, available, libraries, needs=()):
     monkeypatch.setattr(lm.cuda, "is_available", lambda: available)
     monkeypatch.setattr(lm.cuda, "why_unavailable", lambda: "" if available else "there is no NVIDIA driver")
     monkeypatch.setattr(lm.cuda, "libraries", lambda: libraries)
     out = io.StringIO()
-    return command.doctor(out), out.getvalue()
+    return command.doctor(needs, out), out.getvalue()
 
 
 FOUND = {"name": "cuDNN", "wanted": "libcudnn.so.9", "found": "/lib/libcudnn.so.9", "version": "9.1.0", "why": "", "fix": "", "required": False}
@@ -53,6 +55,35 @@ def test_a_gpu_without_what_it_needs_is_a_failure(monkeypatch):
     assert said(monkeypatch, True, [FOUND, dict(MISSING, required=True)])[0] == 1
 
 
+def test_what_is_needed_and_missing_is_a_failure_that_names_it(monkeypatch):
+    code, text = said(monkeypatch, True, [FOUND, MISSING], ["gpu", "cuDNN"])
+    assert code == 0 and "and needed" not in text
+    code, text = said(monkeypatch, True, [FOUND, MISSING], ["gpu", "cuDNN", "NCCL", "cuBLASLt"])
+    assert code == 1 and text.endswith("missing, and needed: NCCL, cuBLASLt\n")
+    code, text = said(monkeypatch, False, [FOUND], ["gpu", "cuDNN"])
+    assert code == 1 and text.endswith("missing, and needed: gpu\n")
+
+
+CUDNN = "int cudnnGetVersion(void) { return 91300; }"
+
+
+@pytest.mark.skipif(not lm.cuda.libraries(), reason="built without CUDA")
+@pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
+def test_libraries_of_the_running_interpreters_environment_are_found(tmp_path):
+    """Also when nobody has activated it."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
+    python = tmp_path / "env" / "bin" / "python"
+    packages = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True).stdout.strip()
+    folder = os.path.join(packages, "nvidia", "cudnn", "lib")
+    os.makedirs(folder)
+    (tmp_path / "cudnn.c").write_text(CUDNN)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", os.path.join(folder, "libcudnn.so.9"), str(tmp_path / "cudnn.c")], check=True)
+    env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "LAMINA_CUDA_LIBRARIES", "LD_LIBRARY_PATH")}
+    env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
+    run = subprocess.run([python, "-m", "lamina", "doctor", "--needs", "cuDNN"], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert run.returncode == 0 and f"cuDNN 9.13.0: found {folder}/libcudnn.so.9" in run.stdout, run.stdout + run.stderr
+
+
 def test_other_words_get_the_usage(capsys):
-    assert command.main(["doctr"]) == 2 and command.main(["--help"]) == 0
+    assert command.main(["doctr"]) == 2 and command.main(["doctor", "gpu"]) == 2 and command.main(["--help"]) == 0
     assert "python -m lamina doctor" in capsys.readouterr().err

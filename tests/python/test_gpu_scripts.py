@@ -1,5 +1,5 @@
 """What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
-import argparse, json, os, shutil, subprocess, sys, time
+import argparse, json, os, shutil, subprocess, sys, tarfile, time
 
 import pytest
 
@@ -210,7 +210,7 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 8, "products.py": 1, "epochs.py": 1, "/instructions": 3, "OnACard": 2, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
+    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 8, "products.py": 1, "epochs.py": 1, "/instructions": 3, "OnACard": 2, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
@@ -225,31 +225,43 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
     (tmp_path / "results").mkdir()
     log = tmp_path / "log"
     stub(tmp_path / "nvidia-smi", "echo A Card 80GB")
-    stub(tmp_path / "python", f'echo "$1" | sed "s|.*/||" >>{log}; case "$*" in *$BAD*) exit 1 ;; *$SLOW*) exec sleep 60 ;; *$LEFT*) exit 3 ;; esac')
+    found = tmp_path / "nvidia" / "lib"
+    doctor = f"echo '  cuDNN 9.13.0: found {found}/libcudnn.so.9'; exit $DOCTOR"
+    stub(tmp_path / "python", f'[[ $1 != -m ]] || {{ echo doctor >>{log}; {doctor}; }}; echo "$1" | sed "s|.*/||" >>{log}; case "$*" in *$BAD*) exit 1 ;; *$SLOW*) exec sleep 60 ;; *$LEFT*) exit 3 ;; esac')
     stub(build / "latencies", f"echo latencies >>{log}; echo '{{}}'")
     for name in ("instructions", "lamina_tests"):
-        stub(build / name, f"echo {name} >>{log}")
+        stub(build / name, f"echo {name} >>{log}; echo looks in $LAMINA_CUDA_LIBRARIES")
 
-    def check(*words, bad="nothing", slow="nothing", left="nothing", then=()):
+    def check(*words, bad="nothing", slow="nothing", left="nothing", doctor=0, then=()):
         log.write_text("")
         status, said = run("env", f"PATH={tmp_path}:{os.environ['PATH']}", f"LAMINA_GPU_BUILD={build}", f"LAMINA_GPU_RESULTS={tmp_path / 'results'}", f"PYTHON={tmp_path / 'python'}",
-                           f"BAD={bad}", f"SLOW={slow}", f"LEFT={left}", "perf/gpu/run.sh", *words, "check", *then)
-        return status, said, log.read_text().split()[1:]
+                           f"BAD={bad}", f"SLOW={slow}", f"LEFT={left}", f"DOCTOR={doctor}", "perf/gpu/run.sh", *words, "check", *then)
+        first, *ran = log.read_text().split()
+        assert first == "doctor", "doctor comes first"
+        return status, said, ran
 
+    def archived():
+        with tarfile.open(build / "results.tar.gz") as archive:
+            return {name for name in archive.getnames() if "." in os.path.basename(name) or os.path.dirname(name) == "done"}
+
+    status, said, ran = check(doctor=1)
+    assert status == 1 and ran == [] and "doctor has found that something is missing" in said, said
     status, said, ran = check(bad="products")
     assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "lamina_tests", "check.py", "check.py", "epochs.py", "products.py", "graphs.py"], said
+    assert said.count(f"looks in {found}\n") == 3, "the C++ programs look where Python has found the libraries"
+    assert {"logs/products.log", "done/graphs", "latencies.json"} < archived() and "done/products" not in archived(), "also when something has failed"
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"
     status, said, ran = check("--limit", "8", slow="products")
     assert status == 3 and ran == ["products.py"] and "start it again" in said, said
     status, said, ran = check()
-    assert status == 0 and ran == ["products.py"], said
+    assert status == 0 and ran == ["products.py"] and "done/products" in archived(), said
     status, said, ran = check()
     assert status == 0 and ran == [], said
     (build / "done" / "graphs").unlink()
     status, said, ran = check(left="graphs")
     assert status == 3 and ran == ["graphs.py"], said
     status, said, ran = check(left="times", then=("time", "hundred", "time", "policy"))
-    assert status == 3 and ran == ["graphs.py", "-c", "times.py", "-c", "times.py"], said
+    assert status == 3 and ran == ["graphs.py", "doctor", "times.py", "doctor", "times.py"], said
     stub(build / "latencies", "echo '{}'; exit 5")
     (build / "done" / "latencies").unlink()
     status, said, ran = check()
