@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/section_infeed.h"
 #include "kernels/cuda/section_interpreter.h"
+#include "kernels/section/section_kernel.h"
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
@@ -56,12 +57,11 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSe
 }
 
 void launch_section(Stream& stream, const LaunchShape& shape, const BlockSection& s, const resident::Arguments& a) {
-  if (s.plan.program.cluster)
-    launch_in_cluster(stream, shape, a);
-  else if (s.plan.tensor_cores)
-    launch_with_tensor_cores(stream, shape, a);
-  else
-    launch<section_kernel>(stream, shape, a);
+  switch (kernel_of(s.plan)) {
+    case section::SectionKernel::plain: return launch<section_kernel>(stream, shape, a);
+    case section::SectionKernel::with_tensor_cores: return launch_with_tensor_cores(stream, shape, a);
+    case section::SectionKernel::in_cluster: return launch_in_cluster(stream, shape, a);
+  }
 }
 
 resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, const BlockSection::OnDevice& d, const Infeed* infeed) {

@@ -8,6 +8,7 @@
 
 #include "kernels/section/access.h"
 #include "kernels/section/flatten.h"
+#include "kernels/section/section_kernel.h"
 #include "kernels/section/stages.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
@@ -554,6 +555,7 @@ std::string print(const BlockPlan& plan) {
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
   if (plan.tensor_cores) out += "; products by tensor cores";
+  out += cat("; run by ", name_of(kernel_of(plan)));
   if (!plan.turns.empty())
     out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
                plan.may_be_long ? ", launched again after each 100 ms" : "");

@@ -1,7 +1,7 @@
 """Trains a network of small layers on the GPU and on the CPU from the same weights, and compares losses and weights.
 
 usage: check.py [--layers N] [--steps N] [--batches 1,20,128] [--optimizers SGD,Adam] [--device gpu:0] [--profile N]
-The exit status tells whether they agree: sums have one order on both, exponentials differ in their last bits. With --profile the network of the first batch is
+Each row says which kernels ran on the device. The exit status tells whether they agree: sums have one order on both, exponentials differ in their last bits. With --profile the network of the first batch is
 trained on the device alone, and a profiler that waits for cudaProfilerStart sees N of its steps.
 """
 import argparse, sys
@@ -9,6 +9,7 @@ import argparse, sys
 import numpy as np
 
 import lamina as lm
+import nets
 from tools import PROFILED
 
 
@@ -46,11 +47,11 @@ def trainer(layers, batch, optimizer):
 
 
 def train(device, layers, steps, batch, optimizer):
-    """(losses, weights) after so many steps."""
+    """(losses, weights) after so many steps, and which kernels ran."""
     with lm.device(device):
         step, feed, net = trainer(layers, batch, optimizer)
         losses = [float(step(*feed()).numpy()) for _ in range(steps)]
-        return losses, [v.numpy() for v in net.trainable_variables]
+        return losses, [v.numpy() for v in net.trainable_variables], nets.kernels(step.explain(*feed()))
 
 
 def profile(device, layers, steps, batch):
@@ -83,11 +84,11 @@ def main():
     for name in o.optimizers.split(","):
         optimizer = rules[name]
         for batch in map(int, o.batches.split(",")):
-            want, wanted = train("cpu:0", o.layers, o.steps, batch, optimizer)
-            got, weights = train(o.device, o.layers, o.steps, batch, optimizer)
+            want, wanted, _ = train("cpu:0", o.layers, o.steps, batch, optimizer)
+            got, weights, ran = train(o.device, o.layers, o.steps, batch, optimizer)
             apart = max(abs(a - b) / max(abs(a), 1e-6) for a, b in zip(want, got))
             far = max(float(np.abs(a - b).max() / max(np.abs(a).max(), 1e-6)) for a, b in zip(wanted, weights))
-            print(f"{name}, batch {batch}: losses differ by {apart:.1e}, weights by {far:.1e}")
+            print(f"{name}, batch {batch}: losses differ by {apart:.1e}, weights by {far:.1e}; ran {nets.in_words(ran)}")
             worst = max(worst, apart, far)
     print("agree" if worst < 1e-3 else "DIFFER")
     return 0 if worst < 1e-3 else 1

@@ -6,6 +6,7 @@ Dense networks are those of ../peers/worker.py. The others: "conv", two 3x3 conv
 import argparse
 import json
 import os
+import re
 import sys
 import time
 
@@ -85,6 +86,20 @@ def forms(program, net, precision, size, on_gpu):
     if copies(net) > 1:
         return ["func", *["func_graph"] * on_gpu, "func_compile"]
     return ["eager", *["graph"] * on_gpu, *["cudnn"] * (net == "lstm" and precision != "bf16"), "compile"]
+
+
+def kernels(explanation):
+    """What a call launches, and how many of each: a section on a GPU by its kernel, as a profiler shows it, other launches by their names."""
+    counts = {}
+    for launch in explanation.launches:
+        run_by = re.search(r"; run by (\w+)", "\n".join(launch["details"]))
+        name = run_by.group(1) if run_by else launch["name"]
+        counts[name] = counts.get(name, 0) + 1
+    return counts
+
+
+def in_words(counts):
+    return ", ".join(name if n == 1 else f"{n} x {name}" for name, n in counts.items())
 
 
 def arguments(forms):

@@ -53,7 +53,7 @@ once() {
     *) failed+=("$name"); say "perf/gpu/run.sh: $name failed with status $status" ;;
   esac
 }
-# First of all stages: without the card or a library, other kernels than a user's would be tried. The C++ programs look where Python has found the libraries.
+# Begins each stage, and ends the build: without the card or a library, other kernels than a user's would be tried. The C++ programs look where Python has found the libraries.
 doctor() {
   local said status=0
   export PYTHONPATH=$build/python
@@ -92,12 +92,13 @@ build_stage() {
   run 600 nvcc -O1 -g -lineinfo -std=c++17 -arch="sm_$card" -o "$build/planted" "$root/perf/gpu/planted.cu"
   run 600 ninja -C "$build" lamina_package _core
   run 600 ninja -C "$build" lamina_tests
+  if ((!dry)); then
+    # What was found and measured before is another program's, unless nothing has changed.
+    before=$(cat "$build/built" 2>/dev/null || true)
+    cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/instructions" "$build/planted" | sha256sum >"$build/built"
+    [[ $before == "$(<"$build/built")" ]] || rm -rf "$build/done" "$build/results"
+  fi
   doctor
-  ((!dry)) || return 0
-  # What was found and measured before is another program's, unless nothing has changed.
-  before=$(cat "$build/built" 2>/dev/null || true)
-  cat "$build/python/lamina"/*.so "$build/lamina_tests" "$build/latencies" "$build/instructions" "$build/planted" | sha256sum >"$build/built"
-  [[ $before == "$(<"$build/built")" ]] || rm -rf "$build/done" "$build/results"
 }
 
 # First the latencies that decide between designs; then each instruction that the emulation has a twin of, the kernels of all ops, training, products and random graphs,

@@ -180,7 +180,8 @@ def main():
             row = {"net": o.net, "program": program, "form": form, **row, "measured": now()}
             results["rows"].append(row)
             publish()
-            what = row.get("not_run") or ", ".join(f"{w} {row[w]['microseconds']:.1f} us" for w in ("step", "forward") if w in row)
+            ran = lambda w: f" by {nets.in_words(row['kernels'][w])}" if "kernels" in row else ""
+            what = row.get("not_run") or ", ".join(f"{w} {row[w]['microseconds']:.1f} us{ran(w)}" for w in ("step", "forward") if w in row)
             print(f"{o.net}, {row['program']} {form}, {row['precision']}, batch {row['batch']}: {what}", flush=True)
 
         if subprocess.run([python, "-c", f"import importlib.util, sys; sys.exit(importlib.util.find_spec('{program}') is None)"]).returncode != 0:

@@ -1,7 +1,7 @@
 """Lamina: a training step and a forward pass. usage: times_lamina.py NET FORM [--rows JSON] [--device gpu:0]
 
 FORM "call": one call a step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap. "rows" and "layers": the loop with the one and the other
-plan of its section, whichever is expected to be faster (docs/gpu-backend.md).
+plan of its section, whichever is expected to be faster (docs/gpu-backend.md). "kernels" in a row: what a call launches.
 """
 import os
 
@@ -93,9 +93,12 @@ def prepare(precision, size):
             return n
 
         if options.form == "call":
-            works = {"losses": [float(lm.mean(call(x, y)).numpy()) for _ in range(3)], "step": calls, "forward": forwards}
+            forward(x)
+            works = {"losses": [float(lm.mean(call(x, y)).numpy()) for _ in range(3)], "step": calls, "forward": forwards,
+                     "kernels": {"step": nets.kernels(call.explain(x, y)), "forward": nets.kernels(forward.explain(x))}}
         else:
             works = {**nets.of_loop(loop(x, y).numpy().tolist()), "step": loops}
+            works["kernels"] = {"step": nets.kernels(loop.explain(x, y))}
 
         def placed(run):
             def inside(n):

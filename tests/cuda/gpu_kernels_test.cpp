@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <map>
 #include <set>
 
 #include "graph/compile/compile.h"
@@ -13,6 +14,16 @@
 #include "runtime/exec/executor.h"
 #include "tests/cuda/fake_cuda.h"
 #include "tests/ops/op_case.h"
+
+namespace lamina::kernels::cuda {
+namespace resident {
+struct Arguments;
+}
+// As section.cu, section_tensor_cores.cu and section_cluster.cu have them.
+void section_kernel(resident::Arguments);
+void section_kernel_with_tensor_cores(resident::Arguments);
+void section_kernel_in_cluster(resident::Arguments);
+}  // namespace lamina::kernels::cuda
 
 namespace lamina::cuda {
 namespace {
@@ -153,6 +164,32 @@ TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnce) {
   fake.calls.clear();
   for (int n = 0; n < 5; ++n) executor.run(inputs, {});
   EXPECT_EQ(times("function_attribute"), 0);
+}
+
+TEST_F(OnASimulatedCard, TheKernelThatIsLaunchedIsTheOneThatIsNamed) {
+  const std::map<std::string, const void*> kernels{
+      {"section_kernel", reinterpret_cast<const void*>(&kernels::cuda::section_kernel)},
+      {"section_kernel_with_tensor_cores", reinterpret_cast<const void*>(&kernels::cuda::section_kernel_with_tensor_cores)},
+      {"section_kernel_in_cluster", reinterpret_cast<const void*>(&kernels::cuda::section_kernel_in_cluster)}};
+  const ir::Graph g = layers_between_cumsums();
+  const auto program = compile::compile(g, {.device = kCard, .input_devices = {}, .variable_devices = {}});
+  const auto section =
+      std::find_if(program->instructions.begin(), program->instructions.end(), [](const auto& i) { return i.section_steps > 0; });
+  ASSERT_NE(section, program->instructions.end());
+  auto& plan = const_cast<section::BlockSection*>(static_cast<const section::BlockSection*>(section->kernel.args.get()))->plan;
+  const std::vector<BufferRef> inputs = inputs_of(g);
+  std::set<std::string> named;
+  for (const auto& [cluster, tensor_cores] : {std::pair(0, false), {0, true}, {4, false}, {4, true}}) {
+    plan.program.cluster = cluster, plan.tensor_cores = tensor_cores;  // nothing runs on this card
+    const std::string text = section::print(plan),
+                      name = text.substr(text.find("; run by ") + 9, text.find('\n') - text.find("; run by ") - 9);
+    fake.calls.clear();
+    exec::Executor(program).run(inputs, {});
+    ASSERT_TRUE(kernels.count(name)) << text;
+    EXPECT_EQ(times("launch " + handle_text(kernels.at(name))), 1) << name;
+    named.insert(name);
+  }
+  EXPECT_EQ(named.size(), 3u);
 }
 
 // Thrust calls cudart itself, which has no card here.

@@ -1,7 +1,10 @@
 """What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
 import argparse, json, os, shutil, subprocess, sys, tarfile, time
 
+import numpy as np
 import pytest
+
+import lamina as lm
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 sys.path.append(os.path.join(ROOT, "perf", "gpu"))
@@ -30,7 +33,7 @@ def run_changed(folder, script, options, change):
 
 def test_training_is_compared_step_by_step():
     status, said = run(sys.executable, "perf/gpu/check.py", "--device", "cpu:0", "--layers", "3", "--steps", "2")
-    assert status == 0 and said.endswith("agree\n") and said.count("losses differ by 0.0e+00, weights by 0.0e+00") == 6, said
+    assert status == 0 and said.endswith("agree\n") and said.count("losses differ by 0.0e+00, weights by 0.0e+00; ran section of ") == 6, said
 
 
 def test_epochs_are_compared_bit_by_bit(tmp_path):
@@ -53,6 +56,22 @@ def test_a_product_of_other_operands_fails(tmp_path):
     assert status == 1 and said.endswith("DIFFER\n"), said
 
 
+def test_the_kernels_that_ran_are_the_plans():
+    """On a card a section is named by its kernel, of which there are three."""
+    w = lm.Variable(np.ones((64, 64), "float32"))
+    step = lm.function(lambda x: lm.relu(x @ w) @ w)
+    said = {}
+    for precision in ("float32", "tf32"):
+        lm.config.set_matmul_precision(precision)
+        try:
+            said[precision] = nets.kernels(step.explain(lm.ones([20, 64]), device="null:a100"))
+        finally:
+            lm.config.set_matmul_precision("float32")
+        step = lm.function(lambda x: lm.relu(x @ w) @ w)
+    assert said == {"float32": {"section_kernel": 1}, "tf32": {"section_kernel_with_tensor_cores": 1}}
+    assert nets.in_words({"section_kernel": 1, "sort": 2}) == "section_kernel, 2 x sort"
+
+
 def test_a_difference_fails(tmp_path):
     status, said = run_changed(tmp_path, "check.py", ["--layers", "2", "--steps", "1"],
                                "seeds = iter(range(100))\nmade = np.random.default_rng\nnp.random.default_rng = lambda seed: made(next(seeds))")
@@ -68,6 +87,8 @@ def test_times_are_written_row_by_row_and_not_measured_twice(tmp_path):
     assert results["card"] == "cpu" and [row["form"] for row in results["rows"]] == ["call", "loop"]
     call, loop = results["rows"]
     assert "forward" not in loop and call["step"]["microseconds"] > call["forward"]["microseconds"] > 0 and loop["step"]["microseconds"] > 0
+    assert [list(row["kernels"]) for row in (call, loop)] == [["step", "forward"], ["step"]]
+    assert all(sum(kernels.values()) >= 1 for row in (call, loop) for kernels in row["kernels"].values()) and " us by section of " in said
     assert loop["losses"] == call["losses"] and call["losses"][0] > call["losses"][2] > loop["loop_loss"]
     status, said = run(*command)
     assert status == 0 and "policy, Lamina" not in said and "2 rows" in said, said

@@ -1,0 +1,22 @@
+// Which kernel runs a plan: the launch and fn.explain() both ask here.
+#pragma once
+#include "kernels/section/blocks.h"
+
+namespace lamina::section {
+
+enum class SectionKernel { plain, with_tensor_cores, in_cluster };
+
+inline SectionKernel kernel_of(const BlockPlan& plan) {
+  return plan.program.cluster ? SectionKernel::in_cluster : plan.tensor_cores ? SectionKernel::with_tensor_cores : SectionKernel::plain;
+}
+// As a profiler shows it.
+constexpr const char* name_of(SectionKernel kernel) {
+  switch (kernel) {
+    case SectionKernel::with_tensor_cores: return "section_kernel_with_tensor_cores";
+    case SectionKernel::in_cluster: return "section_kernel_in_cluster";
+    case SectionKernel::plain: break;
+  }
+  return "section_kernel";
+}
+
+}  // namespace lamina::section
