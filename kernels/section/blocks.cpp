@@ -504,8 +504,6 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
       for (const InnerProgram& program : nested->programs)
         if (const char* why = why_not(*program.table)) return why;
       return nullptr;
-    case StepKind::print:
-    case StepKind::check: return "effects of the host";
     default: break;
   }
   constexpr int most_rows = 100'000;  // of a sum over a column: 12 levels of 32 rows

@@ -99,8 +99,6 @@ const char* name(StepKind kind) {
     case StepKind::copy: return "copy";
     case StepKind::loop: return "loop";
     case StepKind::branch: return "branch";
-    case StepKind::print: return "print";
-    case StepKind::check: return "check";
   }
   return "?";
 }

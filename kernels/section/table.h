@@ -23,11 +23,8 @@ enum class StepKind : uint8_t {
   sparse_cross_entropy,  // in: logits[r,n] labels[r]            out: losses[r] probabilities[r,n]
   dropout,               // in: x state[2]                                out: y
   copy,                  // in: x (any strides)                           out: y
-  // Reserved: they run on the CPU interpreter first, when loops and effects come as ops.
-  loop,
+  loop,                  // in, out: as the node's; its body is Nested
   branch,
-  print,
-  check,
 };
 
 constexpr bool is_product(StepKind kind) { return kind == StepKind::dense || kind == StepKind::dense_grad_input; }

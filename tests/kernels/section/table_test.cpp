@@ -153,7 +153,7 @@ TEST(SectionValidator, FindsEachPlantedFault) {
   expect("writes one place for all models", [](Net& n) { n.table.steps[1].replicas = 4, n.table.steps[1].partition = Partition::models; });
   expect("has shards", [](Net& n) { n.table.steps[1].shards = 4; });
   expect("cannot be shared by rows", [](Net& n) { n.table.steps[3].partition = Partition::rows; });
-  expect("of a kind that no interpreter runs yet", [](Net& n) { n.table.steps[1].kind = StepKind::print; });
+  expect("of no kind", [](Net& n) { n.table.steps[1].kind = StepKind(255); });
   expect("writes %6 over %0, which it also reads", [](Net& n) { n.ranges[size_t(n.h)] = n.ranges[size_t(n.x)]; });
   expect("after an earlier step overwrote it",
          [](Net& n) { n.ranges[size_t(n.dh)] = n.ranges[size_t(n.h)], n.table.steps[2].has_mask = 0, n.table.steps[2].ins = 2; });
