@@ -64,24 +64,29 @@ def test_what_is_needed_and_missing_is_a_failure_that_names_it(monkeypatch):
     assert code == 1 and text.endswith("missing, and needed: gpu\n")
 
 
-CUDNN = "int cudnnGetVersion(void) { return 91300; }"
+STAND_IN = """int cuDriverGetVersion(int* v) { return *v = 13000, 0; }
+int ncclGetVersion(int* v) { return *v = 22809, 0; }
+unsigned long cublasLtGetVersion(void) { return 130000; }
+unsigned long cudnnGetVersion(void) { return 91300; }
+"""
+ABSENT = next((library for library in lm.cuda.libraries() if not library["found"]), None)
 
 
-@pytest.mark.skipif(not lm.cuda.libraries(), reason="built without CUDA")
+@pytest.mark.skipif(not ABSENT, reason="built without CUDA, or the system has every library, and its own come first")
 @pytest.mark.skipif(not shutil.which("cc"), reason="there is no C compiler")
 def test_libraries_of_the_running_interpreters_environment_are_found(tmp_path):
     """Also when nobody has activated it."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(tmp_path / "env")], check=True)
     python = tmp_path / "env" / "bin" / "python"
     packages = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True).stdout.strip()
-    folder = os.path.join(packages, "nvidia", "cudnn", "lib")
+    folder = os.path.join(packages, "nvidia", "some", "lib")
     os.makedirs(folder)
-    (tmp_path / "cudnn.c").write_text(CUDNN)
-    subprocess.run(["cc", "-shared", "-fPIC", "-o", os.path.join(folder, "libcudnn.so.9"), str(tmp_path / "cudnn.c")], check=True)
+    (tmp_path / "it.c").write_text(STAND_IN)
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", os.path.join(folder, ABSENT["wanted"]), str(tmp_path / "it.c")], check=True)
     env = {name: value for name, value in os.environ.items() if name not in ("VIRTUAL_ENV", "LAMINA_CUDA_LIBRARIES", "LD_LIBRARY_PATH")}
     env["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)
-    run = subprocess.run([python, "-m", "lamina", "doctor", "--needs", "cuDNN"], capture_output=True, text=True, env=env, cwd=tmp_path)
-    assert run.returncode == 0 and f"cuDNN 9.13.0: found {folder}/libcudnn.so.9" in run.stdout, run.stdout + run.stderr
+    run = subprocess.run([python, "-m", "lamina", "doctor", "--needs", ABSENT["name"]], capture_output=True, text=True, env=env, cwd=tmp_path)
+    assert run.returncode == 0 and f": found {folder}/{ABSENT['wanted']}\n" in run.stdout, run.stdout + run.stderr
 
 
 def test_other_words_get_the_usage(capsys):
