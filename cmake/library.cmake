@@ -93,12 +93,16 @@ if(LAMINA_ISA_SOURCES)
     set(LAMINA_ISA_OPTIMIZATION -O1)  # a file takes minutes at -O3, and what is looked for is the same
   endif()
   foreach(isa IN LISTS LAMINA_ISAS)
+    set(optimization ${LAMINA_ISA_OPTIMIZATION})
+    if(isa STREQUAL "scalar" AND NOT LAMINA_ISAS STREQUAL "scalar")
+      set(optimization -O1)  # no machine of the last ten years runs it, and at -O3 it takes twice as long to compile; the bits are the same
+    endif()
     add_library(lamina_isa_${isa} OBJECT ${LAMINA_ISA_SOURCES})
     lamina_library_settings(lamina_isa_${isa})
     target_compile_definitions(lamina_isa_${isa} PRIVATE LAMINA_ISA=${isa})
     # errno and floating-point exceptions are not read anywhere; results stay the same, and loops with selects and square roots are vectorized.
     # Without jump threading: g++ would first compute an activation once per way through its ifs, then all of them for every element (gelu: 2.8 times as long).
-    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} $<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps> -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${LAMINA_ISA_OPTIMIZATION}>")
+    target_compile_options(lamina_isa_${isa} PRIVATE ${LAMINA_FLAGS_${isa}} $<$<CXX_COMPILER_ID:GNU>:-fno-thread-jumps> -fno-math-errno -fno-trapping-math "$<$<NOT:$<CONFIG:Debug>>:${optimization}>")
     list(APPEND LAMINA_OBJECT_LIBRARIES lamina_isa_${isa})
   endforeach()
 endif()

@@ -19,7 +19,12 @@ elseif(LAMINA_TEST_SOURCES)
   target_link_libraries(lamina_op_cases PRIVATE GTest::gtest)
   target_precompile_headers(lamina_op_cases PRIVATE <gtest/gtest.h> <cmath> <functional> <map> <random> <sstream> <string> <vector>)
 
-  add_executable(lamina_tests ${LAMINA_TEST_SOURCES})
+  # In groups, but for those with settings of their own, and for tests/graph/compile, where two types have one name.
+  set(LAMINA_SINGLE_TEST_SOURCES ${LAMINA_TEST_SOURCES})
+  list(FILTER LAMINA_SINGLE_TEST_SOURCES INCLUDE REGEX "/tests/cuda/|/tests/graph/compile/|/gpu_absence_test\\.cpp")
+  list(REMOVE_ITEM LAMINA_TEST_SOURCES ${LAMINA_SINGLE_TEST_SOURCES})
+  lamina_group(LAMINA_TEST_GROUPS ${LAMINA_TEST_SOURCES})
+  add_executable(lamina_tests ${LAMINA_TEST_GROUPS} ${LAMINA_SINGLE_TEST_SOURCES})
   lamina_library_settings(lamina_tests)
   # Only where they are needed: every other object is the same in each clone and with and without CUDA.
   set_source_files_properties(tests/source_file.cpp PROPERTIES COMPILE_DEFINITIONS LAMINA_SOURCE_DIR="${PROJECT_SOURCE_DIR}")

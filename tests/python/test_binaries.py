@@ -1,8 +1,8 @@
 """What the built files need, export and contain."""
-import glob, os, re, sys
+import glob, os, re, sys, zlib
 
 import pytest
-from built import BUILD, LIBRARY, module_path, output_of
+from built import BUILD, LIBRARY, ROOT, module_path, output_of
 
 SYSTEM = {"libstdc++.so.6", "libgcc_s.so.1", "libc.so.6", "libm.so.6", "libz.so.1", "libdl.so.2", "librt.so.1", "libpthread.so.0",
           "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
@@ -20,6 +20,35 @@ def test_the_library_needs_only_the_system():
 def test_the_module_needs_only_the_library_beside_it():
     assert needed(module_path()) - SYSTEM == {"liblamina.so"}
     assert re.search(r"R(UN)?PATH.*\[\$ORIGIN\]", output_of("readelf", "-d", module_path()))
+
+
+# What manylinux_2_36 has: the libraries of Debian 12.
+MANYLINUX_2_36 = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12,), "ZLIB": (1, 2, 9)}
+
+
+def test_the_files_need_no_newer_system_than_manylinux_2_36():
+    found = set()
+    for path in (LIBRARY, module_path()):
+        found |= set(re.findall(r"Name: (\w+)_([0-9.]+) ", output_of("readelf", "-V", "-W", path)))
+    assert {"GLIBC", "GLIBCXX"} <= {family for family, _ in found}
+    newer = [(family, version) for family, version in found if tuple(map(int, version.split("."))) > MANYLINUX_2_36[family]]
+    assert newer == []
+
+
+def test_a_wheel_of_the_files_is_small():
+    """10 MB, with kernels for three GPU architectures 30 MB; zlib is what wheels are compressed with."""
+    files = [open(path, "rb").read() for path in (LIBRARY, module_path())]
+    megabytes = sum(len(zlib.compress(data, 6)) for data in files) / 1e6
+    assert megabytes <= (30 if any(b"libcublasLt.so" in data for data in files) else 10)
+
+
+def test_pip_is_told_what_the_readme_says():
+    project = open(os.path.join(ROOT, "pyproject.toml"), encoding="utf-8").read()
+    readme = open(os.path.join(ROOT, "README.md"), encoding="utf-8").read()
+    lowest = re.search(r'requires-python = ">=([0-9.]+)"', project)[1]
+    assert "`pip install .`" in readme and f"Python {lowest} or later on Linux x86-64" in readme
+    targets = re.search(r"build.targets = \[(.*)\]", project)[1]
+    assert set(re.findall(r'"(\w+)"', targets)) == {"lamina", "_core", "lamina_stub"}, "a wheel needs no other target"
 
 
 def test_only_lamina_is_exported():

@@ -12,7 +12,7 @@ namespace lamina {
 namespace {
 
 // f(x) eagerly and as a traced function must give the same numbers.
-std::vector<float> both(const std::function<Tensor(Tensor)>& f, const Tensor& x) {
+std::vector<float> values_both_ways(const std::function<Tensor(Tensor)>& f, const Tensor& x) {
   const std::vector<float> eager = f(x).to_vector<float>(), traced = function(f)(x).to_vector<float>();
   EXPECT_EQ(eager.size(), traced.size());
   for (size_t i = 0; i < eager.size(); ++i) EXPECT_NEAR(eager[i], traced[i], 1e-6 * std::abs(eager[i])) << i;
@@ -21,7 +21,7 @@ std::vector<float> both(const std::function<Tensor(Tensor)>& f, const Tensor& x)
 using Floats = std::vector<float>;
 
 TEST(GradientTape, DifferentiatesAWatchedTensor) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -33,7 +33,7 @@ TEST(GradientTape, DifferentiatesAWatchedTensor) {
 
 TEST(GradientTape, TrainableVariablesAreWatchedWhenRead) {
   Variable w(scalar(3)), fixed(scalar(2), "fixed", false);
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [&](Tensor x) {
                   GradientTape tape;
                   Tensor y = w * x + w * w * fixed;
@@ -48,7 +48,7 @@ TEST(GradientTape, TrainableVariablesAreWatchedWhenRead) {
 
 TEST(GradientTape, AVariableThatIsNotTrainableCanBeWatched) {
   Variable fixed(scalar(2), "fixed", false);
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [&](Tensor x) {
                   GradientTape tape;
                   tape.watch(fixed);
@@ -87,7 +87,7 @@ TEST(GradientTape, AnUnwatchedTensorHasNoGradient) {
 }
 
 TEST(GradientTape, SeveralTargetsAreSummed) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -100,7 +100,7 @@ TEST(GradientTape, SeveralTargetsAreSummed) {
 }
 
 TEST(GradientTape, OutputGradientsWeighTheTarget) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -113,7 +113,7 @@ TEST(GradientTape, OutputGradientsWeighTheTarget) {
 }
 
 TEST(GradientTape, IntermediateValuesCanBeSources) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -125,7 +125,7 @@ TEST(GradientTape, IntermediateValuesCanBeSources) {
 }
 
 TEST(GradientTape, NestedTapesGiveSecondDerivatives) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape outer;
                   outer.watch(x);
@@ -142,12 +142,12 @@ TEST(GradientTape, NestedTapesGiveSecondDerivatives) {
 TEST(GradientTape, ThirdDerivativesWork) {
   auto f = [](Tensor x) { return x * x * x * x; };
   auto third = [&](Tensor x) { return grad([&](Tensor a) { return grad([&](Tensor b) { return grad(f)(b); })(a); })(x); };
-  EXPECT_EQ(both(third, scalar(2)), Floats{48});
+  EXPECT_EQ(values_both_ways(third, scalar(2)), Floats{48});
 }
 
 TEST(GradientTape, SecondDerivativesOfVariables) {
   Variable w(scalar(3));
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [&](Tensor x) {
                   GradientTape outer;
                   GradientTape inner;
@@ -180,7 +180,7 @@ TEST(GradientTape, ASingleUseTapeIsUsedOnce) {
 }
 
 TEST(GradientTape, APersistentTapeIsUsedOften) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape({.persistent = true});
                   tape.watch(x);
@@ -194,7 +194,7 @@ TEST(GradientTape, APersistentTapeIsUsedOften) {
 }
 
 TEST(GradientTape, NothingIsRecordedWhileStopped) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -210,7 +210,7 @@ TEST(GradientTape, NothingIsRecordedWhileStopped) {
 }
 
 TEST(GradientTape, StopGradientBlocks) {
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -223,7 +223,7 @@ TEST(GradientTape, StopGradientBlocks) {
 TEST(GradientTape, SeesThroughACalledFunction) {
   Variable w(tensor({2, 3}, {2}));
   auto model = function([&](Tensor x) { return sum(x * w * w); });
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [&](Tensor x) {
                   GradientTape tape;
                   tape.watch(x);
@@ -239,7 +239,7 @@ TEST(GradientTape, SeesThroughACalledFunction) {
 TEST(GradientTape, AVariableArgumentOfACalledFunctionIsDifferentiated) {
   Variable w(scalar(4));
   auto model = function([](Tensor x, Variable v) { return x * v * v; });
-  EXPECT_EQ(both(
+  EXPECT_EQ(values_both_ways(
                 [&](Tensor x) {
                   GradientTape tape;
                   Tensor y = model(x, w);

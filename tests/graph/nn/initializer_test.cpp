@@ -16,11 +16,11 @@ using Matrix = std::vector<double>;
 
 Matrix made(const Initializer& initializer, std::vector<int64_t> shape, uint64_t seed = 5) { return initializer(shape, seed); }
 
-struct Moments {
+struct Spread {
   double mean = 0, deviation = 0, low = 0, high = 0;
 };
-Moments moments(const Matrix& v) {
-  Moments m;
+Spread spread_of(const Matrix& v) {
+  Spread m;
   m.mean = std::accumulate(v.begin(), v.end(), 0.0) / double(v.size());
   for (double x : v) m.deviation += (x - m.mean) * (x - m.mean);
   m.deviation = std::sqrt(m.deviation / double(v.size()));
@@ -51,7 +51,7 @@ TEST(Initializer, FillsWithOneNumber) {
 // 300 x 500: the mean of 150,000 draws of deviation s is within 5 s / sqrt(150,000) of 0, their deviation within 1 % of s.
 void expect_spread(const Initializer& initializer, double deviation, double limit) {
   SCOPED_TRACE(initializer.name());
-  const Moments m = moments(made(initializer, {300, 500}));
+  const Spread m = spread_of(made(initializer, {300, 500}));
   EXPECT_NEAR(m.mean, 0, 0.013 * deviation);
   EXPECT_NEAR(m.deviation, deviation, 0.01 * deviation);
   EXPECT_LE(std::max(-m.low, m.high), limit * (1 + 1e-12));
@@ -67,7 +67,7 @@ TEST(Initializer, GlorotAndHeHaveTheVarianceOfTheirFormulas) {
 }
 
 TEST(Initializer, CountsTheReceptiveFieldOfALongerShape) {
-  const Moments m = moments(made("he_uniform", {5, 5, 12, 100}));
+  const Spread m = spread_of(made("he_uniform", {5, 5, 12, 100}));
   EXPECT_LE(m.high, std::sqrt(6.0 / 300));
   EXPECT_GE(m.high, 0.99 * std::sqrt(6.0 / 300));
 }

@@ -15,7 +15,7 @@ namespace {
 
 using namespace lamina::tests;
 
-std::map<std::string, int> count_ops(const ir::Graph& g) {
+std::map<std::string, int> counted_ops(const ir::Graph& g) {
   std::map<std::string, int> counts;
   for (const ir::Node& node : g.nodes()) ++counts[node.op->name];
   return counts;
@@ -26,7 +26,7 @@ TEST(HundredLayers, BecomeDenseNodesAndTheirGradients) {
     const HundredLayers model = hundred_layers({.batch = batch});
     const Optimized optimized = optimize(model.graph);
     for (const ir::Graph* g : {&optimized.inspected, &optimized.graph}) {
-      auto counts = count_ops(*g);
+      auto counts = counted_ops(*g);
       EXPECT_EQ(counts["dense"], 101);
       EXPECT_EQ(counts["dense_grad_input"], 100);
       EXPECT_EQ(counts["dense_update"], 101);
@@ -68,7 +68,7 @@ TEST(HundredLayers, KeepTheirNumbers) {
 TEST(HundredLayers, HaveTheGradientsOfDoublePrecision) {
   const HundredLayers model = hundred_layers({.gradients = true});
   const ir::Graph optimized = optimize(model.graph).graph;
-  auto counts = count_ops(optimized);
+  auto counts = counted_ops(optimized);
   EXPECT_EQ(counts["dense_update"], 101);
   EXPECT_EQ(counts["matmul"], 0);
   const ir::Graph exact = in_f64(model.graph);

@@ -32,14 +32,14 @@ std::vector<T> numbers(int64_t count, uint32_t seed) {
   return v;
 }
 
-struct Sizes {
+struct ProductSizes {
   int64_t m, n, k;
 };
-constexpr Sizes kSizes[] = {{1, 1, 1},      {1, 64, 64},   {20, 10, 64},  {7, 5, 3},   {64, 64, 64}, {100, 37, 53},  {130, 129, 300},
-                            {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0},    {150, 1100, 20}};
+constexpr ProductSizes kSizes[] = {{1, 1, 1},      {1, 64, 64},   {20, 10, 64},  {7, 5, 3},   {64, 64, 64}, {100, 37, 53},  {130, 129, 300},
+                                   {13, 300, 600}, {1, 200, 900}, {200, 3, 257}, {97, 97, 1}, {5, 6, 0},    {150, 1100, 20}};
 
 template <class T>
-void check(const Sizes& s, bool ta, bool tb, double epsilon) {
+void check(const ProductSizes& s, bool ta, bool tb, double epsilon) {
   SCOPED_TRACE(testing::Message() << s.m << "x" << s.n << "x" << s.k << (ta ? " a transposed" : "") << (tb ? " b transposed" : ""));
   const int64_t lda = (ta ? s.m : s.k) + 3, ldb = (tb ? s.k : s.n) + 2, ldc = s.n + 1;
   auto a = numbers<T>(lda * (ta ? s.k : s.m), 1), b = numbers<T>(ldb * (tb ? s.n : s.k), 2);
@@ -69,7 +69,7 @@ void check(const Sizes& s, bool ta, bool tb, double epsilon) {
 TEST_F(MatmulKernel, AgreesWithDoubleForAllTypesAndTranspositions) {
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);
-    for (const Sizes& s : kSizes)
+    for (const ProductSizes& s : kSizes)
       for (bool ta : {false, true})
         for (bool tb : {false, true}) {
           check<float>(s, ta, tb, 6e-8);
@@ -86,7 +86,7 @@ TEST_F(MatmulKernel, AgreesWithDoubleForAllTypesAndTranspositions) {
 TEST_F(MatmulKernel, GivesTheSameBitsForAnyNumberOfThreads) {
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);
-    for (auto [m, n, k] : {Sizes{257, 130, 300}, {60, 500, 200}, {1, 3000, 900}, {3000, 4, 500}})
+    for (auto [m, n, k] : {ProductSizes{257, 130, 300}, {60, 500, 200}, {1, 3000, 900}, {3000, 4, 500}})
       for (bool tb : {false, true}) {
         auto a = numbers<float>(m * k, 1), b = numbers<float>(k * n, 2);
         std::vector<float> first;
@@ -103,7 +103,7 @@ TEST_F(MatmulKernel, GivesTheSameBitsForAnyNumberOfThreads) {
 
 TEST_F(MatmulKernel, GivesTheSameBitsOnEveryInstructionSet) {
   auto same = [&]<class T>(T) {
-    for (auto [m, n, k] : {Sizes{57, 130, 300}, {1, 64, 900}, {20, 64, 64}, {1, 200, 900}, {7, 5, 3}})
+    for (auto [m, n, k] : {ProductSizes{57, 130, 300}, {1, 64, 900}, {20, 64, 64}, {1, 200, 900}, {7, 5, 3}})
       for (bool tb : {false, true}) {
         auto a = numbers<T>(m * k, 1), b = numbers<T>(k * n, 2);
         std::vector<T> first;
