@@ -26,14 +26,11 @@ int rank_of(const Operand& x) { return x.is_tensor() ? x.tensor().rank() : 0; }
 
 }  // namespace
 
-#define LAMINA_UNARY(name) \
-  Tensor name(const Operand& x) { return unary(def::name, x); }
-#define LAMINA_BINARY(name) \
-  Tensor name(const Operand& a, const Operand& b) { return binary(def::name, a, b); }
-LAMINA_FOR_UNARY(LAMINA_UNARY)
-LAMINA_FOR_BINARY(LAMINA_BINARY)
-#undef LAMINA_UNARY
-#undef LAMINA_BINARY
+#define LAMINA_APPLY_1(name) unary(def::name, x)
+#define LAMINA_APPLY_2(name) binary(def::name, a, b)
+#define ELEMENTWISE(name, operands, domain, result, cost, access, ...) \
+  LAMINA_IF_FUNCTION(access, Tensor name(LAMINA_OPERANDS_##operands) { return LAMINA_APPLY_##operands(name); })
+#include "kernels/shared/elementwise_ops.inc"
 
 Tensor pow(const Operand& a, const Operand& b) {
   const bool of_integer = a.is_tensor() ? is_integer(a.tensor().dtype()) : a.kind() == Operand::Kind::integer && !b.is_tensor();

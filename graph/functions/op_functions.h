@@ -9,24 +9,12 @@
 
 namespace lamina {
 
-// --- elementwise ---
-// clang-format off
-#define LAMINA_FOR_UNARY(OP) \
-  OP(abs) OP(acos) OP(acosh) OP(asin) OP(asinh) OP(atan) OP(atanh) OP(cbrt) OP(ceil) OP(cos) OP(cosh) OP(erf) OP(erfc) OP(exp) OP(exp2) \
-  OP(expm1) OP(floor) OP(isfinite) OP(isinf) OP(isnan) OP(log) OP(log10) OP(log1p) OP(log2) OP(logical_not) OP(neg) OP(reciprocal) \
-  OP(relu) OP(round) OP(rsqrt) OP(sigmoid) OP(sign) OP(silu) OP(sin) OP(sinh) OP(softplus) OP(sqrt) OP(square) OP(tan) OP(tanh) \
-  OP(trunc)
-#define LAMINA_FOR_BINARY(OP) \
-  OP(add) OP(atan2) OP(bitwise_and) OP(bitwise_or) OP(bitwise_xor) OP(div) OP(equal) OP(floor_divide) OP(fmod) OP(greater) \
-  OP(greater_equal) OP(less) OP(less_equal) OP(logaddexp) OP(logical_and) OP(logical_or) OP(logical_xor) OP(maximum) OP(minimum) \
-  OP(mod) OP(mul) OP(not_equal) OP(shift_left) OP(shift_right) OP(sub)
-#define LAMINA_UNARY(name) LAMINA_API Tensor name(const Operand& x);
-#define LAMINA_BINARY(name) LAMINA_API Tensor name(const Operand& a, const Operand& b);
-LAMINA_FOR_UNARY(LAMINA_UNARY)
-LAMINA_FOR_BINARY(LAMINA_BINARY)
-// clang-format on
-#undef LAMINA_UNARY
-#undef LAMINA_BINARY
+// --- elementwise: those of the table, and below those that take more than operands ---
+#define LAMINA_OPERANDS_1 const Operand& x
+#define LAMINA_OPERANDS_2 const Operand &a, const Operand &b
+#define ELEMENTWISE(name, operands, domain, result, cost, access, ...) \
+  LAMINA_IF_FUNCTION(access, LAMINA_API Tensor name(LAMINA_OPERANDS_##operands);)
+#include "kernels/shared/elementwise_ops.inc"
 // a to the power b. Of integers b may not be a negative number; a tensor's negative elements give 0, but for the bases 1 and -1.
 LAMINA_API Tensor pow(const Operand& a, const Operand& b);
 // a where the condition (bool) holds, else b.

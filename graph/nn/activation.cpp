@@ -1,9 +1,12 @@
 #include "graph/nn/activation.h"
 
+#include <array>
 #include <utility>
 #include <vector>
 
+#include "graph/frontend/eager.h"
 #include "graph/functions/op_functions.h"
+#include "graph/ops/ops.h"
 
 namespace lamina::nn {
 namespace {
@@ -11,20 +14,15 @@ namespace {
 const std::vector<std::pair<std::string, Activation::Function>>& named_activations() {
   static const std::vector<std::pair<std::string, Activation::Function>> all{
       {"linear", nullptr},
-      {"relu", [](const Operand& x) { return relu(x); }},
-      {"tanh", [](const Operand& x) { return tanh(x); }},
-      {"sigmoid", [](const Operand& x) { return sigmoid(x); }},
       {"softmax", [](const Operand& x) { return softmax(x, -1); }},
       {"log_softmax", [](const Operand& x) { return log_softmax(x, -1); }},
-      {"softplus", [](const Operand& x) { return softplus(x); }},
-      {"gelu", [](const Operand& x) { return gelu(x); }},
-      {"gelu_tanh", [](const Operand& x) { return gelu(x, true); }},
-      {"silu", [](const Operand& x) { return silu(x); }},
-      {"elu", [](const Operand& x) { return elu(x); }},
       {"selu", [](const Operand& x) { return selu(x); }},
-      {"leaky_relu", [](const Operand& x) { return leaky_relu(x); }},
       {"hard_sigmoid", [](const Operand& x) { return hard_sigmoid(x); }},
       {"exponential", [](const Operand& x) { return exp(x); }},
+#define LAMINA_ACTIVATION_plain(name) apply_one(ops::def::name, nullptr, std::array{x.resolve()}, x.at())
+#define LAMINA_ACTIVATION_alpha(name) name(x)
+#define ACTIVATION(name, slope, parameter) {#name, [](const Operand& x) { return LAMINA_ACTIVATION_##parameter(name); }},
+#include "kernels/shared/elementwise_ops.inc"
   };
   return all;
 }

@@ -12,9 +12,8 @@ class LAMINA_API Activation {
   using Function = std::function<Tensor(const Operand&)>;
 
   Activation();  // linear: x itself
-  // "linear", "relu", "tanh", "sigmoid", "softmax" (over the last axis), "log_softmax", "softplus", "gelu" (with erf), "gelu_tanh", "silu",
-  // "elu", "selu", "leaky_relu" (slope 0.01), "hard_sigmoid", "exponential".
-  // Throws not_found with the nearest names.
+  // An activation of kernels/shared/elementwise_ops.inc ("leaky_relu" has a slope of 0.01), "linear", "softmax" or "log_softmax" (over the
+  // last axis), "selu", "hard_sigmoid" or "exponential". Throws not_found with the nearest names.
   Activation(const char* name);
   Activation(const std::string& name);
   Activation(std::string name, Function function) : name_(std::move(name)), function_(std::move(function)) {}

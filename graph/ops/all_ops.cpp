@@ -1,30 +1,31 @@
-// The table of all ops, made from ops.inc, and the search by name.
-#include <unordered_map>
+// The table of all ops by name, made from ops.inc, and the search in it.
+#include <algorithm>
+#include <string_view>
+#include <vector>
 
 #include "graph/ops/ops.h"
 
 namespace lamina::ir {
 
 std::span<const OpDef* const> all_ops() {
-  static constexpr const OpDef* kOps[] = {
+  // Never destroyed: other static objects may still look ops up while the process ends.
+  static const auto& sorted = *new std::vector<const OpDef*>([] {
+    std::vector<const OpDef*> ops{
 #define OP(name) &ops::def::name,
 #include "graph/ops/ops.inc"
-#undef OP
-  };
-  return kOps;
+    };
+    std::ranges::sort(ops, {}, [](const OpDef* op) { return std::string_view(op->name); });
+    return ops;
+  }());
+  return sorted;
 }
 
 const OpDef& find_op(std::string_view name) {
-  // Never destroyed: other static objects may still look ops up while the process ends.
-  static const auto& by_name = *new std::unordered_map<std::string_view, const OpDef*>([] {
-    std::unordered_map<std::string_view, const OpDef*> map;
-    for (const OpDef* op : all_ops()) map.emplace(op->name, op);
-    return map;
-  }());
-  auto it = by_name.find(name);
-  if (it != by_name.end()) return *it->second;
+  const auto all = all_ops();
+  const auto it = std::ranges::lower_bound(all, name, {}, [](const OpDef* op) { return std::string_view(op->name); });
+  if (it != all.end() && (*it)->name == name) return **it;
   std::vector<std::string> names;
-  for (const OpDef* op : all_ops()) names.emplace_back(op->name);
+  for (const OpDef* op : all) names.emplace_back(op->name);
   throw unknown_name("op", std::string(name), std::move(names));
 }
 

@@ -48,7 +48,7 @@ constinit const ir::OpDef def::argmax{
     .cuda = kernel<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
-    .doc = "the index (i64) of the first largest element along one axis; of the first NaN, if there is one",
+    .doc = "The int64 index of the first largest element along an axis; of the first NaN, if there is one",
 };
 
 }  // namespace lamina::ops

@@ -46,7 +46,8 @@ constinit const ir::OpDef def::astype{
     .strided = true,
     .in_place = true,
     .doc =
-        "x in another dtype: floats are truncated to integers (NaN gives 0, out of range the nearest end), integers wrap, bool is x != 0",
+        "x converted to a dtype: a fraction is cut off (NaN gives 0, out of range the nearest end), integers wrap, bool is whether the "
+        "number is not 0",
 };
 
 }  // namespace lamina::ops

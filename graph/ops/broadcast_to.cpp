@@ -53,7 +53,7 @@ constinit const ir::OpDef def::broadcast_to{
     .alias = alias,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",
-    .doc = "x repeated along new leading axes and along axes of length 1",
+    .doc = "x repeated along new axes and axes of length 1",
 };
 
 }  // namespace lamina::ops

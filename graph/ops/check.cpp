@@ -79,7 +79,11 @@ constinit const ir::OpDef def::check_numerics{
     .batch = batch_numerics,
     .cpu = cpu_numerics,
     .no_cuda = "it has no kernel for GPUs yet",
-    .doc = "its input; an error when an element of it is NaN or infinite",
+    .doc =
+        "x; raises InvalidArgument with the message when an element is NaN or infinite, and says how many are and where the "
+        "first is.\n\n"
+        "While a function is traced this becomes part of the graph, and runs whenever its result is needed. The gradient is "
+        "checked too.",
 };
 
 }  // namespace lamina::ops

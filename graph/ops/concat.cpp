@@ -72,7 +72,7 @@ constinit const ir::OpDef def::concat{
     .cpu = kernel<On::cpu>,
     .cuda = kernel<On::gpu>,
     .strided = true,
-    .doc = "the tensors one after the other along an axis",
+    .doc = "The parts one after another along an axis",
 };
 
 }  // namespace lamina::ops

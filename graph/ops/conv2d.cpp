@@ -200,7 +200,13 @@ constinit const ir::OpDef def::conv2d{
     .batch = batch_conv,
     .cpu = kernel_conv<On::cpu>,
     .cuda = kernel_conv<On::gpu>,
-    .doc = "images [n,h,w,c] seen through filters [a,b,c/groups,o] at each place of a window: [n,h',w',o]",
+    .doc =
+        "x [n,h,w,c] and filters [a,b,c/groups,o] -> [n,h',w',o], with h' = (h + padding - ((a - 1) dilation + 1)) / stride + 1, "
+        "rounded down.\n\n"
+        "strides and dilation: a number, or (rows, columns). padding: \"valid\" (none), \"same\" (ceil(h / stride) places), a "
+        "number,\n"
+        "(rows, columns) or ((above, below), (left, right)). groups = c gives each channel filters of its own.\n"
+        "Raises InvalidArgument for sizes that do not fit, TypeMismatch for dtypes that differ or are no floating point.",
 };
 
 constinit const ir::OpDef def::conv2d_grad_filter{

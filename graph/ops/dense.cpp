@@ -15,19 +15,14 @@
 #include "runtime/device/library_work.h"
 
 namespace lamina::section {
-namespace {
-constexpr Activation kActivations[] = {Activation::none, Activation::relu,    Activation::tanh,      Activation::sigmoid,
-                                       Activation::elu,  Activation::gelu,    Activation::gelu_tanh, Activation::leaky_relu,
-                                       Activation::silu, Activation::softplus};
-}
-
 std::string attr_text(Activation v) { return name(v); }
 
 void parse_attr(std::string_view text, Activation& v) {
-  std::vector<std::string> names;
-  for (Activation a : kActivations) {
-    if (text == name(a)) return void(v = a);
-    names.emplace_back(name(a));
+  std::vector<std::string> names{name(Activation::none)};
+  if (text == names[0]) return void(v = Activation::none);
+  for (const ActivationRow& row : kActivations) {
+    if (text == row.name) return void(v = row.activation);
+    names.emplace_back(row.name);
   }
   throw unknown_name("activation", std::string(text), std::move(names));
 }
@@ -158,49 +153,23 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
   return out;
 }
 
-Value activate(Graph& g, Value z, const ActivationAttrs& a) {
-  auto alpha = [&] { return scalar(g, g.type(z).dtype, a.alpha); };
-  switch (a.activation) {
-    case Activation::none: break;
-    case Activation::relu: return relu(g, z);
-    case Activation::tanh: return tanh(g, z);
-    case Activation::sigmoid: return sigmoid(g, z);
-    case Activation::elu: return elu(g, z, alpha());
-    case Activation::gelu: return gelu(g, z);
-    case Activation::gelu_tanh: return gelu_tanh(g, z);
-    case Activation::leaky_relu: return leaky_relu(g, z, alpha());
-    case Activation::silu: return silu(g, z);
-    case Activation::softplus: return softplus(g, z);
-  }
-  return z;
-}
-
-Value through_activation(Graph& g, Value dy, Value y, const ActivationAttrs& a) {
-  auto alpha = [&] { return scalar(g, g.type(dy).dtype, a.alpha); };
-  switch (a.activation) {
-    case Activation::none: break;
-    case Activation::relu: return relu_grad(g, dy, y);
-    case Activation::tanh: return tanh_grad(g, dy, y);
-    case Activation::sigmoid: return sigmoid_grad(g, dy, y);
-    case Activation::elu: return elu_grad(g, dy, y, alpha());
-    case Activation::gelu: return gelu_grad(g, dy, y);
-    case Activation::gelu_tanh: return gelu_tanh_grad(g, dy, y);
-    case Activation::leaky_relu: return leaky_relu_grad(g, dy, y, alpha());
-    case Activation::silu: return silu_grad(g, dy, y);
-    case Activation::softplus: return softplus_grad(g, dy, y);
-  }
-  return dy;
+// An activation of z, or the gradient through it of dy and y.
+Value activate(Graph& g, const ActivationAttrs& a, bool gradient, std::vector<Value> in) {
+  if (a.activation == Activation::none) return in[0];
+  const section::ActivationRow& row = section::row_of(a.activation);
+  if (row.parameter == section::Parameter::alpha) in.push_back(scalar(g, g.type(in[0]).dtype, a.alpha));
+  return g.add(ir::find_op(name(gradient ? row.gradient : row.op)), std::move(in));
 }
 
 // The three in plain ops. They take leading model axes on any input as well, since what they are made of does; a bias per model comes as
 // rows [..., 1, n].
 Value plain_dense(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value z = matmul(g, in[0], in[1], false, false, activation.precision);
-  return activate(g, in.size() == 3 ? add(g, z, in[2]) : z, activation);
+  return activate(g, activation, false, {in.size() == 3 ? add(g, z, in[2]) : z});
 }
 Value plain_grad_input(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value dx = matmul(g, in[0], in[1], false, true, activation.precision);
-  return in.size() == 3 ? through_activation(g, dx, in[2], activation) : dx;
+  return in.size() == 3 ? activate(g, activation, true, {dx, in[2]}) : dx;
 }
 std::vector<Value> plain_update(Graph& g, std::span<const Value> in, const DenseUpdateAttrs& attrs, const ir::Graph& weight_region,
                                 const ir::Graph& bias_region, bool at_once = false) {

@@ -76,7 +76,7 @@ constinit const ir::OpDef def::dropout{
     .section = section_step,
     .draws = true,
     .partition = section::Partition::rows,
-    .doc = "x / (1 - rate) with probability 1 - rate, else 0; drawn from a generator's state",
+    .doc = "Each element is 0 with probability rate, else x / (1 - rate); 0 <= rate < 1.",
 };
 
 }  // namespace lamina::ops

@@ -129,7 +129,9 @@ constinit const ir::OpDef def::gather{
     .batch = batch_gather,
     .cpu = kernel_gather<On::cpu>,
     .cuda = kernel_gather<On::gpu>,
-    .doc = "slices of x along an axis, chosen by integer indices",
+    .doc =
+        "The parts of x along an axis that an integer tensor names; x and indices may share their first batch_axes axes. Raises "
+        "IndexOutOfRange.",
 };
 
 constinit const ir::OpDef def::scatter_add{
@@ -141,7 +143,7 @@ constinit const ir::OpDef def::scatter_add{
     .batch = batch_scatter,
     .cpu = kernel_scatter<On::cpu>,
     .cuda = kernel_scatter<On::gpu>,
-    .doc = "zeros of a shape with updates added along an axis at integer indices, in their order",
+    .doc = "Zeros of a shape with the updates added along an axis at integer indices, in their order.",
 };
 
 }  // namespace lamina::ops

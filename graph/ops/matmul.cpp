@@ -136,7 +136,11 @@ constinit const ir::OpDef def::matmul{
     .cuda = kernel<On::gpu>,
     .section = section_step,
     .partition = section::Partition::rows,
-    .doc = "the product of matrices (the last two axes), each transposed when asked; the leading axes broadcast",
+    .doc =
+        "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the "
+        "left is a row, on\n"
+        "the right a column, and its axis vanishes. Raises InvalidArgument for shapes that do not fit, TypeMismatch for "
+        "different dtypes.",
 };
 
 }  // namespace lamina::ops

@@ -54,7 +54,7 @@ constinit const ir::OpDef def::one_hot{
     .cpu = kernel<On::cpu>,
     .cuda = kernel<On::gpu>,
     .decompose = decompose,
-    .doc = "1 where the class is the label, else 0; one more last axis",
+    .doc = "1 where the class is the label, else 0, along a new last axis",
 };
 
 }  // namespace lamina::ops

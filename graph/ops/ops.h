@@ -13,45 +13,20 @@ using ir::Value;
 namespace def {
 #define OP(name) extern const ir::OpDef name;
 #include "graph/ops/ops.inc"
-#undef OP
 }  // namespace def
 
-// --- elementwise: NumPy broadcasting; operands of one dtype (comparisons give bool, logical_* take bool) ---
-#define LAMINA_UNARY(name) \
+// --- elementwise, from their table: NumPy broadcasting; operands of one dtype ---
+#define LAMINA_NODE_1(name) \
   inline Value name(Graph& g, Value x) { return g.add(def::name, {x}); }
-#define LAMINA_BINARY(name) \
+#define LAMINA_NODE_2(name) \
   inline Value name(Graph& g, Value a, Value b) { return g.add(def::name, {a, b}); }
-// clang-format off
-LAMINA_UNARY(abs) LAMINA_UNARY(acos) LAMINA_UNARY(acosh) LAMINA_UNARY(asin) LAMINA_UNARY(asinh) LAMINA_UNARY(atan) LAMINA_UNARY(atanh)
-LAMINA_UNARY(bitwise_not) LAMINA_UNARY(cbrt) LAMINA_UNARY(ceil) LAMINA_UNARY(cos) LAMINA_UNARY(cosh) LAMINA_UNARY(erf) LAMINA_UNARY(erfc)
-LAMINA_UNARY(exp) LAMINA_UNARY(exp2) LAMINA_UNARY(expm1) LAMINA_UNARY(floor) LAMINA_UNARY(gelu) LAMINA_UNARY(gelu_tanh)
-LAMINA_UNARY(isfinite) LAMINA_UNARY(isinf) LAMINA_UNARY(isnan) LAMINA_UNARY(log) LAMINA_UNARY(log10) LAMINA_UNARY(log1p)
-LAMINA_UNARY(log2) LAMINA_UNARY(logical_not) LAMINA_UNARY(neg) LAMINA_UNARY(reciprocal) LAMINA_UNARY(relu) LAMINA_UNARY(round)
-LAMINA_UNARY(rsqrt) LAMINA_UNARY(sigmoid) LAMINA_UNARY(sign) LAMINA_UNARY(silu) LAMINA_UNARY(sin) LAMINA_UNARY(sinh)
-LAMINA_UNARY(softplus) LAMINA_UNARY(sqrt) LAMINA_UNARY(square) LAMINA_UNARY(tan) LAMINA_UNARY(tanh) LAMINA_UNARY(trunc)
-LAMINA_BINARY(add) LAMINA_BINARY(atan2) LAMINA_BINARY(bitwise_and) LAMINA_BINARY(bitwise_or) LAMINA_BINARY(bitwise_xor) LAMINA_BINARY(div)
-LAMINA_BINARY(equal) LAMINA_BINARY(floor_divide) LAMINA_BINARY(fmod) LAMINA_BINARY(greater) LAMINA_BINARY(greater_equal)
-LAMINA_BINARY(less) LAMINA_BINARY(less_equal) LAMINA_BINARY(logaddexp) LAMINA_BINARY(logical_and) LAMINA_BINARY(logical_or)
-LAMINA_BINARY(logical_xor) LAMINA_BINARY(maximum) LAMINA_BINARY(minimum) LAMINA_BINARY(mod) LAMINA_BINARY(mul) LAMINA_BINARY(not_equal)
-LAMINA_BINARY(pow) LAMINA_BINARY(shift_left) LAMINA_BINARY(shift_right) LAMINA_BINARY(sub)
-LAMINA_BINARY(elu)             // (x, alpha): x where it is positive, else alpha (e^x - 1)
-LAMINA_BINARY(gelu_grad)       // (dy, x)
-LAMINA_BINARY(gelu_tanh_grad)  // (dy, x)
-LAMINA_BINARY(leaky_relu)      // (x, slope): x where it is positive, else slope x
-LAMINA_BINARY(relu_grad)       // (dy, y): dy where y > 0, else 0
-LAMINA_BINARY(sigmoid_grad)    // (dy, y): dy y (1 - y)
-LAMINA_BINARY(silu_grad)       // (dy, x)
-LAMINA_BINARY(softplus_grad)   // (dy, y): dy (1 - e^-y)
-LAMINA_BINARY(tanh_grad)       // (dy, y): dy (1 - y^2)
-// clang-format on
-#undef LAMINA_UNARY
-#undef LAMINA_BINARY
-    inline Value where(Graph& g, Value condition, Value a, Value b) {
-  return g.add(def::where, {condition, a, b});
-}
-inline Value clip(Graph& g, Value x, Value low, Value high) { return g.add(def::clip, {x, low, high}); }
-inline Value elu_grad(Graph& g, Value dy, Value x, Value alpha) { return g.add(def::elu_grad, {dy, x, alpha}); }
-inline Value leaky_relu_grad(Graph& g, Value dy, Value y, Value slope) { return g.add(def::leaky_relu_grad, {dy, y, slope}); }
+#define LAMINA_NODE_3(name) \
+  inline Value name(Graph& g, Value a, Value b, Value c) { return g.add(def::name, {a, b, c}); }
+#define ELEMENTWISE(name, operands, ...) LAMINA_NODE_##operands(name)
+#include "kernels/shared/elementwise_ops.inc"
+#undef LAMINA_NODE_1
+#undef LAMINA_NODE_2
+#undef LAMINA_NODE_3
 inline Value astype(Graph& g, Value x, DType dtype) {
   return g.type(x).dtype == dtype ? x : g.add(def::astype, ir::make_attrs(DTypeAttrs{dtype}), {x});
 }

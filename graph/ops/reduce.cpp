@@ -241,30 +241,30 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 
 }  // namespace
 
-#define LAMINA_DEF(op, gradient, text)              \
-  constinit const ir::OpDef def::op{                \
-      .name = #op,                                  \
-      .inputs = 1,                                  \
-      .parse_attrs = ir::Attrs<ReduceAttrs>::parse, \
-      .infer = infer<Reduction::op>,                \
-      .vjp = gradient,                              \
-      .batch = batch<def::op>,                      \
-      .cpu = kernel<On::cpu, Reduction::op>,        \
-      .cuda = kernel<On::gpu, Reduction::op>,       \
-      .section = section_step<Reduction::op>,       \
-      .strided = true,                              \
-      .doc = text,                                  \
+#define LAMINA_DEF(op, gradient, what, more)                                                                                         \
+  constinit const ir::OpDef def::op{                                                                                                 \
+      .name = #op,                                                                                                                   \
+      .inputs = 1,                                                                                                                   \
+      .parse_attrs = ir::Attrs<ReduceAttrs>::parse,                                                                                  \
+      .infer = infer<Reduction::op>,                                                                                                 \
+      .vjp = gradient,                                                                                                               \
+      .batch = batch<def::op>,                                                                                                       \
+      .cpu = kernel<On::cpu, Reduction::op>,                                                                                         \
+      .cuda = kernel<On::gpu, Reduction::op>,                                                                                        \
+      .section = section_step<Reduction::op>,                                                                                        \
+      .strided = true,                                                                                                               \
+      .doc = what " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1.\n" more, \
   };
 
-LAMINA_DEF(sum, vjp<Reduction::sum>,
-           "the sum over axes; bool sums to i64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
-LAMINA_DEF(mean, (vjp_in_f32<vjp<Reduction::mean>, def::mean>),
-           "the mean over axes, of floating point; f16 and bf16 are added in f32. Of nothing: NaN")
-LAMINA_DEF(max, (vjp_in_f32<vjp<Reduction::max>, def::max>),
-           "the largest element over axes; NaN if one is. Elements that tie share the gradient evenly")
-LAMINA_DEF(prod, (vjp_in_f32<vjp<Reduction::prod>, def::prod>),
-           "the product over axes; bool to i64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
-LAMINA_DEF(min, (vjp_in_f32<vjp<Reduction::min>, def::min>),
-           "the smallest element over axes; NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(sum, vjp<Reduction::sum>, "The sum",
+           "bool sums to int64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
+LAMINA_DEF(mean, (vjp_in_f32<vjp<Reduction::mean>, def::mean>), "The mean",
+           "floating point only; f16 and bf16 are added in f32. Of nothing: NaN")
+LAMINA_DEF(max, (vjp_in_f32<vjp<Reduction::max>, def::max>), "The largest element",
+           "NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(min, (vjp_in_f32<vjp<Reduction::min>, def::min>), "The smallest element",
+           "NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_DEF(prod, (vjp_in_f32<vjp<Reduction::prod>, def::prod>), "The product",
+           "bool to int64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
 
 }  // namespace lamina::ops

@@ -56,7 +56,7 @@ constinit const ir::OpDef def::reshape{
     .cuda = [](const ir::KernelRequest&) { return bind<copy_rows<On::gpu>>(); },
     .alias = alias,
     .strided = true,
-    .doc = "the same elements in row-major order with another shape",
+    .doc = "The same elements in another shape; one dimension may be -1: it is what remains",
 };
 
 }  // namespace lamina::ops

@@ -64,7 +64,10 @@ constinit const ir::OpDef def::searchsorted{
     .cpu = kernel_search<On::cpu>,
     .cuda = kernel_search<On::gpu>,
     .no_vjp = "an index does not change smoothly",
-    .doc = "how many elements of an ascending row are less than (right: or equal to) each value, as i64",
+    .doc =
+        "Where each value would stand among elements that ascend along their last axis: how many are less than it "
+        "(side=\"right\": or equal). A vector\n"
+        "takes values of any shape; rows [..., n] take values [..., m].",
 };
 
 constinit const ir::OpDef def::unique{

@@ -98,7 +98,7 @@ constinit const ir::OpDef def::sort{
     .cpu = kernel_sort<On::cpu>,
     .cuda = kernel_sort<On::gpu>,
     .strided = true,
-    .doc = "the elements in ascending (or descending) order along an axis; NaN is larger than every number",
+    .doc = "The elements in ascending order along an axis, or descending; NaN is larger than every number",
 };
 
 constinit const ir::OpDef def::argsort{
@@ -111,7 +111,7 @@ constinit const ir::OpDef def::argsort{
     .cuda = kernel_argsort<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
-    .doc = "the places (i64) along an axis that put the elements in order; equal elements keep theirs",
+    .doc = "The int64 places along an axis that put the elements in order; equal elements keep theirs",
 };
 
 constinit const ir::OpDef def::top_k{
@@ -124,7 +124,9 @@ constinit const ir::OpDef def::top_k{
     .cpu = kernel_top_k<On::cpu>,
     .cuda = kernel_top_k<On::gpu>,
     .strided = true,
-    .doc = "the k largest elements along the last axis, the largest first, and their places (i64); of equal ones the first",
+    .doc =
+        "(values, places): the k largest elements along an axis, the largest first, and their int64 places; of equal ones the "
+        "first",
 };
 
 }  // namespace lamina::ops

@@ -61,7 +61,7 @@ constinit const ir::OpDef def::transpose{
     .alias = alias,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",
-    .doc = "the axes in another order: axis i of the result is axis axes[i] of x",
+    .doc = "The axes in another order; reversed without one",
 };
 
 }  // namespace lamina::ops

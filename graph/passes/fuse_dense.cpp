@@ -6,23 +6,6 @@
 namespace lamina::passes {
 namespace {
 
-using section::Activation;
-
-// The activation that a node is; with a parameter, when that is a number, for leaky_relu one that keeps the sign of what it is given.
-std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node) {
-  constexpr std::pair<const ir::OpDef*, Activation> plain[] = {
-      {&ops::def::relu, Activation::relu},        {&ops::def::tanh, Activation::tanh},           {&ops::def::sigmoid, Activation::sigmoid},
-      {&ops::def::gelu, Activation::gelu},        {&ops::def::gelu_tanh, Activation::gelu_tanh}, {&ops::def::silu, Activation::silu},
-      {&ops::def::softplus, Activation::softplus}};
-  for (auto [op, activation] : plain)
-    if (node.op == op) return ops::ActivationAttrs{activation};
-  const bool is_elu = is(node, ops::def::elu);
-  if (!is_elu && !is(node, ops::def::leaky_relu)) return {};
-  const ir::Literal* alpha = uniform_constant(g, node.inputs[1]);
-  if (!alpha || !(is_elu || alpha->first() >= 0) || !(g.type(node.inputs[0]) == node.types[0])) return {};
-  return ops::ActivationAttrs{is_elu ? Activation::elu : Activation::leaky_relu, float(alpha->first())};
-}
-
 // x w of two f32 matrices as they lie; or with a w for each model of an ensemble.
 bool is_plain_product(const Graph& g, const Node& node) {
   if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32) return false;

@@ -9,8 +9,6 @@
 namespace lamina::passes {
 namespace {
 
-using section::Activation;
-
 // Of two matrices, or of a pair for each model of an ensemble; the first one may be shared.
 bool is_product(const Graph& g, const Node& node, bool transpose_a, bool transpose_b, bool may_share) {
   if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32) return false;
@@ -32,26 +30,11 @@ bool is_bias_gradient(const Graph& g, const Node& node) {
   return axes.size() == 1 && (axes[0] == rank - 2 || axes[0] == -2);
 }
 
-std::optional<ops::ActivationAttrs> mask_of(const Graph& g, const Node& node) {
-  constexpr std::pair<const ir::OpDef*, Activation> plain[] = {
-      {&ops::def::relu_grad, Activation::relu},           {&ops::def::tanh_grad, Activation::tanh},
-      {&ops::def::sigmoid_grad, Activation::sigmoid},     {&ops::def::gelu_grad, Activation::gelu},
-      {&ops::def::gelu_tanh_grad, Activation::gelu_tanh}, {&ops::def::silu_grad, Activation::silu},
-      {&ops::def::softplus_grad, Activation::softplus}};
-  for (auto [op, activation] : plain)
-    if (node.op == op) return ops::ActivationAttrs{activation};
-  const bool is_elu = is(node, ops::def::elu_grad);
-  if (!is_elu && !is(node, ops::def::leaky_relu_grad)) return {};
-  const ir::Literal* alpha = uniform_constant(g, node.inputs[2]);
-  if (!alpha) return {};
-  return ops::ActivationAttrs{is_elu ? Activation::elu : Activation::leaky_relu, float(alpha->first())};
-}
-
 // dz w^T, and the activation's mask on it when nothing else uses the product.
 Graph fuse_input_gradients(const Graph& g) {
   const Uses uses(g);
   auto masks_product = [&](const Node& node) {
-    if (!mask_of(g, node)) return false;
+    if (!activation_of(g, node, true)) return false;
     const Value product = node.inputs[0];
     return is_input_gradient(g, g[product]) && uses.of(product) == 1 && g.type(product) == node.types[0] &&
            g.type(node.inputs[1]) == node.types[0] && g[product].device == node.device && node.inputs[1] != product;
@@ -71,7 +54,7 @@ Graph fuse_input_gradients(const Graph& g) {
     const int number = mask ? node.inputs[0].node : i;
     const Node& product = g[number];
     rewriter.stand_at(number);
-    const ops::ActivationAttrs activation = mask ? *mask_of(g, node) : ops::ActivationAttrs{};
+    const ops::ActivationAttrs activation = mask ? *activation_of(g, node, true) : ops::ActivationAttrs{};
     rewriter.map({i, 0}, ops::dense_grad_input(rewriter.to, rewriter[product.inputs[0]], rewriter[product.inputs[1]],
                                                mask ? rewriter[node.inputs[1]] : Value{}, activation.activation, activation.alpha,
                                                ir::attrs_of<ops::MatmulAttrs>(*product.attrs).precision));

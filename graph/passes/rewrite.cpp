@@ -41,6 +41,19 @@ const ir::Literal* uniform_constant(const Graph& g, Value v) {
   return one || value->is_filled_with(value->first()) ? value : nullptr;
 }
 
+std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node, bool gradient) {
+  for (const section::ActivationRow& row : section::kActivations) {
+    if (node.op->scalar_op != int(gradient ? row.gradient : row.op)) continue;
+    if (row.parameter == section::Parameter::plain) return ops::ActivationAttrs{row.activation};
+    const ir::Literal* alpha = uniform_constant(g, node.inputs.back());
+    if (!alpha) return {};
+    const bool loses_sign = row.slope == section::Slope::of_result && alpha->first() < 0;
+    if (!gradient && (loses_sign || !(g.type(node.inputs[0]) == node.types[0]))) return {};
+    return ops::ActivationAttrs{row.activation, float(alpha->first())};
+  }
+  return {};
+}
+
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape) {
   try {
     Shape all;

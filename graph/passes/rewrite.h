@@ -1,5 +1,6 @@
 // Helpers that passes share: questions about nodes, and the order that effects ask for.
 #pragma once
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -32,6 +33,9 @@ inline bool is(const Node& node, const ir::OpDef& op) { return node.op == &op; }
 bool is_elementwise(const Node& node);
 // Whether a value is a constant with one number in all its elements, seen through broadcast_to and reshape; which.
 const ir::Literal* uniform_constant(const Graph& g, Value v);
+// The activation that a node is, or with `gradient` whose gradient it is; one with a parameter when that is a number, and for a slope that
+// is told from the result one that keeps the sign.
+std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node, bool gradient = false);
 // Whether inputs of these shapes broadcast to exactly `shape`.
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape);
 

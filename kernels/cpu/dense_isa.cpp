@@ -62,42 +62,28 @@ struct alignas(64) TileValues {
 template <class T>
 [[gnu::noinline]] void activate(Activation activation, T alpha, T* y, int64_t n) {
   constexpr int lanes = Simd<T>::lanes;
-#define LAMINA_ROW(name, ...)                                                                    \
-  case Activation::name:                                                                         \
-    for (int64_t q = 0; q < n; q += lanes)                                                       \
-      for (int l = 0; l < lanes; ++l) y[q + l] = ops::name(y[q + l] __VA_OPT__(, ) __VA_ARGS__); \
-    break;
   switch (activation) {
-    LAMINA_ROW(tanh)
-    LAMINA_ROW(sigmoid)
-    LAMINA_ROW(elu, alpha)
-    LAMINA_ROW(gelu)
-    LAMINA_ROW(gelu_tanh)
-    LAMINA_ROW(leaky_relu, alpha)
-    LAMINA_ROW(silu)
-    LAMINA_ROW(softplus)
-    default: break;
+    case Activation::none: break;
+#define ACTIVATION(name, slope, parameter)                                                          \
+  case Activation::name:                                                                            \
+    for (int64_t q = 0; q < n; q += lanes)                                                          \
+      for (int l = 0; l < lanes; ++l) y[q + l] = LAMINA_ACTIVATION_CALL(parameter, name, y[q + l]); \
+    break;
+#include "kernels/shared/elementwise_ops.inc"
   }
-#undef LAMINA_ROW
 }
 template <class T>
 [[gnu::noinline]] void mask(Activation activation, T alpha, T* __restrict d, const T* __restrict y, int64_t n) {
   constexpr int lanes = Simd<T>::lanes;
-#define LAMINA_ROW(name, ...)                                                                                     \
-  case Activation::name:                                                                                          \
-    for (int64_t q = 0; q < n; q += lanes)                                                                        \
-      for (int l = 0; l < lanes; ++l) d[q + l] = ops::name##_grad(d[q + l], y[q + l] __VA_OPT__(, ) __VA_ARGS__); \
-    break;
   switch (activation) {
-    LAMINA_ROW(elu, alpha)
-    LAMINA_ROW(gelu)
-    LAMINA_ROW(gelu_tanh)
-    LAMINA_ROW(leaky_relu, alpha)
-    LAMINA_ROW(silu)
-    LAMINA_ROW(softplus)
-    default: break;
+    case Activation::none: break;
+#define ACTIVATION(name, slope, parameter)                                                                           \
+  case Activation::name:                                                                                             \
+    for (int64_t q = 0; q < n; q += lanes)                                                                           \
+      for (int l = 0; l < lanes; ++l) d[q + l] = LAMINA_ACTIVATION_CALL(parameter, name##_grad, d[q + l], y[q + l]); \
+    break;
+#include "kernels/shared/elementwise_ops.inc"
   }
-#undef LAMINA_ROW
 }
 
 template <class T, int R, int C, bool Ragged>

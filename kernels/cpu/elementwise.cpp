@@ -321,7 +321,7 @@ void collapse(std::span<const View* const> in, std::span<const View* const> out,
 // How much work an element is, in loads of a cached float.
 int64_t cost(const ElementwiseCode& code) {
   int64_t sum = int64_t(code.inputs.size() + code.outputs.size());
-  for (const auto& in : code.instructions) sum += is_long(in.op) ? 8 : 1;
+  for (const auto& in : code.instructions) sum += is_slow(in.op) ? 8 : 1;
   return sum;
 }
 

@@ -30,15 +30,11 @@ template <>
 struct TypeOf<6> { using type = double; };
 // clang-format on
 
-#define LAMINA_CALL1(name) ops::name(a)
-#define LAMINA_CALL2(name) ops::name(a, b)
-#define LAMINA_CALL3(name) ops::name(a, b, c)
 template <ScalarOp op, class T>
 [[gnu::always_inline]] inline auto apply(T a, [[maybe_unused]] T b, [[maybe_unused]] T c) {
-#define LAMINA_OP(name, operands) \
-  if constexpr (op == ScalarOp::name) return LAMINA_CALL##operands(name);
-  LAMINA_SCALAR_OPS(LAMINA_OP)
-#undef LAMINA_OP
+#define ELEMENTWISE(name, operands, ...) \
+  if constexpr (op == ScalarOp::name) return LAMINA_SCALAR_CALL(name, operands);
+#include "kernels/shared/elementwise_ops.inc"
 }
 
 // Circular functions of what is not far away: no call of the C library stands in the way of vectors.
@@ -184,8 +180,7 @@ constexpr Loop loop_of() {
   constexpr Domain d = domain(op);
   constexpr bool floating = I >= int(Compute::f32);
   constexpr bool whole_only = d == Domain::integer || d == Domain::bits;
-  if constexpr (op == ScalarOp::cast || (d == Domain::floating && !floating) || (whole_only && floating) ||
-                (d == Domain::boolean && I != int(Compute::u8)))
+  if constexpr ((d == Domain::floating && !floating) || (whole_only && floating) || (d == Domain::boolean && I != int(Compute::u8)))
     return nullptr;
   else
     return loop<op, typename TypeOf<I>::type>;
@@ -204,9 +199,8 @@ constexpr Loop cast_of() {
 extern const ElementwiseTable elementwise_table = {
     .loops =
         {
-#define LAMINA_OP(name, operands) LAMINA_ROW(loop_of, ScalarOp::name),
-            LAMINA_SCALAR_OPS(LAMINA_OP)
-#undef LAMINA_OP
+#define ELEMENTWISE(name, ...) LAMINA_ROW(loop_of, ScalarOp::name),
+#include "kernels/shared/elementwise_ops.inc"
         },
     .casts = {LAMINA_ROW(cast_of, 0), LAMINA_ROW(cast_of, 1), LAMINA_ROW(cast_of, 2), LAMINA_ROW(cast_of, 3), LAMINA_ROW(cast_of, 4),
               LAMINA_ROW(cast_of, 5), LAMINA_ROW(cast_of, 6)},

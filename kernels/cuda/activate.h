@@ -12,15 +12,9 @@ template <class C>
 LAMINA_DEVICE C activate(C z, Activation activation, C alpha) {
   switch (activation) {
     case Activation::none: return z;
-    case Activation::relu: return scalar::relu(z);
-    case Activation::tanh: return scalar::tanh(z);
-    case Activation::sigmoid: return scalar::sigmoid(z);
-    case Activation::elu: return scalar::elu(z, alpha);
-    case Activation::gelu: return scalar::gelu(z);
-    case Activation::gelu_tanh: return scalar::gelu_tanh(z);
-    case Activation::leaky_relu: return scalar::leaky_relu(z, alpha);
-    case Activation::silu: return scalar::silu(z);
-    case Activation::softplus: return scalar::softplus(z);
+#define ACTIVATION(name, slope, parameter) \
+  case Activation::name: return LAMINA_ACTIVATION_CALL(parameter, name, z);
+#include "kernels/shared/elementwise_ops.inc"
   }
   return z;
 }
@@ -29,15 +23,9 @@ template <class C>
 LAMINA_DEVICE C through_activation(C dy, C y, Activation activation, C alpha) {
   switch (activation) {
     case Activation::none: return dy;
-    case Activation::relu: return scalar::relu_grad(dy, y);
-    case Activation::tanh: return scalar::tanh_grad(dy, y);
-    case Activation::sigmoid: return scalar::sigmoid_grad(dy, y);
-    case Activation::elu: return scalar::elu_grad(dy, y, alpha);
-    case Activation::gelu: return scalar::gelu_grad(dy, y);
-    case Activation::gelu_tanh: return scalar::gelu_tanh_grad(dy, y);
-    case Activation::leaky_relu: return scalar::leaky_relu_grad(dy, y, alpha);
-    case Activation::silu: return scalar::silu_grad(dy, y);
-    case Activation::softplus: return scalar::softplus_grad(dy, y);
+#define ACTIVATION(name, slope, parameter) \
+  case Activation::name: return LAMINA_ACTIVATION_CALL(parameter, name##_grad, dy, y);
+#include "kernels/shared/elementwise_ops.inc"
   }
   return dy;
 }

@@ -46,7 +46,6 @@ template <ScalarOp op, class T>
 constexpr bool takes() {
   constexpr Domain d = domain(op);
   constexpr bool floating = scalar::is_float<T>;
-  if (op == ScalarOp::cast) return false;
   if (d == Domain::floating) return floating;
   if (d == Domain::integer || d == Domain::bits) return !floating;
   if (d == Domain::boolean) return sizeof(T) == 1 && !scalar::is_signed<T>;
@@ -60,25 +59,18 @@ LAMINA_DEVICE Word apply_one([[maybe_unused]] Word first, [[maybe_unused]] Word 
     return word(scalar::where(first.u8, value<T>(second), value<T>(third)));
   } else {
     [[maybe_unused]] const T a = value<T>(first), b = value<T>(second), c = value<T>(third);
-#define LAMINA_CALL1(name) scalar::name(a)
-#define LAMINA_CALL2(name) scalar::name(a, b)
-#define LAMINA_CALL3(name) scalar::name(a, b, c)
-#define LAMINA_OP(name, operands) \
-  if constexpr (op == ScalarOp::name) return word(LAMINA_CALL##operands(name));
-    LAMINA_SCALAR_OPS(LAMINA_OP)
-#undef LAMINA_OP
-#undef LAMINA_CALL1
-#undef LAMINA_CALL2
-#undef LAMINA_CALL3
+#define ELEMENTWISE(name, operands, ...) \
+  if constexpr (op == ScalarOp::name) return word(LAMINA_SCALAR_CALL(name, operands));
+#include "kernels/shared/elementwise_ops.inc"
   }
 }
 template <class T>
 LAMINA_DEVICE_CALL Word apply(ScalarOp op, Word a, Word b, Word c) {
   switch (op) {
-#define LAMINA_OP(name, operands) \
+#define ELEMENTWISE(name, ...) \
   case ScalarOp::name: return apply_one<ScalarOp::name, T>(a, b, c);
-    LAMINA_SCALAR_OPS(LAMINA_OP)
-#undef LAMINA_OP
+#include "kernels/shared/elementwise_ops.inc"
+    case ScalarOp::cast: break;
   }
   return a;
 }

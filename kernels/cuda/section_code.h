@@ -43,76 +43,33 @@ LAMINA_DEVICE unsigned long long bits_of(T v) {
     return unsigned(v);
 }
 
-#define LAMINA_CALL1(name) scalar::name(a)
-#define LAMINA_CALL2(name) scalar::name(a, b)
-#define LAMINA_CALL3(name) scalar::name(a, b, c)
-// Of f32: every operation that takes floats.
 template <ScalarOp op, class T>
 LAMINA_DEVICE unsigned long long apply_one([[maybe_unused]] unsigned long long x, [[maybe_unused]] T a, [[maybe_unused]] T b,
                                            [[maybe_unused]] T c) {
-  constexpr Domain d = domain(op);
-  if constexpr (op == ScalarOp::cast || d == Domain::integer || d == Domain::bits || d == Domain::boolean) {
+  constexpr DType type = scalar::is_float<T> ? (sizeof(T) == 4 ? DType::f32 : DType::f64)
+                         : sizeof(T) == 1    ? DType::boolean
+                         : sizeof(T) == 4    ? DType::i32
+                                             : DType::i64;
+  if constexpr (op == ScalarOp::cast || !section::block_computes(op, type)) {
     return 0;
   } else if constexpr (op == ScalarOp::where) {
     return bits_of(scalar::where(scalar::Bool(x), b, c));
   } else {
-#define LAMINA_OP(name, operands) \
-  if constexpr (op == ScalarOp::name) return bits_of(LAMINA_CALL##operands(name));
-    LAMINA_SCALAR_OPS(LAMINA_OP)
-#undef LAMINA_OP
+#define ELEMENTWISE(name, operands, ...) \
+  if constexpr (op == ScalarOp::name) return bits_of(LAMINA_SCALAR_CALL(name, operands));
+#include "kernels/shared/elementwise_ops.inc"
   }
 }
-LAMINA_CALLED unsigned long long apply_float(ScalarOp op, unsigned long long x, unsigned long long y, unsigned long long z) {
-  const float a = as<float>(x), b = as<float>(y), c = as<float>(z);
-  switch (op) {
-#define LAMINA_OP(name, operands) \
-  case ScalarOp::name: return apply_one<ScalarOp::name, float>(x, a, b, c);
-    LAMINA_SCALAR_OPS(LAMINA_OP)
-#undef LAMINA_OP
-  }
-  return 0;
-}
-// Of the others: what section::why_not_on_blocks lets through.
 template <class T>
 LAMINA_CALLED unsigned long long apply(ScalarOp op, unsigned long long x, unsigned long long y, unsigned long long z) {
   const T a = as<T>(x), b = as<T>(y), c = as<T>(z);
   switch (op) {
-    case ScalarOp::equal: return a == b;
-    case ScalarOp::not_equal: return a != b;
-    case ScalarOp::less: return a < b;
-    case ScalarOp::less_equal: return a <= b;
-    case ScalarOp::greater: return a > b;
-    case ScalarOp::greater_equal: return a >= b;
-    case ScalarOp::where: return bits_of(scalar::Bool(x) ? b : c);
-    default: break;
+#define ELEMENTWISE(name, ...) \
+  case ScalarOp::name: return apply_one<ScalarOp::name, T>(x, a, b, c);
+#include "kernels/shared/elementwise_ops.inc"
+    case ScalarOp::cast: break;
   }
-  if constexpr (sizeof(T) == 1) {
-    return op == ScalarOp::logical_and ? a & b : op == ScalarOp::logical_or ? a | b : a ^ 1;
-  } else {
-    switch (op) {
-      case ScalarOp::add: return bits_of(scalar::add(a, b));
-      case ScalarOp::sub: return bits_of(scalar::sub(a, b));
-      case ScalarOp::mul: return bits_of(scalar::mul(a, b));
-      case ScalarOp::neg: return bits_of(scalar::neg(a));
-      case ScalarOp::maximum: return bits_of(scalar::maximum(a, b));
-      case ScalarOp::minimum: return bits_of(scalar::minimum(a, b));
-      default: break;
-    }
-    if constexpr (scalar::is_float<T>) {
-      switch (op) {
-        case ScalarOp::div: return bits_of(a / b);
-        case ScalarOp::sqrt: return bits_of(scalar::sqrt(a));
-        case ScalarOp::pow: return bits_of(scalar::power(a, b));
-        case ScalarOp::exp: return bits_of(scalar::exp(a));
-        case ScalarOp::log: return bits_of(scalar::log(a));
-        case ScalarOp::rsqrt: return bits_of(scalar::rsqrt(a));
-        case ScalarOp::square: return bits_of(a * a);
-        case ScalarOp::reciprocal: return bits_of(T(1) / a);
-        default: break;
-      }
-    }
-    return 0;
-  }
+  return 0;
 }
 template <class From>
 LAMINA_DEVICE unsigned long long convert(From v, DType to) {
@@ -144,7 +101,7 @@ LAMINA_CALLED unsigned long long calculate(ScalarOp op, DType type, DType result
       case ScalarOp::div: return bits_of(a / b);
       case ScalarOp::sqrt: return bits_of(scalar::sqrt(a));
       case ScalarOp::cast: return convert(x, type, result);
-      default: return apply_float(op, x, y, z);
+      default: return apply<float>(op, x, y, z);
     }
   }
   if (op == ScalarOp::cast) return convert(x, type, result);

@@ -18,6 +18,31 @@ inline constexpr int kOwnFloats = 24836, kHandedFloats = 2304;
 // What a section may have of loops and branches: their state lies in each block's shared memory.
 inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 
+// Which elementwise ops the kernel computes: of f32 all that take floats; of the others what counters and learning rates are made of.
+LAMINA_SCALAR constexpr bool block_computes(kernels::ScalarOp op, DType t) {
+  using kernels::Domain, kernels::ScalarOp;
+  const Domain d = kernels::domain(op);
+  if (d == Domain::any) return true;
+  if (d == Domain::boolean) return t == DType::boolean;
+  switch (op) {
+    case ScalarOp::add:
+    case ScalarOp::sub:
+    case ScalarOp::mul:
+    case ScalarOp::neg:
+    case ScalarOp::maximum:
+    case ScalarOp::minimum: return t != DType::boolean;
+    case ScalarOp::div:
+    case ScalarOp::sqrt:
+    case ScalarOp::pow:
+    case ScalarOp::exp:
+    case ScalarOp::log:
+    case ScalarOp::rsqrt:
+    case ScalarOp::square:
+    case ScalarOp::reciprocal: return t == DType::f32 || t == DType::f64;
+    default: return t == DType::f32 && (d == Domain::floating || d == Domain::numeric);
+  }
+}
+
 struct BlockStep {
   StepKind kind = StepKind::copy;
   Activation activation = Activation::none;

@@ -18,38 +18,6 @@ namespace {
 
 using kernels::ElementwiseCode;
 
-// Which operations the kernel's interpreter has. Every one of f32; of the others what counters and learning rates are made of.
-bool has_operation(kernels::ScalarOp op, DType t) {
-  using kernels::ScalarOp;
-  switch (op) {
-    case ScalarOp::cast:
-    case ScalarOp::equal:
-    case ScalarOp::not_equal:
-    case ScalarOp::less:
-    case ScalarOp::less_equal:
-    case ScalarOp::greater:
-    case ScalarOp::greater_equal:
-    case ScalarOp::where: return true;
-    case ScalarOp::add:
-    case ScalarOp::sub:
-    case ScalarOp::mul:
-    case ScalarOp::neg:
-    case ScalarOp::maximum:
-    case ScalarOp::minimum: return t != DType::boolean;
-    case ScalarOp::div:
-    case ScalarOp::sqrt:
-    case ScalarOp::pow:
-    case ScalarOp::exp:
-    case ScalarOp::log:
-    case ScalarOp::rsqrt:
-    case ScalarOp::square:
-    case ScalarOp::reciprocal: return t == DType::f32 || t == DType::f64;
-    case ScalarOp::logical_and:
-    case ScalarOp::logical_or:
-    case ScalarOp::logical_not: return t == DType::boolean;
-    default: return t == DType::f32;
-  }
-}
 bool has_type(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::i64 || t == DType::boolean; }
 constexpr size_t kMostRegisters = 48;
 
@@ -61,7 +29,7 @@ const char* why_not(const ElementwiseCode& code) {
     if (!has_type(t)) return types;
   for (const auto& i : code.instructions) {
     if (!has_type(i.type) || !has_type(i.result)) return types;
-    if (!has_operation(i.op, i.type)) return "an operation on whole numbers, bools or doubles that the section kernel does not have";
+    if (!block_computes(i.op, i.type)) return "an operation on whole numbers, bools or doubles that the section kernel does not have";
   }
   if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters)
     return "more than 48 values in one elementwise code";

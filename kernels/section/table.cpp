@@ -103,21 +103,7 @@ const char* name(StepKind kind) {
   return "?";
 }
 
-const char* name(Activation activation) {
-  switch (activation) {
-    case Activation::none: return "none";
-    case Activation::relu: return "relu";
-    case Activation::tanh: return "tanh";
-    case Activation::sigmoid: return "sigmoid";
-    case Activation::elu: return "elu";
-    case Activation::gelu: return "gelu";
-    case Activation::gelu_tanh: return "gelu_tanh";
-    case Activation::leaky_relu: return "leaky_relu";
-    case Activation::silu: return "silu";
-    case Activation::softplus: return "softplus";
-  }
-  return "?";
-}
+const char* name(Activation activation) { return activation == Activation::none ? "none" : row_of(activation).name; }
 
 OperandRange range_of(const View& view, int space, int64_t first) {
   const int64_t element = int64_t(size_of(view.dtype));

@@ -31,11 +31,30 @@ constexpr bool is_product(StepKind kind) { return kind == StepKind::dense || kin
 // Columns of what such a step, of weights [k, n], makes.
 constexpr int32_t product_width(StepKind kind, int32_t k, int32_t n) { return kind == StepKind::dense ? n : k; }
 
-enum class Activation : uint8_t { none, relu, tanh, sigmoid, elu, gelu, gelu_tanh, leaky_relu, silu, softplus };
+enum class Activation : uint8_t {
+  none,
+#define ACTIVATION(name, ...) name,
+#include "kernels/shared/elementwise_ops.inc"
+};
+enum class Slope : uint8_t { of_result, of_input };
+enum class Parameter : uint8_t { plain, alpha };
+struct ActivationRow {
+  Activation activation;
+  const char* name;
+  kernels::ScalarOp op, gradient;
+  Slope slope;
+  Parameter parameter;
+};
+// All but none, in their order.
+inline constexpr ActivationRow kActivations[] = {
+#define ACTIVATION(name, slope, parameter) \
+  {Activation::name, #name, kernels::ScalarOp::name, kernels::ScalarOp::name##_grad, Slope::slope, Parameter::parameter},
+#include "kernels/shared/elementwise_ops.inc"
+};
+// Not of none.
+constexpr const ActivationRow& row_of(Activation a) { return kActivations[int(a) - 1]; }
 // Whether its slope is taken from what it was given instead of what it gave: a mask is that then.
-constexpr bool of_input(Activation a) {
-  return a == Activation::elu || a == Activation::gelu || a == Activation::gelu_tanh || a == Activation::silu;
-}
+constexpr bool of_input(Activation a) { return a != Activation::none && row_of(a).slope == Slope::of_input; }
 enum class Reduction : uint8_t { sum, mean, max, min, prod };
 enum class Broadcast : uint8_t { full, row, column, scalar };  // an operand of a step over r x n: [r,n], [n], [r,1], [1]
 

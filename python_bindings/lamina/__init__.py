@@ -14,29 +14,19 @@ import os
 import site
 
 from . import _border, _core, _deprecated, errors
-from ._core import (
-    ConcreteFunction, DType, Function, GradientTape, Tensor, TensorSpec, Variable, __version__, abs, acos, acosh, add, all, any, arange,
-    argmax, argmin, argsort, asin, asinh, astype, atan, atan2, atanh, avg_pool2d, batch_norm, bfloat16, bitwise_and, bitwise_not,
-    bitwise_or, bitwise_xor, bool, broadcast_to, cbrt, ceil, check_numerics, clip, concat, config, constant, conv1d, conv2d,
-    conv2d_transpose, cos, cosh, count_nonzero, cuda, cumsum, device, device_of, diag, diagonal, div, dot, dropout, dtype, einsum, elu,
-    equal, erf, erfc, executing_eagerly, exp, exp2, expand_dims, expm1, eye, flatten, flip, float16, float32, float64, floor, floor_divide,
-    fmod, from_dlpack, full, full_like, gather, gather_nd, gelu, greater, greater_equal, hard_sigmoid, inner, inspect, int16, int32, int64,
-    int8, isfinite, isinf, isnan, layer_norm, leaky_relu, less, less_equal, linspace, log, log10, log1p, log2, log_softmax, logaddexp,
-    logical_and, logical_not, logical_or, logical_xor, logsumexp, matmul, max, max_pool2d, maximum, mean, meshgrid, min, minimum, mod,
-    moments, moveaxis, mul, neg, nonzero, norm, not_equal, one_hot, ones, ones_like, outer, pad, per_model, pow, prod, random, range,
-    ravel, reciprocal, relu, remainder, repeat, reshape, roll, round, rsqrt, scatter_add, scatter_nd, searchsorted, selu, shift_left,
-    shift_right, sigmoid, sign, silu, sin, sinh, softmax, softplus, sort, split, sqrt, square, squeeze, stack, std, stop_gradient, sub,
-    sum, swapaxes, synchronize, take, take_along_axis, tan, tanh, tensordot, tile, top_k, transpose, tril, triu, trunc, uint8, unique, var,
-    vdot, where, zeros, zeros_like,
+from ._core import *  # noqa: F403  its __all__, which stands in its stub too
+from ._explanation import Explanation as Explanation
+from ._loops import checkpoint as checkpoint, cond as cond, fori_loop as fori_loop, scan as scan, switch as switch, while_loop as while_loop
+from .errors import GradientWarning as GradientWarning, RetraceWarning as RetraceWarning
+from .graph import Graph as Graph
+from .reporting import check as check, print as print
+from .saving import (
+    load_metadata as load_metadata, load_tensors as load_tensors, load_weights as load_weights, save_tensors as save_tensors, save_weights as save_weights,
 )
-from ._explanation import Explanation
-from ._loops import checkpoint, cond, fori_loop, scan, switch, while_loop
-from .errors import GradientWarning, RetraceWarning
-from .graph import Graph
-from .reporting import check, print
-from .saving import load_metadata, load_tensors, load_weights, save_tensors, save_weights
-from .transforms import custom_gradient, grad, hessian, jacobian, jvp, value_and_grad, vjp
-from .vmap import vmap
+from .transforms import (
+    custom_gradient as custom_gradient, grad as grad, hessian as hessian, jacobian as jacobian, jvp as jvp, value_and_grad as value_and_grad, vjp as vjp,
+)
+from .vmap import vmap as vmap
 
 _deprecated.rename(_core.config, "experimental_run_functions_eagerly", "run_functions_eagerly", "lm.config")
 _core.cuda._look_in([*site.getsitepackages(), *([site.USER_SITE] if site.ENABLE_USER_SITE else [])])
@@ -84,23 +74,4 @@ def __dir__():
     return sorted([*globals(), *_SUBMODULES])
 
 
-__all__ = [
-    "ConcreteFunction", "DType", "Explanation", "Function", "GradientTape", "GradientWarning", "Graph", "RetraceWarning", "Tensor", "TensorSpec", "Variable", "__version__",
-    "abs", "acos", "acosh", "add", "all", "any", "arange", "argmax", "argmin", "argsort", "asin", "asinh", "astype", "atan", "atan2",
-    "atanh", "avg_pool2d", "batch_norm", "bfloat16", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor", "bool", "broadcast_to",
-    "cbrt", "ceil", "check", "check_numerics", "checkpoint", "clip", "concat", "cond", "config", "constant", "conv1d", "conv2d",
-    "conv2d_transpose", "cos", "cosh", "count_nonzero", "cuda", "cumsum", "custom_gradient", "data", "device", "device_of", "diag",
-    "diagonal", "div", "dot", "dropout", "dtype", "einsum", "elu", "equal", "erf", "erfc", "errors", "executing_eagerly", "exp", "exp2",
-    "expand_dims", "expm1", "eye", "flatten", "flip", "float16", "float32", "float64", "floor", "floor_divide", "fmod", "fori_loop",
-    "from_dlpack", "full", "full_like", "function", "gather", "gather_nd", "gelu", "grad", "greater", "greater_equal", "hard_sigmoid",
-    "hessian", "inner", "inspect", "int16", "int32", "int64", "int8", "isfinite", "isinf", "isnan", "jacobian", "jvp", "layer_norm",
-    "leaky_relu", "less", "less_equal", "linspace", "load_metadata", "load_tensors", "load_weights", "log", "log10", "log1p", "log2", "log_softmax", "logaddexp", "logical_and",
-    "logical_not", "logical_or", "logical_xor", "logsumexp", "losses", "matmul", "max", "max_pool2d", "maximum", "mean", "meshgrid",
-    "metrics", "min", "minimum", "mod", "moments", "moveaxis", "mul", "neg", "nn", "nonzero", "norm", "not_equal", "one_hot", "ones",
-    "ones_like", "optim", "outer", "pad", "per_model", "pow", "print", "prod", "random", "range", "ravel", "reciprocal", "relu",
-    "remainder", "repeat", "reshape", "roll", "round", "rsqrt", "save_tensors", "save_weights", "scan", "scatter_add", "scatter_nd", "searchsorted", "selu", "shift_left",
-    "shift_right", "sigmoid", "sign", "silu", "sin", "sinh", "softmax", "softplus", "sort", "split", "sqrt", "square", "squeeze", "stack",
-    "std", "stop_gradient", "sub", "sum", "swapaxes", "switch", "synchronize", "take", "take_along_axis", "tan", "tanh", "tensordot", "testing",
-    "tile", "top_k", "transpose", "tril", "triu", "trunc", "uint8", "unique", "value_and_grad", "var", "vdot", "vjp", "vmap", "where",
-    "while_loop", "zeros", "zeros_like",
-]
+from .vmap import vmap as vmap

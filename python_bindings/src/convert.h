@@ -25,6 +25,8 @@ inline const Variable& as_variable(PyObject* o) {
   return *nb::inst_ptr<Variable>(nb::handle(o));
 }
 PyObject* wrap(Tensor tensor);  // a new reference; None for a tensor that is not defined
+// The docstring of an op, for the Python function that it is.
+inline const char* doc_of(const char* op) { return ir::find_op(op).doc; }
 // A Python object that signatures and stubs show as a Tensor.
 class TensorObject : public nb::object {
  public:

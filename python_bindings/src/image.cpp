@@ -67,12 +67,7 @@ void bind_functions(nb::module_& m) {
         return unlocked({&image, &w}, [&] { return conv2d(image, w, options); });
       },
       nb::arg("x"), nb::arg("filters"), nb::arg("strides") = 1, nb::arg("padding") = "valid", nb::arg("dilation") = 1,
-      nb::arg("groups") = 1,
-      "x [n,h,w,c] and filters [a,b,c/groups,o] -> [n,h',w',o], with h' = (h + padding - ((a - 1) dilation + 1)) / stride + 1, rounded "
-      "down.\n\n"
-      "strides and dilation: a number, or (rows, columns). padding: \"valid\" (none), \"same\" (ceil(h / stride) places), a number,\n"
-      "(rows, columns) or ((above, below), (left, right)). groups = c gives each channel filters of its own.\n"
-      "Raises InvalidArgument for sizes that do not fit, TypeMismatch for dtypes that differ or are no floating point.");
+      nb::arg("groups") = 1, doc_of("conv2d"));
   m.def(
       "conv1d",
       [](nb::handle x, nb::handle filters, nb::handle stride, nb::handle padding, nb::handle dilation, int64_t groups) {

@@ -137,8 +137,7 @@ void bind_indexing(nb::module_& m) {
       [](nb::handle updates, nb::handle indices, nb::handle shape, int axis) {
         return to_python(scatter_add(to_operand(updates), to_operand(indices), to_shape(shape), axis));
       },
-      nb::arg("updates"), nb::arg("indices"), nb::arg("shape"), nb::arg("axis") = 0,
-      "Zeros of a shape with the updates added along an axis at integer indices, in their order.");
+      nb::arg("updates"), nb::arg("indices"), nb::arg("shape"), nb::arg("axis") = 0, doc_of("scatter_add"));
   add_both(
       m, "nonzero",
       [](nb::handle x, std::optional<int64_t> size, int64_t fill_value) {

@@ -44,24 +44,21 @@ void bind_activations(nb::module_& m) {
         const Operand operand = to_operand(x);
         return unlocked({&operand}, [&] { return gelu(operand, approximate); });
       },
-      nb::arg("x"), nb::arg("approximate") = false,
-      "x times the share of the normal distribution that is below x: x (1 + erf(x / sqrt(2))) / 2. approximate: in the form with tanh, "
-      "which\n"
-      "is within 5e-4 of it (Hendrycks and Gimpel 2016).");
+      nb::arg("x"), nb::arg("approximate") = false, doc_of("gelu"));
   m.def(
       "elu",
       [](nb::handle x, nb::handle alpha) {
         const Operand operand = to_operand(x), number = to_operand(alpha);
         return unlocked({&operand}, [&] { return elu(operand, number); });
       },
-      nb::arg("x"), nb::arg("alpha") = 1.0, "x where it is positive, else alpha (exp(x) - 1); alpha may be a tensor");
+      nb::arg("x"), nb::arg("alpha") = 1.0, doc_of("elu"));
   m.def(
       "leaky_relu",
       [](nb::handle x, nb::handle slope) {
         const Operand operand = to_operand(x), number = to_operand(slope);
         return unlocked({&operand}, [&] { return leaky_relu(operand, number); });
       },
-      nb::arg("x"), nb::arg("slope") = 0.01, "x where it is positive, else slope x; slope may be a tensor, with a gradient of its own");
+      nb::arg("x"), nb::arg("slope") = 0.01, doc_of("leaky_relu"));
   m.def(
       "selu", [](nb::handle x) { return to_python(selu(to_operand(x))); }, nb::arg("x"),
       "1.0507 elu(x, 1.6733), which keeps mean 0 and variance 1 (Klambauer, Unterthiner, Mayr and Hochreiter 2017)");
@@ -72,19 +69,14 @@ void bind_activations(nb::module_& m) {
 
 void bind_math(nb::module_& m) {
   bind_activations(m);
-  m.def("clip", call_clip, nb::arg("x"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(),
-        "x, with what is below low raised to it and what is above high lowered to it; None is no bound. x gets the gradient at the bounds "
-        "too.");
-  m.def(
-      "bitwise_not", [](nb::handle x) { return to_python(bitwise_not(to_operand(x))); }, nb::arg("x"),
-      "The bits that x has not, of integers; the other of True and False, of bools");
+  m.def("clip", call_clip, nb::arg("x"), nb::arg("low") = nb::none(), nb::arg("high") = nb::none(), doc_of("clip"));
+  m.def("bitwise_not", [](nb::handle x) { return to_python(bitwise_not(to_operand(x))); }, nb::arg("x"), doc_of("bitwise_not"));
   m.def(
       "remainder", [](nb::handle a, nb::handle b) { return to_python(mod(to_operand(a), to_operand(b))); }, nb::arg("a"), nb::arg("b"),
       "The same as mod: the rest of a / b with the sign of b");
 #define BIND(name, text)                                                                                            \
   m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, \
         text " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1")
-  BIND(prod, "The product");
   BIND(all, "Whether all elements are true, or not 0,");
   BIND(any, "Whether one element is true, or not 0,");
   BIND(count_nonzero, "How many elements are true, or not 0 (int64),");
@@ -114,7 +106,7 @@ void bind_math(nb::module_& m) {
         const Operand operand = to_operand(x);
         return unlocked({&operand}, [&] { return cumsum(operand, axis, reverse, exclusive); });
       },
-      nb::arg("x"), nb::arg("axis") = -1, nb::arg("reverse") = false, nb::arg("exclusive") = false, ir::find_op("cumsum").doc);
+      nb::arg("x"), nb::arg("axis") = -1, nb::arg("reverse") = false, nb::arg("exclusive") = false, doc_of("cumsum"));
 }
 
 }  // namespace lamina::python

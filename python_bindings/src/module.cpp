@@ -1,11 +1,54 @@
 // lamina._core: the Python module. What a name means in Python is in the file of its bind function.
+#include <set>
+#include <string>
+#include <string_view>
+
+#include <nanobind/stl/string.h>
+
 #include "python_bindings/src/bindings.h"
 #include "python_bindings/src/border.h"
 #include "python_bindings/src/profiler.h"
 #include "python_bindings/src/trainable.h"
 
+namespace {
+
+namespace nb = nanobind;
+
+// What lamina exports as it is, lamina.abs and the like: every public name but those that the package wraps or uses inside.
+nb::list exports_of(nb::handle m) {
+  const std::set<std::string_view> inner{"At",
+                                         "AtIndexer",
+                                         "Inspection",
+                                         "accuracy",
+                                         "autograph_is_active",
+                                         "checkpoint",
+                                         "cond",
+                                         "data",
+                                         "fma_peak",
+                                         "function",
+                                         "losses",
+                                         "nn",
+                                         "optim",
+                                         "profiler",
+                                         "scan",
+                                         "set_training",
+                                         "trainable_changed",
+                                         "trainable_changes",
+                                         "trainable_read",
+                                         "training",
+                                         "unknown_name",
+                                         "while_loop"};
+  nb::list names;
+  for (nb::handle name : nb::steal(PyObject_Dir(m.ptr()))) {
+    const std::string text = nb::cast<std::string>(name);
+    if (text == "__version__" || (text[0] != '_' && !inner.contains(text))) names.append(name);
+  }
+  return names;
+}
+
+}  // namespace
+
 NB_MODULE(_core, m) {
-  namespace nb = nanobind;
   using namespace lamina::python;
   nb::set_leak_warnings(false);  // dtypes and a few tables live as long as the process
   m.doc() = "The compiled part of lamina; use `import lamina as lm`.";
@@ -33,5 +76,6 @@ NB_MODULE(_core, m) {
   bind_control_flow(m);
   bind_reporting(m);
   bind_profiler(m);
+  m.attr("__all__") = exports_of(m);
   bind_border(m);  // last: it is put around all of them
 }

@@ -48,14 +48,13 @@ TensorObject make_range(nb::handle start, nb::handle stop, nb::handle step, nb::
 }
 
 void bind_elementwise(nb::module_& m) {
-#define BIND(name) m.def(#name, &call_unary<lamina::name>, nb::arg("x"), ir::find_op(#name).doc);
-  LAMINA_FOR_UNARY(BIND)
-#undef BIND
-#define BIND(name) m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"), ir::find_op(#name).doc);
-  LAMINA_FOR_BINARY(BIND)
-  BIND(pow)
-#undef BIND
-  m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), "x, through which no gradient flows");
+#define LAMINA_BIND_1(name, doc) m.def(#name, &call_unary<lamina::name>, nb::arg("x"), doc);
+#define LAMINA_BIND_2(name, doc) m.def(#name, &call_binary<lamina::name>, nb::arg("a"), nb::arg("b"), doc);
+#define ELEMENTWISE(name, operands, domain, result, cost, access, gradient, doc) \
+  LAMINA_IF_FUNCTION(access, LAMINA_BIND_##operands(name, doc))
+#include "kernels/shared/elementwise_ops.inc"
+  LAMINA_BIND_2(pow, doc_of("pow"))
+  m.def("stop_gradient", &call_unary<lamina::stop_gradient>, nb::arg("x"), doc_of("stop_gradient"));
   m.def(
       "where",
       [](nb::handle condition, nb::handle a, nb::handle b) -> nb::object {
@@ -66,11 +65,10 @@ void bind_elementwise(nb::module_& m) {
         }
         return to_python(where(to_operand(condition), to_operand(a), to_operand(b)));
       },
-      nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(),
-      "a where the condition (bool) holds, else b; all three broadcast. Of a condition alone: nonzero(condition).");
+      nb::arg("condition"), nb::arg("a") = nb::none(), nb::arg("b") = nb::none(), doc_of("where"));
   m.def(
       "astype", [](nb::handle x, nb::handle dtype) { return to_python(astype(to_operand(x), to_dtype(dtype))); }, nb::arg("x"),
-      nb::arg("dtype"), "x converted to a dtype; a fraction is cut off, bool is whether the number is not 0");
+      nb::arg("dtype"), doc_of("astype"));
 }
 
 void bind_products_and_reductions(nb::module_& m) {
@@ -80,45 +78,42 @@ void bind_products_and_reductions(nb::module_& m) {
         const Operand left = to_operand(a), right = to_operand(b);
         return unlocked({&left, &right}, [&] { return matmul(left, right, transpose_a, transpose_b); });
       },
-      nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false,
-      "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the left is a row, "
-      "on\n"
-      "the right a column, and its axis vanishes. Raises InvalidArgument for shapes that do not fit, TypeMismatch for different dtypes.");
-#define BIND(name, doc)                                                                                             \
-  m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, \
-        doc " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1")
-  BIND(sum, "The sum");
-  BIND(mean, "The mean");
-  BIND(max, "The largest element");
-  BIND(min, "The smallest element");
+      nb::arg("a"), nb::arg("b"), nb::arg("transpose_a") = false, nb::arg("transpose_b") = false, doc_of("matmul"));
+#define BIND(name) \
+  m.def(#name, &call_reduce<lamina::name>, nb::arg("x"), nb::arg("axis") = nb::none(), nb::arg("keepdims") = false, doc_of(#name))
+  BIND(sum);
+  BIND(mean);
+  BIND(max);
+  BIND(min);
+  BIND(prod);
 #undef BIND
   m.def(
       "argmax", [](nb::handle x, int axis, bool keepdims) { return to_python(argmax(to_operand(x), axis, keepdims)); }, nb::arg("x"),
-      nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first largest element along an axis");
+      nb::arg("axis") = -1, nb::arg("keepdims") = false, doc_of("argmax"));
   m.def(
       "argmin", [](nb::handle x, int axis, bool keepdims) { return to_python(argmin(to_operand(x), axis, keepdims)); }, nb::arg("x"),
       nb::arg("axis") = -1, nb::arg("keepdims") = false, "The int64 index of the first smallest element along an axis");
   m.def(
       "softmax", [](nb::handle x, int axis) { return to_python(softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
-      ir::find_op("softmax").doc);
+      doc_of("softmax"));
   m.def(
       "log_softmax", [](nb::handle x, int axis) { return to_python(log_softmax(to_operand(x), axis)); }, nb::arg("x"), nb::arg("axis") = -1,
-      ir::find_op("log_softmax").doc);
+      doc_of("log_softmax"));
 }
 
 void bind_shapes(nb::module_& m) {
   m.def(
       "reshape", [](nb::handle x, nb::handle shape) { return to_python(reshape(to_operand(x), to_axes(shape))); }, nb::arg("x"),
-      nb::arg("shape"), "The same elements in another shape; one dimension may be -1: it is what remains");
+      nb::arg("shape"), doc_of("reshape"));
   m.def(
       "flatten", [](nb::handle x, int first_axis) { return to_python(flatten(to_operand(x), first_axis)); }, nb::arg("x"),
       nb::arg("first_axis") = 0, "The axes from first_axis on as one");
   m.def(
       "broadcast_to", [](nb::handle x, nb::handle shape) { return to_python(broadcast_to(to_operand(x), to_shape(shape))); }, nb::arg("x"),
-      nb::arg("shape"), "x repeated along new axes and axes of length 1");
+      nb::arg("shape"), doc_of("broadcast_to"));
   m.def(
       "transpose", [](nb::handle x, nb::handle axes) { return to_python(transpose(to_operand(x), to_axes_or_all(axes))); }, nb::arg("x"),
-      nb::arg("axes") = nb::none(), "The axes in another order; reversed without one");
+      nb::arg("axes") = nb::none(), doc_of("transpose"));
   m.def(
       "expand_dims", [](nb::handle x, nb::handle axis) { return to_python(expand_dims(to_operand(x), Axes(to_axes(axis)))); }, nb::arg("x"),
       nb::arg("axis"), "x with a new axis of length 1, or several; they have these places in the result");
@@ -127,7 +122,7 @@ void bind_shapes(nb::module_& m) {
       nb::arg("axis") = nb::none(), "x without these axes of length 1; without all of them when none is given");
   m.def(
       "concat", [](nb::handle parts, int axis) { return to_python(concat(to_tensors(parts, "concat"), axis, CallSite())); },
-      nb::arg("parts"), nb::arg("axis") = 0, "The parts one after another along an axis");
+      nb::arg("parts"), nb::arg("axis") = 0, doc_of("concat"));
   m.def(
       "stack", [](nb::handle parts, int axis) { return to_python(stack(to_tensors(parts, "stack"), axis, CallSite())); }, nb::arg("parts"),
       nb::arg("axis") = 0, "The parts, all of one shape, along a new axis");
@@ -136,16 +131,13 @@ void bind_shapes(nb::module_& m) {
       [](nb::handle x, nb::handle indices, int axis, int batch_axes) {
         return to_python(gather(to_operand(x), to_operand(indices), axis, batch_axes));
       },
-      nb::arg("x"), nb::arg("indices"), nb::arg("axis") = 0, nb::arg("batch_axes") = 0,
-      "The parts of x along an axis that an integer tensor names; x and indices may share their first batch_axes axes. Raises "
-      "IndexOutOfRange.");
+      nb::arg("x"), nb::arg("indices"), nb::arg("axis") = 0, nb::arg("batch_axes") = 0, doc_of("gather"));
   m.def(
       "one_hot",
       [](nb::handle labels, int64_t classes, nb::handle dtype) {
         return to_python(one_hot(to_operand(labels), classes, dtype_or(dtype, DType::f32)));
       },
-      nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(),
-      "1 where the class is the label, else 0, along a new last axis");
+      nb::arg("labels"), nb::arg("classes"), nb::arg("dtype") = nb::none(), doc_of("one_hot"));
 }
 
 void bind_factories(nb::module_& m) {

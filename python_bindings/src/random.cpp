@@ -133,7 +133,7 @@ void bind_random(nb::module_& m) {
       nb::arg("state"), "Goes on where get_state() was called.");
   m.def(
       "dropout", [](nb::handle x, double rate) { return to_python(dropout(to_operand(x), rate)); }, nb::arg("x"), nb::arg("rate"),
-      "Each element is 0 with probability rate, else x / (1 - rate); 0 <= rate < 1.");
+      doc_of("dropout"));
 }
 
 }  // namespace lamina::python

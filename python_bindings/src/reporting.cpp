@@ -105,10 +105,7 @@ void bind_reporting(nb::module_& m) {
   m.def("_escaped_format", escaped_format, nb::arg("text"));
   m.def(
       "check_numerics", [](nb::handle x, const std::string& message) { return to_python(check_numerics(to_operand(x), message)); },
-      nb::arg("x"), nb::arg("message") = "",
-      "x; raises InvalidArgument with the message when an element is NaN or infinite, and says how many are and where the first "
-      "is.\n\nWhile a function is traced this becomes part of the graph, "
-      "and runs whenever its result is needed. The gradient is checked too.");
+      nb::arg("x"), nb::arg("message") = "", doc_of("check_numerics"));
 
   m.def(
       "_list_buffer",

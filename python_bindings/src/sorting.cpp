@@ -15,34 +15,28 @@ void bind_sorting(nb::module_& m) {
         const Operand operand = to_operand(x);
         return unlocked({&operand}, [&] { return sort(operand, axis, descending); });
       },
-      "The elements in ascending order along an axis, or descending; NaN is larger than every number", nb::arg("axis") = -1,
-      nb::arg("descending") = false);
+      doc_of("sort"), nb::arg("axis") = -1, nb::arg("descending") = false);
   add_both(
       m, "argsort",
       [](nb::handle x, int axis, bool descending) {
         const Operand operand = to_operand(x);
         return unlocked({&operand}, [&] { return argsort(operand, axis, descending); });
       },
-      "The int64 places along an axis that put the elements in order; equal elements keep theirs", nb::arg("axis") = -1,
-      nb::arg("descending") = false);
+      doc_of("argsort"), nb::arg("axis") = -1, nb::arg("descending") = false);
   m.def(
       "top_k",
       [](nb::handle x, int64_t k, int axis) {
         auto [values, places] = top_k(to_operand(x), k, axis);
         return nb::make_tuple(to_python(std::move(values)), to_python(std::move(places)));
       },
-      nb::arg("x"), nb::arg("k"), nb::arg("axis") = -1,
-      "(values, places): the k largest elements along an axis, the largest first, and their int64 places; of equal ones the first");
+      nb::arg("x"), nb::arg("k"), nb::arg("axis") = -1, doc_of("top_k"));
   m.def(
       "searchsorted",
       [](nb::handle sorted, nb::handle values, const std::string& side) {
         if (side != "left" && side != "right") throw_type_error(cat("searchsorted: side '", side, "'"), "", "pass \"left\" or \"right\"");
         return to_python(searchsorted(to_operand(sorted), to_operand(values), side == "right"));
       },
-      nb::arg("sorted"), nb::arg("values"), nb::arg("side") = "left",
-      "Where each value would stand among elements that ascend along their last axis: how many are less than it (side=\"right\": or "
-      "equal). A vector\n"
-      "takes values of any shape; rows [..., n] take values [..., m].");
+      nb::arg("sorted"), nb::arg("values"), nb::arg("side") = "left", doc_of("searchsorted"));
   m.def(
       "unique",
       [](nb::handle x, bool return_index, bool return_inverse, bool return_counts, std::optional<int64_t> size) -> nb::object {

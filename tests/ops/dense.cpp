@@ -4,9 +4,6 @@
 #include <algorithm>
 #include <cmath>
 
-#include <algorithm>
-#include <cmath>
-
 #include "graph/ops/ops.h"
 #include "runtime/core/error.h"
 #include "tests/ops/op_case.h"
@@ -19,9 +16,11 @@ using ir::GraphRef;
 using ir::Value;
 using section::Activation;
 
-constexpr Activation kActivations[] = {Activation::none, Activation::relu,    Activation::tanh,      Activation::sigmoid,
-                                       Activation::elu,  Activation::gelu,    Activation::gelu_tanh, Activation::leaky_relu,
-                                       Activation::silu, Activation::softplus};
+const std::vector<Activation> kActivations = [] {
+  std::vector<Activation> all{Activation::none};
+  for (const section::ActivationRow& row : section::kActivations) all.push_back(row.activation);
+  return all;
+}();
 ops::ActivationAttrs with_parameter(Activation a) { return {a, a == Activation::elu ? 0.7f : a == Activation::leaky_relu ? 0.2f : 0.0f}; }
 
 struct Size {

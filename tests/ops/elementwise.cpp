@@ -1,4 +1,4 @@
-// The elementwise ops: a row each, in several shapes and all dtypes, against double precision.
+// The elementwise ops, in several shapes and all dtypes, against double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -6,15 +6,14 @@
 
 #include "graph/ops/ops.h"
 #include "runtime/core/error.h"
+#include "tests/ops/elementwise_rows.h"
 #include "tests/ops/op_case.h"
 
 namespace lamina::tests {
 namespace {
 
-using Scalar = double (*)(double, double, double);
-
 // NumPy's broadcasting, one element at a time.
-std::vector<double> apply(const std::vector<Tensor>& in, Scalar f) {
+std::vector<double> apply(const std::vector<Tensor>& in, double (*f)(double, double, double)) {
   Shape shape;
   for (const Tensor& t : in) shape = broadcast(shape, t.type.shape);
   const std::vector<int64_t> full = numbers(shape);
@@ -34,19 +33,24 @@ std::vector<double> apply(const std::vector<Tensor>& in, Scalar f) {
   return out;
 }
 
-// What an op's operands are drawn from.
-struct Row {
-  const char* op;
-  int operands;
-  Scalar f;
-  const std::vector<DType>& dtypes;
-  double low = -2, high = 2;    // of the first operand
-  double low2 = -2, high2 = 2;  // of the others
-  double ulps = 0.51;           // one rounding, unless said otherwise
-  double of_largest = 0;        // of differences, which may cancel
-};
+// The dtypes that an op takes.
+const std::vector<DType>& dtypes_of(const ElementwiseRow& row) {
+  static const std::vector<DType> any{DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8,
+                                      DType::i8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
+  static const std::vector<DType> bits{DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::boolean}, boolean{DType::boolean};
+  if (row.dtypes) return *row.dtypes;
+  switch (kernels::domain(kernels::ScalarOp(ir::find_op(row.op).scalar_op))) {
+    case kernels::Domain::floating: return kFloating;
+    case kernels::Domain::numeric: return kNumeric;
+    case kernels::Domain::integer: return kIntegers;
+    case kernels::Domain::bits: return bits;
+    case kernels::Domain::boolean: return boolean;
+    case kernels::Domain::any: break;
+  }
+  return any;
+}
 
-std::vector<OpCase> cases_of(const Row& row) {
+std::vector<OpCase> cases_of(const ElementwiseRow& row) {
   const std::vector<std::vector<Shape>> shapes[] = {
       {},
       {{{7}}, {{}}, {{0}}, {{2, 3, 4}}, {{1, 1}}},
@@ -63,6 +67,8 @@ std::vector<OpCase> cases_of(const Row& row) {
       {{{4, 5}, {4, 5}, {4, 5}}, {{4, 1}, {5}, {}}, {{}, {2}, {2}}, {{2}, {}, {}}, {{0}, {0}, {}}},
   };
   const std::vector<Shape> large[] = {{}, {{300, 700}}, {{300, 700}, {700}}, {{300, 1}, {300, 700}, {700}}};
+  const int operands = ir::find_op(row.op).inputs;
+  const std::vector<DType>& dtypes = dtypes_of(row);
   std::vector<OpCase> cases;
   auto add = [&](const std::vector<Shape>& s, bool is_large) {
     OpCase c;
@@ -72,128 +78,20 @@ std::vector<OpCase> cases_of(const Row& row) {
     }
     if (row.op == std::string("where")) c.in[0].type.dtype = DType::boolean;
     c.reference = [f = row.f](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{apply(in, f)}; };
-    c.dtypes = is_large ? std::vector<DType>{row.dtypes[0]} : row.dtypes;
+    c.dtypes = is_large ? std::vector<DType>{dtypes[0]} : dtypes;
     c.ulps = row.ulps, c.of_largest = row.of_largest;
     if (is_large) c.no_differences = "the smaller cases show it";
     cases.push_back(std::move(c));
   };
-  for (const std::vector<Shape>& s : shapes[row.operands]) add(s, false);
-  add(large[row.operands], true);  // enough for several threads
+  for (const std::vector<Shape>& s : shapes[size_t(operands)]) add(s, false);
+  add(large[size_t(operands)], true);  // enough for several threads
   return cases;
 }
-
-const std::vector<DType> kAny{DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8,
-                              DType::i8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
-const std::vector<DType> kBool{DType::boolean};
-const std::vector<DType> kBits{DType::u8, DType::i8, DType::i16, DType::i32, DType::i64, DType::boolean};
-const std::vector<DType> kSignedIntegers{DType::i8, DType::i16, DType::i32, DType::i64};
-const std::vector<DType> kSigned{DType::f32, DType::f64, DType::f16, DType::bf16, DType::i8, DType::i16, DType::i32, DType::i64};
-
-double silu_slope(double x) {
-  const double s = 1 / (1 + std::exp(-x));
-  return s * (1 + x * (1 - s));
-}
-double gelu_tanh_slope(double x) {
-  const double k = 1.5957691216057308, s = 1 / (1 + std::exp(-k * (x + 0.044715 * x * x * x)));
-  return s + x * s * (1 - s) * k * (1 + 3 * 0.044715 * x * x);
-}
-
-// Half an ulp is one rounding; the polynomials are held to 2 and the gradients to the roundings of their formula.
-#define F [](double a, [[maybe_unused]] double b, [[maybe_unused]] double c) -> double
-// clang-format off
-const Row kRows[] = {
-    {"abs", 1, F { return std::abs(a); }, kNumeric},
-    {"acos", 1, F { return std::acos(a); }, kFloating, -0.95, 0.95},
-    {"acosh", 1, F { return std::acosh(a); }, kFloating, 1.1, 9},
-    {"add", 2, F { return a + b; }, kNumeric, 0, 50, 0, 50},
-    {"asin", 1, F { return std::asin(a); }, kFloating, -0.95, 0.95},
-    {"asinh", 1, F { return std::asinh(a); }, kFloating, -9, 9},
-    {"atan", 1, F { return std::atan(a); }, kFloating, -9, 9},
-    {"atan2", 2, F { return std::atan2(a, b); }, kFloating},
-    {"atanh", 1, F { return std::atanh(a); }, kFloating, -0.95, 0.95},
-    {"bitwise_and", 2, F { return double(int64_t(a) & int64_t(b)); }, kBits, -99, 99, -99, 99},
-    {"bitwise_not", 1, F { return double(~int64_t(a)); }, kSignedIntegers, -99, 99},
-    {"bitwise_or", 2, F { return double(int64_t(a) | int64_t(b)); }, kBits, -99, 99, -99, 99},
-    {"bitwise_xor", 2, F { return double(int64_t(a) ^ int64_t(b)); }, kBits, -99, 99, -99, 99},
-    {"cbrt", 1, F { return std::cbrt(a); }, kFloating, 0.2, 9},
-    {"ceil", 1, F { return std::ceil(a); }, kNumeric, -60, 60},
-    {"clip", 3, F { return std::min(std::max(a, b), c); }, kNumeric, -20, 20, -15, 15},
-    {"cos", 1, F { return std::cos(a); }, kFloating, -10, 10, 0, 0, 1},
-    {"cosh", 1, F { return std::cosh(a); }, kFloating, -4, 4},
-    {"div", 2, F { return a / b; }, kFloating, -2, 2, 0.5, 3},
-    {"elu", 2, F { return a > 0 ? a : b * std::expm1(a); }, kFloating, -3, 3, -2, 2, 3},
-    {"elu_grad", 3, F { return b > 0 ? a : a * c * std::exp(b); }, kFloating, -2, 2, 0.1, 2, 3},
-    {"equal", 2, F { return a == b; }, kAny, 0, 2, 0, 2},
-    {"erf", 1, F { return std::erf(a); }, kFloating, -3, 3},
-    {"erfc", 1, F { return std::erfc(a); }, kFloating, -3, 5},
-    {"exp", 1, F { return std::exp(a); }, kFloating, -8, 8, 0, 0, 1.5},
-    {"exp2", 1, F { return std::exp2(a); }, kFloating, -9, 9},
-    {"expm1", 1, F { return std::expm1(a); }, kFloating, -4, 4},
-    {"floor", 1, F { return std::floor(a); }, kNumeric, -60, 60},
-    {"floor_divide", 2, F { return std::floor(a / b); }, kNumeric, -60, 60, 1, 7},
-    {"fmod", 2, F { return std::fmod(a, b); }, kNumeric, -60, 60, 1, 7},
-    {"gelu", 1, F { return 0.5 * a * std::erfc(-a * M_SQRT1_2); }, kFloating, -6, 4, 0, 0, 8},
-    {"gelu_grad", 2, F { return a * (0.5 * std::erfc(-b * M_SQRT1_2) + b * std::exp(-0.5 * b * b) * 0.3989422804014327); }, kFloating,
-     -2, 2, -4, 4, 8, 0.5},
-    {"gelu_tanh", 1, F { return a / (1 + std::exp(-1.5957691216057308 * (a + 0.044715 * a * a * a))); }, kFloating, -3, 3, 0, 0, 16},
-    {"gelu_tanh_grad", 2, F { return a * gelu_tanh_slope(b); }, kFloating, -2, 2, -3, 3, 8, 0.5},
-    {"greater", 2, F { return a > b; }, kAny, 0, 2, 0, 2},
-    {"greater_equal", 2, F { return a >= b; }, kAny, 0, 2, 0, 2},
-    {"isfinite", 1, F { return std::isfinite(a); }, kNumeric},
-    {"isinf", 1, F { return std::isinf(a); }, kNumeric},
-    {"isnan", 1, F { return std::isnan(a); }, kNumeric},
-    {"leaky_relu", 2, F { return a > 0 ? a : b * a; }, kFloating},
-    {"leaky_relu_grad", 3, F { return b > 0 ? a : c * a; }, kFloating},
-    {"less", 2, F { return a < b; }, kAny, 0, 2, 0, 2},
-    {"less_equal", 2, F { return a <= b; }, kAny, 0, 2, 0, 2},
-    {"log", 1, F { return std::log(a); }, kFloating, 0.1, 8, 0, 0, 1.5},
-    {"log10", 1, F { return std::log10(a); }, kFloating, 0.1, 8},
-    {"log1p", 1, F { return std::log1p(a); }, kFloating, -0.9, 8},
-    {"log2", 1, F { return std::log2(a); }, kFloating, 0.1, 8},
-    {"logaddexp", 2, F { return std::max(a, b) + std::log1p(std::exp(-std::abs(a - b))); }, kFloating, -4, 4, -4, 4, 3, 0.5},
-    {"logical_and", 2, F { return a != 0 && b != 0; }, kBool},
-    {"logical_not", 1, F { return a == 0; }, kBool},
-    {"logical_or", 2, F { return a != 0 || b != 0; }, kBool},
-    {"logical_xor", 2, F { return (a != 0) != (b != 0); }, kBool},
-    {"maximum", 2, F { return std::max(a, b); }, kNumeric, -20, 20, -20, 20},
-    {"minimum", 2, F { return std::min(a, b); }, kNumeric, -20, 20, -20, 20},
-    {"mod", 2, F { return std::fmod(std::fmod(a, b) + b, b); }, kNumeric, -60, 60, 1, 7, 4},
-    {"mul", 2, F { return a * b; }, kNumeric, -8, 8, -8, 8},
-    {"neg", 1, F { return -a; }, kSigned},
-    {"not_equal", 2, F { return a != b; }, kAny, 0, 2, 0, 2},
-    {"pow", 2, F { return std::pow(a, b); }, kNumeric, 0.3, 3, 0.3, 3, 1},
-    {"reciprocal", 1, F { return 1 / a; }, kFloating, 0.3, 8},
-    {"relu", 1, F { return std::max(a, 0.0); }, kNumeric},
-    {"relu_grad", 2, F { return b > 0 ? a : 0; }, kNumeric},
-    {"round", 1, F { return std::nearbyint(a); }, kNumeric, -60, 60},
-    {"rsqrt", 1, F { return 1 / std::sqrt(a); }, kFloating, 0.1, 5, 0, 0, 1.5},
-    {"shift_left", 2, F { return a * std::exp2(b); }, kIntegers, -3, 3, 0, 4},
-    {"shift_right", 2, F { return std::floor(a / std::exp2(b)); }, kIntegers, -99, 99, 0, 9},
-    {"sigmoid", 1, F { return 1 / (1 + std::exp(-a)); }, kFloating, -8, 8, 0, 0, 2},
-    {"sigmoid_grad", 2, F { return a * b * (1 - b); }, kFloating, -2, 2, 0.1, 0.9, 4},
-    {"sign", 1, F { return double(a > 0) - double(a < 0); }, kNumeric},
-    {"silu", 1, F { return a / (1 + std::exp(-a)); }, kFloating, -8, 8, 0, 0, 4},
-    {"silu_grad", 2, F { return a * silu_slope(b); }, kFloating, -2, 2, -6, 6, 8, 0.5},
-    {"sin", 1, F { return std::sin(a); }, kFloating, -10, 10, 0, 0, 1},
-    {"sinh", 1, F { return std::sinh(a); }, kFloating, -4, 4},
-    {"softplus", 1, F { return std::log1p(std::exp(a)); }, kFloating, -8, 8, 0, 0, 3},
-    {"softplus_grad", 2, F { return -a * std::expm1(-b); }, kFloating, -2, 2, 0.01, 3, 3},
-    {"sqrt", 1, F { return std::sqrt(a); }, kFloating, 0.1, 5},
-    {"square", 1, F { return a * a; }, kNumeric, -8, 8},
-    {"sub", 2, F { return a - b; }, kNumeric, 50, 100, 0, 50},
-    {"tan", 1, F { return std::tan(a); }, kFloating, -1.4, 1.4, 0, 0, 1},
-    {"tanh", 1, F { return std::tanh(a); }, kFloating, -4, 4, 0, 0, 2},
-    {"tanh_grad", 2, F { return a * (1 - b * b); }, kFloating, -2, 2, -0.8, 0.8, 4},
-    {"trunc", 1, F { return std::trunc(a); }, kNumeric, -60, 60},
-    {"where", 3, F { return a != 0 ? b : c; }, kAny, 0, 1, -2, 2},
-};
-// clang-format on
-#undef F
 
 const std::vector<OpCases>& registered() {
   static const std::vector<OpCases> cases = [] {
     std::vector<OpCases> all;
-    for (const Row& row : kRows) all.emplace_back(row.op, [&row] { return cases_of(row); });
+    for (const ElementwiseRow& row : elementwise_rows()) all.emplace_back(row.op, [&row] { return cases_of(row); });
     return all;
   }();
   return cases;

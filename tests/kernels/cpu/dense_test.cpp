@@ -7,15 +7,13 @@
 
 #include "kernels/reduce.h"
 #include "tests/kernels/cpu/all_tiles.h"
+#include "tests/ops/elementwise_rows.h"
 
 namespace lamina::kernels::cpu {
 namespace {
 
 using section::Activation;
-constexpr Activation kActivations[] = {Activation::none, Activation::relu,    Activation::tanh,      Activation::sigmoid,
-                                       Activation::elu,  Activation::gelu,    Activation::gelu_tanh, Activation::leaky_relu,
-                                       Activation::silu, Activation::softplus};
-constexpr size_t kCount = std::size(kActivations);
+constexpr size_t kCount = std::size(section::kActivations) + 1;  // with none
 constexpr float kAlpha = 0.25f;
 
 std::vector<float> random_numbers(int64_t count, uint32_t seed) {
@@ -27,34 +25,11 @@ std::vector<float> random_numbers(int64_t count, uint32_t seed) {
 }
 
 double activated(double z, Activation a) {
-  switch (a) {
-    case Activation::none: return z;
-    case Activation::relu: return z > 0 ? z : 0;
-    case Activation::tanh: return std::tanh(z);
-    case Activation::sigmoid: return 1 / (1 + std::exp(-z));
-    case Activation::elu: return z > 0 ? z : kAlpha * std::expm1(z);
-    case Activation::gelu: return 0.5 * z * std::erfc(-z * M_SQRT1_2);
-    case Activation::gelu_tanh: return 0.5 * z * (1 + std::tanh(std::sqrt(2 / M_PI) * (z + 0.044715 * z * z * z)));
-    case Activation::leaky_relu: return z > 0 ? z : kAlpha * z;
-    case Activation::silu: return z / (1 + std::exp(-z));
-    case Activation::softplus: return std::log1p(std::exp(z));
-  }
-  return z;
+  return a == Activation::none ? z : tests::elementwise_row(section::row_of(a).name).f(z, kAlpha, 0);
 }
+// y: what it gave, or was given where section::of_input() says so.
 double slope(double y, Activation a) {
-  switch (a) {
-    case Activation::none: return 1;
-    case Activation::relu: return y > 0;
-    case Activation::tanh: return 1 - y * y;
-    case Activation::sigmoid: return y * (1 - y);
-    case Activation::leaky_relu: return y > 0 ? 1 : kAlpha;
-    case Activation::softplus: return -std::expm1(-y);
-    case Activation::elu:
-    case Activation::gelu:
-    case Activation::gelu_tanh:
-    case Activation::silu: return (activated(y + 1e-6, a) - activated(y - 1e-6, a)) / 2e-6;  // y is what it was given
-  }
-  return 1;
+  return a == Activation::none ? 1 : tests::elementwise_row(name(section::row_of(a).gradient)).f(1, y, kAlpha);
 }
 
 // A sum of `terms` products whose absolute values add up to `size` may be off by one rounding per term.
@@ -86,7 +61,7 @@ TEST(DenseTiles, AgreeWithDoubleForAllShapes) {
     int turn = 0;
     for (const auto& [rows, k, n] : sizes()) {
       SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << k << "]x[" << k << "," << n << "]");
-      const Activation activation = kActivations[size_t(turn++) % kCount];
+      const Activation activation = Activation(size_t(turn++) % kCount);
       const bool bias = turn % 3 != 0;
       auto x = random_numbers(rows * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3);
       std::vector<float> y(size_t(rows * n + 16), kUntouched);
@@ -111,7 +86,7 @@ TEST(DenseTiles, GiveInputGradientsThatAgreeWithDouble) {
     int turn = 0;
     for (const auto& [rows, k, n] : sizes()) {
       SCOPED_TRACE(testing::Message() << name << " [" << rows << "," << n << "]x[" << k << "," << n << "]T");
-      const Activation activation = kActivations[size_t(turn++) % kCount];
+      const Activation activation = Activation(size_t(turn++) % kCount);
       auto dz = random_numbers(rows * n, 1), w = random_numbers(k * n, 2), y = random_numbers(rows * k, 3);
       if (activation == Activation::softplus)
         for (float& v : y) v = std::abs(v);  // it gives nothing negative
