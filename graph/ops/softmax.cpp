@@ -1,4 +1,4 @@
-// softmax(x, axis): exp(x) / sum(exp(x)) along one axis.
+// softmax(x, axis): exp(x) / sum(exp(x)) along one axis; log_softmax: its logarithm.
 #include "kernels/softmax.h"
 
 #include <array>
@@ -12,63 +12,86 @@
 namespace lamina::ops {
 namespace {
 
-int axis_of(const ir::AttrsBase& attrs, const TensorType& in) { return ops::axis_of("softmax", ir::attrs_of<AxisAttrs>(attrs).axis, in); }
+int axis_of(const ir::OpDef& def, const ir::AttrsBase& attrs, const TensorType& in) {
+  return ops::axis_of(def.name, ir::attrs_of<AxisAttrs>(attrs).axis, in);
+}
 
+template <const ir::OpDef& def>
 std::vector<TensorType> infer(const ir::InferCall& call) {
-  require_floating("softmax", call.in[0]);
-  axis_of(call.attrs, call.in[0]);
+  require_floating(def.name, call.in[0]);
+  axis_of(def, call.attrs, call.in[0]);
   return {call.in[0]};
+}
+
+// One more leading axis: the same axis counted from the end.
+template <const ir::OpDef& def>
+std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+  const int axis = ir::attrs_of<AxisAttrs>(call.attrs).axis;
+  return {{call.graph.add(def, ir::make_attrs(AxisAttrs{axis < 0 ? axis : axis + 1}), {call.inputs[0].value}), true}};
+}
+
+template <On on, const ir::OpDef& def>
+Kernel kernel(const ir::KernelRequest& request) {
+  const int axis = axis_of(def, request.attrs, request.in[0]);
+  return for_floating(request.in[0].dtype, [=]<class T>() {
+    if constexpr (&def == &def::softmax)
+      return bind<LAMINA_ON(on, softmax<T>)>(axis);
+    else
+      return bind<LAMINA_ON(on, log_softmax<T>)>(axis);
+  });
+}
+
+template <section::StepKind kind, const ir::OpDef& def>
+bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+  const TensorType& x = request.in[0];
+  if (!(is_section_matrix(x) || is_section_stack(x)) || axis_of(def, request.attrs, x) != int(x.rank()) - 1) return false;
+  set_step(out, kind, section::Partition::rows, request.in[0], {section::Broadcast::full}, {section::Broadcast::full});
+  if (x.rank() == 3) set_models(out, request, std::array<size_t, 2>{2, 2});
+  return true;
 }
 
 // dx = y * (dy - sum(y * dy))
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   Value y = call.results[0], dy = call.cotangents[0];
-  return {mul(g, y, sub(g, dy, sum(g, mul(g, y, dy), {axis_of(call.attrs, g.type(y))}, true)))};
+  return {mul(g, y, sub(g, dy, sum(g, mul(g, y, dy), {axis_of(def::softmax, call.attrs, g.type(y))}, true)))};
+}
+// dx = dy - exp(y) * sum(dy)
+std::vector<Value> log_vjp(const ir::VjpCall& call) {
+  Graph& g = call.graph;
+  Value y = call.results[0], dy = call.cotangents[0];
+  return {sub(g, dy, mul(g, exp(g, y), sum(g, dy, {axis_of(def::log_softmax, call.attrs, g.type(y))}, true)))};
 }
 
 std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  int64_t axis = axis_of(attrs, g.type(in[0]));
+  int64_t axis = axis_of(def::softmax, attrs, g.type(in[0]));
   Value e = exp(g, sub(g, in[0], max(g, in[0], {axis}, true)));
   return {div(g, e, sum(g, e, {axis}, true))};
 }
-
-// One more leading axis: the same axis counted from the end.
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
-  int axis = ir::attrs_of<AxisAttrs>(call.attrs).axis;
-  return {{softmax(call.graph, call.inputs[0].value, axis < 0 ? axis : axis + 1), true}};
-}
-
-template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
-  int axis = axis_of(request.attrs, request.in[0]);
-  return for_floating(request.in[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, softmax<T>)>(axis); });
-}
-
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
-  const TensorType& x = request.in[0];
-  if (!(is_section_matrix(x) || is_section_stack(x)) || axis_of(request.attrs, x) != int(x.rank()) - 1) return false;
-  set_step(out, section::StepKind::softmax, section::Partition::rows, request.in[0], {section::Broadcast::full},
-           {section::Broadcast::full});
-  if (x.rank() == 3) set_models(out, request, std::array<size_t, 2>{2, 2});
-  return true;
+std::vector<Value> log_decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  int64_t axis = axis_of(def::log_softmax, attrs, g.type(in[0]));
+  Value shifted = sub(g, in[0], max(g, in[0], {axis}, true));
+  return {sub(g, shifted, log(g, sum(g, exp(g, shifted), {axis}, true)))};
 }
 
 }  // namespace
 
-constinit const ir::OpDef def::softmax{
-    .name = "softmax",
-    .inputs = 1,
-    .parse_attrs = ir::Attrs<AxisAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp_in_f32<vjp, def::softmax>,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .section = section_step,
-    .decompose = decompose,
-    .partition = section::Partition::rows,
-    .doc = "exp(x) / sum(exp(x)) along one axis",
-};
+#define LAMINA_DEF(op, gradient, parts, text)                  \
+  constinit const ir::OpDef def::op{                           \
+      .name = #op,                                             \
+      .inputs = 1,                                             \
+      .parse_attrs = ir::Attrs<AxisAttrs>::parse,              \
+      .infer = infer<def::op>,                                 \
+      .vjp = vjp_in_f32<gradient, def::op>,                    \
+      .batch = batch<def::op>,                                 \
+      .cpu = kernel<On::cpu, def::op>,                         \
+      .cuda = kernel<On::gpu, def::op>,                        \
+      .section = section_step<section::StepKind::op, def::op>, \
+      .decompose = parts,                                      \
+      .partition = section::Partition::rows,                   \
+      .doc = text,                                             \
+  };
+LAMINA_DEF(softmax, vjp, decompose, "exp(x) / sum(exp(x)) along one axis")
+LAMINA_DEF(log_softmax, log_vjp, log_decompose, "x - log(sum(exp(x))) along one axis")
 
 }  // namespace lamina::ops

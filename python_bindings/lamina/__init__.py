@@ -13,7 +13,7 @@ import importlib
 import os
 import site
 
-from . import _border, _core, _deprecated, errors
+from . import _border, _core, _deprecated, errors as errors
 from ._core import *  # noqa: F403  its __all__, which stands in its stub too
 from ._explanation import Explanation as Explanation
 from ._loops import checkpoint as checkpoint, cond as cond, fori_loop as fori_loop, scan as scan, switch as switch, while_loop as while_loop

@@ -78,17 +78,7 @@ TEST(Section, TakesOddWidthsAndBatches) {
 
 TEST(Section, HasEveryActivation) {
   LAMINA_LARGE();
-  using ir::Graph, ir::Value;
-  const std::vector<std::pair<const char*, Value (*)(Graph&, Value)>> activations{
-      {"gelu", ops::gelu},
-      {"gelu_tanh", ops::gelu_tanh},
-      {"silu", ops::silu},
-      {"softplus", ops::softplus},
-      {"tanh", ops::tanh},
-      {"sigmoid", ops::sigmoid},
-      {"elu", [](Graph& g, Value z) { return ops::elu(g, z, ops::scalar(g, DType::f32, 0.7)); }},
-      {"leaky_relu", [](Graph& g, Value z) { return ops::leaky_relu(g, z, ops::scalar(g, DType::f32, 0.2)); }}};
-  for (const auto& [name, activation] : activations) {
+  for (const auto& [name, activation] : tests::every_activation()) {
     SCOPED_TRACE(name);
     Trial trial(program_of(tests::hundred_layers({.layers = 2, .width = 16, .activation = activation}).graph));
     expect_same(trial, {5}, 1e-5);

@@ -179,4 +179,13 @@ ir::Graph epoch_of(const ir::Graph& step, int64_t batches) {
   return g;
 }
 
+std::vector<std::pair<const char*, ir::Value (*)(ir::Graph&, ir::Value)>> every_activation() {
+  return {
+#define LAMINA_NODE_plain(name) ops::name(g, z)
+#define LAMINA_NODE_alpha(name) ops::name(g, z, ops::scalar(g, g.type(z).dtype, 0.3))
+#define ACTIVATION(name, slope, parameter) {#name, [](ir::Graph& g, ir::Value z) { return LAMINA_NODE_##parameter(name); }},
+#include "kernels/shared/elementwise_ops.inc"
+  };
+}
+
 }  // namespace lamina::tests

@@ -2,6 +2,7 @@
 // cross entropy, gradients, SGD with the learning rate in a Variable, and the generator's state in another.
 #pragma once
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/ir/graph.h"
@@ -28,6 +29,9 @@ struct HundredLayers {
 };
 HundredLayers hundred_layers(const HundredLayers::Options& options);
 inline HundredLayers hundred_layers() { return hundred_layers(HundredLayers::Options()); }
+
+// Every activation that a layer may have, for Options::activation; alpha is 0.3.
+std::vector<std::pair<const char*, ir::Value (*)(ir::Graph&, ir::Value)>> every_activation();
 
 // Values for all resources, the same for the same seed.
 Resources initial_values(const HundredLayers& model, Initializer initializer, uint64_t seed);

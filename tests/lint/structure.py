@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Checks the shape of the tree: file sizes, include cycles, layering, who may include CUDA, who reads settings, READMEs, and words that no file may hold.
+"""Checks the shape of the tree: file sizes, include cycles, layering, who may include CUDA, who reads settings, lists of ops, READMEs, and words that no file may hold.
 
 usage: structure.py [ROOT] [--report]
 Exit status 1 when a rule is broken; every line says what, where, and how to fix it.
@@ -176,6 +176,51 @@ def setting_rules(files):
     return bad
 
 
+# Names of ops are listed in these files alone. Elsewhere a list is a run of names, none twice, with at most OP_GAP other words between neighbours.
+OP_TABLE, OP_LIST, OP_GAP = "kernels/shared/elementwise_ops.inc", "graph/ops/ops.inc", 8
+OP_LISTS_MAY = ("tests/", "perf/", "examples/", "docs/")   # what an op gives is said there, case by case
+OWN_DOCS = set("constant max_pool2d nonzero unique cond scan while_loop random_uniform random_normal".split())   # more than the op of their name
+
+
+def longest_run(words, names):
+    best, run, last = [], [], 0
+    for at, word in enumerate(words):
+        if word not in names:
+            continue
+        if at - last > OP_GAP + 1:
+            run = []
+        if word not in run[-3:]:   # a row may say its name more than once
+            run = [*run[run.index(word) + 1:], word] if word in run else [*run, word]
+        best, last = max(best, run, key=len), at
+    return best
+
+
+def op_list_rules(files):
+    """One list of ops, one of activations, and one docstring of each op."""
+    if OP_TABLE not in files:
+        return []
+    rows = re.findall(r"^(\w+)\((\w+)", files[OP_TABLE] + files.get(OP_LIST, ""), re.M)
+    ops = {name for kind, name in rows if kind in ("ELEMENTWISE", "OP")}
+    lists = [("ops", ops, 18), ("activations", {name for kind, name in rows if kind == "ACTIVATION"}, 5)]
+    bad = []
+    for path, text in files.items():
+        if path in (OP_TABLE, OP_LIST) or path.startswith(OP_LISTS_MAY):
+            continue
+        code = re.sub(r"#.*" if path.endswith(".py") else r"//.*", "", text)
+        code = re.sub(r'"(?:[^"\\\n]|\\.)*"', lambda m: m[0] if m[0][1:-1].isidentifier() else "text", code)   # a docstring counts as one word
+        words = re.findall(r"\w+", code)
+        for what, names, most in lists:
+            found = longest_run(words, names)
+            if len(found) > most:
+                bad.append(f"{path}: lists {len(found)} {what}, {found[0]} to {found[-1]}. Fix: make the list from {OP_TABLE} or {OP_LIST}.")
+        if path.startswith("python_bindings/src/"):
+            for statement in re.split(r"(?=m\.def\(|add_both\()", code)[1:]:
+                name = re.match(r'(?:m\.def|add_both)\(\s*(?:m,\s*)?"(\w+)"', statement)
+                if name and name[1] in ops - OWN_DOCS and re.search(r"\btext\b", statement) and "doc_of(" not in statement:
+                    bad.append(f"{path}: {name[1]} has a docstring of its own. Fix: write doc_of(\"{name[1]}\"), and the text into the op's row or OpDef.")
+    return bad
+
+
 def size_rules(files):
     bad = []
     for path, text in files.items():
@@ -228,7 +273,7 @@ def main():
     root = next((a for a in sys.argv[1:] if not a.startswith("-")), ".")
     files = read_tree(root)
     bad, graph = include_rules(files)
-    bad += size_rules(files) + lock_rules(files) + setting_rules(files) + readme_rules(root) + stale_rules(root, SKIP) + word_rules(root)
+    bad += op_list_rules(files) + size_rules(files) + lock_rules(files) + setting_rules(files) + readme_rules(root) + stale_rules(root, SKIP) + word_rules(root)
     sizes = sorted((t.count("\n"), p) for p, t in files.items())
     if "--report" in sys.argv and sizes:
         n = len(sizes)

@@ -6,6 +6,7 @@
 
 #include "graph/ops/ops.h"
 #include "runtime/core/error.h"
+#include "tests/ops/elementwise_rows.h"
 #include "tests/ops/op_case.h"
 
 namespace lamina::tests {
@@ -21,7 +22,9 @@ const std::vector<Activation> kActivations = [] {
   for (const section::ActivationRow& row : section::kActivations) all.push_back(row.activation);
   return all;
 }();
-ops::ActivationAttrs with_parameter(Activation a) { return {a, a == Activation::elu ? 0.7f : a == Activation::leaky_relu ? 0.2f : 0.0f}; }
+ops::ActivationAttrs with_parameter(Activation a) {
+  return {a, a != Activation::none && section::row_of(a).parameter == section::Parameter::alpha ? 0.7f : 0.0f};
+}
 
 struct Size {
   int64_t rows, k, n;
@@ -81,13 +84,15 @@ const OpCases grad_input_cases{"dense_grad_input", [] {
                                      OpCase c{.name = cat(s.rows, " x ", s.k, " x ", s.n, " ", section::name(activation)),
                                               .in = {{f32({s.rows, s.n})}, weights(s, s.n)},
                                               .attrs = ir::make_attrs(with_parameter(activation))};
-                                     if (activation == Activation::relu) c.in.push_back({f32({s.rows, s.k}), 0, 0, {0, 0.5, 2, 0, 0, 1}});
-                                     if (activation == Activation::leaky_relu)
-                                       c.in.push_back({f32({s.rows, s.k}), 0, 0, {-0.3, 0.5, 2, -0.6, -0.1, 1}});
-                                     if (section::of_input(activation)) c.in.push_back({f32({s.rows, s.k}), -3, 3});
-                                     if (activation == Activation::softplus) c.in.push_back({f32({s.rows, s.k}), 0.1, 3});
-                                     if (activation == Activation::tanh) c.in.push_back({f32({s.rows, s.k}), -0.9, 0.9});
-                                     if (activation == Activation::sigmoid) c.in.push_back({f32({s.rows, s.k}), 0.1, 0.9});
+                                     const TensorType y = f32({s.rows, s.k});
+                                     if (activation == Activation::relu)
+                                       c.in.push_back({y, 0, 0, {0, 0.5, 2, 0, 0, 1}});
+                                     else if (activation == Activation::leaky_relu)
+                                       c.in.push_back({y, 0, 0, {-0.3, 0.5, 2, -0.6, -0.1, 1}});
+                                     else if (activation != Activation::none) {
+                                       const ElementwiseRow& row = elementwise_row(name(section::row_of(activation).gradient));
+                                       c.in.push_back({y, row.low2, row.high2});
+                                     }
                                      allow_sums(c, s);
                                      out.push_back(std::move(c));
                                    }

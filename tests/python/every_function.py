@@ -5,6 +5,7 @@ import dataclasses
 from typing import Callable
 
 import numpy as np
+from elementwise_rows import ROWS
 
 import lamina as lm
 
@@ -41,33 +42,26 @@ def named(name, *args, variant="", slopes=True, **options):
     case(f"{name} {variant}".strip(), lambda *tensors: fn(*tensors, **options), *args, slopes=slopes)
 
 
-for name in "asinh atan cos elu erf erfc exp exp2 expm1 gelu leaky_relu neg selu sigmoid silu sin sinh softplus square tan tanh cosh relu abs".split():
-    named(name, apart())
-for name in "log log10 log1p log2 rsqrt sqrt reciprocal cbrt".split():
-    named(name, between(0.3, 2))
-for name in "acos asin atanh".split():
-    named(name, between(-0.8, 0.8))
-named("acosh", between(1.2, 3))
+DRAW = {"n": apart, "p": lambda shape=(2, 3): between(0.3, 2, shape), "u": lambda shape=(2, 3): between(-0.8, 0.8, shape), "o": lambda shape=(2, 3): between(1.2, 3, shape),
+        "b": apart, "i": lambda shape=(2, 3): between(0, 5, shape)}
+CAST = {"b": lambda x: x > 0, "i": lambda x: lm.astype(x, lm.int32)}
+
+
+def elementwise(name, row, variant, shape):
+    """The function of operands of this row's kinds, the last one of another shape; two operands never tie."""
+    fn, last = getattr(lm, name), len(row.kinds) - 1
+    args = [DRAW[kind](shape if i == last else (2, 3)) + (0.07 if i and kind == "n" else 0) for i, kind in enumerate(row.kinds)]
+    case(f"{name} {variant}".strip(), lambda *tensors: fn(*(CAST.get(kind, lambda x: x)(x) for kind, x in zip(row.kinds, tensors))), *args, slopes=row.slope)
+
+
+for name, row in ROWS.items():
+    elementwise(name, row, "", (2, 3))
+    if len(row.kinds) == 2:
+        elementwise(name, row, "broadcast", (3,))
+for name in ("fmod", "mod", "remainder"):
+    named(name, apart() * 3, between(0.7, 1.3), variant="" if name == "remainder" else "slopes")
+named("selu", apart())
 named("hard_sigmoid", apart() / 3)
-for name in "ceil floor round trunc sign".split():
-    named(name, apart() + 0.1, slopes=False)
-for name in "isfinite isinf isnan".split():
-    named(name, apart(), slopes=False)
-case("logical_not", lambda x: lm.logical_not(x > 0), apart(), slopes=False)
-for name in "add sub mul maximum minimum atan2 logaddexp".split():
-    named(name, apart(), apart() + 0.07)
-    named(name, apart(), apart((3,)) + 0.07, variant="broadcast")
-named("div", apart(), between(0.5, 2))
-named("pow", between(0.3, 2), between(-2, 2))
-for name in "fmod mod remainder floor_divide".split():
-    named(name, apart() * 3, between(0.7, 1.3), slopes=name != "floor_divide")
-for name in "equal not_equal less less_equal greater greater_equal".split():
-    named(name, apart(), apart(), slopes=False)
-for name in "logical_and logical_or logical_xor".split():
-    case(name, lambda a, b, fn=getattr(lm, name): fn(a > 0, b > 0), apart(), apart(), slopes=False)
-for name in "bitwise_and bitwise_or bitwise_xor shift_left shift_right".split():
-    case(name, lambda a, b, fn=getattr(lm, name): fn(lm.astype(a, lm.int32), lm.astype(b, lm.int32)), between(0, 9), between(0, 4), slopes=False)
-case("bitwise_not", lambda a: lm.bitwise_not(lm.astype(a, lm.int32)), between(0, 9), slopes=False)
 
 for name in "sum mean max min prod std var logsumexp".split():
     named(name, apart() + 0.05)

@@ -84,6 +84,27 @@ def test_a_planted_violation_is_found(tmp_path, planted, finding):
     assert len(found) == 1 and finding in found[0], found
 
 
+OPS = [f"op_{chr(97 + i)}" for i in range(26)]
+TABLE = {"kernels/README.md": "", "kernels/shared/elementwise_ops.inc": "".join(f'ELEMENTWISE({op}, 1, "doc")\n' for op in OPS) + "".join(f"ACTIVATION({op}, plain)\n" for op in OPS[20:]),
+         "graph/ops/README.md": "", "graph/ops/ops.inc": "OP(sort)\n"}
+
+
+@pytest.mark.parametrize("path, text, finding", [
+    ("graph/ir/d.h", " ".join(f"OP({op})" for op in OPS[:20]), "lists 20 ops, op_a to op_t"),
+    ("graph/ir/d.cpp", "".join(f'ROW({op}, grad_{op}, "what {op} gives, in a few words that count as one")\n' for op in OPS[:20]), "lists 20 ops"),
+    ("graph/ir/d.cpp", "".join(f"case Op::{op}: return scalar::{op}(x);\n" for op in OPS[20:]), "lists 6 activations"),
+    ("python_bindings/lamina/d.py", f"__all__ = {OPS[:20]}\n", "lists 20 ops"),
+    ("python_bindings/src/d.cpp", 'm.def(\n  "sort", [](nb::handle x) { return sort(x); }, nb::arg("x"), "The elements in order");\n', "sort has a docstring of its own"),
+])
+def test_a_second_list_of_ops_is_found(tmp_path, path, text, finding):
+    folders = {f"{folder}/README.md": "" for folder in ("kernels/shared", "python_bindings", "python_bindings/src", "python_bindings/lamina")}
+    write(tmp_path, SOUND | TABLE | folders)
+    assert broken_rules(tmp_path) == []
+    write(tmp_path, {path: text})
+    found = broken_rules(tmp_path)
+    assert len(found) == 1 and finding in found[0], found
+
+
 def test_python_is_tidy():
     run = subprocess.run([sys.executable, "-m", "ruff", "check", "--quiet", "--no-cache", ROOT], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr

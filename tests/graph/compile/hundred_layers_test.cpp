@@ -42,17 +42,7 @@ TEST(HundredLayersProgram, IsOneSectionOnACpu) {
 
 // With each activation the step is one section still, whose backward products carry the activation's slope, and trains as plain ops do.
 TEST(HundredLayersProgram, IsOneSectionWithAnyActivation) {
-  using ir::Graph, ir::Value;
-  const std::vector<std::pair<const char*, Value (*)(Graph&, Value)>> activations{
-      {"gelu", ops::gelu},
-      {"gelu_tanh", ops::gelu_tanh},
-      {"silu", ops::silu},
-      {"softplus", ops::softplus},
-      {"elu", [](Graph& g, Value z) { return ops::elu(g, z, ops::scalar(g, DType::f32, 0.7)); }},
-      {"leaky_relu", [](Graph& g, Value z) { return ops::leaky_relu(g, z, ops::scalar(g, DType::f32, 0.2)); }},
-      {"tanh", ops::tanh},
-      {"sigmoid", ops::sigmoid}};
-  for (const auto& [name, activation] : activations) {
+  for (const auto& [name, activation] : every_activation()) {
     SCOPED_TRACE(name);
     HundredLayers model = hundred_layers({.layers = 5, .activation = activation});
     const ir::Graph optimized = passes::optimize(model.graph).graph;
