@@ -10,66 +10,59 @@ namespace lamina::kernels::cpu {
 namespace {
 
 // One row whose elements lie `stride` apart. Sums in order of the row, in double.
-template <class T>
+template <bool log, class T>
 void softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
   using C = compute_t<T>;
   C high = -std::numeric_limits<C>::infinity();
   double sum = 0;
   for (int64_t i = 0; i < n; ++i) high = std::max(high, C(x[i * stride]));
-  if constexpr (sizeof(T) >= sizeof(C)) {  // y can hold the exponentials
+  if constexpr (!log && sizeof(T) >= sizeof(C)) {  // y can hold the exponentials
     for (int64_t i = 0; i < n; ++i) sum += double(y[i * stride] = std::exp(x[i * stride] - high));
     for (int64_t i = 0; i < n; ++i) y[i * stride] /= C(sum);
   } else {
     for (int64_t i = 0; i < n; ++i) sum += double(std::exp(C(x[i * stride]) - high));
-    for (int64_t i = 0; i < n; ++i) y[i * stride] = T(std::exp(C(x[i * stride]) - high) / C(sum));
+    const C scale = C(log ? std::log(sum) : sum);
+    for (int64_t i = 0; i < n; ++i) {
+      const C v = C(x[i * stride]) - high;
+      y[i * stride] = T(log ? v - scale : std::exp(v) / scale);
+    }
   }
 }
 
-template <class T>
-void log_softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
-  using C = compute_t<T>;
-  C high = -std::numeric_limits<C>::infinity();
-  double sum = 0;
-  for (int64_t i = 0; i < n; ++i) high = std::max(high, C(x[i * stride]));
-  for (int64_t i = 0; i < n; ++i) sum += double(std::exp(C(x[i * stride]) - high));
-  C log_sum = C(std::log(sum));
-  for (int64_t i = 0; i < n; ++i) y[i * stride] = T((C(x[i * stride]) - high) - log_sum);
-}
-
-template <class T, class Row>
-void each_row(const View& x, const View& y, int axis, Row row) {
+template <bool log, class T>
+void each_row(const View& x, const View& y, int axis) {
   int64_t outer = 1, n = x.shape[axis], inner = 1;
   for (int i = 0; i < axis; ++i) outer *= x.shape[i];
   for (int i = axis + 1; i < x.rank; ++i) inner *= x.shape[i];
   for (int64_t o = 0; o < outer; ++o)
-    for (int64_t i = 0; i < inner; ++i) row(x.as<const T>() + o * n * inner + i, y.as<T>() + o * n * inner + i, n, inner);
+    for (int64_t i = 0; i < inner; ++i) softmax_row<log>(x.as<const T>() + o * n * inner + i, y.as<T>() + o * n * inner + i, n, inner);
 }
 
 }  // namespace
 
 template <class T>
 void softmax(Stream&, const View& x, const View& y, int axis) {
-  each_row<T>(x, y, axis, softmax_row<T>);
+  each_row<false, T>(x, y, axis);
 }
 template <class T>
 void log_softmax(Stream&, const View& x, const View& y, int axis) {
-  each_row<T>(x, y, axis, log_softmax_row<T>);
+  each_row<true, T>(x, y, axis);
 }
 
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) softmax_row(x + r * n, y + r * n, n, 1);
+  for (int64_t r = 0; r < rows; ++r) softmax_row<false>(x + r * n, y + r * n, n, 1);
 }
 void log_softmax_rows(const float* x, float* y, int64_t rows, int64_t n) {
-  for (int64_t r = 0; r < rows; ++r) log_softmax_row(x + r * n, y + r * n, n, 1);
+  for (int64_t r = 0; r < rows; ++r) softmax_row<true>(x + r * n, y + r * n, n, 1);
 }
 
-template void softmax<f16>(Stream&, const View&, const View&, int);
-template void softmax<bf16>(Stream&, const View&, const View&, int);
-template void softmax<float>(Stream&, const View&, const View&, int);
-template void softmax<double>(Stream&, const View&, const View&, int);
-template void log_softmax<f16>(Stream&, const View&, const View&, int);
-template void log_softmax<bf16>(Stream&, const View&, const View&, int);
-template void log_softmax<float>(Stream&, const View&, const View&, int);
-template void log_softmax<double>(Stream&, const View&, const View&, int);
+#define LAMINA_INSTANTIATE(T)                                       \
+  template void softmax<T>(Stream&, const View&, const View&, int); \
+  template void log_softmax<T>(Stream&, const View&, const View&, int);
+LAMINA_INSTANTIATE(f16)
+LAMINA_INSTANTIATE(bf16)
+LAMINA_INSTANTIATE(float)
+LAMINA_INSTANTIATE(double)
+#undef LAMINA_INSTANTIATE
 
 }  // namespace lamina::kernels::cpu

@@ -74,4 +74,9 @@ def __dir__():
     return sorted([*globals(), *_SUBMODULES])
 
 
-from .vmap import vmap as vmap
+if not TYPE_CHECKING:  # they see what the star and the `as` above export
+    __all__ = sorted([
+        *_core.__all__, "Explanation", "GradientWarning", "Graph", "RetraceWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
+        "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",
+        "print", "save_tensors", "save_weights", "scan", "switch", "testing", "value_and_grad", "vjp", "vmap", "while_loop",
+    ])

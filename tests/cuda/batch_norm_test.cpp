@@ -8,37 +8,15 @@
 #include <memory>
 #include <optional>
 
-#include "runtime/core/error.h"
-#include "tests/cuda/fake_cudnn.h"
-#include "tests/cuda/library_fixture.h"
-#include "tests/cuda/numbers.h"
-
-#if __has_include(<cudnn.h>)
-#define LAMINA_HAS_CUDNN_HEADER 1
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#include <cudnn.h>
-#endif
+#include "tests/cuda/cudnn_fixture.h"
 
 namespace lamina::cuda {
 namespace {
 
 constexpr double kEpsilon = 0.05;
 
-class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
+class CudaBatchNorm : public CudnnFixture<BatchNorm> {
  protected:
-  void SetUp() override {
-    LibraryFixture::SetUp();
-    restart();
-  }
-  void TearDown() override {
-    norm_.reset();
-    LibraryFixture::TearDown();
-  }
-  void restart(double least = 1) {
-    norm_ = std::make_unique<BatchNorm>([this] { return ++loads_, fake_cudnn(); }, least);
-  }
-
   // P: what belongs to channels.
   template <class T, class P = std::conditional_t<sizeof(T) == 8, double, float>>
   struct Operands {
@@ -63,7 +41,7 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
   };
   template <class T>
   bool forward(const Operands<T>& o) {
-    return norm_->forward(stream_, o.x.view(), o.y.view(), kEpsilon, [&] {
+    return layer_->forward(stream_, o.x.view(), o.y.view(), kEpsilon, [&] {
       ++asked_;
       return BatchNorm::Forward{o.scale.data(), o.bias.data(),   o.running_mean.data(), o.running_variance.data(),
                                 o.mean.data(),  o.inverse.data()};
@@ -71,7 +49,7 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
   }
   template <class T>
   bool gradient(const Operands<T>& o) {
-    return norm_->gradient(stream_, o.x.view(), o.dy.view(), o.dx.view(), kEpsilon, [&] {
+    return layer_->gradient(stream_, o.x.view(), o.dy.view(), o.dx.view(), kEpsilon, [&] {
       ++asked_;
       return BatchNorm::Gradient{o.scale.data(), o.mean.data(), o.inverse.data(), o.dscale.data(), o.dbias.data()};
     });
@@ -123,8 +101,7 @@ class CudaBatchNorm : public LibraryFixture<FakeCudnn> {
     }
   }
 
-  std::unique_ptr<BatchNorm> norm_;
-  int loads_ = 0, asked_ = 0;
+  int asked_ = 0;
 };
 
 TEST_F(CudaBatchNorm, NormalisesEachChannelAndHasItsGradient) {
@@ -172,15 +149,7 @@ TEST_F(CudaBatchNorm, IsLeftToOurOwnKernelsWhereTheLibraryIsMissingOrRefuses) {
   EXPECT_EQ(fake().count("cudnnBatchNormalizationBackward"), 1);
   EXPECT_EQ(asked_, 2);
   fake().fail.clear();
-  loads_ = 0;
-  norm_ = std::make_unique<BatchNorm>(
-      [this]() -> CudnnApi {
-        ++loads_;
-        throw Error(ErrorKind::device, {.what = "cuda: cuDNN is missing", .where = "", .why = "tried a, b", .fix = "pip install it"});
-      },
-      1);
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(forward(o) || gradient(o));
-  EXPECT_EQ(loads_, 1);
+  expect_left_without_library([&] { return forward(o) || gradient(o); });
 }
 
 TEST_F(CudaBatchNorm, IsPlannedOnceAndRunsOnTheStream) {
@@ -188,79 +157,44 @@ TEST_F(CudaBatchNorm, IsPlannedOnceAndRunsOnTheStream) {
   for (int i = 0; i < 3; ++i) ASSERT_TRUE(forward(o) && gradient(o));
   EXPECT_EQ(fake().count("cudnnCreate"), 1);
   EXPECT_EQ(fake().count("cudnnDeriveBNTensorDescriptor"), 2);
-  EXPECT_EQ(norm_->plan_count(), 2u);
+  EXPECT_EQ(layer_->plan_count(), 2u);
   EXPECT_EQ(fake().streams, std::vector<void*>(6, stream_.native));
   for (int64_t rows = 2; rows < int64_t(kMostPlans) + 20; ++rows) ASSERT_TRUE(forward(Operands<float>({rows, 1})));
-  EXPECT_EQ(norm_->plan_count(), kMostPlans);
+  EXPECT_EQ(layer_->plan_count(), kMostPlans);
   EXPECT_EQ(fake().tensors.size(), 2 * kMostPlans);
 }
 
-TEST_F(CudaBatchNorm, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) {
+TEST_F(CudaBatchNorm, FailedCallIsNamedAndCanBeRetried) {
   const Operands<float> o({2, 3, 4, 5});
-  for (const bool backward : {false, true}) {
-    const auto run = [&] { return backward ? gradient(o) : forward(o); };
-    for (const char* name :
-         {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnDeriveBNTensorDescriptor",
-          backward ? "cudnnBatchNormalizationBackward" : "cudnnBatchNormalizationForwardTraining"}) {
-      SCOPED_TRACE(name);
-      restart();
-      fake().fail[name] = 5000;
-      try {
-        run();
-        ADD_FAILURE() << "the error went unnoticed";
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind, ErrorKind::device);
-        EXPECT_EQ(e.parts.what.find(cat("cuda: ", name, " failed")), 0u) << e.parts.what;
-        EXPECT_EQ(e.parts.where, "f32 batch normalisation of [2, 3, 4, 5]");
-        EXPECT_EQ(e.parts.why, "cuDNN says CUDNN_STATUS_EXECUTION_FAILED (5000)");
-      }
-      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 2 * norm_->plan_count())
-          << "what a failed plan had made is still there";
-      fake().fail.clear();
-      EXPECT_TRUE(run());
-    }
-  }
+  for (const bool backward : {false, true})
+    expect_named_failures({"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor",
+                           "cudnnDeriveBNTensorDescriptor", "cudnnBatchNormalizationForwardTraining", "cudnnBatchNormalizationBackward"},
+                          "f32 batch normalisation of [2, 3, 4, 5]", 2, [&] { return backward ? gradient(o) : forward(o); });
 }
 
 #if LAMINA_HAS_CUDNN_HEADER
 TEST(CudaBatchNormNumbers, AreThoseOfTheLibrarysHeader) {
   static_assert(cudnn::kSpatial == CUDNN_BATCHNORM_SPATIAL && CUDNN_BN_MIN_EPSILON == 0.0);
-  // As many arguments, of the same sizes and kinds: enums are ints here, descriptors pointers.
-  const auto alike = []<class... A, class... B>(cudnnStatus_t (*)(A...), int (*)(B...)) {
-    if constexpr (sizeof...(A) != sizeof...(B))
-      return false;
-    else
-      return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B> &&
-               std::is_floating_point_v<A> == std::is_floating_point_v<B>) &&
-              ...);
-  };
   const CudnnApi api{};
   EXPECT_TRUE(alike(cudnnDeriveBNTensorDescriptor, api.norm_derive));
   EXPECT_TRUE(alike(cudnnBatchNormalizationForwardTraining, api.normalize));
   EXPECT_TRUE(alike(cudnnBatchNormalizationBackward, api.normalize_gradient));
 }
-#pragma GCC diagnostic pop
 #endif
 
 // The real library's descriptors need no driver: it takes the ones that we make.
 TEST_F(CudaBatchNorm, MakesDescriptorsThatTheRealLibraryTakes) {
-  CudnnApi real{};
-  try {
-    real = load_cudnn(system_loader());
-  } catch (const Error& e) {
-    GTEST_SKIP() << e.what();
-  }
+  const std::optional<CudnnApi> library = real_library();
+  if (!library) GTEST_SKIP() << "cuDNN is missing";
+  const CudnnApi& real = *library;
   static int made;
   made = 0;
-  CudnnApi api = real;
-  api.create = [](void** handle) { return *handle = &made, 0; };
-  api.destroy = [](void*) { return 0; };
-  api.set_stream = [](void*, void*) { return 0; };
+  CudnnApi api = with_fake_handles(real);
   api.normalize = [](void*, int, const void*, const void*, void*, const void*, void*, void*, void*, const void*, const void*, double, void*,
                      void*, double, void*, void*) { return ++made, 0; };
   api.normalize_gradient = [](void*, int, const void*, const void*, const void*, const void*, void*, const void*, void*, const void*, void*,
                               void*, void*, const void*, void*, void*, double, const void*, const void*) { return ++made, 0; };
-  norm_ = std::make_unique<BatchNorm>([&] { return api; }, 1);
+  load_by([api] { return api; });
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3, 4, 5}, {6, 3}, {2, 2, 2, 2, 3}}) {
     EXPECT_TRUE(forward(Operands<float>(shape)) && gradient(Operands<float>(shape)));
     EXPECT_TRUE(forward(Operands<double>(shape)) && gradient(Operands<double>(shape)));

@@ -7,17 +7,7 @@
 
 #include "kernels/conv2d.h"
 #include "kernels/copy.h"
-#include "runtime/core/error.h"
-#include "tests/cuda/fake_cudnn.h"
-#include "tests/cuda/library_fixture.h"
-#include "tests/cuda/numbers.h"
-
-#if __has_include(<cudnn.h>)
-#define LAMINA_HAS_CUDNN_HEADER 1
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#include <cudnn.h>
-#endif
+#include "tests/cuda/cudnn_fixture.h"
 
 namespace lamina::cuda {
 namespace {
@@ -35,20 +25,8 @@ ConvolutionSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t
   return s;
 }
 
-class CudaConvolutions : public LibraryFixture<FakeCudnn> {
+class CudaConvolutions : public CudnnFixture<Convolutions> {
  protected:
-  void SetUp() override {
-    LibraryFixture::SetUp();
-    restart();
-  }
-  void TearDown() override {
-    convolutions_.reset();
-    LibraryFixture::TearDown();
-  }
-  void restart(double least = 1) {
-    convolutions_ = std::make_unique<Convolutions>([this] { return ++loads_, fake_cudnn(); }, least);
-  }
-
   template <class T>
   struct Operands {
     ConvolutionSizes s;
@@ -76,7 +54,7 @@ class CudaConvolutions : public LibraryFixture<FakeCudnn> {
   static void copy(Stream&, const View& from, const View& to) { kernels::cpu::copy_elements(from, to); }
   template <class T>
   bool run(const Operands<T>& o) {
-    return convolutions_->run(stream_, o.kind, o.s, o.first(), o.second(), o.first_result.view(), copy);
+    return layer_->run(stream_, o.kind, o.s, o.first(), o.second(), o.first_result.view(), copy);
   }
   template <class T>
   void compare(ConvolutionKind kind, const ConvolutionSizes& s) {
@@ -95,9 +73,6 @@ class CudaConvolutions : public LibraryFixture<FakeCudnn> {
     expect_close(o.first_result, o.second_result);
     ASSERT_EQ(fake().complaints, std::vector<std::string>{});
   }
-
-  std::unique_ptr<Convolutions> convolutions_;
-  int loads_ = 0;
 };
 
 TEST_F(CudaConvolutions, AreThoseOfTheCpuWithTheirGradients) {
@@ -168,60 +143,27 @@ TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses)
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(run(p));
   EXPECT_EQ(fake().count("cudnnGetConvolutionForwardAlgorithm_v7"), 1);
   EXPECT_EQ(fake().count("cudnnConvolutionBackwardFilter"), 1) << "it is asked again for what it cannot do";
-  convolutions_ = std::make_unique<Convolutions>(
-      [this]() -> CudnnApi {
-        ++loads_;
-        throw Error(ErrorKind::device, {.what = "cuda: cuDNN is missing", .where = "", .why = "tried a, b", .fix = "pip install it"});
-      },
-      1);
-  loads_ = 0;
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(run(o));
-  EXPECT_EQ(loads_, 1);
-  EXPECT_EQ(convolutions_->why_missing(), "cuda: cuDNN is missing: tried a, b. pip install it");
+  expect_left_without_library([&] { return run(o); });
 }
 
 TEST_F(CudaConvolutions, ForgetThePlansThatWereUsedLongestAgo) {
   for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images)
     ASSERT_TRUE(run(Operands<float>(ConvolutionKind::forward, sizes_of(images, 1, 1, 1, 1, 1, 1))));
-  EXPECT_EQ(convolutions_->plan_count(), kMostPlans);
+  EXPECT_EQ(layer_->plan_count(), kMostPlans);
   EXPECT_EQ(fake().filters.size(), kMostPlans);
 }
 
-TEST_F(CudaConvolutions, OfWhichACallFailsAreAnErrorThatNamesItAndWorkTheNextTime) {
+TEST_F(CudaConvolutions, FailedCallIsNamedAndCanBeRetried) {
   for (ConvolutionKind kind : kKinds) {
     const Operands<float> o(kind, sizes_of(2, 6, 8, 4, 6, 3, 2, 1, 1, 1, 2));
-    for (const char* name :
-         {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreateFilterDescriptor",
-          "cudnnSetFilter4dDescriptor", "cudnnCreateConvolutionDescriptor", "cudnnSetConvolution2dDescriptor",
-          "cudnnSetConvolutionMathType", "cudnnSetConvolutionGroupCount", "cudnnGetConvolutionForwardAlgorithm_v7",
-          "cudnnGetConvolutionBackwardDataAlgorithm_v7", "cudnnGetConvolutionBackwardFilterAlgorithm_v7", "cudnnConvolutionForward",
-          "cudnnConvolutionBackwardData", "cudnnConvolutionBackwardFilter"}) {
-      SCOPED_TRACE(cat(name, " kind ", int(kind)));
-      restart();
-      fake().choices = {FakeCudnn::choice(1, 4096)};
-      fake().calls.clear();
-      fake().fail[name] = 5000;
-      std::string what;
-      try {
-        EXPECT_TRUE(run(o));
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind, ErrorKind::device);
-        what = e.parts.what;
-        EXPECT_EQ(e.parts.where, "f32 images [2, 6, 8, 4], filters [3, 2, 2, 6], result [2, 6, 9, 6]");
-        EXPECT_EQ(e.parts.why, "cuDNN says CUDNN_STATUS_EXECUTION_FAILED (5000)");
-        EXPECT_NE(e.parts.fix.find("LAMINA_CUDNN=never"), std::string::npos);
-      }
-      if (fake().count(name)) {  // the others are another kind's
-        EXPECT_EQ(what.find(cat("cuda: ", name, " failed")), 0u) << what;
-      } else {
-        EXPECT_EQ(what, "");
-      }
-      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 4 * convolutions_->plan_count())
-          << "what a failed plan had made is still there";
-      EXPECT_EQ(FakeCuda::now().used, 0u);
-      fake().fail.clear();
-      EXPECT_TRUE(run(o));
-    }
+    fake().choices = {FakeCudnn::choice(1, 4096)};
+    expect_named_failures(
+        {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreateFilterDescriptor",
+         "cudnnSetFilter4dDescriptor", "cudnnCreateConvolutionDescriptor", "cudnnSetConvolution2dDescriptor", "cudnnSetConvolutionMathType",
+         "cudnnSetConvolutionGroupCount", "cudnnGetConvolutionForwardAlgorithm_v7", "cudnnGetConvolutionBackwardDataAlgorithm_v7",
+         "cudnnGetConvolutionBackwardFilterAlgorithm_v7", "cudnnConvolutionForward", "cudnnConvolutionBackwardData",
+         "cudnnConvolutionBackwardFilter"},
+        "f32 images [2, 6, 8, 4], filters [3, 2, 2, 6], result [2, 6, 9, 6]", 4, [&] { return run(o); });
   }
 }
 
@@ -246,28 +188,21 @@ TEST(CudaConvolutionsNumbers, AreThoseOfTheLibrarysHeader) {
   EXPECT_TRUE(same(cudnnConvolutionBwdDataAlgoPerf_t{}));
   EXPECT_TRUE(same(cudnnConvolutionBwdFilterAlgoPerf_t{}));
 }
-#pragma GCC diagnostic pop
 #endif
 
 // The real library's descriptors need no driver: it takes the ones that we make, and only what needs a GPU fails.
 TEST_F(CudaConvolutions, MakeDescriptorsThatTheRealLibraryTakes) {
-  CudnnApi real{};
-  try {
-    real = load_cudnn(system_loader());
-  } catch (const Error& e) {
-    GTEST_SKIP() << e.what();
-  }
+  const std::optional<CudnnApi> library = real_library();
+  if (!library) GTEST_SKIP() << "cuDNN is missing";
+  const CudnnApi& real = *library;
   void* tensor = nullptr;
   ASSERT_EQ(real.tensor_create(&tensor), 0);
   EXPECT_NE(real.tensor_set(tensor, 77, cudnn::kFloat, 1, 1, 1, 1), 0) << "it takes anything";
   EXPECT_EQ(real.tensor_destroy(tensor), 0);
 
-  static int made = 0;
+  static int made;
   made = 0;
-  CudnnApi api = real;
-  api.create = [](void** handle) { return *handle = &made, 0; };
-  api.destroy = [](void*) { return 0; };
-  api.set_stream = [](void*, void*) { return 0; };
+  CudnnApi api = with_fake_handles(real);
   for (int kind = 0; kind < 3; ++kind) {
     api.choices[kind] = [](void*, void*, void*, void*, void*, int, int* found, cudnn::Choice* choices) {
       return *choices = FakeCudnn::choice(1), *found = 1, 0;
@@ -276,7 +211,7 @@ TEST_F(CudaConvolutions, MakeDescriptorsThatTheRealLibraryTakes) {
       return ++made, 0;
     };
   }
-  convolutions_ = std::make_unique<Convolutions>([&] { return api; }, 1);
+  load_by([api] { return api; });
   for (ConvolutionKind kind : kKinds) {
     EXPECT_TRUE(run(Operands<float>(kind, sizes_of(2, 6, 8, 4, 6, 3, 2, 1, 2, 1, 2))));
     EXPECT_TRUE(run(Operands<bf16>(kind, sizes_of(2, 6, 8, 4, 6, 3, 2, 1, 1, 2, 1))));
@@ -284,20 +219,7 @@ TEST_F(CudaConvolutions, MakeDescriptorsThatTheRealLibraryTakes) {
     EXPECT_TRUE(run(Operands<double>(kind, sizes_of(2, 6, 8, 4, 6, 3, 2))));
   }
   EXPECT_EQ(made, 12);
-
-  void* handle = nullptr;
-  if (real.create(&handle) == 0) {
-    real.destroy(handle);
-    return;
-  }
-  convolutions_ = std::make_unique<Convolutions>([&] { return real; }, 1);
-  try {
-    run(Operands<float>(ConvolutionKind::forward, sizes_of(2, 6, 8, 4, 6, 3, 2)));
-    FAIL() << "there is no GPU";
-  } catch (const Error& e) {
-    EXPECT_NE(e.parts.what.find("cuda: cudnnCreate failed"), std::string::npos) << e.what();
-    EXPECT_NE(e.parts.why.find("CUDNN_STATUS_"), std::string::npos) << e.what();
-  }
+  expect_no_gpu(real, [&] { return run(Operands<float>(ConvolutionKind::forward, sizes_of(2, 6, 8, 4, 6, 3, 2))); });
 }
 
 }  // namespace

@@ -7,17 +7,7 @@
 #include <memory>
 
 #include "kernels/max_pool2d.h"
-#include "runtime/core/error.h"
-#include "tests/cuda/fake_cudnn.h"
-#include "tests/cuda/library_fixture.h"
-#include "tests/cuda/numbers.h"
-
-#if __has_include(<cudnn.h>)
-#define LAMINA_HAS_CUDNN_HEADER 1
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
-#include <cudnn.h>
-#endif
+#include "tests/cuda/cudnn_fixture.h"
 
 namespace lamina::cuda {
 namespace {
@@ -34,20 +24,8 @@ PoolingSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t cha
 }
 const PoolingSizes kUsual = sizes_of(2, 6, 8, 4, 2, 2, 2, 2);
 
-class CudaPooling : public LibraryFixture<FakeCudnn> {
+class CudaPooling : public CudnnFixture<Pooling> {
  protected:
-  void SetUp() override {
-    LibraryFixture::SetUp();
-    restart();
-  }
-  void TearDown() override {
-    pooling_.reset();
-    LibraryFixture::TearDown();
-  }
-  void restart(double least = 1) {
-    pooling_ = std::make_unique<Pooling>([this] { return ++loads_, fake_cudnn(); }, least);
-  }
-
   template <class T>
   struct Operands {
     PoolingSizes s;
@@ -75,11 +53,11 @@ class CudaPooling : public LibraryFixture<FakeCudnn> {
   };
   template <class T>
   bool forward(const Operands<T>& o) {
-    return pooling_->forward(stream_, o.s, o.x.view(), o.y.view());
+    return layer_->forward(stream_, o.s, o.x.view(), o.y.view());
   }
   template <class T>
   bool gradient(const Operands<T>& o) {
-    return pooling_->gradient(stream_, o.s, o.x.view(), o.y.view(), o.dy.view(), o.dx.view());
+    return layer_->gradient(stream_, o.s, o.x.view(), o.y.view(), o.dy.view(), o.dx.view());
   }
   template <class T>
   void compare(const PoolingSizes& s, const std::function<void(Numbers<T>&)>& change = {}) {
@@ -96,9 +74,6 @@ class CudaPooling : public LibraryFixture<FakeCudnn> {
     expect_close(o.dx, o.own_dx);
     ASSERT_EQ(fake().complaints, std::vector<std::string>{});
   }
-
-  std::unique_ptr<Pooling> pooling_;
-  int loads_ = 0;
 };
 
 TEST_F(CudaPooling, IsThatOfTheCpuWithItsGradient) {
@@ -126,15 +101,15 @@ TEST_F(CudaPooling, SpreadsNaNAndKnowsEqualAndInfiniteElements) {
 TEST_F(CudaPooling, IsLeftToOurOwnKernelWhereItIsSmallOneSidedOrNotAligned) {
   // 2 * 3 * 4 * 4 windows of 4 elements.
   restart(385);
-  EXPECT_FALSE(pooling_->serves(384));
+  EXPECT_FALSE(layer_->serves(384));
   EXPECT_FALSE(forward(Operands<float>(kUsual)));
   EXPECT_EQ(loads_, 0);
   restart(384);
-  EXPECT_TRUE(pooling_->serves(384));
+  EXPECT_TRUE(layer_->serves(384));
   EXPECT_TRUE(forward(Operands<float>(kUsual)));
   restart();
   fake().calls.clear();
-  EXPECT_FALSE(pooling_->serves(0));
+  EXPECT_FALSE(layer_->serves(0));
   PoolingSizes one_sided = sizes_of(1, 6, 6, 2, 3, 3, 2, 2);  // "same": padding after, none before
   one_sided.out_height = one_sided.out_width = 3;
   EXPECT_FALSE(forward(Operands<float>(one_sided)));
@@ -155,16 +130,7 @@ TEST_F(CudaPooling, IsLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses) {
   EXPECT_EQ(fake().count("cudnnPoolingBackward"), 1);
   fake().fail.clear();
   EXPECT_TRUE(forward(Operands<float>(sizes_of(2, 6, 8, 4, 3, 3, 1, 1)))) << "it refused other sizes";
-  loads_ = 0;
-  pooling_ = std::make_unique<Pooling>(
-      [this]() -> CudnnApi {
-        ++loads_;
-        throw Error(ErrorKind::device, {.what = "cuda: cuDNN is missing", .where = "", .why = "tried a, b", .fix = "pip install it"});
-      },
-      1);
-  EXPECT_FALSE(pooling_->serves(1e12));
-  for (int i = 0; i < 3; ++i) EXPECT_FALSE(forward(o) || gradient(o));
-  EXPECT_EQ(loads_, 1);
+  expect_left_without_library([&] { return layer_->serves(1e12) || forward(o) || gradient(o); });
 }
 
 TEST_F(CudaPooling, IsPlannedOnceAndRunsOnTheStream) {
@@ -173,57 +139,31 @@ TEST_F(CudaPooling, IsPlannedOnceAndRunsOnTheStream) {
   EXPECT_EQ(loads_, 1);
   EXPECT_EQ(fake().count("cudnnCreate"), 1);
   EXPECT_EQ(fake().count("cudnnCreatePoolingDescriptor"), 2);
-  EXPECT_EQ(pooling_->plan_count(), 2u);
+  EXPECT_EQ(layer_->plan_count(), 2u);
   EXPECT_EQ(fake().streams, std::vector<void*>(6, stream_.native));
 }
 
 TEST_F(CudaPooling, ForgetsThePlansThatWereUsedLongestAgo) {
   for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images)
     ASSERT_TRUE(forward(Operands<float>(sizes_of(images, 1, 1, 1, 1, 1, 1, 1))));
-  EXPECT_EQ(pooling_->plan_count(), kMostPlans);
+  EXPECT_EQ(layer_->plan_count(), kMostPlans);
   EXPECT_EQ(fake().poolings.size(), kMostPlans);
 }
 
-TEST_F(CudaPooling, OfWhichACallFailsIsAnErrorThatNamesItAndWorksTheNextTime) {
+TEST_F(CudaPooling, FailedCallIsNamedAndCanBeRetried) {
   for (const bool backward : {false, true}) {
     const Operands<float> o(kUsual);
     ASSERT_TRUE(forward(o));  // y is x's pooling
-    const auto run = [&] { return backward ? gradient(o) : forward(o); };
-    for (const char* name :
-         {"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor", "cudnnCreatePoolingDescriptor",
-          "cudnnSetPooling2dDescriptor", backward ? "cudnnPoolingBackward" : "cudnnPoolingForward"}) {
-      SCOPED_TRACE(name);
-      restart();
-      fake().calls.clear();
-      fake().fail[name] = 5000;
-      try {
-        run();
-        ADD_FAILURE() << "the error went unnoticed";
-      } catch (const Error& e) {
-        EXPECT_EQ(e.kind, ErrorKind::device);
-        EXPECT_EQ(e.parts.what.find(cat("cuda: ", name, " failed")), 0u) << e.parts.what;
-        EXPECT_EQ(e.parts.where, "f32 images [2, 6, 8, 4], window [2, 2], result [2, 3, 4, 4]");
-        EXPECT_EQ(e.parts.why, "cuDNN says CUDNN_STATUS_EXECUTION_FAILED (5000)");
-        EXPECT_NE(e.parts.fix.find("LAMINA_CUDNN=never"), std::string::npos);
-      }
-      EXPECT_EQ(fake().alive(), (name == std::string("cudnnCreate") ? 0 : 1) + 3 * pooling_->plan_count())
-          << "what a failed plan had made is still there";
-      fake().fail.clear();
-      EXPECT_TRUE(run());
-    }
+    expect_named_failures({"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor",
+                           "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor", "cudnnPoolingForward", "cudnnPoolingBackward"},
+                          "f32 images [2, 6, 8, 4], window [2, 2], result [2, 3, 4, 4]", 3,
+                          [&] { return backward ? gradient(o) : forward(o); });
   }
 }
 
 #if LAMINA_HAS_CUDNN_HEADER
 TEST(CudaPoolingNumbers, AreThoseOfTheLibrarysHeader) {
   static_assert(cudnn::kMaxDeterministic == CUDNN_POOLING_MAX_DETERMINISTIC && cudnn::kPropagateNan == CUDNN_PROPAGATE_NAN);
-  // As many arguments, of the same sizes and kinds: enums are ints here, descriptors pointers.
-  const auto alike = []<class... A, class... B>(cudnnStatus_t (*)(A...), int (*)(B...)) {
-    if constexpr (sizeof...(A) != sizeof...(B))
-      return false;
-    else
-      return ((sizeof(A) == sizeof(B) && std::is_pointer_v<A> == std::is_pointer_v<B>) && ...);
-  };
   const CudnnApi api{};
   EXPECT_TRUE(alike(cudnnCreatePoolingDescriptor, api.pooling_create));
   EXPECT_TRUE(alike(cudnnDestroyPoolingDescriptor, api.pooling_destroy));
@@ -231,17 +171,13 @@ TEST(CudaPoolingNumbers, AreThoseOfTheLibrarysHeader) {
   EXPECT_TRUE(alike(cudnnPoolingForward, api.pool));
   EXPECT_TRUE(alike(cudnnPoolingBackward, api.pool_gradient));
 }
-#pragma GCC diagnostic pop
 #endif
 
 // The real library's descriptors need no driver: it takes the ones that we make, and only what needs a GPU fails.
 TEST_F(CudaPooling, MakesDescriptorsThatTheRealLibraryTakes) {
-  CudnnApi real{};
-  try {
-    real = load_cudnn(system_loader());
-  } catch (const Error& e) {
-    GTEST_SKIP() << e.what();
-  }
+  const std::optional<CudnnApi> library = real_library();
+  if (!library) GTEST_SKIP() << "cuDNN is missing";
+  const CudnnApi& real = *library;
   void* pooling = nullptr;
   ASSERT_EQ(real.pooling_create(&pooling), 0);
   EXPECT_NE(real.pooling_set(pooling, 77, cudnn::kPropagateNan, 2, 2, 0, 0, 2, 2), 0) << "it takes anything";
@@ -250,34 +186,19 @@ TEST_F(CudaPooling, MakesDescriptorsThatTheRealLibraryTakes) {
 
   static int made;
   made = 0;
-  CudnnApi api = real;
-  api.create = [](void** handle) { return *handle = &made, 0; };
-  api.destroy = [](void*) { return 0; };
-  api.set_stream = [](void*, void*) { return 0; };
+  CudnnApi api = with_fake_handles(real);
   api.pool = [](void*, void*, const void*, void*, const void*, const void*, void*, void*) { return ++made, 0; };
   api.pool_gradient = [](void*, void*, const void*, void*, const void*, void*, const void*, void*, const void*, const void*, void*, void*) {
     return ++made, 0;
   };
-  pooling_ = std::make_unique<Pooling>([&] { return api; }, 1);
+  load_by([api] { return api; });
   for (const PoolingSizes& s : {kUsual, sizes_of(3, 7, 5, 2, 3, 3, 2, 2, 1, 1), sizes_of(1, 6, 11, 2, 2, 3, 4, 5)}) {
     EXPECT_TRUE(forward(Operands<float>(s)) && gradient(Operands<float>(s)));
     EXPECT_TRUE(forward(Operands<double>(s)) && gradient(Operands<double>(s)));
     EXPECT_TRUE(forward(Operands<f16>(s)) && gradient(Operands<bf16>(s)));
   }
   EXPECT_EQ(made, 18);
-
-  void* handle = nullptr;
-  if (real.create(&handle) == 0) {
-    real.destroy(handle);
-    return;
-  }
-  pooling_ = std::make_unique<Pooling>([&] { return real; }, 1);
-  try {
-    forward(Operands<float>(kUsual));
-    FAIL() << "there is no GPU";
-  } catch (const Error& e) {
-    EXPECT_NE(e.parts.what.find("cuda: cudnnCreate failed"), std::string::npos) << e.what();
-  }
+  expect_no_gpu(real, [&] { return forward(Operands<float>(kUsual)); });
 }
 
 }  // namespace

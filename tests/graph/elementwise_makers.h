@@ -1,10 +1,6 @@
 // Makers of random nodes of elementwise ops, cumsum and casts.
 #pragma once
-#include <set>
-#include <string_view>
-
 #include "tests/graph/order_makers.h"
-#include "tests/ops/elementwise_rows.h"
 
 namespace lamina::tests {
 
@@ -12,29 +8,9 @@ class ElementwiseMakers : protected OrderMakers {
  protected:
   using OrderMakers::OrderMakers;
 
-  // An op of one or two floating operands at numbers of its row's range, where it has no bends.
-  void from_table() {
-    static const std::vector<const ElementwiseRow*> rows = [] {
-      std::vector<const ElementwiseRow*> out;
-      const std::set<std::string_view> have_bends{"atan2", "elu", "leaky_relu"};  // and makers of their own
-      for (const ElementwiseRow& row : elementwise_rows()) {
-        const ir::OpDef& op = ir::find_op(row.op);
-        const bool floating = kernels::domain(kernels::ScalarOp(op.scalar_op)) == kernels::Domain::floating;
-        if (floating && op.inputs <= 2 && !have_bends.contains(row.op)) out.push_back(&row);
-      }
-      return out;
-    }();
-    const ElementwiseRow& row = *pick(rows);
-    const Value x = any_float();
-    std::vector<Value> in{within(x, row.low, row.high)};
-    if (ir::find_op(row.op).inputs == 2) in.push_back(within(mate(x), row.low2, row.high2));
-    give(g().add(ir::find_op(row.op), std::move(in)));
-  }
-  // x where usual numbers are in the range, else moved into it.
-  Value within(Value x, double low, double high) {
-    if (low <= -2 && high >= 2) return x;
-    auto scalar = [&](double v) { return ops::scalar(g(), type(x).dtype, v); };
-    return ops::add(g(), ops::mul(g(), ops::tanh(g(), x), scalar(0.45 * (high - low))), scalar(0.5 * (low + high)));
+  template <Value (*op)(Graph&, Value)>
+  void smooth() {
+    give(op(g(), any_float()));
   }
   template <Value (*op)(Graph&, Value)>
   void kinked() {
@@ -43,17 +19,31 @@ class ElementwiseMakers : protected OrderMakers {
     give(op(g(), x));
   }
   template <Value (*op)(Graph&, Value)>
+  void of_positive() {
+    give(op(g(), positive(any_float())));
+  }
+  // Where functions have no bends and results stay small: -0.9 to 0.9.
+  template <Value (*op)(Graph&, Value)>
+  void of_less_than_1() {
+    const Value x = any_float();
+    give(op(g(), ops::mul(g(), ops::tanh(g(), x), ops::scalar(g(), type(x).dtype, 0.9))));
+  }
+  template <Value (*op)(Graph&, Value)>
   void rounding() {
     const Value x = any_float();
     if (gap(tensor(x), [](double v) { return std::abs(2 * v - std::round(2 * v)); }) < kMargin) reject();
     give(op(g(), x));
+  }
+  void acosh() {
+    const Value x = any_float();
+    give(ops::acosh(g(), ops::add(g(), positive(x), ops::scalar(g(), type(x).dtype, 1))));
   }
   void angle() {
     const Value x = any_float();
     give(ops::atan2(g(), x, positive(x)));
   }
   template <Value (*op)(Graph&, Value)>
-  void of_any_float() {
+  void classify() {
     give(op(g(), any_float()));
   }
   template <Value (*op)(Graph&, Value, Value)>
@@ -101,6 +91,11 @@ class ElementwiseMakers : protected OrderMakers {
     give(chance(0.8) ? op(g(), x, y) : op(g(), y, x));
   }
   template <Value (*op)(Graph&, Value, Value)>
+  void arithmetic_floats() {
+    const Value x = any_float();
+    give(op(g(), x, mate(x)));
+  }
+  template <Value (*op)(Graph&, Value, Value)>
   void logical() {
     const Value x = any_bool();
     give(op(g(), x, mate(x)));
@@ -110,6 +105,10 @@ class ElementwiseMakers : protected OrderMakers {
     const Value x = any_number(), y = mate(x);
     need_distance(x, y);
     give(op(g(), x, y));
+  }
+  void divide() {
+    const Value x = any_float();
+    give(ops::div(g(), x, positive(x)));
   }
   template <Value (*op)(Graph&, Value, Value)>
   void divide_down() {

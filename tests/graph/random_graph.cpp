@@ -363,34 +363,41 @@ class Generator : ImageMakers {
 
   static const std::vector<Maker>& all_makers() {
     using G = Generator;
-    // clang-format off
-    static const std::vector<Maker> makers = [] {
-      std::vector<Maker> all{
-        &G::kinked<ops::abs>, &G::kinked<ops::sign>, &G::kinked<ops::relu>, &G::of_any_float<ops::square>,
-        &G::rounding<ops::ceil>, &G::rounding<ops::floor>, &G::rounding<ops::round>, &G::rounding<ops::trunc>,
-        &G::of_any_float<ops::isfinite>, &G::of_any_float<ops::isinf>, &G::of_any_float<ops::isnan>, &G::angle, &G::clip,
-        &G::with_parameter<ops::elu>, &G::with_parameter<ops::leaky_relu>, &G::with_parameter_grad<ops::elu_grad>,
-        &G::with_parameter_grad<ops::leaky_relu_grad>, &G::on_bits<ops::bitwise_and>, &G::on_bits<ops::bitwise_or>,
-        &G::on_bits<ops::bitwise_xor>, &G::bitwise_not, &G::shift<ops::shift_left>, &G::shift<ops::shift_right>,
-        &G::divide_down<ops::fmod>, &G::logical<ops::logical_xor>, &G::reduce<ops::prod>, &G::cumsum, &G::negate,
-        &G::logical_not, &G::arithmetic<ops::add>, &G::arithmetic<ops::add>, &G::arithmetic<ops::mul>, &G::arithmetic<ops::mul>,
-        &G::arithmetic<ops::sub>, &G::power, &G::jumping<ops::equal>, &G::jumping<ops::not_equal>, &G::jumping<ops::less>,
-        &G::jumping<ops::less_equal>, &G::jumping<ops::greater>, &G::jumping<ops::greater_equal>, &G::jumping<ops::maximum>,
-        &G::jumping<ops::minimum>, &G::logical<ops::logical_and>, &G::logical<ops::logical_or>,
-        &G::divide_down<ops::floor_divide>, &G::divide_down<ops::mod>, &G::masked<ops::relu_grad>, &G::choose, &G::convert,
-        &G::fused, &G::read, &G::assign, &G::constant, &G::iota, &G::matmul, &G::matmul_of_transposed, &G::layer, &G::layer,
-        &G::layer, &G::dense, &G::dense_grad_input, &G::dense_update, &G::reduce<ops::sum>, &G::reduce<ops::mean>,
-        &G::reduce_to_extreme<ops::max>, &G::reduce_to_extreme<ops::min>, &G::argmax, &G::reshape, &G::broadcast_to,
-        &G::transpose, &G::slice, &G::pad_slice, &G::concat, &G::gather, &G::scatter_add, &G::conv2d, &G::conv2d,
-        &G::max_pool2d, &G::max_pool2d, &G::max_pool2d, &G::batch_norm, &G::batch_norm, &G::max_pool2d, &G::one_hot,
-        &G::along_axis<ops::softmax>, &G::along_axis<ops::log_softmax>, &G::cross_entropy, &G::dropout, &G::uniform, &G::normal,
-        &G::stop_gradient, &G::to_device, &G::sort, &G::argsort, &G::top_k, &G::unique, &G::searchsorted, &G::nonzero,
-        &G::ravel_index, &G::scatter, &G::random_integers, &G::truncated_normal, &G::branch, &G::while_loop, &G::scan,
+    static const std::vector<Maker> makers = {
+        &G::kinked<ops::abs>, &G::kinked<ops::sign>, &G::kinked<ops::relu>, &G::smooth<ops::cos>, &G::smooth<ops::sin>,
+        &G::smooth<ops::exp>, &G::smooth<ops::sigmoid>, &G::smooth<ops::square>, &G::smooth<ops::tanh>,
+        // clang-format off
+                                              &G::smooth<ops::asinh>, &G::smooth<ops::atan>, &G::smooth<ops::erf>, &G::smooth<ops::erfc>,
+                                              &G::smooth<ops::exp2>, &G::smooth<ops::expm1>, &G::smooth<ops::gelu>,
+                                              &G::smooth<ops::gelu_tanh>, &G::smooth<ops::silu>, &G::smooth<ops::softplus>,
+                                              &G::of_less_than_1<ops::acos>, &G::of_less_than_1<ops::asin>, &G::of_less_than_1<ops::atanh>,
+                                              &G::of_less_than_1<ops::cosh>, &G::of_less_than_1<ops::sinh>, &G::of_less_than_1<ops::tan>,
+                                              &G::of_positive<ops::cbrt>, &G::of_positive<ops::log10>, &G::of_positive<ops::log1p>,
+                                              &G::of_positive<ops::log2>, &G::of_positive<ops::reciprocal>, &G::rounding<ops::ceil>,
+                                              &G::rounding<ops::floor>, &G::rounding<ops::round>, &G::rounding<ops::trunc>,
+                                              &G::classify<ops::isfinite>, &G::classify<ops::isinf>, &G::classify<ops::isnan>, &G::acosh,
+                                              &G::angle, &G::clip, &G::with_parameter<ops::elu>, &G::with_parameter<ops::leaky_relu>,
+                                              &G::with_parameter_grad<ops::elu_grad>, &G::with_parameter_grad<ops::leaky_relu_grad>,
+                                              &G::on_bits<ops::bitwise_and>, &G::on_bits<ops::bitwise_or>, &G::on_bits<ops::bitwise_xor>,
+                                              &G::bitwise_not, &G::shift<ops::shift_left>, &G::shift<ops::shift_right>,
+                                              &G::arithmetic_floats<ops::logaddexp>, &G::divide_down<ops::fmod>,
+                                              &G::logical<ops::logical_xor>, &G::masked<ops::gelu_grad>, &G::masked<ops::gelu_tanh_grad>,
+                                              &G::masked<ops::silu_grad>, &G::masked<ops::softplus_grad>, &G::reduce<ops::prod>, &G::cumsum,
+        // clang-format on
+        &G::of_positive<ops::log>, &G::of_positive<ops::sqrt>, &G::of_positive<ops::rsqrt>, &G::negate, &G::logical_not,
+        &G::arithmetic<ops::add>, &G::arithmetic<ops::add>, &G::arithmetic<ops::mul>, &G::arithmetic<ops::mul>, &G::arithmetic<ops::sub>,
+        &G::divide, &G::power, &G::jumping<ops::equal>, &G::jumping<ops::not_equal>, &G::jumping<ops::less>, &G::jumping<ops::less_equal>,
+        &G::jumping<ops::greater>, &G::jumping<ops::greater_equal>, &G::jumping<ops::maximum>, &G::jumping<ops::minimum>,
+        &G::logical<ops::logical_and>, &G::logical<ops::logical_or>, &G::divide_down<ops::floor_divide>, &G::divide_down<ops::mod>,
+        &G::masked<ops::relu_grad>, &G::masked<ops::tanh_grad>, &G::masked<ops::sigmoid_grad>, &G::choose, &G::convert, &G::fused, &G::read,
+        &G::assign, &G::constant, &G::iota, &G::matmul, &G::matmul_of_transposed, &G::layer, &G::layer, &G::layer, &G::dense,
+        &G::dense_grad_input, &G::dense_update, &G::reduce<ops::sum>, &G::reduce<ops::mean>, &G::reduce_to_extreme<ops::max>,
+        &G::reduce_to_extreme<ops::min>, &G::argmax, &G::reshape, &G::broadcast_to, &G::transpose, &G::slice, &G::pad_slice, &G::concat,
+        &G::gather, &G::scatter_add, &G::conv2d, &G::conv2d, &G::max_pool2d, &G::max_pool2d, &G::max_pool2d, &G::batch_norm, &G::batch_norm,
+        &G::max_pool2d, &G::one_hot, &G::along_axis<ops::softmax>, &G::along_axis<ops::log_softmax>, &G::cross_entropy, &G::dropout,
+        &G::uniform, &G::normal, &G::stop_gradient, &G::to_device, &G::sort, &G::argsort, &G::top_k, &G::unique, &G::searchsorted,
+        &G::nonzero, &G::ravel_index, &G::scatter, &G::random_integers, &G::truncated_normal, &G::branch, &G::while_loop, &G::scan,
         &G::with_length, &G::checkpoint, &G::custom_gradient, &G::check, &G::check_numerics, &G::after};
-      all.insert(all.end(), 38, &G::from_table);  // about as many as it has ops
-      return all;
-    }();
-    // clang-format on
     return makers;
   }
 
