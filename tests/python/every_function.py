@@ -193,6 +193,7 @@ EXEMPT = {
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
     "about devices": "device device_of synchronize",
     "has effects": "check print",
+    "files: tests of test_weights_files.py": "load_metadata load_tensors load_weights save_tensors save_weights",
     "describes a call": "inspect executing_eagerly",
     "is state": "per_model",
     "draws: tests of test_random.py": "dropout",
