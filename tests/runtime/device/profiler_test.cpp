@@ -1,5 +1,5 @@
-#include "runtime/core/error.h"
 #include "runtime/device/profiler.h"
+#include "runtime/core/error.h"
 
 #include <gtest/gtest.h>
 
