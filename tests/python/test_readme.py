@@ -30,6 +30,11 @@ def test_the_cpp_program_fits_the_line(tmp_path):
     expect_fitted(output_of(str(tmp_path / "first")))
 
 
+def test_it_is_short():
+    with open(os.path.join(ROOT, "README.md")) as f:
+        assert len(f.read().split()) <= 700
+
+
 def test_what_it_links_to_is_there():
     for name in ("README.md", "ARCHITECTURE.md"):
         with open(os.path.join(ROOT, name)) as f:
