@@ -14,22 +14,10 @@
 
 #include "runtime/core/error.h"
 #include "runtime/io/files.h"
+#include "tests/runtime/io/scratch.h"
 
 namespace lamina::io {
 namespace {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = std::filesystem::temp_directory_path() / "lamina-io-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 constexpr const char* kFiles[] = {"program.txt", "weights"};
 

@@ -10,22 +10,10 @@
 #include <random>
 
 #include "runtime/core/error.h"
+#include "tests/runtime/io/scratch.h"
 
 namespace lamina::io {
 namespace {
-
-class Scratch {
- public:
-  Scratch() {
-    std::string pattern = std::filesystem::temp_directory_path() / "lamina-io-XXXXXX";
-    path_ = mkdtemp(pattern.data());
-  }
-  ~Scratch() { std::filesystem::remove_all(path_); }
-  std::string operator/(const std::string& name) const { return path_ + "/" + name; }
-
- private:
-  std::string path_;
-};
 
 std::string bytes_of(const std::string& path) {
   std::ifstream in(path, std::ios::binary);
