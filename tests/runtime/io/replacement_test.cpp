@@ -22,7 +22,7 @@ namespace {
 constexpr const char* kFiles[] = {"program.txt", "weights"};
 
 // Both files say which version they are of.
-void save(const std::string& path, int version, FileSystem& files = FileSystem::real(), size_t size = 100) {
+void save_version(const std::string& path, int version, FileSystem& files = FileSystem::real(), size_t size = 100) {
   Replacement made(path, true, files);
   for (const char* name : kFiles) {
     OutputFile& file = made.file(name);
@@ -55,7 +55,7 @@ TEST(Replacement, TheNewDirectoryIsThereAndNothingElse) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
   for (int version = 1; version < 4; ++version) {
-    save(path + (version == 2 ? "/" : ""), version);
+    save_version(path + (version == 2 ? "/" : ""), version);
     EXPECT_EQ(version_at(path), version);
     EXPECT_EQ(entries_in(scratch.path()), 1u);
   }
@@ -64,7 +64,7 @@ TEST(Replacement, TheNewDirectoryIsThereAndNothingElse) {
 TEST(Replacement, WithoutCommitNothingChanges) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
-  save(path, 1);
+  save_version(path, 1);
   {
     Replacement made(path, true);
     made.file("weights").write("half");
@@ -131,25 +131,25 @@ TEST(Replacement, WhenACallFailsTheOldOneIsThere) {
     FailingFileSystem counting(0, 0, exchanges);
     {
       const Scratch scratch;
-      save(scratch.path() + "/model", 1);
-      save(scratch.path() + "/model", 2, counting);
+      save_version(scratch.path() + "/model", 1);
+      save_version(scratch.path() + "/model", 2, counting);
     }
     ASSERT_GT(counting.calls(), 20);
     for (int error : {ENOSPC, EIO}) {
       for (int failing = 1; failing <= counting.calls(); ++failing) {
         const Scratch scratch;
         const std::string path = scratch.path() + "/model";
-        save(path, 1);
+        save_version(path, 1);
         FailingFileSystem files(failing, error, exchanges);
         try {
-          save(path, 2, files);
+          save_version(path, 2, files);
           ADD_FAILURE() << "call " << failing << " failed unseen";
         } catch (const Error& e) {
           EXPECT_EQ(e.kind, ErrorKind::file);
         }
         // The last call syncs the parent: the new one is there, but may not outlast a loss of power.
         EXPECT_EQ(version_at(path), failing == counting.calls() ? 2 : 1) << "call " << failing << ", exchanges " << exchanges;
-        save(path, 3);
+        save_version(path, 3);
         EXPECT_EQ(version_at(path), 3);
         EXPECT_EQ(entries_in(scratch.path()), 1u + (failing == counting.calls() && !exchanges)) << "call " << failing;
       }
@@ -162,7 +162,7 @@ TEST(Replacement, KilledAtAnyMomentTheOldOrTheNewOneIsThere) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
   constexpr size_t kSize = 20'000;
-  save(path, 1, FileSystem::real(), kSize);
+  save_version(path, 1, FileSystem::real(), kSize);
   int before = 1;
   for (int i = 0; i < kills; ++i) {
     int acknowledged[2];
@@ -170,7 +170,7 @@ TEST(Replacement, KilledAtAnyMomentTheOldOrTheNewOneIsThere) {
     const pid_t child = fork();
     if (child == 0) {
       for (int version = before % 9 + 1;; version = version % 9 + 1) {
-        save(path, version, FileSystem::real(), kSize);
+        save_version(path, version, FileSystem::real(), kSize);
         const char saved = char(version);
         if (::write(acknowledged[1], &saved, 1) != 1) _exit(1);
       }
@@ -187,7 +187,7 @@ TEST(Replacement, KilledAtAnyMomentTheOldOrTheNewOneIsThere) {
     ASSERT_TRUE(found == last || found == last % 9 + 1) << "kill " << i << ": acknowledged " << int(last) << ", found " << found;
     before = found;
   }
-  save(path, 1);
+  save_version(path, 1);
   EXPECT_EQ(entries_in(scratch.path()), 1u) << "what killed processes left is still there";
 }
 
@@ -329,12 +329,12 @@ TEST(Replacement, AMachineThatStopsKeepsTheOldOrTheNewOne) {
       const Scratch scratch;  // its name is what paths begin with, and Replacement looks whether the target is there
       const std::string path = scratch.path() + "/model";
       ForgetfulFileSystem files(exchanges);
-      save(path, 1, files);
+      save_version(path, 1, files);
       std::filesystem::create_directory(path);
       files.stop_after = stop;
       bool ended = false;
       try {
-        save(path, 2, files);
+        save_version(path, 2, files);
         ended = true;
       } catch (const ForgetfulFileSystem::Stopped&) {
       }
@@ -364,7 +364,7 @@ TEST(Replacement, TwoProcessesThatSaveLeaveOneOfThem) {
   for (int version = 1; version <= 4; ++version) {
     children.push_back(fork());
     if (children.back() == 0) {
-      for (int i = 0; i < 50; ++i) save(path, version);
+      for (int i = 0; i < 50; ++i) save_version(path, version);
       _exit(0);
     }
   }
