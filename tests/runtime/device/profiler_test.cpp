@@ -1,10 +1,11 @@
 #include "runtime/device/profiler.h"
-#include "runtime/core/error.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <map>
+
+#include "runtime/core/error.h"
 
 namespace lamina::profiler {
 namespace {
