@@ -1,8 +1,8 @@
 # Sets LAMINA_HAS_CUDA. Only the compiler and static cudart are needed; no GPU and no driver is asked while building.
 set(LAMINA_HAS_CUDA OFF)
+# The virtual environment has Thrust's headers, and nvcc after ./dev setup --cuda.
+file(GLOB LAMINA_CUDA_WHEELS "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu1*")
 if(LAMINA_CUDA)
-  # ./dev setup --cuda puts nvcc into the virtual environment.
-  file(GLOB LAMINA_CUDA_WHEELS "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu1*")
   find_program(LAMINA_NVCC nvcc HINTS ENV CUDACXX ENV CUDA_HOME ENV CUDA_PATH PATHS /usr/local/cuda ${LAMINA_CUDA_WHEELS} PATH_SUFFIXES bin)
   if(LAMINA_NVCC)
     set(CMAKE_CUDA_COMPILER "${LAMINA_NVCC}")
@@ -33,8 +33,7 @@ if(LAMINA_CUDA)
   endif()
 endif()
 # Thrust's headers, which are also compiled for the host in the emulated tests.
-file(GLOB LAMINA_THRUST_WHEELS "${PROJECT_SOURCE_DIR}/.venv/lib/python3*/site-packages/nvidia/cu1*")
-find_path(LAMINA_THRUST_INCLUDE thrust/sort.h HINTS "${LAMINA_CUDA_ROOT}" /usr/local/cuda ${LAMINA_THRUST_WHEELS} PATH_SUFFIXES include/cccl include)
+find_path(LAMINA_THRUST_INCLUDE thrust/sort.h HINTS "${LAMINA_CUDA_ROOT}" /usr/local/cuda ${LAMINA_CUDA_WHEELS} PATH_SUFFIXES include/cccl include)
 if(LAMINA_HAS_CUDA AND NOT LAMINA_THRUST_INCLUDE)
   message(FATAL_ERROR "Thrust's headers are missing beside ${LAMINA_NVCC}. Install the toolkit's cccl, or run ./dev setup --cuda")
 endif()

@@ -186,6 +186,14 @@ void add_variables(std::vector<Slot>& slots, const Connections& outside, bool wr
     if (bool(outside.written[v]) == written) slots.push_back({Slot::Kind::variable, v});
 }
 
+void refuse_assignments(const Connections& outside, const char* who, const char* why, const char* fix, CallSite at) {
+  for (size_t v = 0; v < outside.variables.size(); ++v)
+    if (outside.written[v])
+      throw Error(
+          ErrorKind::invalid_argument,
+          {.what = cat(who, " assigns the variable '", outside.variables[v].name(), "'"), .where = text(at), .why = why, .fix = fix});
+}
+
 void check_condition(const char* op, const TensorType& type, CallSite at) {
   if (type.dtype == DType::boolean && type.shape.empty()) return;
   const bool one = type.shape.empty();
@@ -325,13 +333,8 @@ std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std
   check_carried(kName, types, types_of(step, init.size()), options.names, at);
   Connections outside;
   outside.add(test);
-  for (size_t v = 0; v < outside.variables.size(); ++v)
-    if (outside.written[v])
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = cat("while_loop: the condition assigns the variable '", outside.variables[v].name(), "'"),
-                   .where = text(at),
-                   .why = "a condition only looks",
-                   .fix = "assign it (or draw random numbers) in the body and carry what the condition needs"});
+  refuse_assignments(outside, "while_loop: the condition", "a condition only looks",
+                     "assign it (or draw random numbers) in the body and carry what the condition needs", at);
   outside.add(step);
   std::vector<Slot> slots;
   add_slots(slots, Slot::Kind::given, 0, init.size());
@@ -488,13 +491,8 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
       *trace, at);
   Connections outside;
   outside.add(region);
-  for (size_t v = 0; v < outside.variables.size(); ++v)
-    if (outside.written[v])
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = cat("custom_gradient: the function assigns the variable '", outside.variables[v].name(), "'"),
-                   .where = text(at),
-                   .why = "it may be computed again for the gradient",
-                   .fix = "return the value and assign it outside"});
+  refuse_assignments(outside, "custom_gradient: the function", "it may be computed again for the gradient",
+                     "return the value and assign it outside", at);
   // One graph for both: the gradient may use what the body computed.
   std::vector<Slot> slots;
   add_slots(slots, Slot::Kind::given, 0, inputs.size());

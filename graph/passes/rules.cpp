@@ -1,4 +1,5 @@
 #include "graph/passes/rules.h"
+
 #include "graph/passes/passes.h"
 
 namespace lamina::passes {

@@ -20,8 +20,16 @@ void save_tensors(const std::string& path, const TensorFile& content) {
   made.commit();
 }
 
+namespace {
+
+io::Safetensors opened(const std::string& path) { return io::Safetensors(io::InputFile::open(path, "load", true)); }
+
+}  // namespace
+
+std::map<std::string, std::string> load_metadata(const std::string& path) { return opened(path).metadata(); }
+
 TensorFile load_tensors(const std::string& path) {
-  const io::Safetensors file(io::InputFile::open(path, "load", true));
+  const io::Safetensors file = opened(path);
   TensorFile out{{}, file.metadata()};
   for (const io::Safetensors::Entry& entry : file.entries())
     out.tensors.emplace(entry.name, made_on_host(entry.type, [&](std::span<std::byte> to) { file.read(entry, to); }));

@@ -21,5 +21,7 @@ LAMINA_API void save_tensors(const std::string& path, const TensorFile& content)
 // Reads the file, which may be hostile: nothing runs, no other file is opened, no more memory is taken than it has bytes. The tensors lie
 // on the current device. Throws file, with the byte where it is wrong.
 LAMINA_API TensorFile load_tensors(const std::string& path);
+// Its metadata alone: only the file's header is read.
+LAMINA_API std::map<std::string, std::string> load_metadata(const std::string& path);
 
 }  // namespace lamina

@@ -25,24 +25,30 @@ def _array(value):
     return (_core.astype(value, "float32") if value.dtype == _core.bfloat16 else value).numpy()
 
 
-def write(call: str, owner: str, variables: dict, state, strict: bool, source: str = "the state dict") -> None:
-    """Assigns the values to the Variables of their names. Nothing is changed when one does not fit; the error lists all that do not."""
+def write_state(call: str, owner: str, variables: dict, state, strict: bool) -> None:
+    """Assigns a state dict to the Variables of its names."""
     if not hasattr(state, "keys"):
         raise errors.TypeMismatch(f"{call}: {errors.a_type(state)} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
-    given = list(state.keys())
+    given = dict.fromkeys(state.keys())
+    write(call, owner, variables, {n: state[n] for n in variables if n in given}, list(given), [n for n in given if n not in variables], strict, "the state dict")
+
+
+def write(call: str, owner: str, variables: dict, values: dict, given: list, unknown: list, strict: bool, source: str) -> None:
+    """Assigns the values to the Variables of their names. Nothing is changed when one does not fit; the error counts all that do not.
+
+    given: what the source holds, by its own names; unknown: those of them that are of no Variable.
+    """
     wrong = []  # errors, in the order of their weight
-    missing, unknown = [n for n in variables if n not in given], [n for n in given if n not in variables]
+    missing = [n for n in variables if n not in values]
     if strict and missing:
         wrong.append(errors.NotFound(f"{call}: {_some(missing)} of {owner} {_are(missing)} not in {source}", why=f"it holds {_some(given) or 'nothing'}",
                                      fix="pass the state of a model built alike, or strict=False"))
     if strict and unknown:
         wrong.append(errors.NotFound(f"{call}: {owner} has no {_some(unknown)}", why=f"it has {_some(variables)}" if variables else "its weights do not exist yet",
                                      fix="pass strict=False to leave these out" if variables else "call it once, so that its weights exist"))
-    values = {}
-    for name, variable in variables.items():
-        if name not in given:
-            continue
-        value = _core.constant(state[name])
+    ready = {}
+    for name, value in values.items():
+        variable, value = variables[name], _core.constant(value)
         half = variable.dtype == _core.bfloat16 and value.dtype == _core.float32
         if tuple(value.shape) != tuple(variable.shape):
             wrong.append(errors.InvalidArgument(f"{call}: {name} of {owner} has shape {tuple(variable.shape)}, {source}'s has {tuple(value.shape)}",
@@ -50,11 +56,11 @@ def write(call: str, owner: str, variables: dict, state, strict: bool, source: s
         elif value.dtype != variable.dtype and not half:
             wrong.append(errors.TypeMismatch(f"{call}: {name} of {owner} is {variable.dtype}, {source}'s is {value.dtype}", fix="convert the array with astype"))
         else:
-            values[name] = _core.astype(value, variable.dtype)
+            ready[name] = _core.astype(value, variable.dtype)
     if wrong:
         raise wrong[0] if len(wrong) == 1 else type(wrong[0])(
             wrong[0].what, why="; ".join([*filter(None, [wrong[0].why]), *(f"also {error.what.removeprefix(call + ': ')}" for error in wrong[1:])]), fix=wrong[0].fix)
-    for name, value in values.items():
+    for name, value in ready.items():
         variables[name].assign(value)
 
 
@@ -63,7 +69,7 @@ def of_variables(variables) -> dict:
 
 
 def into_variables(owner, variables, state, strict) -> None:
-    write("load_state_dict", owner, named(variables), state, strict)
+    write_state("load_state_dict", owner, named(variables), state, strict)
 
 
 def _some(names) -> str:

@@ -18,12 +18,12 @@ def save_tensors(path, tensors: dict, metadata: dict | None = None) -> None:
 
 def load_tensors(path) -> dict:
     """{name: Tensor} of a safetensors file, on the current device. Raises BadFile, with the byte, for a file that is damaged or something else."""
-    return _core._load_tensors(os.fspath(path))[0]
+    return _core._load_tensors(os.fspath(path))
 
 
 def load_metadata(path) -> dict:
     """The texts in a safetensors file, as save_tensors(metadata=...) wrote them."""
-    return _core._load_tensors(os.fspath(path))[1]
+    return _core._load_metadata(os.fspath(path))
 
 
 def save_weights(model, path) -> None:
@@ -44,15 +44,14 @@ def load_weights(model, path, names=None, strict: bool = True) -> None:
     """
     variables = _variables("load_weights", model)
     stored = load_tensors(path)
-    state, taken = {}, set()
+    state, taken = {}, set()  # by the model's names; the file's names
     for name in variables:
         source = names(name) if callable(names) else (names or {}).get(name, name)
         source, change = source if isinstance(source, tuple) else (source, None)
         if source in stored:
             state[name] = stored[source] if change is None else change(stored[source])
             taken.add(source)
-    state.update({name: value for name, value in stored.items() if name not in taken and name not in variables})
-    _state.write("load_weights", _described(model), variables, state, strict, "the file")
+    _state.write("load_weights", _described(model), variables, state, list(stored), [name for name in stored if name not in taken], strict, "the file")
 
 
 def _variables(call, model) -> dict:

@@ -1,6 +1,5 @@
 // Files of tensors.
 #include <nanobind/stl/map.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
 #include "graph/program/tensor_file.h"
@@ -21,16 +20,17 @@ void bind_io(nb::module_& m) {
   m.def(
       "_load_tensors",
       [](const std::string& path) {
-        TensorFile content;
+        std::map<std::string, Tensor> tensors;
         {
           ReleasedGil release;
-          content = load_tensors(path);
+          tensors = load_tensors(path).tensors;
         }
-        nb::dict tensors;
-        for (auto& [name, tensor] : content.tensors) tensors[nb::cast(name)] = to_python(std::move(tensor));
-        return std::pair(tensors, content.metadata);
+        nb::dict out;
+        for (auto& [name, tensor] : tensors) out[nb::cast(name)] = to_python(std::move(tensor));
+        return out;
       },
       nb::arg("path"));
+  m.def("_load_metadata", load_metadata, nb::arg("path"));
 }
 
 }  // namespace lamina::python

@@ -56,12 +56,6 @@ class FileObject final : public TextTarget {
   nb::object file_;
 };
 
-std::vector<Tensor> resolved(nb::handle list) {
-  std::vector<Tensor> out;
-  for (const nb::object& one : elements_of(list)) out.push_back(to_operand(one).resolve());
-  return out;
-}
-
 // Enters and leaves Graph.building() in a with statement.
 struct Building {
   Graph graph;
@@ -90,7 +84,7 @@ void bind_reporting(nb::module_& m) {
           options.stream = new_text_stream();
           options.target = std::make_shared<FileObject>(std::move(file));
         }
-        print_format(format, resolved(values), options, CallSite());
+        print_format(format, tensors_of(values), options, CallSite());
       },
       nb::arg("format"), nb::arg("values"), nb::arg("summarize"), nb::arg("stream"), nb::arg("file").none());
   m.def(
@@ -99,7 +93,7 @@ void bind_reporting(nb::module_& m) {
          const std::vector<std::pair<std::string, nb::object>>& named) {
         std::vector<std::pair<std::string, Tensor>> tensors;
         for (auto& [name, value] : named) tensors.emplace_back(name, to_operand(value).resolve());
-        check(to_operand(condition), message, resolved(values), tensors);
+        check(to_operand(condition), message, tensors_of(values), tensors);
       },
       nb::arg("condition"), nb::arg("message"), nb::arg("values"), nb::arg("named"));
   m.def("_escaped_format", escaped_format, nb::arg("text"));

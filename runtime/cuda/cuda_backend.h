@@ -48,7 +48,7 @@ class CudaBackend final : public Backend {
   FaultSite fault_site(Stream& stream, Error (*describe)(const Fault&)) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
   void* memory_of_recording(const void* owner, std::span<const char> contents) override;
-  std::unique_ptr<LaunchGraph> launch_graph(Device device) override;  // null with LAMINA_CUDA_GRAPHS=0
+  std::unique_ptr<LaunchGraph> launch_graph(Device device) override;  // null with LAMINA_CUDA_GRAPHS=off
 
   Products& products();          // large matrix products, by cuBLASLt
   Convolutions& convolutions();  // large convolutions, by cuDNN

@@ -37,6 +37,11 @@ std::string parent_of(const std::string& path) {
   return parent.empty() ? "." : parent;
 }
 
+std::string without_end_slashes(std::string path) {
+  while (path.size() > 1 && path.back() == '/') path.pop_back();
+  return path;
+}
+
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
 // The lock file or directory that the replacement itself is: held as long as its process lives.
@@ -102,8 +107,7 @@ void OutputFile::finish() {
 }
 
 Replacement::Replacement(std::string path, bool is_directory, FileSystem& files)
-    : files_(files), path_(std::move(path)), is_directory_(is_directory) {
-  while (path_.size() > 1 && path_.back() == '/') path_.pop_back();
+    : files_(files), path_(without_end_slashes(std::move(path))), is_directory_(is_directory) {
   if (path_.empty() || path_.find('\0') != std::string::npos || name_of(path_).empty() || name_of(path_) == "." || name_of(path_) == "..")
     throw Error(ErrorKind::file, {.what = "the path names nothing that can be written",
                                   .where = cat("file '", path_, "'"),
@@ -164,8 +168,7 @@ void Replacement::commit() {
 }
 
 std::string replaced_directory(const std::string& path) {
-  std::string plain = path;
-  while (plain.size() > 1 && plain.back() == '/') plain.pop_back();
+  const std::string plain = without_end_slashes(path);
   const std::string before = parent_of(plain) + "/" + kBefore + name_of(plain);
   struct stat status{};
   return lstat(plain.c_str(), &status) != 0 && lstat(before.c_str(), &status) == 0 ? before : path;

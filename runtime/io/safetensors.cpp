@@ -9,18 +9,20 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
+#include <string_view>
 #include <utility>
 
 #include "runtime/core/error.h"
 
 namespace lamina::io {
 
+namespace {
+
+// CRC-32 of a text and the bytes after it.
 uint32_t crc32(std::string_view before, std::span<const std::byte> bytes) {
-  uLong sum = crc32_z(0, reinterpret_cast<const Bytef*>(before.data()), before.size());
+  const uLong sum = crc32_z(0, reinterpret_cast<const Bytef*>(before.data()), before.size());
   return uint32_t(bytes.empty() ? sum : crc32_z(sum, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
 }
-
-namespace {
 
 std::string hexadecimal(uint32_t checksum) {
   std::string out(8, '0');
@@ -227,14 +229,12 @@ Safetensors::Safetensors(InputFile file) : file_(std::move(file)) {
     file_.bad(8 + reader.at, "the header is damaged", reader.wrong, copy_again);
 
   metadata_ = std::move(reader.metadata);
-  std::optional<uint32_t> checked;
   if (auto found = metadata_.find(kChecked); found != metadata_.end()) {
-    checked = parse_checksum(found->second);
-    if (!checked || *checked != checksum_of(metadata_))
+    if (parse_checksum(found->second) != checksum_of(metadata_))
       file_.bad(8, "the header is damaged", "the metadata differ from their checksum", copy_again);
     metadata_.erase(found);
+    checked_ = true;
   }
-  checked_ = checked.has_value();
   const uint64_t data = 8 + length, end = file_.size() - data;
   for (HeaderReader::Tensor& t : reader.tensors) {
     auto bad = [&](const std::string& why, const std::string& fix) {

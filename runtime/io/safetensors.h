@@ -8,7 +8,6 @@
 #include <map>
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "runtime/core/type.h"
@@ -51,9 +50,6 @@ class LAMINA_API Safetensors {
   Metadata metadata_;
   bool checked_ = false;
 };
-
-// CRC-32 of a text and the bytes after it.
-LAMINA_API uint32_t crc32(std::string_view before, std::span<const std::byte> bytes);
 
 // The largest header that is read.
 inline constexpr uint64_t kMostHeader = uint64_t{16} << 20;

@@ -112,6 +112,17 @@ def test_what_does_not_fit_is_listed_and_nothing_is_loaded(tmp_path):
     assert equal(before, values(net))
 
 
+def test_a_name_that_is_given_to_another_is_unknown(tmp_path):
+    """The file has "kernel", but the model's kernel is taken from "w": what the file calls kernel is left over."""
+    made = {"kernel": lm.Variable([0.0, 0.0])}
+    lm.save_tensors(tmp_path / "t", {"w": lm.constant([1.0, 2.0]), "kernel": lm.constant([3.0, 4.0])})
+    with pytest.raises(lm.errors.NotFound, match="no 'kernel'"):
+        lm.load_weights(made, tmp_path / "t", names={"kernel": "w"})
+    assert made["kernel"].numpy().tolist() == [0.0, 0.0]
+    lm.load_weights(made, tmp_path / "t", names={"kernel": "w"}, strict=False)
+    assert made["kernel"].numpy().tolist() == [1.0, 2.0]
+
+
 def test_damaged_and_missing_files(tmp_path):
     lm.save_tensors(tmp_path / "t", {"x": lm.ones(100)})
     good = (tmp_path / "t").read_bytes()

@@ -176,7 +176,7 @@ class Layer:
         Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for
         other dtypes.
         """
-        _state.write("load_state_dict", self.name, self._named_variables("load_state_dict"), state, strict)
+        _state.write_state("load_state_dict", self.name, self._named_variables("load_state_dict"), state, strict)
 
     def _named_variables(self, what: str) -> dict:
         self._require_built(what)
