@@ -1,4 +1,4 @@
-// argmax: the index of the first largest element along one axis; the first NaN, if there is one.
+// argmax: the index of the first maximum along one axis; of the first NaN, if there is one.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
@@ -6,7 +6,7 @@
 
 namespace lamina::kernels::cpu {
 
-// x of any dtype and strides, out contiguous i64 with the axis missing or of length 1. The axis is not empty.
+// x: any dtype and strides. out: contiguous i64 with the axis removed or of length 1. The axis must not be empty.
 LAMINA_API void argmax(Stream&, const View& x, const View& out, int axis);
 
 }  // namespace lamina::kernels::cpu

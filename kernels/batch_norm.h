@@ -1,4 +1,4 @@
-// Batch normalisation in training as one kernel: only on a GPU, where a library may serve (cuDNN). Elsewhere it is made of other ops.
+// Batch normalisation for training as one kernel: only on a GPU, where cuDNN may run it. Elsewhere it is built from other ops.
 #pragma once
 #include <span>
 
@@ -18,8 +18,8 @@ struct BatchNormArgs {
 namespace lamina::kernels::cuda {
 
 // in: x [..., c], gamma [c] with scale, beta [c] with center. out: y, mean [c], variance [c] (divided by the number of rows). All
-// contiguous. Our own kernels give what graph/ops/batch_norm.cpp's nodes give, rounding by rounding; the library sums in orders of its own.
-// T: float or double.
+// contiguous. Our own kernels give the bits of the nodes in graph/ops/batch_norm.cpp; the library sums in its own order. T: float or
+// double.
 template <class T>
 LAMINA_GPU_KERNEL void batch_norm_train(Stream&, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args);
 // in: x, gamma with scale, mean, variance, dy. out: dx, dgamma with scale, dbeta with center.

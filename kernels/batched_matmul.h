@@ -1,5 +1,5 @@
-// c[batch] = op(a[batch]) op(b[batch]): matrices are the last two axes, the leading axes broadcast, op transposes when asked.
-// Each matrix is one call of cpu::matmul (kernels/section/table.h), whose order of sums depends on its shape only.
+// c[batch] = op(a[batch]) op(b[batch]): matrices are the last two axes, leading axes broadcast, op optionally transposes. Each matrix is
+// one call of cpu::matmul (kernels/section/table.h), whose order of sums depends only on its shape.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/precision.h"
@@ -8,8 +8,8 @@
 
 namespace lamina::kernels::cpu {
 
-// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping). Whatever the precision's
-// name.
+// a, b, c: contiguous. T: f16, bf16 (computed in float, rounded once), float, double, int32_t, int64_t (wrapping). The precision is
+// ignored.
 template <class T>
 void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
                     Precision = Precision::float32);
@@ -17,8 +17,8 @@ void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool t
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// The sum goes along the inner axis in order, however long it is, unless the product is large enough for cuBLASLt
-// (runtime/cuda/products.h), whose order is its own, and which alone takes the precision's name into account.
+// Sums along the inner axis in order, whatever its length, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), which
+// uses its own order. Only cuBLASLt applies the precision.
 template <class T>
 LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
                                       Precision precision = Precision::float32);

@@ -1,4 +1,4 @@
-// concat: the inputs one after the other along an axis.
+// concat: joins the inputs along an axis.
 #pragma once
 #include <span>
 
@@ -8,7 +8,7 @@
 
 namespace lamina::kernels::cpu {
 
-// in: any number of views, strided or not, equal in shape but for the axis; out[0]: contiguous. Any dtype.
+// in: any number of views, strided or not, of equal shape except along the axis; out[0]: contiguous. Any dtype.
 void concat(Stream&, std::span<const View* const> in, std::span<const View* const> out, int axis);
 
 }  // namespace lamina::kernels::cpu

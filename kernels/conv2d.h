@@ -1,5 +1,5 @@
-// Convolution of images in two dimensions, and its two gradients. Each is linear in either operand, and the gradients of each are the other
-// two. Sums run in an order that follows from the sizes alone. f16 and bf16 are computed in float and rounded once.
+// Two-dimensional convolution of images, and its two gradients. Each is linear in both operands, and the gradients of each are the other
+// two. The order of sums depends only on the sizes. f16 and bf16 are computed in float and rounded once.
 #pragma once
 #include <cstdint>
 
@@ -9,8 +9,8 @@
 
 namespace lamina::kernels::cpu {
 
-// y[n, i, j, o] = sum over a, b, c of x[n, i*stride + a*dilation - before, (the same of j and b), c] * w[a, b, c, o]; places outside of x
-// count as 0. Channels and filters are split into `groups`, which do not see each other.
+// y[n, i, j, o] = sum over a, b, c of x[n, i*stride + a*dilation - before, (the same for j and b), c] * w[a, b, c, o]; x is 0 outside.
+// Channels and filters are split into `groups` that are computed separately.
 struct ConvSizes {
   int64_t images = 0, height = 0, width = 0, channels = 0;  // x [images, height, width, channels]
   int64_t out_height = 0, out_width = 0, filters = 0;       // y [images, out_height, out_width, filters]
@@ -24,7 +24,7 @@ struct ConvSizes {
 // All contiguous. T: f16, bf16, float, double.
 template <class T>
 void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);
-// dx, from y's gradient.
+// dx, from the gradient of y.
 template <class T>
 void conv2d_grad_input(Stream&, const View& dy, const View& w, const View& dx, ConvSizes sizes);
 // dw.
@@ -34,7 +34,7 @@ void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// Large ones are cuDNN's (runtime/cuda/convolutions.h), whose order of sums is its own.
+// Large convolutions are run by cuDNN (runtime/cuda/convolutions.h), with its own order of sums.
 using cpu::ConvSizes;
 template <class T>
 LAMINA_GPU_KERNEL void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);

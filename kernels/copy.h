@@ -6,10 +6,10 @@
 
 namespace lamina::kernels::cpu {
 
-// T: an unsigned type as wide as the elements. The views do not overlap.
+// T: an unsigned type of the elements' size. The views must not overlap.
 template <class T>
 void copy(Stream&, const View& x, const View& y);
-// The same for a dtype known when it runs.
+// The same for a dtype known at run time.
 void copy_elements(const View& x, const View& y);
 
 }  // namespace lamina::kernels::cpu

@@ -1,5 +1,5 @@
-// Running sums along one axis of a contiguous tensor, in order from the first element (from the last, when reverse). exclusive leaves the
-// element itself out: the first sum is 0. Floating types are added in double and rounded for each result; integers wrap; bool sums to i64.
+// Cumulative sums along one axis of a contiguous tensor, in order from the first element (reverse: from the last). exclusive: without the
+// element itself, so the first sum is 0. Floating types are summed in double and each result is rounded; integers wrap; bool sums to i64.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -10,7 +10,7 @@
 
 namespace lamina::kernels {
 
-// What sums are made in (unsigned integers wrap), and stored as.
+// The types of sums (unsigned, to wrap) and of results.
 template <class T>
 struct CumsumTypes {
   using made = double;
@@ -37,6 +37,6 @@ LAMINA_API void cumsum(Stream&, const View& x, const View& out, int axis, bool r
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// Floating types on lines longer than 1024 of few neighbours: the sums of runs of 1024 are added before a run's own.
+// Floating types on axes longer than 1024 with few parallel lines: sums of runs of 1024 are computed first, then added to the runs' own.
 LAMINA_GPU_KERNEL void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
 }  // namespace lamina::kernels::cuda

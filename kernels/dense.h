@@ -1,32 +1,31 @@
-// Layers outside of sections, on a GPU: a product, a bias and an activation in one launch. What the CPU computes them with is a step of a
-// section (section/table.h).
+// Dense layers outside of sections, on a GPU: product, bias and activation in one launch. The CPU computes them as a section step
+// (section/table.h).
 #pragma once
 #include "kernels/elementwise.h"
 #include "kernels/section/table.h"
 
 namespace lamina::kernels {
 
-// What an activation does to each element as an elementwise program of one operation: of z, or (its gradient) of dy and what the activation
-// gave or, where section::of_input() says so, was given. None for Activation::none.
+// The activation as an elementwise program of one operation: of z, or its gradient of dy and the activation's result (or its input, if
+// section::of_input()). Not for Activation::none.
 ElementwiseCode activation_code(section::Activation activation, DType type, float alpha);
 ElementwiseCode activation_grad_code(section::Activation activation, DType type, float alpha);
 
 namespace cuda {
 
-// in: x [rows, k], w [k, n], and perhaps a bias [n]; out: y = act(x w + b). With models in front of w and y, each of x and the bias may
-// have them too. All contiguous. T: f16, bf16 (computed in float, rounded once), float, double. The sum goes along k in order, unless the
-// product is large enough for cuBLASLt (runtime/cuda/products.h), whose order is its own, and which alone takes the precision's name into
-// account.
+// in: x [rows, k], w [k, n], optionally a bias [n]; out: y = act(x w + b). With a leading model axis in w and y; x and the bias may have it
+// too. All contiguous. T: f16, bf16 (computed in float, rounded once), float, double. Sums go along k in order, unless the product is large
+// enough for cuBLASLt (runtime/cuda/products.h), which uses its own order. Only cuBLASLt applies the precision.
 template <class T>
 LAMINA_GPU_KERNEL void dense(Stream&, std::span<const View* const> in, std::span<const View* const> out, section::Activation activation,
                              float alpha, Precision precision);
-// in: dz [rows, n], w [k, n], and perhaps y [rows, k]; out: dx = (dz w^T) * act'(y).
+// in: dz [rows, n], w [k, n], optionally y [rows, k]; out: dx = (dz w^T) * act'(y).
 template <class T>
 LAMINA_GPU_KERNEL void dense_grad_input(Stream&, std::span<const View* const> in, std::span<const View* const> out,
                                         section::Activation activation, float alpha, Precision precision);
 
-// in: x [rows, k], dz [rows, n]; out: dw = x^T dz, and db [n], the sums of dz over its rows, as `reduce` makes them. cuBLASLt makes both at
-// once where the product is large enough; its order of sums is its own then.
+// in: x [rows, k], dz [rows, n]; out: dw = x^T dz, and db [n], the sums of dz over its rows, in the order of `reduce`. If the product is
+// large enough, cuBLASLt computes both at once, in its own order.
 template <class T>
 LAMINA_GPU_KERNEL void dense_grad_weights(Stream&, std::span<const View* const> in, std::span<const View* const> out, Precision precision);
 

@@ -1,4 +1,4 @@
-// dropout: y[i] = x[i] / (1 - rate) with probability 1 - rate, else 0; element i decides by its own Philox word (kernels/shared/philox.h).
+// dropout: y[i] = x[i] / (1 - rate) with probability 1 - rate, else 0, decided by element i's Philox word (kernels/shared/philox.h).
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
@@ -6,8 +6,8 @@
 
 namespace lamina::kernels::cpu {
 
-// x, y: contiguous, of one shape. state: i64 [2] {seed, counter}, or [models...,2]: then x's leading axes are the models, and an
-// element's index counts within its model. T: f16, bf16, float or double.
+// x, y: contiguous, of one shape. state: i64 [2] {seed, counter}, or [models...,2]: then x's leading axes are the models, and elements are
+// numbered within their model. T: f16, bf16, float or double.
 template <class T>
 void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
 

@@ -1,4 +1,4 @@
-// ElementwiseCode as plain data of a fixed size, which a GPU's kernel takes as an argument.
+// ElementwiseCode as plain data of a fixed size, passed to GPU kernels as an argument.
 #pragma once
 #include <cstdint>
 
@@ -18,10 +18,10 @@ struct ElementwiseProgram {
   DType input_types[kInputs] = {}, output_types[kOutputs] = {};
   int16_t output_registers[kOutputs] = {};
   Instruction code[kInstructions] = {};
-  uint64_t constant_bits[kConstants] = {};  // of the type that the constant's computes in, in the lowest bytes
+  uint64_t constant_bits[kConstants] = {};  // in the constant's compute type, in the lowest bytes
 };
 
-// False when the code is too long, and `program` is then unfinished.
+// False when the code is too long; `program` is then incomplete.
 bool pack(const ElementwiseCode& code, ElementwiseProgram& program);
 
 }  // namespace lamina::kernels

@@ -1,5 +1,5 @@
-// Marks the kernels of kernels/cuda in their contracts. A build without CUDA has the declarations alone: there is no device that would run
-// them, so a missing one is a null pointer instead of an error of the linker.
+// Marks declarations of kernels/cuda. A build without CUDA has only these declarations; as weak symbols, missing kernels are null pointers
+// instead of link errors.
 #pragma once
 
 #if defined(__CUDACC__)

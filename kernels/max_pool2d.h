@@ -1,4 +1,4 @@
-// The largest element under a window that walks over images, and where it stands.
+// Max pooling of images: the maximum of each window, and its position.
 #pragma once
 #include <cstdint>
 
@@ -13,11 +13,11 @@ struct PoolSizes {
   int64_t out_height = 0, out_width = 0;                    // y [images, out_height, out_width, channels]
   int64_t window_height = 1, window_width = 1;
   int64_t stride_height = 1, stride_width = 1;
-  int64_t before_height = 0, before_width = 0;  // padding above and to the left: nothing is chosen there
+  int64_t before_height = 0, before_width = 0;  // padding above and to the left, which never wins
 };
 
-// y, and index i64 of y's shape: the place of the first largest element in its image, (row * width + column) * channels + channel. NaN when
-// a NaN is under the window. Every window covers a part of its image. All contiguous. T: any number type.
+// y, and index i64 of y's shape: the position of the first maximum in its image, (row * width + column) * channels + channel. NaN if the
+// window has a NaN. Every window must cover part of its image. All contiguous. T: any numeric type.
 template <class T>
 void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
 // dx, of x's shape: zeros plus dy, each at its index, added in the order of windows, half types in float. T: a floating type.
@@ -33,8 +33,8 @@ LAMINA_GPU_KERNEL void max_pool2d(Stream&, const View& x, const View& y, const V
 template <class T>
 LAMINA_GPU_KERNEL void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
 
-// Without places, so that a library may serve (cuDNN); there are only these on a GPU. The library's y is the same but for the sign of a
-// zero; of equal elements it may give the gradient to another than the first. T: a floating type.
+// Without indices, so that cuDNN can run it; a GPU has only these. The library's y may differ in the sign of a zero, and among equal
+// elements it may give the gradient to another than the first. T: a floating type.
 template <class T>
 LAMINA_GPU_KERNEL void max_pool2d_values(Stream&, const View& x, const View& y, PoolSizes sizes);
 template <class T>

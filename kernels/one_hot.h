@@ -1,4 +1,4 @@
-// one_hot and iota: tensors made from positions.
+// one_hot and iota: tensors computed from positions.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"

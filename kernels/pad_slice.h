@@ -1,4 +1,4 @@
-// pad_slice: zeros everywhere, x at regular places.
+// pad_slice: zeros, with x at regularly spaced positions.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
@@ -6,7 +6,7 @@
 
 namespace lamina::kernels::cpu {
 
-// y: contiguous. place: x's shape with strides in y, which begins `offset` elements into y. x may be strided. Any dtype.
+// y: contiguous. place: x's shape with strides in y, starting `offset` elements into y. x may be strided. Any dtype.
 void pad_slice(Stream&, const View& x, const View& y, View place, int64_t offset);
 
 }  // namespace lamina::kernels::cpu

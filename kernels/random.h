@@ -1,5 +1,5 @@
-// Draws from a generator's state: i64 [2] {seed, counter}, or [models...,2]: then y's leading axes are the models, and an element's index
-// counts within its model. Element i depends on seed, counter and i only.
+// Draws from a generator's state: i64 [2] {seed, counter}, or [models...,2]: then y's leading axes are the models, and elements are
+// numbered within their model. Element i depends only on seed, counter and i.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
@@ -7,20 +7,19 @@
 
 namespace lamina::kernels::cpu {
 
-// Uniform in [low, high): 53 random bits for f64, otherwise 24. Half types are those rounded down, so that a number of theirs is below
-// another as often as it should be. y: contiguous.
+// Uniform in [low, high): 53 random bits for f64, otherwise 24. Half types are rounded down, so that comparisons between draws have the
+// right probabilities. y: contiguous.
 template <class T>
 void random_uniform(Stream&, const View& state, const View& y, double low, double high);
 // Normal by Box and Muller from 32-bit words (f64: 53 bits): elements 2j and 2j+1 are the pair's cosine and sine. y: contiguous.
 template <class T>
 void random_normal(Stream&, const View& state, const View& y, double mean, double deviation);
 
-// Whole numbers from low to high - 1: 64 bits per element, of which a product with the range keeps the upper part (Lemire, "Fast random
-// integer generation in an interval", 2019, without his rejection: the chances differ by less than range / 2^64). y: contiguous, any
-// integer type.
+// Integers in [low, high): the upper part of the product of 64 random bits with the range (Lemire, "Fast random integer generation in an
+// interval", 2019, without rejection: probabilities differ by less than range / 2^64). y: contiguous, any integer type.
 template <class T>
 void random_integers(Stream&, const View& state, const View& y, int64_t low, int64_t high);
-// Normal numbers in [low, high], by the inverse of the distribution function (Wichura, AS 241) at a number of 32 bits (f64: 53). y:
+// Truncated normal in [low, high], by the inverse distribution function (Wichura, AS 241) of a 32-bit uniform number (f64: 53 bits). y:
 // contiguous.
 template <class T>
 void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low, double high);

@@ -1,4 +1,4 @@
-// print, check and check_numerics: values as text for people, and programs that stop when a value is not what it should be.
+// print, check and check_numerics: values as text, and checks that stop the program.
 #pragma once
 #include <span>
 #include <string>
@@ -9,29 +9,29 @@
 
 namespace lamina::kernels {
 
-// A text with places for values: "{}" is the next value, "{{" and "}}" are braces.
-// models: how many leading axes of every value are model axes; each model has a text of its own.
+// A text with placeholders: "{}" is the next value, "{{" and "}}" are braces. models: number of leading model axes of every value; each
+// model has its own text.
 struct PrintText {
   std::string format;
   int64_t summarize = 3;  // elements shown at both ends of an axis; -1: all
   int64_t models = 0;
   int64_t stream = 1;
-  TextTargetRef target;  // null: the standard one of that number
+  TextTargetRef target;  // null: the standard target of that number
 };
 struct CheckText {
-  std::string message, why;  // both formats; the values for `message` come first
+  std::string message, why;  // formats; `message` takes the first values
   int64_t models = 0;
 };
 
 // A value's elements: "3.5", "[1 2 3]", "[[1 2]\n [3 4]]", "[0 1 2 ... 97 98 99]"; as few digits as read back. Any strides.
 LAMINA_API std::string text_of(const View& value, int64_t summarize);
-// The format with its values put in.
+// The format with its values inserted.
 LAMINA_API std::string filled(const std::string& format, std::span<const View> values, int64_t summarize);
 
 namespace cpu {
 
 LAMINA_API void print(Stream&, std::span<const View* const> values, std::span<const View* const> nothing, const PrintText& text);
-// values: the condition (bool, any shape: all elements must be true), then those of the text. Throws kind assertion.
+// values: the condition (bool, any shape: all elements must be true), then those of the text. Throws assertion.
 LAMINA_API void check(Stream&, std::span<const View* const> values, std::span<const View* const> nothing, const CheckText& text);
 // y = x; throws invalid_argument when an element is NaN or infinite. Both contiguous, of one floating-point dtype.
 template <class T>

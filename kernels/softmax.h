@@ -1,5 +1,5 @@
 // softmax and log_softmax along one axis: exp(x - max) / sum(exp(x - max)), and x - max - log(sum(exp(x - max))). A row's result does not
-// depend on the other rows. f16 and bf16 are computed in float, sums in double.
+// depend on other rows. f16 and bf16 are computed in float, sums in double.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
@@ -13,14 +13,14 @@ void softmax(Stream&, const View& x, const View& y, int axis);
 template <class T>
 void log_softmax(Stream&, const View& x, const View& y, int axis);
 
-// The same for rows of n that lie one after the other. y may be x.
+// The same for consecutive rows of n. y may be x.
 void softmax_rows(const float* x, float* y, int64_t rows, int64_t n);
 void log_softmax_rows(const float* x, float* y, int64_t rows, int64_t n);
 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// A row's sum is made by 32 lanes, which take every 32nd element and are added as a balanced tree.
+// A row's sum is computed by 32 lanes, which take every 32nd element and are added as a balanced tree.
 template <class T>
 LAMINA_GPU_KERNEL void softmax(Stream&, const View& x, const View& y, int axis);
 template <class T>

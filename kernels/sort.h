@@ -1,5 +1,5 @@
-// Order along an axis. NaN is larger than every number; equal elements (0 and -0 too) keep their order where places are asked for. T: the
-// element type; bool as uint8_t. The results do not depend on threads.
+// Sorting along an axis. NaN is larger than every number; where indices are returned, equal elements (0 and -0 too) keep their order. T:
+// the element type; bool as uint8_t. The results do not depend on threads.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
@@ -10,14 +10,14 @@ namespace lamina::kernels::cpu {
 // y: x's elements in order along the axis. x: any strides; y contiguous.
 template <class T>
 void sort(Stream&, const View& x, const View& y, int axis, bool descending);
-// places (i64): where they stood in x.
+// places (i64): their indices in x.
 template <class T>
 void argsort(Stream&, const View& x, const View& places, int axis, bool descending);
-// Along the last axis of x: the largest, in descending order, as many as the results' last axis has; and their places (i64).
+// The largest elements along x's last axis in descending order, as many as the results' last axis has, and their indices (i64).
 template <class T>
 void top_k(Stream&, const View& x, const View& values, const View& places);
-// Along the last axis of x [..., n]: of the distinct elements in ascending order the first place and the number (i64 [..., n]; what is
-// left: the first of them, and 0); which of them each element is; and how many there are (i64 [...]).
+// Along the last axis of x [..., n]: index of the first occurrence and count of each distinct element, ascending (i64 [..., n]; padded with
+// the first index and 0); which of them each element is; their number (i64 [...]).
 template <class T>
 void unique(Stream&, const View& x, const View& first, const View& which, const View& counts, const View& count);
 // places (i64): how many of the sorted elements [P..., n] are less than (right: or equal to) each of values [P..., I...]. All contiguous.

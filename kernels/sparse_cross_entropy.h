@@ -1,5 +1,5 @@
 // Softmax cross entropy with integer labels: losses[i] = log(sum(exp(logits[i]))) - logits[i][labels[i]], and the probabilities.
-// A label outside 0..n-1 throws Error index before anything is written. f16 and bf16 are computed in float.
+// A label outside 0..n-1 throws index before anything is written. f16 and bf16 are computed in float.
 #pragma once
 #include "kernels/gpu_kernel.h"
 #include "runtime/core/error.h"
@@ -21,7 +21,7 @@ namespace lamina::kernels::cpu {
 template <class T>
 void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const View& losses, const View& probabilities);
 
-// Throws for the first bad one among labels[first .. first + count).
+// Throws for the first bad label among labels[first .. first + count).
 void check_labels(const View& labels, int64_t first, int64_t count, int64_t classes);
 // Rows first .. first + rows of the whole; the pointers are those of row 0. The labels have been checked.
 void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t first, int64_t rows, int64_t n, float* losses,
@@ -30,7 +30,7 @@ void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t 
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-// A label out of range is found while the kernel runs: its loss is NaN, and the stream's next wait throws.
+// Labels are checked by the kernel: a bad one gives the loss NaN, and the stream's next wait throws.
 template <class T>
 LAMINA_GPU_KERNEL void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const View& losses, const View& probabilities);
 }  // namespace lamina::kernels::cuda

@@ -14,7 +14,7 @@ struct HundredLayers : nn::Layer {
   Tensor call(const Tensor& x, bool training) override;
 };
 
-// A network with its optimizer, and a batch to feed it. step() and forward() are traced at their first call.
+// A network, its optimizer, and a batch. step() and forward() are traced at their first call.
 class Benchmark {
  public:
   explicit Benchmark(int64_t batch);
@@ -22,7 +22,8 @@ class Benchmark {
   void forward() { forward_(images_); }
   void step_eagerly() { train(images_, labels_); }
 
-  // Multiplications and additions, counted as two; of a step: forward, backward without the gradient of the images, update left out.
+  // Floating-point operations (a multiply-add counts as two). A step has forward and backward, without the gradient of the images and the
+  // update.
   double forward_flops() const;
   double step_flops() const;
 

@@ -16,7 +16,7 @@ using ir::Value;
 
 bool marked(std::span<const uint8_t> marks, size_t i) { return i < marks.size() && marks[i]; }
 
-// Whether each model must run the node although all its inputs are shared: draws differ from model to model.
+// Whether each model must run the node although all its inputs are shared: each model draws its own numbers.
 bool draws(const Node& node) {
   return node.op->draws || std::any_of(node.regions.begin(), node.regions.end(), [](const ir::GraphRef& region) {
            return region && std::any_of(region->nodes().begin(), region->nodes().end(), draws);
@@ -114,7 +114,7 @@ class Batching {
                                               .fix = "call it outside of vmap"});
   }
 
-  // A rule that loses or adds an axis would only show up far away.
+  // A rule that loses or adds an axis would otherwise fail far away.
   void check_results(int n) const {
     const Node& node = from_[n];
     const std::vector<Batched>& results = values_[size_t(n)];

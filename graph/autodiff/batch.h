@@ -1,4 +1,4 @@
-// What vmap does: the graph of one model becomes the graph of a stack of models. Graph -> Graph.
+// vmap on graphs: turns the graph of one model into the graph of a stack of models. Graph -> Graph.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,20 +9,19 @@ namespace lamina::autodiff {
 
 struct BatchRequest {
   Dim size;                                 // how many models
-  std::span<const uint8_t> inputs = {};     // per input: whether it gets the model axis, in front; none given: no input does
-  std::span<const uint8_t> resources = {};  // per resource: whether its Variable is stacked; none given: no Variable is
-  std::span<const uint8_t> outputs = {};    // per output: whether it must have the model axis, repeated if it does not differ
+  std::span<const uint8_t> inputs = {};     // per input: whether it gets the model axis, in front; empty: none does
+  std::span<const uint8_t> resources = {};  // per resource: whether its Variable is stacked; empty: none is
+  std::span<const uint8_t> outputs = {};    // per output: whether it must have the model axis; repeated if all models agree
 };
 struct BatchedGraph {
   ir::Graph graph;               // inputs, outputs and resources in g's order
   std::vector<uint8_t> outputs;  // per output: whether it has the model axis
 };
-// What does not depend on a batched input or a stacked Variable is computed once. A draw gives every model numbers of its own. Throws
-// invalid_argument, placed at the user's line, when a Variable that is not stacked is assigned a value per model, or an op cannot be
-// batched.
+// Values that depend on no batched input and no stacked Variable are computed once. A draw gives each model its own numbers. Throws
+// invalid_argument at the user's line when a Variable that is not stacked is assigned one value per model, or when an op cannot be batched.
 LAMINA_API BatchedGraph batch(const ir::Graph& g, const BatchRequest& request);
 
-// RegionTransforms::batch.
+// Implements RegionTransforms::batch (graph/ir/op.h).
 LAMINA_API ir::GraphRef batch_region(const ir::Graph& region, std::span<const uint8_t> batched_inputs, Dim size,
                                      std::vector<uint8_t>& batched_outputs);
 

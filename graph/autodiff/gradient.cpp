@@ -63,7 +63,7 @@ class Differentiation {
         internal_error(cat("gradient: a ", role, " is not a value of the graph"));
   }
 
-  // Marks the nodes through which a source reaches something.
+  // Marks the nodes on paths from a source.
   void find_path(int first, int last) {
     on_path_.assign(first_value_.size(), false);
     for (int node = std::max(first, request_.first_node); node <= last; ++node) {
@@ -113,7 +113,7 @@ class Differentiation {
   void differentiate(int number) {
     const size_t begin = size_t(first_value_[size_t(number)]), end = size_t(first_value_[size_t(number) + 1]);
     if (std::none_of(cotangents_.begin() + int64_t(begin), cotangents_.begin() + int64_t(end), [](Value v) { return v.valid(); })) return;
-    // Copies: the hook adds nodes, which moves those that are there.
+    // Copies, because the hook adds nodes, which moves existing ones.
     const ir::OpDef& op = *g_[number].op;
     const ir::AttrsRef attrs = g_[number].attrs;
     const std::vector<Value> inputs = g_[number].inputs;
@@ -153,7 +153,7 @@ class Differentiation {
 std::vector<Value> gradient(Graph& g, const GradientRequest& request) { return Differentiation(g, request).run(); }
 
 ir::GraphRef region_gradient(const Graph& region, std::span<const uint8_t> wanted) {
-  auto g = std::make_shared<Graph>(ir::without_host_effects(region));  // it runs forward once more
+  auto g = std::make_shared<Graph>(ir::without_host_effects(region));  // recomputation must not repeat effects
   std::vector<Value> targets, cotangents, sources;
   for (Value v : std::vector<Value>(g->outputs))
     if (carries_gradient(*g, v)) targets.push_back(v), cotangents.push_back(g->add_input(g->type(v)));
@@ -164,7 +164,7 @@ ir::GraphRef region_gradient(const Graph& region, std::span<const uint8_t> wante
                    : gradient(*g, {.targets = targets, .cotangents = cotangents, .sources = sources, .first_node = 0, .blocks = {}});
   for (size_t i = 0; i < sources.size(); ++i)
     if (!g->outputs[i].valid()) g->outputs[i] = ops::full(*g, g->type(sources[i]), 0);
-  // What the gradient does not need is left out at once: in nested branches each level's would hold all levels' inside of it again.
+  // Drops what the gradient does not need at once; otherwise nested branches would contain all inner levels again at each level.
   auto needed = std::make_shared<Graph>();
   std::vector<Value> in;
   for (Value v : g->inputs) in.push_back(needed->add_input(g->type(v), ir::attrs_of<ir::InputAttrs>(*(*g)[v].attrs).name));

@@ -1,4 +1,4 @@
-// The transforms that ops with regions are given: differentiating and batching are each other's callers through them.
+// The transforms passed to ops with regions. Differentiation and batching call each other through them.
 #pragma once
 #include "graph/ir/op.h"
 

@@ -31,7 +31,7 @@ std::shared_ptr<const exec::Program> plan(const ir::Graph& g, const Options& opt
 
 int64_t arena_bytes(const exec::Program& program) { return *std::max_element(program.arena_bytes.begin(), program.arena_bytes.end()); }
 
-// Few values computed again first, then more and more; the smallest arena when none is small enough.
+// Recomputes few values first, then more; takes the smallest arena when none fits.
 std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& options, std::shared_ptr<const exec::Program> best) {
   for (bool smaller = true; smaller && arena_bytes(*best) > options.memory_budget;) {
     smaller = false;

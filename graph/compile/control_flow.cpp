@@ -13,8 +13,8 @@ using exec::SubProgram;
 using ir::Graph;
 using ir::Value;
 
-// The region with its first inputs as variables, which it reads and, unless it only looks at them, assigns its first outputs to. So a
-// carried value is made in place wherever memory planning would make a Variable's new value in place.
+// The region with its first inputs as variables. It reads them and, unless it only inspects them, assigns its first outputs to them. A
+// carried value is then computed in place wherever memory planning would compute a Variable's new value in place.
 Graph with_variables(const Graph& region, size_t carried, bool assigned) {
   Graph g;
   std::vector<Value> in;
@@ -111,7 +111,7 @@ ControlFlowKernel with_length(const ir::Node& node, Device device, const Options
   return {{exec::run_with_length, std::move(args)}, 0, nullptr, {}};
 }
 
-// A Program as the inside of a step: nothing, or one section that one thread runs. `operand` says where a storage lies.
+// A Program as the inside of a step: empty, or one section run by one thread. `operand` maps storages to operands.
 template <class F>
 bool add_program(section::Nested& nested, const SubProgram& sub, std::string& why, F&& operand) {
   const exec::Program& p = sub.program();
@@ -152,7 +152,7 @@ bool add_program(section::Nested& nested, const SubProgram& sub, std::string& wh
   return true;
 }
 
-// The loop or branch as a step of a section, when all of its programs are.
+// Makes the loop or branch a section step, if all its programs are sections.
 std::shared_ptr<const section::Nested> nested(const ir::Node& node, const Kernel& kernel, std::string& why) {
   using exec::StorageKind;
   auto out = std::make_shared<section::Nested>();
@@ -240,7 +240,7 @@ ControlFlowKernel compile_control_flow(const ir::Node& node, std::span<const Ten
   else
     out = with_length(node, device, options);
   if (options.sections) out.nested = nested(node, out.kernel, out.why_no_step);
-  if (device.kind == DeviceKind::null) out.kernel = {};  // planned, and run by nobody
+  if (device.kind == DeviceKind::null) out.kernel = {};  // planned, but never run
   return out;
 }
 

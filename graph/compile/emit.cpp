@@ -162,7 +162,7 @@ class Emitter {
     return out;
   }
 
-  // Each loop and branch, with what it does, by its number in the table around it.
+  // The loops and branches, indexed by their numbers in the enclosing table.
   static void print_nested(const section::TableWithLoops& table, const std::string& outer, std::string& out) {
     for (size_t n = 0; n < table.nested.size(); ++n) {
       const std::string number = cat(outer, n);
@@ -180,7 +180,7 @@ class Emitter {
 
   std::shared_ptr<const section::BlockSection> shared_among_blocks(Instruction& out, std::shared_ptr<const section::TableWithLoops> table,
                                                                    const std::vector<section::OperandRange>& ranges, Device device) {
-    constexpr int for_others = 4;  // multiprocessors left to what runs beside the section, as collectives
+    constexpr int for_others = 4;  // multiprocessors left to concurrent kernels, such as collectives
     const DeviceProperties card = backend_of(device).properties(device);
     const int resident = device.kind == DeviceKind::gpu ? section::block_runner()->resident_blocks(device) : card.multiprocessors;
     if (resident == 0)
@@ -213,8 +213,8 @@ class Emitter {
     return section::range_of(slot.view, in_arena ? -1 - storage.index : slot.storage, slot.offset + (in_arena ? storage.offset : 0));
   }
 
-  // Between streams, an instruction waits for the last one of each other stream that touched the same bytes, when either writes; not again
-  // for what it, or something that it waits for, comes behind already.
+  // An instruction waits for the last instruction of each other stream that touched the same bytes, if either writes, unless something that
+  // it waits for already implies it.
   void add_events() {
     struct Access {
       section::OperandRange range;
@@ -223,9 +223,9 @@ class Emitter {
     };
     std::vector<Access> accesses;
     const size_t streams = program_->streams.size();
-    std::vector<std::vector<int>> ended(
-        streams, std::vector<int>(streams, -1));  // behind a stream's last instruction: per stream, the last one that has ended
-    std::vector<std::vector<int>> ended_after;    // per instruction, the same
+    std::vector<std::vector<int>> ended(streams,
+                                        std::vector<int>(streams, -1));  // after a stream's last instruction: per stream, the last ended
+    std::vector<std::vector<int>> ended_after;                           // per instruction, the same
     int last_host_effect = -1;
     for (size_t i = 0; i < program_->instructions.size(); ++i) {
       Instruction& instruction = program_->instructions[i];
@@ -249,7 +249,7 @@ class Emitter {
         if ((in_.groups[i].alone || in_.groups[other].alone) &&
             program_->streams[own].device == program_->streams[size_t(program_->instructions[other].stream)].device)
           after(int(other));
-      if (is_host_effect_[i])  // in program order, whatever the devices
+      if (is_host_effect_[i])  // in program order on all devices
         if (const int before = std::exchange(last_host_effect, int(i)); before >= 0) after(before);
       for (auto& [stream, other] : last_of) {
         bool known = ended[own][size_t(stream)] >= other;

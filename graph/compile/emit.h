@@ -1,4 +1,4 @@
-// From placed work to a Program: slots, instructions, sections, streams and events.
+// From lowered work to a Program: slots, instructions, sections, streams and events.
 #pragma once
 #include <memory>
 #include <string>
@@ -9,12 +9,12 @@
 
 namespace lamina::compile {
 
-// A value's memory: a view inside a storage.
+// Where a value is in memory: a view into a storage.
 struct Place {
   int storage = -1;
   int64_t offset = 0;  // bytes
   View view;
-  int life = 0;  // of values that lie there one after the other: which
+  int life = 0;  // index among the values that use the same bytes one after another
 };
 
 // A node (or a copy) to run.
@@ -24,31 +24,31 @@ struct Work {
   Device device;
   Kernel kernel;                                  // empty: a copy from another device
   const ir::SectionStep* step = nullptr;          // null: cannot be a step of a section
-  std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
-  std::string why_no_step;                        // of a loop or branch
+  std::shared_ptr<const section::Nested> nested;  // set when the step is a loop or branch
+  std::string why_no_step;                        // of a loop or branch: why it cannot be a step
   std::vector<Place> inputs, outputs;
   SourceLine line;
-  section::Infeed infeed;  // of a loop on a GPU: inputs that are on the host
-  int owner = -1;          // the thread that does all of it; -1: shared as the step says
+  section::Infeed infeed;  // of a loop on a GPU: its inputs that stay on the host
+  int owner = -1;          // the thread that runs all of it; -1: shared among threads as the step says
 };
 
-// Work that is one instruction.
+// Work that becomes one instruction.
 struct Group {
   size_t begin = 0, end = 0;
   bool section = false;
-  bool alone = false;  // nothing else may run on its device meanwhile
+  bool alone = false;  // nothing else may run on its device at the same time
   int stream = 0;
-  std::vector<int> done;  // where a device has several streams: per stream, its last group that has ended when this one starts, or -1
+  std::vector<int> done;  // with several streams: per stream, its last group known to have ended when this one starts; -1: none
 };
 
 struct Lowered {
   std::vector<Work> work;                                // in order
-  std::vector<Group> groups;                             // in order; made with `streams` by streams.h
-  std::vector<Device> streams;                           // the first one of a device is where its buffers are filled and freed
-  std::vector<std::unique_ptr<ir::SectionStep>> copies;  // steps that Work points to
-  std::vector<exec::Storage> storages;                   // with their offsets
+  std::vector<Group> groups;                             // in order; filled together with `streams` by plan_streams
+  std::vector<Device> streams;                           // the first stream of a device also allocates and frees its buffers
+  std::vector<std::unique_ptr<ir::SectionStep>> copies;  // owns steps that Work points to
+  std::vector<exec::Storage> storages;                   // with their offsets in the arena
   std::vector<Device> storage_devices;
-  std::vector<int> first_use, last_use;  // per storage: indices into work
+  std::vector<int> first_use, last_use;  // per storage: first and last index into work
   std::vector<exec::VariableUse> variables;
   std::vector<BufferRef> constants;
   std::vector<Place> outputs;

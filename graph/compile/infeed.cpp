@@ -13,8 +13,7 @@
 namespace lamina::compile {
 namespace {
 
-// A chunk is about as much as one block of pinned memory holds (runtime/cuda/staging.h). Neither number was measured: there was no card to
-// measure on.
+// A chunk is about one block of pinned memory (runtime/cuda/staging.h). Both numbers are estimates, not measured on a card.
 constexpr int64_t kChunkBytes = int64_t{1} << 20, kLeastChunks = 4;
 
 }  // namespace
@@ -28,7 +27,7 @@ section::Infeed plan_infeed(std::span<const StackOnHost> stacks, int64_t length)
   if (slices_bytes == 0 || length <= 0 || length > std::numeric_limits<int32_t>::max() || setting == false || profiler::profiler_attached())
     return {};
   if (const char* blocking = std::getenv("CUDA_LAUNCH_BLOCKING"); blocking && *blocking && std::string_view(blocking) != "0")
-    return {};  // each launch would be waited for
+    return {};  // each launch would be synchronised
   const int64_t chunk = std::max<int64_t>(kChunkBytes / slices_bytes, 1);
   if (setting)
     out.chunk = int32_t(std::clamp<int64_t>(length / kLeastChunks, 1, chunk));

@@ -9,7 +9,7 @@
 namespace lamina::compile {
 namespace {
 
-// What a fused node was before.
+// The ops that a fused node was made from.
 std::vector<std::string> fused_ops(const ir::Node& node) {
   std::vector<std::string> out;
   const bool forward = node.op == &ops::def::dense, backward = node.op == &ops::def::dense_grad_input;
@@ -26,7 +26,7 @@ std::vector<std::string> fused_ops(const ir::Node& node) {
   return out;
 }
 
-// Whether a node is there only so that a library makes it.
+// Whether the node exists only because a library runs it.
 bool is_for_library(const ir::Node& node) {
   const bool norm = node.op == &ops::def::batch_norm_train || node.op == &ops::def::batch_norm_train_grad;
   return node.op == &ops::def::max_pool2d_values || node.op == &ops::def::max_pool2d_values_grad ||
@@ -54,7 +54,7 @@ std::string name_steps(section::TableWithLoops& table, std::span<const Work> wor
     const std::string line = exec::behind(w.line);
     table.names.emplace_back(profiler::Kind::step, (w.node >= 0 ? label(g[w.node]) : w.name) + line);
     if (w.node < 0) continue;
-    // A layer once, however many steps it takes; what belongs to no layer by its op.
+    // Each layer once, however many steps it has; ops outside of layers by name.
     std::string_view layer = g[w.node].scope;
     if (layer.starts_with(gradient)) layer.remove_prefix(gradient.size());
     if (layer.ends_with('/')) layer.remove_suffix(1);

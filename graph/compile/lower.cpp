@@ -21,8 +21,7 @@ using ir::Value;
 
 constexpr int kEnd = std::numeric_limits<int>::max() / 2;
 
-// Gives each value its place, and turns nodes into Work (emit.h), in order. Storages of kind arena get their offsets at the end, when their
-// lifetimes are known.
+// Places each value and turns nodes into Work (emit.h), in order. Offsets in arenas are set at the end, when lifetimes are known.
 class Lowering {
  public:
   Lowering(const Selection& selection, const std::vector<int>& order, const Options& options, int threads)
@@ -56,7 +55,7 @@ class Lowering {
     for (size_t p = 0; p < order_.size(); ++p) position_of_[size_t(order_[p])] = int(p);
   }
 
-  // The position after which nobody needs a value, through other views of it too.
+  // The position of the value's last use, including uses through other views of it.
   void find_last_uses() {
     last_use_.assign(places_.size(), -1);
     for (Value v : g_.outputs) last_use_[index(v)] = kEnd;
@@ -64,18 +63,18 @@ class Lowering {
       int node = order_[p];
       const Node& n = g_[node];
       int last = int(p);
-      if (n.op->alias) last = std::max(last, last_use_[index({node, 0})]);  // the first input is what is seen
+      if (n.op->alias) last = std::max(last, last_use_[index({node, 0})]);  // aliases see the first input
       for (size_t i = 0; i < n.inputs.size(); ++i) {
         int& end = last_use_[index(n.inputs[i])];
-        end = std::max(end, i == 0 ? last : int(p));  // only the first input is seen through
+        end = std::max(end, i == 0 ? last : int(p));  // only the first input is aliased
       }
     }
   }
 
-  // A value that is assigned to a variable is made in the variable's own memory when nobody reads the old value after it is written.
+  // A value assigned to a variable is computed in the variable's memory if the old value has no later readers.
   void find_updates_in_place() {
     std::vector<std::vector<int>> reads(g_.resources.size()), assigns(g_.resources.size());
-    std::vector<int> host;  // positions at which the program may stop
+    std::vector<int> host;  // positions where the program may stop
     for (int node : order_) {
       if (ir::has_host_effect(g_[node])) host.push_back(position_of_[size_t(node)]);
       if (g_[node].op->effect == Effect::read) reads[size_t(ir::resource_of(g_[node]))].push_back(node);
@@ -102,7 +101,7 @@ class Lowering {
     }
   }
 
-  // Whether the producer reads the old value only element by element, at the place that it writes.
+  // Whether the producer reads the old value only elementwise, at the position that it writes.
   bool reads_elementwise(const Node& producer, Value old, const TensorType& type) const {
     if (!producer.op->in_place || !(g_.type(old) == type)) return false;
     for (size_t i = 0; i < producer.inputs.size(); ++i) {
@@ -195,9 +194,9 @@ class Lowering {
     emit(std::move(work));
   }
 
-  // Of a scan that is a part of a section on a GPU; the first one alone, since a launch waits for one loop's slices.
+  // For a scan in a section on a GPU; only the first one, because a launch waits for the slices of one loop.
   section::Infeed infeed_of(const Node& n, const Selected& selected) {
-    constexpr size_t most_operands = 400;  // so that it is a section surely
+    constexpr size_t most_operands = 400;  // fits into a section for certain
     const section::Nested* nested = selected.nested.get();
     if (has_infeed_ || !nested || nested->kind != section::Nested::Kind::scan || nested->reverse || nested->count >= 0) return {};
     if (selected.device.kind == DeviceKind::cpu || !options_.sections || n.inputs.size() + n.types.size() > most_operands ||
@@ -220,7 +219,7 @@ class Lowering {
     return out;
   }
 
-  // An elementwise result may take the memory of an operand that dies here.
+  // An elementwise result may take the memory of an operand whose life ends here.
   std::optional<Place> reuse_input(const Node& n, Value v, const std::vector<Place>& inputs) {
     if (!n.op->in_place || n.types.size() != 1) return std::nullopt;
     for (size_t i = 0; i < inputs.size(); ++i) {
@@ -230,7 +229,7 @@ class Lowering {
       if (place.offset != 0 || out_.storages[size_t(place.storage)].bytes != byte_size(g_.type(v)) || !is_contiguous(place.view)) continue;
       if (!dies_here(place.storage, n)) continue;
       Place reused = place;
-      // Seen as it was seen when it was written, it is the same slot of the program; another view of the old value must not be taken for
+      // With the view under which it was written, it is the same slot of the program. Another view of the old value must not be taken for
       // the new one.
       if (!(written_as_[place.storage] == g_.type(v))) reused.life = ++lives_;
       return reused;
@@ -251,13 +250,13 @@ class Lowering {
   void lower_read(Value self) {
     int r = ir::resource_of(g_[self]);
     Place place{variable_storage_[size_t(r)], 0, contiguous_view(nullptr, g_.type(self))};
-    // A later write while the value is still wanted: keep a copy.
+    // A later write while the value is still needed: keep a copy.
     int next = next_write(r), last = last_use_[index(self)];
     bool overwritten = next < last || (next == last && !in_step_at(next, self, r));
     places_[index(self)] = overwritten ? copied(place, g_.type(self), variable_device(r)) : place;
     note_value(self);
   }
-  // The first position after this one that writes the variable: an assignment, or a node that makes its result in the variable's memory.
+  // The next position that writes the variable: an assignment, or a node whose result is in the variable's memory.
   int next_write(int resource) {
     if (write_positions_.empty()) {
       write_positions_.resize(g_.resources.size());
@@ -330,7 +329,7 @@ class Lowering {
             contiguous_view(nullptr, value.type)};
   }
 
-  // The value's place on a device: copied there when it is elsewhere, made contiguous unless any strides will do.
+  // The value's place on a device: copied there if it is elsewhere, and made contiguous unless any strides will do.
   Place ready(Value v, Device device, bool any_strides) {
     Place place = places_[index(v)];
     if (out_.storage_devices[size_t(place.storage)] != device) {
@@ -343,7 +342,7 @@ class Lowering {
     if (is_new) it->second = own_copy(place, v, device);
     return it->second;
   }
-  // A copy that all later users of v on that device share: it lives as long as v does.
+  // A copy shared by all later users of v on that device; it lives as long as v.
   Place own_copy(Place from, Value v, Device device) {
     const Place place = copied(from, g_.type(v), device);
     values_in_[place.storage].push_back(index(v));
@@ -425,7 +424,7 @@ class Lowering {
         continue;
       }
       int64_t arena = 0;
-      for (int owner = -1; owner <= last_owner; ++owner) {  // threads do not wait for each other to be done with memory
+      for (int owner = -1; owner <= last_owner; ++owner) {  // threads do not wait for each other before reusing memory
         std::vector<Lifetime> lifetimes;
         std::vector<size_t> which;
         for (size_t s = 0; s < out_.storages.size(); ++s) {
@@ -447,8 +446,8 @@ class Lowering {
       out_.arena_bytes.push_back(arena);
     }
   }
-  // The arena of a device with several streams. Who takes memory again would wait for its last users: only what has ended by then anyway is
-  // taken.
+  // The arena of a device with several streams. Reusing memory would mean waiting for its last users, so only memory whose users have
+  // surely ended is reused.
   int64_t plan_beside(size_t d) {
     std::vector<int> group_of(out_.work.size());
     for (size_t g = 0; g < out_.groups.size(); ++g)
@@ -481,8 +480,8 @@ class Lowering {
     return bytes;
   }
   static constexpr int64_t kSmall = 64 * 1024, kMuch = int64_t{16} << 20;
-  // On a GPU whoever takes memory again waits for all blocks that used it before: rows of a batch for the updates of earlier layers. Small
-  // temporaries have memory of their own, unless that adds up to much.
+  // On a GPU, reusing memory waits for all blocks that used it: batch rows would wait for the updates of earlier layers. Small temporaries
+  // therefore get memory of their own, unless it adds up to too much.
   static int64_t plan_apart(std::vector<Lifetime>& lifetimes, int64_t shared_bytes) {
     int64_t sum = 0;
     std::vector<Lifetime> apart = lifetimes;
@@ -493,7 +492,7 @@ class Lowering {
     for (size_t i = 0; i < lifetimes.size(); ++i) lifetimes[i].offset = apart[i].offset;
     return bytes;
   }
-  // Per storage: the thread whose steps alone touch it, or -1.
+  // Per storage: the only thread whose steps touch it, or -1.
   std::vector<int> owners_of_storages() const {
     std::vector<int> out(out_.storages.size(), -2);
     for (const Work& work : out_.work)
@@ -515,7 +514,7 @@ class Lowering {
   int position_ = 0;
   std::vector<int> first_value_, position_of_, last_use_;
   std::vector<Place> places_;                      // per value
-  std::vector<int> home_;                          // per value: the variable in whose memory it is made, or -1
+  std::vector<int> home_;                          // per value: the variable whose memory holds it, or -1
   std::vector<int> stays_home_;                    // assignments that copy nothing
   std::vector<int> variable_storage_;              // per resource
   std::vector<std::vector<int>> write_positions_;  // per resource
@@ -523,7 +522,7 @@ class Lowering {
   std::unordered_map<int, std::vector<size_t>> values_in_;  // per storage
   std::unordered_map<int, TensorType> written_as_;          // per storage that a node has written: its result
   bool has_infeed_ = false;
-  int lives_ = 0;  // results that have taken an operand's memory as something of another shape
+  int lives_ = 0;  // number of results that reuse an operand's memory with another shape
   std::map<std::pair<size_t, Device>, Place> arrived_;
   std::unordered_map<size_t, Place> contiguous_;
   std::vector<std::unique_ptr<ir::SectionStep>>& copies_ = out_.copies;

@@ -7,8 +7,8 @@
 namespace lamina::compile {
 namespace {
 
-constexpr int64_t kTinyElements = 16;  // scalars join parts without making them one: losses are added, a step count is read by all
-constexpr double kMostUneven = 1.2;    // of the busiest thread's work to an even share
+constexpr int64_t kTinyElements = 16;  // scalars connect parts without merging them: losses are added, a step count is read by all
+constexpr double kMostUneven = 1.2;    // busiest thread's work over the average
 
 class Run {
  public:
@@ -38,7 +38,7 @@ class Run {
   }
   void join(int a, int b) { part_of_[size_t(part(a))] = part(b); }
 
-  // One part: what reads and what writes the same memory.
+  // Union-find: reader and writer of the same memory are in one part.
   void join_what_touches() {
     struct Touched {
       int writer = -1;
@@ -61,7 +61,7 @@ class Run {
     }
   }
 
-  // Per part (by its name): its thread. Empty when they cannot be shared out evenly.
+  // Per part (by its name): its thread. Empty if the parts cannot be divided evenly.
   std::vector<int> share_out(bool even_or_not) {
     std::vector<double> cost(work_.size());
     double all = 0;
@@ -83,12 +83,12 @@ class Run {
     return owners;
   }
 
-  // A scalar of one part alone is made by that part's thread.
+  // A scalar used by one part only belongs to that part's thread.
   void follow_with_tiny_steps() {
     std::unordered_map<int, int> written_by;  // storage -> owner
     for (size_t i = 0; i < work_.size(); ++i) {
       if (tiny_[i]) {
-        int owner = -2;  // none seen yet
+        int owner = -2;  // none yet
         for (const Place& place : work_[i].inputs)
           if (auto at = written_by.find(place.storage); at != written_by.end())
             owner = owner == -2 || owner == at->second ? at->second : -1;

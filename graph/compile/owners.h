@@ -1,12 +1,12 @@
-// Parts of a section that need nothing of each other, such as models trained side by side: each is one thread's.
+// Splits a section into independent parts, such as models trained side by side, and gives each part to one thread.
 #pragma once
 #include "graph/compile/emit.h"
 
 namespace lamina::compile {
 
-// Fills Work::owner where a run of steps falls into parts that can be given to the threads evenly. One thread then does all of a part,
-// without waiting for the others between its layers, and with a part's values in one core's cache. No number changes: how steps are shared
-// never does.
+// Sets Work::owner where a run of steps splits into parts that can be divided evenly among the threads. One thread then runs a whole part,
+// without barriers between its layers and with its values in one core's cache. Results do not change: how a step divides its rows and sums
+// stays the same.
 void assign_owners(Lowered& lowered, const Options& options, int threads);
 
 }  // namespace lamina::compile

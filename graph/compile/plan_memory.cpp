@@ -10,13 +10,13 @@
 namespace lamina::compile {
 namespace {
 
-// Free ranges by offset and by size, neighbours joined.
+// Free ranges by offset and by size; neighbours are merged.
 class FreeList {
  public:
   int64_t take(int64_t bytes) {
     auto fit = by_size_.lower_bound({bytes, 0});
     if (fit == by_size_.end()) {
-      // Nothing fits: grow at the end, from the last free range when it touches the end.
+      // If nothing fits: grow at the end, from the last free range if it touches the end.
       int64_t start = end_;
       if (!by_offset_.empty()) {
         auto last = std::prev(by_offset_.end());
@@ -69,7 +69,7 @@ int64_t rounded(int64_t bytes) {
   return std::max<int64_t>(kArenaAlignment, r / kArenaAlignment * kArenaAlignment);
 }
 
-// By birth; of storages born in one step the larger is placed first.
+// In order of birth; among storages with the same birth the larger is placed first.
 std::vector<size_t> in_order(const std::vector<Lifetime>& lifetimes) {
   std::vector<size_t> order(lifetimes.size());
   for (size_t i = 0; i < order.size(); ++i) order[i] = i;

@@ -1,4 +1,4 @@
-// Where temporary storages lie in an arena: two share bytes only when their lifetimes do not touch.
+// Places temporary storages in an arena. Two storages share bytes only if their lifetimes do not overlap.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -8,15 +8,15 @@ namespace lamina::compile {
 
 struct Lifetime {
   int64_t bytes = 0;
-  int first = 0, last = 0;  // the steps that write it first and use it last
-  int64_t offset = -1;      // the answer
+  int first = 0, last = 0;  // the first step that writes it and the last that uses it
+  int64_t offset = -1;      // filled in by plan_memory
 };
 inline constexpr int64_t kArenaAlignment = 64;
 
-// Fills the offsets; returns the arena's size. Best fit over the lifetimes in order of time: O(n log n).
+// Fills in the offsets and returns the arena's size. Best fit in order of time, O(n log n).
 int64_t plan_memory(std::vector<Lifetime>& lifetimes);
-// Where steps run beside each other: two share bytes only when all uses of the one surely end before the first use of the other, which
-// is_over(earlier, later) says by their numbers. The lowest place that is free: O(n^2).
+// For steps that run concurrently: is_over(earlier, later) says whether step `earlier` has surely ended when `later` starts. Two storages
+// share bytes only if all uses of one are over before the first use of the other. Lowest free offset, O(n^2).
 int64_t plan_memory(std::vector<Lifetime>& lifetimes, const std::function<bool(size_t earlier, size_t later)>& is_over);
 
 }  // namespace lamina::compile

@@ -40,7 +40,7 @@ Planned Planner::plan(Options options, const DimBindings& lengths, std::span<con
       if (arguments[i].kind == DeviceKind::cpu) options.input_devices[i] = arguments[i];
     }
   out.program = compile(g, options);
-  // What the program copies whole is copied before the call, as without an infeed: it would lie in the temporary memory.
+  // Inputs that the program would copy whole are copied before the call, as without an infeed; otherwise they would use temporary memory.
   bool again = false;
   for (size_t i : inputs_copied_whole(*out.program)) {
     if (i >= arguments.size() || options.input_devices[i] == copied_to[i]) continue;

@@ -1,11 +1,11 @@
-// Planner: a traced graph's way to Programs. What the passes make of the graph is kept and shared by its plans.
+// Planner: makes Programs from a traced graph. All its plans share one run of the passes.
 #pragma once
 #include "graph/compile/compile.h"
 #include "graph/passes/pipeline.h"
 
 namespace lamina::compile {
 
-// A graph after the passes, and how long they took.
+// A graph after the passes, and how long the passes took.
 struct Passed {
   passes::Optimized optimized;
   double microseconds = 0;
@@ -13,20 +13,20 @@ struct Passed {
 
 struct Planned {
   std::shared_ptr<const exec::Program> program;
-  std::shared_ptr<const Passed> passed;  // what the program is made from
-  double microseconds = 0;               // that compiling took
-  bool by_place = false;                 // it would be another one if the arguments were on other devices
+  std::shared_ptr<const Passed> passed;  // the graph that the program was made from
+  double microseconds = 0;               // compile time
+  bool by_place = false;                 // whether arguments on other devices would need another program
 };
 
-// For one thread at a time.
+// Not thread-safe: one thread at a time.
 class Planner {
  public:
   explicit Planner(const ir::Graph& traced) : traced_(traced) {}
 
-  // `lengths`: of the graph's symbols. `arguments`: where the first inputs lie in this call; those that a loop may take from the host while
-  // it runs stay there, and options.input_devices says where all others are copied to.
+  // `lengths` binds the graph's symbols. `arguments` says where the first inputs are in this call. Inputs that a loop can stream from the
+  // host stay there; options.input_devices says where all others are copied to.
   Planned plan(Options options, const DimBindings& lengths, std::span<const Device> arguments = {});
-  // The graph after the passes, whatever its lengths and devices.
+  // The graph after the passes that run before lengths and devices are known.
   const std::shared_ptr<const Passed>& passed();
 
  private:

@@ -9,7 +9,7 @@ using ir::Effect;
 using ir::Node;
 using ir::Value;
 
-constexpr int64_t kSoonElements = 16;  // so little work that it is done as soon as it can be
+constexpr int64_t kSoonElements = 16;  // so cheap that it runs as soon as possible
 
 bool tiny(const Node& node) {
   for (const TensorType& t : node.types)
@@ -23,7 +23,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
   const ir::Graph& g = selection.graph;
   size_t count = size_t(g.size());
 
-  // Readers of each resource's old value, found in one sweep: old_of[v] is the resource whose value v still is.
+  // Readers of each resource's old value, found in one sweep: old_of[v] is the resource whose old value v is.
   std::vector<int> old_of(count, -1);
   std::vector<std::vector<int>> readers(g.resources.size());
   std::vector<std::vector<int>> assigns(g.resources.size());
@@ -43,7 +43,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
   for (size_t r = 0; r < assigns.size(); ++r)
     for (int a : assigns[r]) assigned_to[size_t(g[a].inputs[0].node)].push_back(int(r));
 
-  std::vector<int> key(count);  // a node runs in the gap behind this node's own place
+  std::vector<int> key(count);  // sort key: a node runs in the gap after the node with this number
   std::vector<int> last_assign(g.resources.size(), -1), last_effect_read(g.resources.size(), -1);
   int last_host = -1;
   for (int i = 0; i < g.size(); ++i) {
@@ -60,10 +60,10 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
     if (update) {
       early = true;
-      earliest = std::max(earliest, last_host);  // a check that fails leaves the variable as it was
+      earliest = std::max(earliest, last_host);  // a failing check must leave the variable unchanged
       for (int r : assigned_to[size_t(i)])
         for (int reader : readers[size_t(r)]) {
-          if (reader > i) early = false;  // the old value is still wanted later: moving up would only cost a copy
+          if (reader > i) early = false;  // the old value is still needed: moving up would only cost a copy
           if (reader < i) earliest = std::max(earliest, key[size_t(reader)]);
         }
     }
@@ -72,7 +72,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     if (n.op->effect == Effect::read) last_effect_read[size_t(resource)] = std::max(last_effect_read[size_t(resource)], key[size_t(i)]);
     if (host) last_host = key[size_t(i)];
   }
-  // Nodes with equal keys keep program order; one that stays at its own place comes before those that follow it there.
+  // Equal keys keep program order; a node in its own place precedes those moved behind it.
   std::vector<int> order(count);
   for (size_t i = 0; i < count; ++i) order[i] = int(i);
   std::stable_sort(order.begin(), order.end(), [&](int a, int b) {

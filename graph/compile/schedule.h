@@ -6,9 +6,9 @@
 
 namespace lamina::compile {
 
-// Every node index once, each after its inputs, effects on one resource in program order. With one thread, weight updates move up to where
-// their last input is made and nobody reads the old weight any more: the gradient is still in cache, and its memory is free at once. With
-// several, they stay behind the chain of input gradients, which the threads then run without waiting for each other.
+// Every node index once, after its inputs; effects on one resource keep program order. With one thread, a weight update runs as soon as its
+// last input is made and the old weight has no more readers: the gradient is still in cache, and its memory is freed at once. With several
+// threads, updates come after the chain of input gradients, so that the chain runs without waiting.
 std::vector<int> schedule(const Selection& selection, int threads);
 
 }  // namespace lamina::compile

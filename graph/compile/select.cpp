@@ -14,12 +14,12 @@ namespace {
 using ir::Node;
 using ir::Value;
 
-// What a launch on the null device runs: nothing.
+// The kernel of the null device: does nothing.
 Kernel null_kernel() {
   return {.run = [](const KernelCall&) {}, .args = nullptr};
 }
 
-// A section of one step, as an instruction; its operands are numbered as the node's: inputs, then results.
+// A section with one step, as an instruction; operands are numbered as the node's: inputs, then results.
 Kernel section_kernel(const ir::SectionStep& step) {
   auto table = std::make_shared<section::Table>();
   section::Step s = step.step;
@@ -34,7 +34,7 @@ Kernel section_kernel(const ir::SectionStep& step) {
 bool is_empty(const TensorType& type) { return size_of(type.shape) == Dim(0); }
 bool any_empty(std::span<const TensorType> types) { return std::any_of(types.begin(), types.end(), is_empty); }
 
-// Whether a node makes nothing: all of its results are without elements, and it does nothing else.
+// Whether all results of the node are empty and it has no effect.
 bool makes_nothing(const Node& node) {
   return node.op->effect == ir::Effect::none && !ir::has_host_effect(node) && !node.types.empty() && !runs_nothing(node) &&
          std::all_of(node.types.begin(), node.types.end(), is_empty);
@@ -80,7 +80,7 @@ Kernel copy_kernel(Device device, const TensorType& type) {
 Selection select_kernels(const ir::Graph& g, const Options& options) {
   Selection out;
   out.graph.resources = g.resources;
-  // What prints and checks runs on the CPU; values are copied there.
+  // Print and check run on the CPU; values are copied there.
   const Device host = options.device.kind == DeviceKind::gpu ? Device{} : options.device;
   auto device_of = [&](const Node& node) { return node.device.value_or(node.op->effect == ir::Effect::host ? host : options.device); };
 
@@ -91,7 +91,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     std::vector<TensorType> types;
     for (Value v : in) types.push_back(out.graph.type(v));
     Selected selected{.device = device, .kernel = {}, .step = {}, .nested = {}, .why_no_step = {}, .scratch_bytes = 0};
-    if (makes_nothing(node)) {  // values of no bytes, which no kernel writes
+    if (makes_nothing(node)) {  // empty results, which no kernel writes
       for (size_t r = 0; r < node.types.size(); ++r) {
         to.map({n, int(r)}, out.graph.add_constant({node.types[r], nullptr}));
         out.nodes.push_back(selected);
@@ -100,7 +100,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     }
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
-      // A step of a section touches bytes; what sees a value without elements has a kernel of its own.
+      // Section steps must touch bytes; ops with empty operands use their own kernels.
       const bool no_step = any_empty(types) || any_empty(node.types);
       ir::SectionStep step;
       if (!no_step && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
@@ -125,7 +125,7 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
       const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step &&
                               !why_in_no_section(*selected.step, selected.nested.get(), device);
       if (!selected.kernel && !in_section && node.op->decompose && depth < 8) {
-        ir::Graph trial;  // the decomposition's nodes, on inputs that stand for ours
+        ir::Graph trial;  // the decomposition, with placeholder inputs
         for (size_t i = 0; i < types.size(); ++i) trial.add_input(types[i]);
         trial.place = {node.line, node.scope, node.device};
         std::vector<Value> results = node.op->decompose(trial, *node.attrs, trial.inputs, node.regions);

@@ -1,4 +1,4 @@
-// Which kernel runs each node, and whether it can be a step of a section.
+// Chooses the kernel of each node, and whether the node can be a step of a section.
 #pragma once
 #include <optional>
 #include <vector>
@@ -10,25 +10,25 @@ namespace lamina::compile {
 
 struct Selected {
   Device device;
-  Kernel kernel;  // as an instruction of its own; empty for nodes that run nothing, and on a GPU for some that only sections run
+  Kernel kernel;  // to run it as one instruction; empty for nodes that run nothing, and on a GPU for some ops that run only in sections
   std::optional<ir::SectionStep> step;
-  std::shared_ptr<const section::Nested> nested;  // of a step that is a loop or branch
-  std::string why_no_step;                        // of a loop or branch
-  int64_t scratch_bytes = 0;                      // temporary memory that the kernel is given as one more result
+  std::shared_ptr<const section::Nested> nested;  // set when the step is a loop or branch
+  std::string why_no_step;                        // of a loop or branch: why it cannot be a step
+  int64_t scratch_bytes = 0;                      // temporary memory, passed to the kernel as an extra result
 };
 struct Selection {
-  ir::Graph graph;              // nodes that have no kernel replaced by their decompositions
-  std::vector<Selected> nodes;  // one per node of it
+  ir::Graph graph;              // nodes without a kernel are replaced by their decompositions
+  std::vector<Selected> nodes;  // one per node of `graph`
 };
 Selection select_kernels(const ir::Graph& g, const Options& options);
 
-// Why the section kernel of GPUs cannot run a step on this device, or null. The null device's is never run: every build has it.
+// Why a GPU's section kernel cannot run the step on this device; null if it can. Always null for the null device, which runs nothing.
 const char* why_in_no_section(const ir::SectionStep& step, const section::Nested* nested, Device device);
 
-// Whether a node runs nothing: input, constant, read, or another view of its input.
+// Whether a node needs no kernel: input, constant, read, or a view of its input.
 bool runs_nothing(const ir::Node& node);
 
-// A kernel that copies a view of any strides into a contiguous one.
+// A kernel that copies a view with any strides into a contiguous one.
 Kernel copy_kernel(Device device, const TensorType& type);
 ir::SectionStep copy_step(const TensorType& type);
 

@@ -15,10 +15,10 @@ namespace {
 
 using exec::StorageKind;
 
-// What is smaller ends about as soon as the wait for its event is over. Not measured: there was no card to measure on.
+// Smaller work takes about as long as waiting for its event. An estimate, not measured on a card.
 constexpr double kLargeBytes = 1 << 20, kLargeMultiplyAdds = 4 << 20;
-constexpr double kMultiplyAddsPerByte = 10;  // of a card's arithmetic and memory, to compare the two
-constexpr size_t kMostGroups = 4096;         // with more of them, all is on one stream: planning memory is quadratic then
+constexpr double kMultiplyAddsPerByte = 10;  // balance of a card's arithmetic and memory, to compare the two
+constexpr size_t kMostGroups = 4096;         // above, everything is on one stream, because planning memory is then quadratic
 
 class StreamPlanner {
  public:
@@ -63,10 +63,10 @@ class StreamPlanner {
     if (!options_.sections || !work.step) return false;
     return work.device.kind == DeviceKind::cpu || !why_in_no_section(*work.step, work.nested.get(), work.device);
   }
-  // One past the last of the work that makes one section with work i.
+  // One past the last work of the section that begins with work i.
   size_t section_end(size_t i) const {
     size_t end = i;
-    std::set<int> pieces;  // of memory, whose addresses a launch on a GPU gives
+    std::set<int> pieces;  // blocks of memory, whose addresses are launch arguments on a GPU
     section::Needs needs;
     while (end < in_.work.size() && can_join(in_.work[end]) && in_.work[end].device == in_.work[i].device) {
       if (in_.work[i].device.kind != DeviceKind::cpu) {
@@ -122,7 +122,7 @@ class StreamPlanner {
         std::vector<Access>& list = accesses[size_t(place.storage)];
         for (const Access& a : list)
           if ((write || a.write) && a.group != i && a.range.begin < range.end && range.begin < a.range.end) before.insert(a.group);
-        // What comes later needs this; that needs what was before.
+        // The later node depends on the earlier one.
         if (write && range.begin <= 0 && range.end >= in_.storages[size_t(place.storage)].bytes) list.clear();
         list.push_back({range, i, write});
       };
@@ -144,7 +144,7 @@ class StreamPlanner {
     if (op == &ops::def::conv2d) return size(w.outputs[0]) * window(w.inputs[1]);
     if (op == &ops::def::conv2d_grad_input) return size(w.inputs[0]) * window(w.inputs[1]);
     if (op == &ops::def::conv2d_grad_filter) return size(w.inputs[1]) * window(w.outputs[0]);
-    // Of [m,k] and [k,n], whichever is transposed, m k n is the root of the three sizes' product.
+    // For [m,k] and [k,n], transposed or not, m k n is the square root of the product of the three sizes.
     if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights)
       return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
     return 0;
@@ -176,7 +176,7 @@ class StreamPlanner {
     const Work& first = work(i)[0];
     return group(i).alone || !first.kernel || (first.node >= 0 && ir::has_host_effect(g_[first.node]));
   }
-  // What has its device to itself comes behind all that was, and before all that follows.
+  // Work that needs its device alone comes after all earlier work and before all later work.
   void wait_for_the_card(int i) {
     std::vector<int>& done = group(i).done;
     for (size_t t = 0; group(i).alone && t < in_.streams.size(); ++t)
@@ -190,12 +190,12 @@ class StreamPlanner {
     int& own = done[size_t(group(p).stream)];
     own = std::max(own, p);
   }
-  // Whether the group by which the last one of a stream goes on is still to come.
+  // Whether the group that continues the last group's stream is still to come.
   bool is_awaited(int stream, int i) const {
     const int tail = tail_[size_t(stream)];
     return tail >= 0 && critical_[size_t(tail)] > i;
   }
-  // Whether something large runs at the same time, if it may.
+  // Whether something large can run at the same time.
   bool has_company(int i) {
     for (size_t t = 0; t < in_.streams.size(); ++t)
       if (in_.streams[t] == device(i) && last_large_[t] > group(i).done[t]) return true;
@@ -221,7 +221,7 @@ class StreamPlanner {
       if (in_.streams[size_t(group(p).stream)] == device(i)) on = group(p).stream;
     return on < 0 ? first : on;
   }
-  // One that is idle, a new one, or the one with least to do.
+  // An idle stream, a new one, or the one with the least work.
   int stream_beside(int i) {
     int count = 0, least = -1;
     for (int t = 0; t < int(in_.streams.size()); ++t) {
@@ -247,10 +247,10 @@ class StreamPlanner {
   int most_ = 1;
   // Per group.
   std::vector<std::vector<int>> before_, after_;
-  std::vector<double> cost_, height_;  // height: of the most that is behind it, with it
+  std::vector<double> cost_, height_;  // height: the longest path from it, including itself
   std::vector<bool> large_, chain_is_large_;
-  std::vector<int> critical_;  // of those that need it, the one with the most behind it
-  // Per stream. A tail is the last group that counts: small ones may stand behind it.
+  std::vector<int> critical_;  // the successor on the critical path
+  // Per stream. A tail is the last large group; small ones may follow it.
   std::vector<int> last_, tail_, last_large_;
   std::vector<double> load_;
   std::map<Device, int> last_alone_;

@@ -1,4 +1,4 @@
-// Which work is one instruction, and the stream of its device that runs it.
+// Groups work into instructions and chooses the stream of each.
 #pragma once
 #include "graph/compile/emit.h"
 
@@ -6,10 +6,10 @@ namespace lamina::compile {
 
 inline constexpr int kMostStreams = 4;  // of one GPU
 
-// Fills Lowered::groups and streams. A chain stays on one stream. Where work branches and both branches are large, the branch with less
-// behind it gets another stream. Sections, loops, host effects and copies between devices stay on their device's first stream. Sections and
-// loops have the device to themselves: blocks of a section wait for each other, and beside another kernel whose blocks do, each could keep
-// the other's from a multiprocessor for ever. The same plan for the same graph.
+// Fills Lowered::groups and streams; deterministic. A chain stays on one stream. Where work branches and both branches are large, the
+// branch with less work after it gets another stream. Sections, loops, host effects and copies between devices use their device's first
+// stream. Sections and loops run alone on a device: their blocks wait for each other, and two such kernels at once could deadlock over the
+// multiprocessors.
 void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options);
 
 }  // namespace lamina::compile

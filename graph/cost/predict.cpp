@@ -22,7 +22,7 @@ using section::BlockTurn;
 using section::StepKind;
 using section::Turn;
 
-// Makers' figures: the boost clock, lanes for float32 multiply-adds per multiprocessor, memory bandwidth.
+// Vendor figures: boost clock, float32 multiply-add lanes per multiprocessor, memory bandwidth.
 struct Card {
   const char* name;
   double gigahertz, lanes, gigabytes_per_second;
@@ -34,17 +34,16 @@ constexpr Card kCards[]{
     {"rtx5090", 2.41, 128, 1792},
 };
 
-// Latencies, in cycles; measured by others on an H800 (arXiv 2402.13499, 2501.12084: shared memory, second-level cache, its rate) and a
-// B300 (notes that their authors have published: a barrier of 8 warps, a word from one block to another, a barrier of all blocks). They are
-// taken for every card here.
+// Latencies in cycles, published for an H800 (arXiv 2402.13499, 2501.12084: shared memory, L2 cache, its rate) and a B300 (notes by their
+// authors: a barrier of 8 warps, a word from one block to another, a barrier of all blocks). They are used for every card.
 constexpr double kSharedLoad = 29, kCacheLoad = 263, kBlockBarrier = 38;
-constexpr double kCacheBytesPerCycle = 35;  // of one multiprocessor, from the second-level cache when all read
+constexpr double kCacheBytesPerCycle = 35;  // per multiprocessor, from the L2 cache when all read
 constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
-// A node of a CUDA graph on an H100, as published; a launch by itself takes longer.
+// Published for a node of a CUDA graph on an H100; a separate launch takes longer.
 constexpr double kLaunchMicroseconds = 1.3;
-// A step of a section: its rows come from the second-level cache or shared memory, two barriers.
+// A step of a section: reads its rows from the L2 cache or shared memory; two barriers.
 constexpr double kStepCycles = kCacheLoad + kSharedLoad + 2 * kBlockBarrier;
-// Operations of an element of what is no product.
+// Operations per element outside of products.
 constexpr double kElementFlops = 8;
 
 const Card* card_of(Device device) {
@@ -56,8 +55,8 @@ const Card* card_of(Device device) {
   return nullptr;
 }
 
-// A section: each block's steps one after the other, waits and meetings in between. Of one whose blocks are a cluster, products and what
-// lies between blocks take what the model says that chose the cluster (kernels/section/stages.h).
+// A section: each block's steps in order, with waits and barriers. For a cluster, products and communication between blocks cost what the
+// model that chose the cluster says (kernels/section/stages.h).
 class SectionModel {
  public:
   SectionModel(const BlockPlan& plan, const Card& card)
@@ -82,7 +81,7 @@ class SectionModel {
   }
 
  private:
-  // Steps [begin, end), in which loops and branches lie whole. False where a loop's iterations are not known.
+  // Steps [begin, end), with complete loops and branches. False if a loop's number of iterations is unknown.
   bool run(size_t begin, size_t end) {
     for (size_t i = begin; i < end; ++i) {
       const BlockStep& s = plan_.steps[i];
@@ -102,7 +101,7 @@ class SectionModel {
         std::fill(times_.begin(), times_.end(), before + once * double(turn.limit));
         i = again;
       }
-      // Of a branch, one side after the other: an upper bound, as is a condition's every test.
+      // A branch counts both sides, and a condition all its tests: an upper bound.
     }
     return true;
   }
@@ -133,7 +132,7 @@ class SectionModel {
   }
 
   double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
-  // Of a block's part, whose accesses are accesses_.
+  // A block's part of a step, whose accesses are accesses_.
   double cycles(const BlockStep& s) const {
     if (in_cluster_ && section::is_product(s.kind)) return section::product_cycles(s.precision, s.rows, s.k, s.n, s.resident >= 0);
     double bytes = 0;
@@ -156,9 +155,9 @@ class SectionModel {
   const BlockPlan& plan_;
   const Card& card_;
   const bool in_cluster_;
-  const double word_, meeting_;  // microseconds until another block has seen a word, and until all have met: there and back in a cluster
+  const double word_, meeting_;  // microseconds until another block sees a word, and for a barrier; within a cluster if there is one
   std::vector<double> times_;    // per block
-  std::vector<double> raised_;   // per counter: when the last arrival was
+  std::vector<double> raised_;   // per counter: time of the last increment
   section::BlockPlaces places_;
   std::vector<section::BlockAccess> accesses_;
 };
@@ -193,7 +192,7 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
     return {};
   double flops = 0;
   if (begins_with_any(instruction.name, {"matmul", "dense"}) && instruction.inputs.size() >= 2 && !instruction.outputs.empty()) {
-    // [m,k] times [k,n]: the three sizes together are (m k n)^2.
+    // For [m,k] times [k,n], the product of the three sizes is (m k n)^2.
     auto size = [&](int slot) { return double(program.slots[size_t(slot)].view.size()); };
     flops = 2 * std::sqrt(size(instruction.inputs[0]) * size(instruction.inputs[1]) * size(instruction.outputs[0]));
   } else {

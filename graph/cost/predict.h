@@ -1,6 +1,6 @@
-// How long a launch takes on a GPU, by a model: arithmetic, bytes and latencies of the card, and nothing measured of the launch. The
-// figures and what the model leaves out stand in predict.cpp. It is for comparing plans and for seeing what bounds one; explain shows it
-// beside what was measured.
+// Predicts how long a launch takes on a GPU from its arithmetic, its bytes and the card's latencies; nothing of the launch is measured. The
+// card figures and the limits of the model are in predict.cpp. It serves to compare plans and to find what bounds one; explain() shows it
+// beside the measured time.
 #pragma once
 #include <optional>
 
@@ -8,11 +8,10 @@
 
 namespace lamina::cost {
 
-// Microseconds; nothing on a CPU, on a card that the model has no figures of (it has those of null:h100, a100, l40s and rtx5090, and of
-// real cards with these names), and where the work is not known beforehand: loops that nobody has counted, convolutions, batch
-// normalisation by a library, sorting, copies between devices; and for sections with products on tensor cores, whose rates differ from card
-// to card, unless their blocks are a cluster, whose model has rates. A loop whose length is found when it runs counts with its most
-// iterations.
+// Microseconds. Empty on a CPU; on cards without figures (there are figures for null:h100, a100, l40s, rtx5090 and the real cards of these
+// names); where the work is unknown: uncounted loops, convolutions, a library's batch normalisation, sorting, copies between devices; and
+// for sections with products on tensor cores, unless their blocks form a cluster, because only that model has tensor-core rates. A loop of
+// data-dependent length counts with its maximum.
 LAMINA_API std::optional<double> predicted_microseconds(const exec::Program& program, const exec::Instruction& instruction);
 
 }  // namespace lamina::cost

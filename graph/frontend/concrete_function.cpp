@@ -142,7 +142,7 @@ std::vector<Tensor> ConcreteFunction::call_matched(std::span<const Tensor> argum
     inputs.insert(inputs.end(), captures_.begin(), captures_.end());
     std::vector<TensorType> types;
     for (const Tensor& t : inputs) types.push_back(t.type());
-    // A graph that was traced in terms of the caller's unknown lengths fits as it is.
+    // A graph traced in terms of the caller's unknown lengths fits without changes.
     bool same = true;
     for (auto [argument, axis] : open_dims_) same &= types[size_t(argument)] == graph_.type(graph_.inputs[size_t(argument)]);
     if (same) return trace->inline_graph(graph_, inputs, bound(variables), at);
@@ -169,7 +169,7 @@ std::vector<Tensor> ConcreteFunction::run(Plan& plan, std::span<const Tensor> ar
     inputs[i] = t.device == wanted ? t.buffer : copied_to(arguments[i], wanted).buffer();
   }
   for (size_t i = 0; i < captures_.size(); ++i) inputs[arguments.size() + i] = captures_[i].buffer();
-  // The graph's own Variables, with those of this call in the arguments' places.
+  // The graph's Variables, with this call's arguments in place of the stand-ins.
   std::span<exec::VariableState* const> states = plan.states;
   Small<exec::VariableState*, 8> patched(variables.empty() ? 0 : plan.states.size());
   if (!variables.empty()) {
@@ -246,7 +246,7 @@ const ir::Graph& ConcreteFunction::optimized_graph() {
   return planner_.passed()->optimized.graph;
 }
 
-// Whether a GradientTape outside of any trace must see what this call does.
+// Whether a GradientTape outside of any trace must record this call.
 bool ConcreteFunction::tape_wants(std::span<const Tensor> arguments, std::span<const Variable> variables) const {
   for (auto& tape : thread_tapes()) {
     if (tape->trace || !tape->listens()) continue;

@@ -1,4 +1,4 @@
-// The bytes of a tensor on another device, of which no tape sees anything: for what the library moves itself. Users have Tensor::to.
+// Copies a tensor's bytes to another device without recording it on tapes: for the library's own transfers. Users call Tensor::to.
 #pragma once
 #include "graph/frontend/tensor.h"
 #include "runtime/device/backend.h"

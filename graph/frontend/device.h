@@ -1,4 +1,4 @@
-// Where tensors are made and ops run, waiting for devices, and the switches that concern functions.
+// Placement of tensors and ops, synchronisation with devices, and switches for functions.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace lamina {
 
-// Until it is destroyed, this thread's tensors, Variables and ops are placed on `device`. Throws device when there is none.
+// Places this thread's tensors, Variables and ops on `device` until it is destroyed. Throws device when there is no such device.
 class LAMINA_API DeviceScope {
  public:
   explicit DeviceScope(Device device);
@@ -23,15 +23,15 @@ class LAMINA_API DeviceScope {
   bool had_one_;
 };
 
-LAMINA_API Device default_device();  // the innermost DeviceScope's, else the first GPU, else cpu:0
+LAMINA_API Device default_device();  // of the innermost DeviceScope, else the first GPU, else cpu:0
 LAMINA_API bool in_device_scope();
 // The devices of one kind ("cpu", "gpu"), or of both when it is empty: {"gpu:0"}.
 LAMINA_API std::vector<std::string> list_devices(const std::string& kind = "");
 LAMINA_API std::string device_of(const Tensor& t);
 LAMINA_API std::string device_of(const Variable& v);
-// Waits until all that this process has started on its devices has finished; throws the first error.
+// Waits for all work that this process has started on its devices; throws the first error.
 LAMINA_API void synchronize();
-// f() with tensors, Variables and ops placed on `device`.
+// Calls f() with tensors, Variables and ops placed on `device`.
 template <class F>
 decltype(auto) with_device(const std::string& device, F&& f) {
   DeviceScope scope(device);
@@ -39,7 +39,7 @@ decltype(auto) with_device(const std::string& device, F&& f) {
 }
 
 namespace config {
-// When on, calls of lm::function objects run their bodies eagerly, graphs made before included. For debugging.
+// When on, lm::function objects run their bodies eagerly, even where graphs exist. For debugging.
 LAMINA_API void run_functions_eagerly(bool on);
 LAMINA_API bool functions_run_eagerly();
 }  // namespace config
@@ -47,7 +47,7 @@ LAMINA_API bool functions_run_eagerly();
 namespace cuda {
 LAMINA_API bool is_available();
 LAMINA_API std::string why_unavailable();  // "" when it is available
-// The driver and NVIDIA's libraries: which are there, in which version, and what brings those that are not. Empty in a build without CUDA.
+// The driver and NVIDIA's libraries: which are found, their versions, and how to install missing ones. Empty in a build without CUDA.
 LAMINA_API std::vector<LibraryReport> libraries();
 }  // namespace cuda
 

@@ -17,7 +17,7 @@
 namespace lamina {
 namespace {
 
-// What one op was planned for, and its program.
+// The key of a planned op, and its program.
 struct EagerOp {
   const ir::OpDef* op;
   ir::AttrsRef attrs;
@@ -59,12 +59,12 @@ struct Key {
   }
 };
 
-// All planned ops, and in front of it a small table per thread, which needs no lock.
+// All planned ops; each thread also has a small table in front of it, which needs no lock.
 constexpr size_t kMostOps = 8192, kFront = 1024;
 struct Cache {
   Mutex mutex;
   std::unordered_multimap<uint64_t, EagerOpRef> ops;
-  std::atomic<uint64_t> epoch{0};  // raised when everything is forgotten
+  std::atomic<uint64_t> epoch{0};  // incremented when everything is forgotten
 };
 Cache& cache() {
   static Cache* c = new Cache;  // outlives threads that still run at exit
@@ -123,7 +123,7 @@ EagerOp& lookup(const Key& key) {
     found = find();
   }
   if (!found) {
-    EagerOpRef made = plan(key);  // outside of the lock: two threads may plan the same op, one is kept
+    EagerOpRef made = plan(key);  // not under the lock: if two threads plan the same op, one result is kept
     std::lock_guard lock(c.mutex);
     found = find();
     if (!found) {
@@ -136,7 +136,7 @@ EagerOp& lookup(const Key& key) {
   return *place.op;
 }
 
-// The device of an op: the explicit DeviceScope's, else where its inputs lie.
+// The device of an op: of an explicit DeviceScope, else of its inputs.
 Device device_for(const ir::OpDef& op, std::span<const Tensor> inputs, bool& move) {
   move = false;
   if (inputs.empty()) return default_device();
@@ -146,7 +146,7 @@ Device device_for(const ir::OpDef& op, std::span<const Tensor> inputs, bool& mov
   if (same) return device;
   move = true;
   if (in_device_scope()) return device;
-  const Tensor* first = nullptr;  // the first with axes decides
+  const Tensor* first = nullptr;  // the first input with axes decides
   for (const Tensor& t : inputs) {
     if (t.rank() == 0) continue;
     if (!first)

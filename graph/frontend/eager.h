@@ -1,5 +1,5 @@
-// apply: the one way in which every op runs. While this thread traces, the op becomes a node; otherwise a graph of this one op is planned,
-// cached and run. Active GradientTapes see both.
+// apply: every op runs through it. While this thread traces, the op becomes a node; otherwise a program of this one op is compiled, cached
+// and run. Active GradientTapes record both.
 #pragma once
 #include <span>
 #include <vector>
@@ -9,14 +9,13 @@
 
 namespace lamina {
 
-// One tensor per result. Concrete inputs must lie on one device, except that tensors without axes follow the others. Errors name the
-// user's line `at`.
+// One tensor per result. Concrete inputs must be on one device; tensors without axes may be on any. Errors name the user's line `at`.
 LAMINA_API std::vector<Tensor> apply(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at = {},
                                      std::span<const ir::GraphRef> regions = {});
 // The same for an op with one result.
 LAMINA_API Tensor apply_one(const ir::OpDef& op, ir::AttrsRef attrs, std::span<const Tensor> inputs, CallSite at = {});
 
-// How many one-op programs are kept; for tests.
+// Number of cached one-op programs; for tests.
 LAMINA_API size_t eager_cache_size();
 LAMINA_API void clear_eager_cache();
 

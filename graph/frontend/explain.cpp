@@ -1,4 +1,4 @@
-// What a ConcreteFunction says about itself.
+// ConcreteFunction::explain.
 #include <algorithm>
 #include <iomanip>
 #include <map>
@@ -19,7 +19,7 @@ std::vector<std::string> op_names(const ir::Graph& g) {
 
 std::string milliseconds(double microseconds) {
   std::ostringstream s;
-  s.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  s.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
   s << std::fixed << std::setprecision(microseconds < 10000 ? 3 : 1) << microseconds / 1000 << " ms";
   return s.str();
 }
@@ -56,10 +56,10 @@ void describe(const exec::Program& program, Explanation& e) {
   }
 }
 
-// What a model says of the launches, beside what was measured; nothing where it has no figures.
+// The model's predicted times, beside the measured ones; empty where the model has no figures.
 std::string times_text(const Explanation& e) {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  out.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
   out << std::fixed << std::setprecision(1);
   double sum = 0;
   int known = 0;
@@ -94,7 +94,7 @@ Inspection ConcreteFunction::inspect() {
 
 std::string ConcreteFunction::str() const {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  out.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
   out << "ConcreteFunction " << name_ << "\n";
   list(out, "  inputs:", inputs());
   list(out, "  outputs:", outputs());
@@ -149,7 +149,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
   e.trace_ms = trace_microseconds_ / 1000, e.passes_ms = from->microseconds / 1000;
   e.traced_kernels = traced_kernels(graph_);
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  out.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
   out << str() << "\n\ngraph as traced, " << graph_.size() << " nodes, traced in " << milliseconds(trace_microseconds_) << "\n"
       << ir::print(graph_);
   out << "\npasses, " << milliseconds(from->microseconds) << "\n";

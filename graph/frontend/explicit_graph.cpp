@@ -10,10 +10,10 @@
 
 namespace lamina {
 
-// A graph for one list of fetches, and which of the inputs it takes.
+// The graph for one list of fetches, and the inputs it needs.
 struct FetchedGraph {
   std::shared_ptr<ConcreteFunction> function;
-  std::vector<int> inputs;  // nodes of the whole graph
+  std::vector<int> inputs;  // node numbers in the whole graph
 };
 
 struct Graph::Data {
@@ -24,9 +24,9 @@ struct Graph::Data {
   };
   std::vector<Initial> initial;
   Mutex mutex;
-  std::map<std::vector<int>, std::pair<int, FetchedGraph>> fetched;  // by the fetched values; for how many nodes it was made
+  std::map<std::vector<int>, std::pair<int, FetchedGraph>> fetched;  // keyed by the fetched values; with the number of nodes at that time
 
-  // Nodes as they are called: "add", "add_1".
+  // Unique names of nodes: "add", "add_1".
   std::map<std::string, int> names() const {
     std::map<std::string, int> out;
     std::map<std::string, int> met;
@@ -61,7 +61,7 @@ struct Graph::Data {
 
 namespace {
 
-// The nodes that the fetches need: inputs of nodes, and of a read the assignment that it sees.
+// The nodes that the fetches need: their inputs and, for a read, the assignment that it sees.
 std::vector<char> needed_nodes(const ir::Graph& g, const std::vector<ir::Value>& fetches) {
   std::vector<int> seen_by(size_t(g.size()), -1), last(g.resources.size(), -1);
   for (int n = 0; n < g.size(); ++n) {
@@ -90,7 +90,7 @@ FetchedGraph Graph::Data::make(const std::vector<ir::Value>& fetches) const {
   auto part = std::make_shared<Trace>(trace->function, trace->device);
   FetchedGraph out;
   ir::Rewriter to(g, part->graph);
-  for (bool captured : {false, true})  // what runs are given, then what the graph keeps
+  for (bool captured : {false, true})  // first the inputs of runs, then the graph's constants
     for (ir::Value v : g.inputs) {
       const auto capture = std::find(trace->capture_inputs.begin(), trace->capture_inputs.end(), v);
       if (!needed[size_t(v.node)] || captured != (capture != trace->capture_inputs.end())) continue;

@@ -1,4 +1,4 @@
-// Graph: a graph that is built by hand and run by fetching, without tracing a function.
+// Graph: a graph built by hand and run by fetching values, without tracing a function.
 //
 //   lm::Graph g;
 //   lm::Tensor y;
@@ -11,8 +11,8 @@
 //   g.initialize();                            // Variables get their initial values
 //   g.run({y}, {{"x:0", lm::tensor({1, 2}, {2})}});
 //
-// run() computes what the fetches need and nothing else: an error or a print that no fetch leads to does not happen. A read of a Variable
-// needs the assignment before it in program order.
+// run() computes only what the fetches need: errors and prints of other nodes do not happen. A read of a Variable depends on the assignment
+// before it in program order.
 #pragma once
 #include <memory>
 #include <string>
@@ -30,13 +30,13 @@ class LAMINA_API Graph {
 
   // While it lives, ops on this thread add nodes to the graph.
   TraceScope building() const;
-  // A value that every run which needs it is given. Only while building.
+  // A placeholder: every run that needs it must feed it. Only while building.
   Tensor input(const TensorSpec& spec, const std::string& name);
-  // A Variable without a value: initialize() gives it the initial one, computed now. Reading it before is an error of kind state.
+  // A Variable without a value. initialize() sets the initial value, which is computed now. Reading it earlier is an error of kind state.
   Variable variable(const Operand& initial, const std::string& name = "");
-  void initialize() const;  // all Variables, again too
+  void initialize() const;  // sets all Variables; may be called again
 
-  // "matmul", "add_1": every node in program order, but constants and inputs too.
+  // "matmul", "add_1": every node in program order, including constants and inputs.
   std::vector<std::string> operations() const;
   // "add_1:0"; throws not_found with the nearest names.
   Tensor tensor(const std::string& name) const;
@@ -44,15 +44,15 @@ class LAMINA_API Graph {
   // "add_1:0"; throws invalid_argument for a tensor that is not of this graph.
   std::string name_of(const Tensor& t) const;
 
-  // What a run computes: a value, or an operation by name (an assignment, a print, a check).
+  // A value, or an operation by name (an assignment, a print, a check).
   struct Fetch {
     Fetch(const Tensor& t) : tensor(t) {}
     Fetch(std::string operation) : operation(std::move(operation)) {}
     Fetch(const char* operation) : operation(operation) {}
     Tensor tensor;
-    std::string operation;  // or a value's name
+    std::string operation;  // or the name of a value
   };
-  // One Tensor per fetch; of an operation without results an empty one. `inputs`: a value per name that the fetches need.
+  // One Tensor per fetch; an empty one for an operation without results. `inputs`: the fed values by name.
   std::vector<Tensor> run(const std::vector<Fetch>& fetches, const std::vector<std::pair<std::string, Tensor>>& inputs = {}) const;
 
  private:

@@ -32,7 +32,7 @@ Tensor made_on_host(const TensorType& type, const std::function<void(std::span<s
 namespace {
 
 Tensor filled(const TensorType& type, double value) {
-  if (Trace::current() && !type.shape.empty()) {  // a small graph instead of a large constant
+  if (Trace::current() && !type.shape.empty()) {  // keeps large constants out of the graph
     Tensor one = filled({type.dtype, {}}, value);
     return apply_one(ops::def::broadcast_to, ir::make_attrs(ops::ShapeAttrs{type.shape}), std::span(&one, 1));
   }

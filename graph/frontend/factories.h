@@ -1,4 +1,4 @@
-// Functions that make tensors. They lie on the current DeviceScope's device. While tracing they become constants of the graph.
+// Functions that create tensors, on the current DeviceScope's device. While tracing, the tensors become constants of the graph.
 #pragma once
 #include <functional>
 #include <initializer_list>
@@ -9,7 +9,7 @@
 
 namespace lamina {
 
-// Row-major values; their number must be the shape's. tensor({1, 2}, {1, 2}) is f32.
+// Row-major values; the shape must have as many. tensor({1, 2}, {1, 2}) is f32.
 LAMINA_API Tensor tensor(std::initializer_list<double> values, const Shape& shape, DType dtype = DType::f32);
 LAMINA_API Tensor tensor_from(const void* values, size_t count, const TensorType& type);
 template <class T>
@@ -23,7 +23,7 @@ Tensor tensor(const std::vector<T>& values) {
 LAMINA_API Tensor scalar(double x, DType dtype = DType::f32);
 LAMINA_API Tensor scalar_i(int64_t n, DType dtype = DType::i32);
 LAMINA_API Tensor scalar_b(bool b);
-// A tensor of a known shape whose elements fill(bytes) writes, in host memory. Throws out_of_memory before fill() is called.
+// A tensor in host memory whose elements fill(bytes) writes. Throws out_of_memory before fill() is called.
 LAMINA_API Tensor made_on_host(const TensorType& type, const std::function<void(std::span<std::byte>)>& fill);
 // A copy of a host array of byte_size(type) bytes.
 LAMINA_API Tensor constant(const void* data, const TensorType& type);

@@ -18,7 +18,7 @@ void set_garbage_collector(void (*collect)()) { garbage_collector = collect; }
 void set_retrace_observer(void (*observe)(const std::string&, int, const TraceRecord&)) { retrace_observer = observe; }
 
 namespace {
-// How many functions this thread traces around the one that is traced while it lives.
+// Nesting depth of traced functions on this thread.
 struct Depth {
   static thread_local int now;
   const int around = now++;
@@ -35,15 +35,15 @@ struct Function::Entry {
   Entry* next = nullptr;
 };
 
-// The table only grows while the Function lives, so readers need no lock.
+// The table only grows during the Function's life, so readers need no lock.
 struct Function::Data {
   static constexpr size_t kBuckets = 64;
   FunctionOptions options;
   std::atomic<Entry*> buckets[kBuckets] = {};
-  Mutex mutex;  // of what follows
+  Mutex mutex;  // for the members below
   std::vector<std::unique_ptr<Entry>> entries;
   std::vector<TraceRecord> records;
-  // Graphs that use values of a trace around them: not in the table, and kept as long as that trace.
+  // Graphs that use values of an enclosing trace: not in the table, and kept as long as that trace.
   std::vector<std::pair<std::weak_ptr<Trace>, std::shared_ptr<ConcreteFunction>>> inner;
   int inner_count = 0;
   TraceTurn::State turn;
@@ -60,7 +60,7 @@ struct Function::Data {
   ConcreteFunction& insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record);
   ConcreteFunction& trace(const SignatureView& view, const Arguments& arguments, const TracedBody& body);
   void check_created(const Trace& trace, bool first_trace) const;
-  Signature::Difference difference(const Signature& now) const;  // from the last one
+  Signature::Difference difference(const Signature& now) const;  // from the most similar call
   std::string reasons(const Signature& refused) const;
 };
 
@@ -90,7 +90,7 @@ ConcreteFunction& Function::Data::insert(Signature signature, std::shared_ptr<Co
     records.pop_back();
     throw;
   }
-  // Found from here on, when nothing can fail any more.
+  // Visible to find() from here on; nothing can fail any more.
   Entry* entry = entries.back().get();
   std::atomic<Entry*>& bucket = buckets[entry->signature.hash % kBuckets];
   entry->next = bucket.load(std::memory_order_relaxed);
@@ -166,7 +166,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   auto graph = std::make_shared<ConcreteFunction>(trace, options.name, inputs.size(), std::move(resources),
                                                   std::move(traced_body.structure), microseconds);
   graph->memory_budget_ = options.memory_budget;
-  // A graph that uses values of a trace around it means nothing in another one, nor after those values' names stand for others.
+  // A graph that uses values of an enclosing trace is invalid in other traces, and after the names of those values are reused.
   const std::vector<Tensor>& captures = graph->captures();
   const auto around = std::find_if(captures.begin(), captures.end(), [](const Tensor& t) { return t.is_symbolic(); });
   if (around != captures.end()) {
@@ -187,7 +187,7 @@ ConcreteFunction& Function::Data::trace(const SignatureView& view, const Argumen
   return inserted;
 }
 
-// A Variable that only the graph holds would be made anew by every call of the function, had it not been traced.
+// A Variable held only by the graph: without tracing, every call of the function would create a new one.
 void Function::Data::check_created(const Trace& trace, bool first_trace) const {
   auto only_the_graph = [&](const Trace::Created& c) {
     long held = 0;
@@ -219,8 +219,8 @@ Signature::Difference Function::Data::difference(const Signature& now) const {
   return now.difference(entries.back()->signature, options);
 }
 
-// The table of the last traces: why each was made and for which line, and why another is wanted now. Values that are not tensors get words
-// only when they are traced.
+// The records of the last traces: why each was made, for which line, and why another is needed now. Values that are not tensors are
+// described in words only when they are traced.
 std::string Function::Data::reasons(const Signature& refused) const {
   constexpr size_t kShown = 8;
   std::string out;

@@ -1,4 +1,4 @@
-// The model axis of stacked Variables: which calls of vmap on this thread map them. Inside of such a call they are seen without it.
+// The model axis of stacked Variables. Inside of a vmap call that maps them, they are seen without it.
 #pragma once
 #include <optional>
 
@@ -6,8 +6,8 @@
 
 namespace lamina {
 
-// One running call of vmap, innermost last. A stacked Variable belongs to the outermost call that has as many models, or whose number of
-// models is still open: it then becomes the Variable's.
+// One running call of vmap; the innermost is last. A stacked Variable belongs to the outermost call with the same number of models. A call
+// whose number is still open takes the Variable's.
 class LAMINA_API ModelAxis {
  public:
   explicit ModelAxis(std::optional<Dim> size);
@@ -17,12 +17,12 @@ class LAMINA_API ModelAxis {
 
   std::optional<Dim> size;
 
-  // The call that maps the Variable, or null: it is not stacked, this thread traces nothing, or no call fits.
+  // The call that maps the Variable; null if the Variable is not stacked, this thread traces nothing, or no call fits.
   static ModelAxis* of(const VariableData& v);
-  // Before a Variable is read or assigned while tracing: settles an open number of models. Throws invalid_argument when v is stacked for
-  // another number of models than every running call of vmap has.
+  // Called before a traced read or assignment: fixes an open number of models. Throws invalid_argument when no running call of vmap has v's
+  // number of models.
   static void use(const VariableData& v);
-  // What of this thread's calls of vmap a traced function depends on; 0 outside of all.
+  // A key of this thread's running vmap calls, part of a traced function's signature; 0 outside of all.
   static uint64_t signature();
 };
 

@@ -18,7 +18,7 @@ void stop_capture() {
 Capture::~Capture() {
   try {
     stop_capture();
-  } catch (const Error&) {  // what failed on a device is thrown by the next wait that is not in a destructor
+  } catch (const Error&) {  // device errors are thrown by the next wait outside of a destructor
   }
 }
 

@@ -1,16 +1,16 @@
-// What a program says to profilers: ranges of its own (runtime/device/profiler.h), and which of its steps are captured.
+// The program's side of profiling: its own ranges (runtime/device/profiler.h), and which part is captured.
 #pragma once
 #include "runtime/device/profiler.h"
 
 namespace lamina::profiler {
 
-// Waits for what runs already, then cudaProfilerStart: `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off`
-// begin here. Without a GPU nothing happens. Throws device when CUDA refuses, and what synchronize() throws.
+// Waits for running work, then calls cudaProfilerStart: `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off`
+// begin here. Does nothing without a GPU. Throws device when CUDA refuses, and synchronize()'s errors.
 LAMINA_API void start_capture();
-// Waits for what was started, then cudaProfilerStop.
+// Waits for started work, then calls cudaProfilerStop.
 LAMINA_API void stop_capture();
 
-// From here to the end of the block. An error at its end is not reported.
+// Captures until the end of the block. Errors in its destructor are dropped.
 class LAMINA_API Capture {
  public:
   Capture() { start_capture(); }

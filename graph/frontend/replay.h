@@ -1,4 +1,4 @@
-// Runs a graph op by op, eagerly, so that tapes around the call record it. Internal to this folder.
+// Runs a graph eagerly, op by op, so that tapes around the call record it. Internal to this folder.
 #pragma once
 #include <span>
 #include <vector>
@@ -8,7 +8,7 @@
 
 namespace lamina {
 
-// g's outputs. Its lengths are known; inputs: one per input of g; variables: one per resource.
+// Returns g's outputs. g's lengths must be known; inputs: one per input of g; variables: one per resource.
 std::vector<Tensor> replay(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> variables);
 
 }  // namespace lamina

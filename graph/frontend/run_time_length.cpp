@@ -1,5 +1,5 @@
-// Lengths that only the data tell: of a list that grows in a loop. A function with such lengths runs in two steps. For each length there is
-// a graph of its own, the whole one reduced to what that number needs, without effects; then the whole graph is planned for these lengths.
+// Lengths known only from data, such as those of lists that grow in a loop. First each length is computed by a graph of its own: the whole
+// graph reduced to what the number needs, without effects. Then the whole graph is planned for these lengths.
 #include <algorithm>
 
 #include "graph/frontend/plan.h"
@@ -18,7 +18,7 @@ bool has_symbol(const ir::Graph& g, const DimBindings& symbols) {
   });
 }
 
-// The graph reduced to one value, which assigns nothing and prints nothing.
+// The graph reduced to one value, without assignments and prints.
 ir::Graph only_value(ir::Graph g, ir::Value v) {
   g.outputs = {v};
   const ir::Graph forwarded = passes::forward_assigned_values(ir::without_host_effects(g));

@@ -14,7 +14,7 @@ bool is_any(Dim d) {
   return d == any;
 }
 
-// Whether a tensor of this type may be passed where the spec stands. Equal symbols must stand for equal lengths.
+// Whether a tensor of this type matches the spec. Equal symbols require equal lengths.
 bool fits(const TensorSpec& spec, const TensorType& type, DimBindings& lengths) {
   if (spec.dtype != type.dtype || spec.shape.size() != type.rank()) return false;
   for (size_t i = 0; i < type.rank(); ++i) {
@@ -48,7 +48,7 @@ SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& 
     fits_ = arguments.tensors.size() == options.signature->size();
     for (size_t i = 0; fits_ && i < arguments.tensors.size(); ++i) {
       fits_ = fits((*options.signature)[i], arguments.tensors[i].type(), lengths);
-      // A caller's trace of unknown lengths needs a graph in terms of them.
+      // Inside a trace with unknown lengths, the call needs a graph in terms of them.
       by_type_ |= Trace::current() && !known(arguments.tensors[i].shape());
     }
   }
@@ -214,7 +214,7 @@ bool is_number(const std::string& text) {
          (!text.empty() && text.find_first_not_of("+-.0123456789e") == std::string::npos && text != "e");
 }
 
-// The spec that takes both.
+// The spec that accepts both.
 std::string spec_for(const TensorType& before, const TensorType& now) {
   std::string lengths;
   for (size_t i = 0; i < now.rank(); ++i)
@@ -235,7 +235,7 @@ Signature::Difference other_type(const std::string& name, const TensorType& befo
 
 }  // namespace
 
-// Of what is not a tensor's type: the first part that differs.
+// For arguments that are not tensors: the first part that differs.
 Signature::Difference Signature::other_argument(const Signature& before) const {
   auto find = [](const std::vector<ArgumentPart>& parts, const std::string& name) -> const ArgumentPart* {
     for (const ArgumentPart& p : parts)

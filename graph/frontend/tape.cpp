@@ -36,7 +36,7 @@ void GradientTape::stop() {
   record_->active = false;
   auto& tapes = thread_tapes();
   auto at = std::find(tapes.begin(), tapes.end(), record_);
-  if (at == tapes.end()) return;  // stopped on another thread: it stays in that thread's list and listens no more
+  if (at == tapes.end()) return;  // stopped on another thread: stays in that thread's list, but listens no more
   tapes.erase(at);
   --listening;
 }
@@ -73,7 +73,7 @@ GradientTape::Pause::~Pause() {
   if (record_) --record_->paused;
 }
 
-// Checks that gradients may be asked for now, and that these targets have them.
+// Checks that gradients are allowed now, and that these targets have gradients.
 void GradientTape::begin(std::span<const Tensor> targets, CallSite at) {
   TapeRecord& r = *record_;
   if (r.used && !r.persistent)
@@ -87,13 +87,13 @@ void GradientTape::begin(std::span<const Tensor> targets, CallSite at) {
                                    .why = "what is recorded while a function is traced belongs to its graph",
                                    .fix = "start the tape and ask for gradients on the same side of the function"});
   for (const Tensor& t : targets) require_floating("target", t.type());
-  // A tape that is used up stops; a persistent one goes on after, but does not record its own gradients.
+  // A used-up tape stops; a persistent one continues, but does not record its own gradients.
   if (!r.persistent) stop();
   r.used = true;
 }
 
 namespace {
-// A tape that could not answer has forgotten nothing, and may be asked again.
+// A failed gradient() leaves the tape unchanged, so it may be retried.
 class AskAgain {
  public:
   explicit AskAgain(TapeRecord& record) : record_(record) {}
@@ -129,7 +129,7 @@ std::string described(const Source& source, size_t i, size_t count) {
   return cat("the source", count == 1 ? "" : cat(' ', i), ", ", source.tensor.type(), ",");
 }
 
-// Why the tape can know no gradient by the source; "" when it watched it and saw the targets, which do not depend on it.
+// Why the tape has no gradient for the source; "" if it watched the source and saw the targets, which do not depend on it.
 std::string why_unseen(const TapeRecord& tape, const Source& source, std::span<const Tensor> targets) {
   const bool seen = std::any_of(targets.begin(), targets.end(), [&](const Tensor& t) { return tape.tracks(t); });
   if (source.variable && !tape.wants(*source.variable))

@@ -1,4 +1,4 @@
-// GradientTape: remembers the ops that run while it is active and differentiates them.
+// GradientTape: records ops while it is active and differentiates them.
 #pragma once
 #include <memory>
 #include <optional>
@@ -15,7 +15,7 @@ namespace lamina {
 
 class TapeRecord;
 
-// What to differentiate by.
+// A Tensor or Variable to differentiate with respect to.
 struct Source {
   Source(const Tensor& t) : tensor(t) {}
   Source(const Variable& v) : variable(v) {}
@@ -26,11 +26,11 @@ struct Source {
 class LAMINA_API GradientTape {
  public:
   struct Options {
-    bool persistent = false;      // gradient() may be asked several times
-    bool watch_variables = true;  // trainable Variables are watched when they are read
+    bool persistent = false;      // gradient() may be called several times
+    bool watch_variables = true;  // trainable Variables are watched when read
     bool started = true;          // active from construction
   };
-  // Active from construction until gradient() or destruction. It belongs to the thread, and to the trace, in which it starts.
+  // Active from construction until gradient() or destruction. Belongs to the thread and the trace in which it starts.
   GradientTape() : GradientTape(Options{}) {}
   explicit GradientTape(Options options);
   ~GradientTape();
@@ -39,8 +39,8 @@ class LAMINA_API GradientTape {
 
   void start();
   void stop();
-  void watch(const Tensor& t);    // what is computed from t from now on; t must be of a floating dtype
-  void watch(const Variable& v);  // also one that is not trainable
+  void watch(const Tensor& t);    // records what is computed from t from now on; t must be floating
+  void watch(const Variable& v);  // also for a Variable that is not trainable
   void reset();                   // forgets everything
 
   // While it lives, nothing is recorded on this tape.
@@ -55,14 +55,14 @@ class LAMINA_API GradientTape {
   };
   Pause stop_recording() { return Pause(*record_); }
 
-  // One gradient of the sum of all targets per source, of its type; an undefined Tensor where nothing connects them. output_gradients: one
-  // per target, or none for ones. Throws state when a tape that is not persistent is asked twice. `unseen`: for each source that the tape
-  // knows nothing of, or whose targets it did not see, what it is and why.
+  // Per source, the gradient of the sum of all targets, of the source's type; an undefined Tensor where nothing connects them.
+  // output_gradients: one per target, or none for ones. Throws state when a non-persistent tape is used twice. `unseen`: for each source
+  // that the tape did not record, or whose targets it did not, an explanation.
   std::vector<Tensor> gradient(std::span<const Tensor> targets, std::span<const Source> sources,
                                std::span<const Tensor> output_gradients = {}, CallSite at = std::source_location::current(),
                                std::vector<std::string>* unseen = nullptr);
-  // The derivative of every element of the target by every element of each source: [target's shape..., source's shape...]; an undefined
-  // Tensor where nothing connects them. One gradient per element of the target.
+  // The derivative of each element of the target with respect to each element of each source: [target's shape..., source's shape...]; an
+  // undefined Tensor where nothing connects them. Costs one gradient per element of the target.
   std::vector<Tensor> jacobian(const Tensor& target, std::span<const Source> sources, CallSite at = std::source_location::current());
   // tape.gradient(cost, w, b), tape.gradient(cost, variables): sources are Tensors, Variables or vectors of them.
   template <class First, class... Rest>
@@ -84,7 +84,7 @@ class LAMINA_API GradientTape {
   std::shared_ptr<TapeRecord> record_;
 };
 
-// value_and_grad(f)(x, y): f's value and its gradients by every Tensor argument. f takes Tensors and returns a Tensor.
+// value_and_grad(f)(x, y): f's value and its gradients with respect to all arguments. f takes Tensors and returns a Tensor.
 template <class F>
 auto value_and_grad(F f) {
   return [f](const auto&... x) {
@@ -95,7 +95,7 @@ auto value_and_grad(F f) {
     return std::pair(y, std::move(gradients));
   };
 }
-// grad(f)(x, y): the gradients only; of a function of one argument, that gradient.
+// grad(f)(x, y): the gradients only; for a function of one argument, its gradient.
 template <class F>
 auto grad(F f) {
   return [f](const auto&... x) {
@@ -106,7 +106,7 @@ auto grad(F f) {
       return gradients;
   };
 }
-// x, through which no gradient flows.
+// Returns x; no gradient flows through it.
 LAMINA_API Tensor stop_gradient(const Operand& x);
 
 }  // namespace lamina

@@ -50,7 +50,7 @@ ir::Value TapeRecord::tracked_value(const Tensor& t) const {
     if (t.is_symbolic() && t.handle()->trace.lock().get() == trace)
       v = t.handle()->value;
     else
-      v = trace->captured_value(t);  // of outside: concrete, or of a trace around this one
+      v = trace->captured_value(t);  // an outside tensor: concrete, or of an enclosing trace
   } else {
     auto at = value_of_.find(t.handle().get());
     if (at != value_of_.end()) v = at->second;
@@ -59,7 +59,7 @@ ir::Value TapeRecord::tracked_value(const Tensor& t) const {
 }
 bool TapeRecord::tracks(const Tensor& t) const { return tracked_value(t).valid(); }
 
-// The value in own_ of a tensor: a new input when it has none.
+// The value of a tensor in own_; a new input if it has none.
 ir::Value TapeRecord::own_value(const Tensor& t) {
   auto [at, inserted] = value_of_.try_emplace(t.handle().get());
   if (inserted) try {
@@ -93,7 +93,7 @@ void TapeRecord::add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::spa
     for (size_t i = 0; i < outputs.size(); ++i) value_of_[outputs[i].handle().get()] = {node, int(i)};
     tracked_.resize(size_t(own_.size()));
     recorded_.resize(size_t(own_.size()));
-  } catch (...) {  // no memory: the tape stays as it was
+  } catch (...) {  // out of memory: the tape stays unchanged
     for (const Tensor& t : outputs) value_of_.erase(t.handle().get());
     values_.resize(size_t(node));
     own_.truncate(node);
@@ -122,7 +122,7 @@ void TapeRecord::add_read(const Variable& v, const Tensor& value) {
   }
 }
 
-// Gradient nodes at the end of the graph; one value per source, not valid where nothing connects.
+// Appends gradient nodes to the graph; one value per source, invalid where nothing connects.
 std::vector<ir::Value> TapeRecord::append_gradient(std::span<const ir::Value> targets, std::span<const ir::Value> sources,
                                                    std::span<const ir::Value> cotangents) {
   const size_t recorded_until = recorded_.size();
@@ -135,7 +135,7 @@ std::vector<ir::Value> TapeRecord::append_gradient(std::span<const ir::Value> ta
 std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::span<const Tensor> tensors,
                                          std::span<const Variable* const> variables, std::span<const Tensor> cotangents, CallSite at) {
   ir::Graph& g = graph();
-  // A source is a value, or, for a Variable, all its reads.
+  // A source is a value or, for a Variable, all its reads.
   std::vector<ir::Value> wanted, seeds, sources;
   std::vector<std::vector<size_t>> parts(tensors.size());
   for (size_t i = 0; i < tensors.size(); ++i) {
@@ -154,7 +154,7 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
   }
   for (size_t i = 0; i < targets.size(); ++i) {
     ir::Value v = tracked_value(targets[i]);
-    if (!v.valid()) continue;  // nothing watched leads to it
+    if (!v.valid()) continue;  // no watched value leads to it
     wanted.push_back(v);
     if (!cotangents.empty())
       seeds.push_back(cotangents[i].defined() ? (trace ? trace->value_of(cotangents[i]) : own_value(cotangents[i])) : ir::Value{});
@@ -164,7 +164,7 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
 
   const int first = g.size();
   const ir::Graph::Place place = g.place;
-  struct Remove {  // of an eager tape, also when something fails: it may be asked again
+  struct Remove {  // restores an eager tape even on failure, so that it may be retried
     TapeRecord& tape;
     int first;
     ~Remove() {
@@ -182,7 +182,7 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
   g.place = place;
 
   if (trace) {
-    record_nodes(trace, first);  // for tapes around this one, which is paused
+    record_nodes(trace, first);  // for paused tapes around this one
     for (size_t i = 0; i < out.size(); ++i)
       if (sums[i].valid()) out[i] = trace->symbol(sums[i]);
     return out;
@@ -193,7 +193,7 @@ std::vector<Tensor> TapeRecord::gradient(std::span<const Tensor> targets, std::s
   return out;
 }
 
-// Runs the nodes from `first` on that the wanted values need, op by op, so that tapes around this one see them.
+// Runs the nodes from `first` on that are needed, op by op, so that enclosing tapes record them.
 void TapeRecord::replay(int first, std::span<const ir::Value> wanted) {
   std::vector<char> needed(size_t(own_.size()));
   for (ir::Value v : wanted)
@@ -212,7 +212,7 @@ void TapeRecord::replay(int first, std::span<const ir::Value> wanted) {
     }
     in.clear();
     for (ir::Value v : node.inputs) in.push_back(values_[size_t(v.node)][size_t(v.result)]);
-    // Where the op was of which this is the gradient; what is made without inputs, as ones, may be elsewhere.
+    // On the device of the differentiated op; nodes without inputs, such as ones, may be elsewhere.
     std::optional<DeviceScope> there;
     if (node.device && std::any_of(in.begin(), in.end(), [&](const Tensor& t) { return t.device() != *node.device; }))
       there.emplace(*node.device);

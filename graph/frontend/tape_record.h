@@ -1,4 +1,4 @@
-// What GradientTapes record: the hooks that apply, Variable and Function call. Internal to this folder.
+// What GradientTapes record: hooks called by apply, Variable and Function. Internal to this folder.
 #pragma once
 #include <memory>
 #include <unordered_map>
@@ -11,15 +11,14 @@
 
 namespace lamina {
 
-// One tape's memory. Eager: a graph of its own, of the recorded ops, with their tensors. Traced: which nodes of the trace's graph are
-// recorded. A node is recorded when it runs while the tape listens and one of its inputs is tracked (watched, or computed from a watched
-// one).
+// The record of one tape. Eager: a graph of the recorded ops, with their tensors. Traced: marks on the nodes of the trace's graph. A node
+// is recorded when it runs while the tape listens and one of its inputs is tracked (watched, or computed from a watched value).
 class TapeRecord {
  public:
   TapeRecord(bool persistent, bool watch_variables) : persistent(persistent), watch_variables(watch_variables) {}
 
   bool listens() const { return active && paused == 0; }
-  // Whether it was started in this trace (null: eagerly); another trace may have the address of one that has ended.
+  // Whether the tape was started in this trace (null: eagerly). A finished trace's address may be reused, so its lifetime is checked too.
   bool belongs_to(const Trace* t) const { return trace == t && (!t || !trace_alive.expired()); }
   bool tracks(const Tensor& t) const;
   bool wants(const Variable& v) const { return (watch_variables && v.trainable()) || watched_.contains(v.handle().get()); }
@@ -27,7 +26,7 @@ class TapeRecord {
   void watch(const Variable& v) { watched_.insert(v.handle().get()), kept_.push_back(v); }
   void reset();
 
-  // An op has run eagerly, or nodes from `first` on were added to the trace.
+  // An op ran eagerly, or nodes from `first` on were added to the trace.
   void add_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
               std::span<const ir::GraphRef> regions, CallSite at);
   void add_nodes(int first);
@@ -60,10 +59,10 @@ class TapeRecord {
   std::vector<Variable> kept_;  // keeps the addresses above from being reused
 };
 
-// The tapes that this thread has started, in order.
+// The tapes started by this thread, in order.
 std::vector<std::shared_ptr<TapeRecord>>& thread_tapes();
 extern thread_local int listening;
-inline bool recording() { return listening > 0; }  // whether any of them is active
+inline bool recording() { return listening > 0; }  // whether any tape is active
 
 void record_op(const ir::OpDef& op, const ir::AttrsRef& attrs, std::span<const Tensor> inputs, std::span<const Tensor> outputs,
                std::span<const ir::GraphRef> regions, CallSite at);

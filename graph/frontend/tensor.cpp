@@ -20,7 +20,7 @@ Tensor::Tensor(BufferRef buffer, TypeRef type) {
   data->device = buffer->device();
   data->type = std::move(type);
   data->buffer = std::move(buffer);
-  if (Trace* trace = Trace::current()) data->trace = trace->weak_from_this();  // in whose body it is made
+  if (Trace* trace = Trace::current()) data->trace = trace->weak_from_this();  // the trace whose body makes it
   data_ = std::move(data);
 }
 Tensor::Tensor(BufferRef buffer, const TensorType& type) : Tensor(std::move(buffer), std::make_shared<const TensorType>(type)) {}
@@ -76,7 +76,7 @@ Tensor Tensor::to(Device device) const {
   const TensorData& d = checked();
   if (d.device == device) return *this;
   require_device(device);
-  if (is_symbolic() || (Trace::current() && recording())) {  // a tape sees a node only
+  if (is_symbolic() || (Trace::current() && recording())) {  // tapes record only nodes
     if (!Trace::current()) concrete("to()");
     const DeviceScope scope(device);
     return apply_one(ops::def::to_device, nullptr, std::span(this, 1), CallSite());
@@ -140,7 +140,7 @@ std::string number_text(const Operand& x) {
   return s;
 }
 
-// The one table of which weak numbers a dtype takes.
+// The only table of dtypes that weakly typed numbers accept.
 bool takes(DType dtype, Operand::Kind kind) {
   switch (kind) {
     case Operand::Kind::boolean: return dtype == DType::boolean;

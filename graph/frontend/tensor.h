@@ -1,4 +1,4 @@
-// Tensor: an immutable array on a device, or, while a function is traced, the name of a value that its graph will compute.
+// Tensor: an immutable array on a device or, while a function is traced, a symbolic value of its graph.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -20,20 +20,20 @@ class Trace;
 class Variable;
 using TypeRef = std::shared_ptr<const TensorType>;
 
-// What a Tensor shares. Concrete: a buffer of row-major elements. Symbolic: a value of the trace it belongs to.
+// The shared state of a Tensor. Concrete: a buffer of row-major elements. Symbolic: a value of a trace.
 struct TensorData {
   TypeRef type;
   Device device;
   BufferRef buffer;            // null when symbolic
-  std::weak_ptr<Trace> trace;  // of a symbolic tensor; of a concrete one, in whose body it was made, if any. Gone when the trace has ended
+  std::weak_ptr<Trace> trace;  // symbolic: its trace; concrete: the trace whose body made it, if any. Expires with the trace
   ir::Value value;
-  std::string function;  // of a symbolic tensor: what is being traced, for errors
+  std::string function;  // symbolic: the function being traced, for errors
 };
 
 class LAMINA_API Tensor {
  public:
-  Tensor() = default;  // no tensor: what a gradient is where nothing connects
-  // A finished or pending array of this type; the buffer must be at least as large.
+  Tensor() = default;  // undefined, such as the gradient of an unconnected source
+  // An array of this type, computed or pending; the buffer must be at least as large.
   Tensor(BufferRef buffer, TypeRef type);
   Tensor(BufferRef buffer, const TensorType& type);
   explicit Tensor(std::shared_ptr<const TensorData> data) : data_(std::move(data)) {}
@@ -49,18 +49,18 @@ class LAMINA_API Tensor {
   int64_t size() const;
   Device device() const { return checked().device; }
 
-  // The only element, converted to T. Waits for the device. Throws on several elements and while tracing.
+  // The only element, converted to T. Waits for the device. Throws for several elements and while tracing.
   template <class T>
   T item() const;
   // All elements in row-major order, converted to T. Waits for the device.
   template <class T>
   std::vector<T> to_vector() const;
-  // The elements' address after waiting for them; CPU tensors only (use to(cpu) first elsewhere).
+  // The elements' address, after waiting for them; CPU tensors only (elsewhere call to(cpu) first).
   const void* data() const;
   // Copies all elements to `bytes` bytes of host memory; waits for the device.
   void copy_to_host(void* to, size_t bytes) const;
-  // The same values on another device; the tensor itself when it is there already. Gradients go back to this one. In a
-  // traced function ops run on the function's device, or on that of a DeviceScope, wherever their operands are.
+  // The same values on another device; itself when already there. Gradients are copied back to this device. In a traced function, ops run
+  // on the function's device or a DeviceScope's, wherever their operands are.
   Tensor to(Device device) const;
 
   // lm.Tensor([[1. 2.]], shape=(1, 2), dtype=float32); symbolic: lm.Tensor("add:0", shape=(2, 2), dtype=float32).
@@ -68,11 +68,11 @@ class LAMINA_API Tensor {
   // Only the elements, as NumPy prints them.
   std::string values_text() const;
 
-  // For the layers above and the bindings.
+  // For higher layers and the bindings.
   const BufferRef& buffer() const { return concrete("its memory").buffer; }
   const std::shared_ptr<const TensorData>& handle() const { return data_; }
-  bool same(const Tensor& other) const { return data_ == other.data_; }  // one object, not equal elements
-  // Throws the error "`what` of a symbolic tensor does not exist yet" unless this tensor is concrete.
+  bool same(const Tensor& other) const { return data_ == other.data_; }  // the same object, not just equal elements
+  // Throws "`what` of a symbolic tensor does not exist yet" unless this tensor is concrete.
   const TensorData& concrete(const char* what) const;
 
  private:
@@ -80,17 +80,17 @@ class LAMINA_API Tensor {
   std::shared_ptr<const TensorData> data_;
 };
 
-LAMINA_API std::string shape_text(const Shape& shape);  // "(2, 3)", "(3,)", "(None, 784)", as Python users see it
+LAMINA_API std::string shape_text(const Shape& shape);  // as in Python: "(2, 3)", "(3,)", "(None, 784)"
 inline std::ostream& operator<<(std::ostream& out, const Tensor& t) { return out << t.str(); }
 
-// One line per tensor or Python-like number, in both roles of an op's argument. Numbers are weak: an integer takes any numeric dtype of the
-// tensor it meets, a floating-point number only a floating dtype. Alone, an integer is i32, a floating-point number f32.
+// An argument of an op: a tensor, Variable or number. Numbers are weakly typed: next to a tensor, an integer takes the tensor's dtype if
+// numeric, a floating-point number only if floating. Alone, an integer is i32, a floating-point number f32.
 class LAMINA_API Operand {
  public:
   enum class Kind : uint8_t { tensor, boolean, integer, floating };
 
   Operand(const Tensor& t, CallSite at = std::source_location::current()) : tensor_(t), at_(at) {}
-  Operand(const Variable& v, CallSite at = std::source_location::current());  // reads it, at this point of program order
+  Operand(const Variable& v, CallSite at = std::source_location::current());  // reads it here, in program order
   template <class T>
     requires std::is_arithmetic_v<T>
   Operand(T value, CallSite at = std::source_location::current()) : at_(at) {
@@ -107,7 +107,7 @@ class LAMINA_API Operand {
   const Tensor& tensor() const { return tensor_; }
   double number() const { return kind_ == Kind::floating ? floating_ : double(integer_); }
   CallSite at() const { return at_; }
-  // As a tensor of its own dtype, or of `dtype` when it is a number that fits it; throws type with the astype to write.
+  // As a tensor of its own dtype, or of `dtype` for a number that fits. Otherwise throws type, with the astype to write.
   Tensor resolve() const;
   Tensor resolve(DType dtype, Device device, const char* op) const;
 
@@ -118,7 +118,7 @@ class LAMINA_API Operand {
   double floating_ = 0;
   CallSite at_;
 };
-// Both operands as tensors of one dtype; throws type naming `op`, both dtypes and the astype to write.
+// Both operands as tensors of one dtype. Throws type with `op`, both dtypes and the astype to write.
 LAMINA_API std::pair<Tensor, Tensor> resolve_pair(const char* op, const Operand& a, const Operand& b);
 
 // --- inline definitions ---

@@ -1,4 +1,4 @@
-// Elements as text, in NumPy's layout: shortest digits that read back, columns aligned, lines of 75, long arrays summarised.
+// Elements as text in NumPy's layout: shortest digits that read back exactly, aligned columns, lines of 75, long arrays summarised.
 #include <algorithm>
 #include <charconv>
 #include <cmath>
@@ -13,7 +13,7 @@ namespace {
 constexpr int64_t kSummariseAbove = 1000, kEdge = 3;
 constexpr size_t kLineWidth = 75;
 
-// What of each axis is shown: the first and the last few, or all.
+// The shown elements of each axis: the first and last few, or all.
 struct Layout {
   std::vector<int64_t> shape;
   bool summary = false;
@@ -68,7 +68,7 @@ Parts split(const std::string& s) {
   while (!p.fraction.empty() && p.fraction.back() == '0') p.fraction.pop_back();
   return p;
 }
-// At most `precision` digits after the point: the shortest ones when they suffice, else the number itself, rounded.
+// At most `precision` digits after the point: the shortest ones if they suffice, else the rounded number.
 Parts positional(const Decimal& d, int precision) {
   if (int(d.digits.size()) - d.point > precision) return split(printed("%.*f", precision, d.exact));
   Parts p{std::signbit(d.exact) ? "-" : "", ""};
@@ -96,7 +96,7 @@ std::string exponent_text(int e) {
 
 std::string special(double x) { return std::isnan(x) ? "nan" : x < 0 ? "-inf" : "inf"; }
 
-// Of a number in scientific form, `digits` digits after the point, exact ones; zeros where they would carry into another exponent.
+// For scientific notation: `digits` exact digits after the point; zeros where rounding would change the exponent.
 std::string all_digits(double x, int digits, int exponent) {
   const std::string s = printed("%.*e", digits, x);
   const size_t dot = s.find('.'), e = s.find('e');
@@ -104,7 +104,7 @@ std::string all_digits(double x, int digits, int exponent) {
                                                                             : std::string(size_t(digits), '0');
 }
 
-// A number alone.
+// A single number.
 template <class T>
 std::string float_alone(T x) {
   if (!std::isfinite(double(x))) return special(x);
@@ -118,7 +118,7 @@ std::string float_alone(T x) {
   return p.whole + "." + (p.fraction.empty() ? "0" : p.fraction);
 }
 
-// All elements that are shown, in one format.
+// All shown elements, in a common format.
 template <class T>
 std::vector<std::string> format_floats(const std::vector<T>& x) {
   constexpr int precision = 8;
@@ -173,7 +173,7 @@ std::vector<std::string> right_aligned(std::vector<std::string> all) {
   return all;
 }
 
-// Brackets, separators and line breaks around the words of the elements that are shown.
+// Adds brackets, separators and line breaks to the shown elements' texts.
 class Writer {
  public:
   Writer(const Layout& layout, std::vector<std::string> words) : layout_(layout), words_(std::move(words)) {}

@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kLargestConstant = 4096;  // bytes; larger tensors are captured by reference, not copied into the graph
 
-// After this, push_back cannot fail.
+// Afterwards push_back cannot fail.
 template <class T>
 void make_room(std::vector<T>& list) {
   if (list.size() == list.capacity()) list.reserve(std::max<size_t>(8, 2 * list.size()));
@@ -90,7 +90,7 @@ ir::Value Trace::value_of(const Tensor& t, CallSite at) {
   }
   if (ir::Value known = captured_value(t); known.valid()) return known;
   const ir::Graph::Place place = std::exchange(graph.place, {at.line(), scope_prefix, {}});
-  // Without memory half of this may be done. A body that goes on then must find it not done at all: nodes that nobody uses vanish.
+  // Without memory this may stop half-way. A body that catches the error must find it undone; unused nodes are dropped later.
   ir::Value& v = captured_[&d];
   struct Undo {
     Trace& trace;
@@ -133,7 +133,7 @@ int Trace::resource_of(const Variable& v) {
 
 Tensor Trace::read(const Variable& v, CallSite at) {
   int resource = resource_of(v);
-  std::optional<DeviceScope> there;  // its value lies where the Variable does
+  std::optional<DeviceScope> there;  // the value is placed with its Variable
   if (v.device() != device || in_device_scope()) there.emplace(v.device());
   Tensor t = add_node(ops::def::read, ir::make_attrs(ir::ResourceAttrs{resource, v.type()}), {}, at)[0];
   if (recording()) record_read(v, t);
@@ -163,10 +163,10 @@ std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tens
   return out;
 }
 
-// The value of a resource at a node: what was last assigned before it in the trace, else the Variable's value now.
+// The value of a resource at a node: the last assignment before it in the trace, else the Variable's current value.
 Tensor Trace::evaluate_now(const Tensor& symbolic, CallSite at) {
   const ir::Value target = value_of(symbolic, at);
-  std::vector<int> assigned_before(size_t(graph.size()), -1);  // per read: the assign that it sees
+  std::vector<int> assigned_before(size_t(graph.size()), -1);  // per read: the assign whose value it reads
   std::unordered_map<int, int> last;
   for (int n = 0; n <= target.node; ++n) {
     if (graph[n].op->effect == ir::Effect::write)

@@ -9,15 +9,15 @@ namespace {
 struct Waiting {
   Mutex mutex;
   Condition changed;
-  std::map<ThreadToken, TraceTurn::State*> of;  // what each waiting thread waits for
+  std::map<ThreadToken, TraceTurn::State*> of;  // per waiting thread: what it waits for
 };
 Waiting& waiting() {
   static auto* w = new Waiting;
   return *w;
 }
-// In a child process the threads of the parent that traced then are gone.
+// In a child process, the parent's tracing threads are gone.
 bool has_owner(const TraceTurn::State& state) { return state.owner && !is_gone(state.owner); }
-// Whether the owner of `state` waits, over others perhaps, for `me`.
+// Whether the owner of `state` waits, directly or indirectly, for `me`.
 bool waits_for(const Waiting& w, const TraceTurn::State* state, ThreadToken me) {
   while (state && has_owner(*state)) {
     if (state->owner == me) return true;

@@ -1,5 +1,5 @@
-// TraceTurn: one thread at a time traces a Function, and no lock is held meanwhile. A thread may trace a Function inside of its own trace;
-// two threads that would wait for each other trace side by side instead.
+// TraceTurn: only one thread at a time traces a Function; no lock is held while it traces. A thread may trace a Function recursively. Two
+// threads that would deadlock trace concurrently instead.
 #pragma once
 #include "runtime/core/mutex.h"
 

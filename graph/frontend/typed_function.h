@@ -1,4 +1,4 @@
-// lm::function(f): f traced into one graph per signature. Tensors and vectors of them become inputs, Variables are passed by reference,
+// lm::function(f): traces f into one graph per signature. Tensors and vectors of tensors become inputs, Variables are passed by reference,
 // numbers and strings select the graph.
 #pragma once
 #include <array>
@@ -47,7 +47,7 @@ void flatten(Flat& out, const T& value) {
   }
 }
 
-// An argument and its parts in words, for an explanation of retraces; the names of tensors are known.
+// Describes an argument and its parts in words, to explain retraces. Tensors have their names already.
 template <class T>
 void describe(std::vector<ArgumentPart>& out, size_t& tensors, const FunctionOptions& options, std::string name, const T& value) {
   std::string text;
@@ -91,7 +91,7 @@ T rebuild(Reader& in, const T& original) {
     return original;
 }
 
-// A result as a list of Tensors, and back. `sizes` keeps the lengths of vectors.
+// Converts a result to a list of Tensors and back. `sizes` keeps the lengths of vectors.
 template <class T>
 void flatten_result(std::vector<Tensor>& out, std::vector<size_t>& sizes, const T& value) {
   if constexpr (std::is_same_v<T, Tensor>)
@@ -106,7 +106,7 @@ void flatten_result(std::vector<Tensor>& out, std::vector<size_t>& sizes, const 
   }
 }
 template <class T>
-struct Outside {  // what a caller gets for a T: a Variable becomes a Tensor
+struct Outside {  // a caller's type for T: a Variable becomes a Tensor
   using type = std::conditional_t<std::is_same_v<T, Variable>, Tensor, T>;
 };
 template <class T>
@@ -152,7 +152,7 @@ class TypedFunction {
         },
         args...);
   }
-  // The graph for arguments like these; traces when there is none, also while functions run eagerly.
+  // The graph for arguments like these. Traces if there is none, even while functions run eagerly.
   template <class... Args>
   ConcreteFunction& concrete(const Args&... args) const {
     return with_arguments([&](const Arguments& arguments) -> ConcreteFunction& { return function_.get(arguments, body(args...)); },
@@ -185,7 +185,7 @@ class TypedFunction {
   TracedBody body(const Args&... args) const {
     return [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
       typed::Reader in{tensors, variables};
-      std::tuple<Args...> symbolic{typed::rebuild(in, args)...};  // braces: from left to right
+      std::tuple<Args...> symbolic{typed::rebuild(in, args)...};  // braces evaluate from left to right
       Traced out;
       [[maybe_unused]] size_t position = 0, tensors_met = 0;
       (typed::describe(out.arguments, tensors_met, function_.options(), cat("argument ", position++), args), ...);
@@ -203,7 +203,7 @@ class TypedFunction {
 };
 
 // f takes and returns Tensors (or vectors, pairs, tuples of them; see above). It is traced at its first call with a new signature: dtypes,
-// shapes and devices of tensors, dtypes and shapes of Variables, values of the rest. Variables that f captures are used by reference.
+// shapes and devices of tensors, dtypes and shapes of Variables, values of the rest. Captured Variables are used by reference.
 template <class F>
 TypedFunction<F> function(F f, FunctionOptions options = {}) {
   return TypedFunction<F>(std::move(f), std::move(options));

@@ -71,7 +71,7 @@ void Variable::stack(const Tensor& values) const {
   TypeRef one =
       all.rank() == 0 ? nullptr : std::make_shared<const TensorType>(TensorType{all.dtype, Shape(all.shape.begin() + 1, all.shape.end())});
   TensorType type = all;
-  // Nothing below fails but for a value without axes, which stack() refuses.
+  // Nothing below can fail, except stack() for a value without axes.
   std::lock_guard lock(data_->state.mutex);
   if (!one) return stack();
   data_->type = values.type_ref();
@@ -127,7 +127,7 @@ Tensor checked_value(const char* what, const Variable& v, const Operand& value, 
   return t;
 }
 
-// Replaces the value by update(value); repeats when somebody else has assigned it between.
+// Replaces the value by update(value); retries when another thread has assigned it in between.
 void update(const char* what, const Variable& v, const Operand& value, const ir::OpDef& op) {
   Tensor x = checked_value(what, v, value, true);
   if (broadcast(v.shape(), x.shape()) != v.shape())

@@ -34,7 +34,7 @@ Tensor moved(const Tensor& t, int64_t from, int64_t to, CallSite at) {
   return apply_one(ops::def::transpose, ir::make_attrs(ops::TransposeAttrs{std::move(axes)}), std::array{t}, at);
 }
 
-// The length of all mapped axes, or nothing when no argument is mapped and no length was given.
+// The common length of all mapped axes; empty when no argument is mapped and no length was given.
 std::optional<Dim> common_size(std::span<const VmapArgument> arguments, std::optional<int64_t> axis_size, const std::string& where) {
   if (axis_size && *axis_size < 0)
     throw Error(ErrorKind::invalid_argument, {.what = cat("vmap: axis_size ", *axis_size),
@@ -78,7 +78,7 @@ std::vector<Tensor> vmap_call(const std::string& name, std::span<const VmapArgum
   Trace* outer = Trace::current();
   auto trace = std::make_shared<Trace>(name, outer ? outer->device : arguments.empty() ? default_device() : arguments[0].tensor.device());
 
-  std::vector<Tensor> one_model, inputs;  // what the body gets; what the graph gets
+  std::vector<Tensor> one_model, inputs;  // arguments of the body; inputs of the graph
   std::vector<uint8_t> batched_inputs, stacked, batched_outputs;
   std::vector<Tensor> results;
   VmapResults given;

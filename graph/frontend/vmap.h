@@ -1,6 +1,5 @@
-// vmap: a function of one model (or example) becomes one of a stack of them. The function is traced, its graph gets a model axis
-// (autodiff/batch.h) and runs at once, or becomes part of the trace around it. Stacked Variables that it touches are mapped too; see
-// ModelAxis.
+// vmap: maps a function of one model (or example) over a stack of them. The function is traced, and its graph gets a model axis
+// (autodiff/batch.h); then it runs at once, or joins the trace around it. Stacked Variables that it uses are mapped too (ModelAxis).
 #pragma once
 #include <functional>
 #include <optional>
@@ -12,7 +11,7 @@
 
 namespace lamina {
 
-// Where an argument or result has the model axis; nothing: nowhere, all models share it.
+// The position of the model axis in an argument or result; empty: none, shared by all models.
 using MapAxis = std::optional<int64_t>;
 
 struct VmapArgument {
@@ -24,15 +23,15 @@ struct VmapResults {
   std::vector<Tensor> tensors;
   std::vector<MapAxis> axes;  // one per tensor
 };
-// What both languages build on. `body` runs once, on arguments without their model axes. Throws invalid_argument for an axis out of range,
-// axes of different lengths, when nothing is mapped, and for a result that must not differ from model to model but does.
+// The common base of both languages. `body` runs once, on arguments without model axes. Throws invalid_argument for an axis out of range,
+// for different lengths, when nothing is mapped, and for an unmapped result that differs between models.
 LAMINA_API std::vector<Tensor> vmap_call(const std::string& name, std::span<const VmapArgument> arguments, std::optional<int64_t> axis_size,
                                          CallSite at, const std::function<VmapResults(std::span<const Tensor>)>& body);
 
 struct VmapOptions {
-  std::vector<MapAxis> in_axes = {0};     // one for all arguments, or one each; of a vector of tensors: for all of them
-  std::vector<MapAxis> out_axes = {0};    // likewise for the results
-  std::optional<int64_t> axis_size = {};  // how many models, where no argument tells
+  std::vector<MapAxis> in_axes = {0};     // one for all arguments, or one each; a vector's applies to all its tensors
+  std::vector<MapAxis> out_axes = {0};    // the same for results
+  std::optional<int64_t> axis_size = {};  // number of models, if no argument has the axis
   std::string name = "vmap";              // for errors
 };
 
@@ -55,7 +54,7 @@ class Vmapped {
     std::vector<size_t> sizes;
     std::vector<Tensor> out = vmap_call(options_.name, arguments, options_.axis_size, {}, [&](std::span<const Tensor> tensors) {
       typed::Reader in{tensors, variables};
-      std::tuple<Args...> one{typed::rebuild(in, args)...};  // braces: from left to right
+      std::tuple<Args...> one{typed::rebuild(in, args)...};  // braces evaluate from left to right
       VmapResults results;
       if constexpr (std::is_void_v<Result>)
         std::apply(f_, one);
@@ -97,9 +96,9 @@ class Vmapped {
   VmapOptions options_;
 };
 
-// f for every entry of its arguments' mapped axes at once: vmap(f)(x)[i] is f(x[i]). f takes and returns what lm::function's may; Variables
-// are passed as they are. Stacked Variables that f uses are seen without their model axis, and an assignment gives each model its own
-// value. Calls may be nested, stand in an lm::function or use one, and be differentiated from inside and from outside.
+// Maps f over its arguments' axes: vmap(f)(x)[i] is f(x[i]). f takes and returns what lm::function's may; Variables are passed as they are.
+// Stacked Variables are seen without their model axis, and an assignment gives each model its own value. Calls can be nested, used in an
+// lm::function or use one, and differentiated from inside and outside.
 template <class F>
 Vmapped<F> vmap(F f, VmapOptions options = {}) {
   return Vmapped<F>(std::move(f), std::move(options));

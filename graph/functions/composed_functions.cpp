@@ -1,4 +1,4 @@
-// Functions of op_functions.h that are made of several ops, or choose one.
+// Functions of op_functions.h that combine several ops.
 #include <array>
 #include <cmath>
 #include <limits>
@@ -29,7 +29,7 @@ Tensor floating(const char* op, const Operand& x, F f) {
   return in_f32(Operand(t, x.at()), f);
 }
 
-// f(x) where x is not 0, else x: a root, which has no slope at 0; it is taken as 0.
+// f(x) where x is not 0, else x: for a root, whose slope at 0 is taken as 0.
 template <class F>
 Tensor but_at_zero(const Operand& x, F f) {
   const CallSite at = x.at();
@@ -99,9 +99,9 @@ Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
     bool empty = false;
     for (Dim d : x.tensor().shape()) empty = empty || d == Dim(0);
     if (empty) return log(o(sum(o(exp(x)), axes, keepdims)));
-    // An infinite largest element stays in the exponentials, which do not overflow then.
+    // An infinite maximum is not subtracted; the exponentials then do not overflow.
     const size_t rank = size_t(x.tensor().rank());
-    std::vector<std::pair<int64_t, int64_t>> ends(rank);  // of nothing, which an open length may turn out to be, -inf is the largest
+    std::vector<std::pair<int64_t, int64_t>> ends(rank);  // -inf is the maximum of an empty axis, which an open length may turn out to be
     bool open = false;
     for (size_t a = 0; a < rank; ++a)
       if (axes.contains(a, rank) && !x.tensor().shape()[a].known()) ends[a].second = 1, open = true;
@@ -109,7 +109,7 @@ Tensor logsumexp(const Operand& operand, const AxesOrAll& axes, bool keepdims) {
     const Tensor most = stop_gradient(o(max(never_empty, axes, true)));
     const Tensor shift = where(o(isfinite(o(most))), o(most), Operand(0.0, at));
     const Tensor total = sum(o(exp(o(sub(x, o(shift))))), axes, true);
-    // Of nothing but -inf: -inf, through which no gradient flows.
+    // If all are -inf: -inf, without a gradient.
     const Tensor none = equal(o(total), Operand(0, at)), some = where(o(none), Operand(1.0, at), o(total));
     const Tensor y = where(o(none), Operand(-std::numeric_limits<double>::infinity(), at), o(add(o(log(o(some))), o(shift))));
     return keepdims ? y : axes.all() ? reshape_to(o(y), {}) : squeeze(o(y), axes);
@@ -148,7 +148,7 @@ Tensor norm(const Operand& operand, double ord, const AxesOrAll& axes, bool keep
     const auto power = [&](double exponent) { return [exponent](const Operand& v) { return pow(v, Operand(exponent, v.at())); }; };
     const Tensor size = abs(x);
     if (ord > 0) return but_at_zero(o(sum(o(but_at_zero(o(size), power(ord))), axes, keepdims)), power(1 / ord));
-    // Where an element is 0 its power is infinite, and the norm 0.
+    // Where an element is 0, its power is infinite and the norm 0.
     const Tensor none = equal(o(size), Operand(0, at)), some = where(o(none), Operand(1.0, at), o(size));
     const Tensor powers = where(o(none), Operand(std::numeric_limits<double>::infinity(), at), o(power(ord)(o(some))));
     return power(1 / ord)(o(sum(o(powers), axes, keepdims)));

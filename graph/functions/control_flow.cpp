@@ -19,7 +19,7 @@ std::string named(const std::vector<std::string>& names, size_t i, size_t count,
   return count == 1 ? noun : cat(noun, " ", i);
 }
 
-// Branches and bodies inside of each other: each takes some of the stack, here and in every pass.
+// Limit of nested branches and bodies: each level uses stack, here and in every pass.
 class Depth {
  public:
   explicit Depth(CallSite at) {
@@ -39,7 +39,7 @@ class Depth {
 };
 thread_local int Depth::depth_ = 0;
 
-// One branch or body, traced by itself.
+// One branch or body, traced separately.
 struct Region {
   std::shared_ptr<Trace> trace;
   std::vector<Tensor> given;
@@ -71,7 +71,7 @@ struct Region {
   TensorType type(size_t output) const { return trace->graph.type(trace->graph.outputs[output]); }
 };
 
-// What regions use from around them, each once.
+// Outside values that the regions use, each once.
 struct Connections {
   std::vector<Tensor> captures;
   std::vector<Variable> variables;
@@ -100,7 +100,7 @@ struct Slot {
   size_t index;
 };
 
-// The region without state: Variables are inputs, and those that are written also outputs, put in before output `state_at`.
+// The region without state: Variables become inputs, and written ones also outputs, inserted before output `state_at`.
 GraphRef close(const Region& region, const Connections& outside, const std::vector<Slot>& slots, size_t state_at) {
   const Trace& t = *region.trace;
   const Graph& g = t.graph;
@@ -149,7 +149,7 @@ GraphRef close(const Region& region, const Connections& outside, const std::vect
   return out;
 }
 
-// The node's operands in the order of the slots, and the node's results taken apart: state is assigned, the others are returned.
+// The node's operands in slot order; and its results: state is assigned, the rest is returned.
 class Node {
  public:
   Node(Trace& trace, const Connections& outside, CallSite at) : trace_(trace), outside_(outside), at_(at) {
@@ -180,7 +180,7 @@ class Node {
 void add_slots(std::vector<Slot>& slots, Slot::Kind kind, size_t first, size_t last) {
   for (size_t i = first; i < last; ++i) slots.push_back({kind, i});
 }
-// Variables that are written, or that are not.
+// Variables that are written, or those that are not.
 void add_variables(std::vector<Slot>& slots, const Connections& outside, bool written) {
   for (size_t v = 0; v < outside.variables.size(); ++v)
     if (bool(outside.written[v]) == written) slots.push_back({Slot::Kind::variable, v});
@@ -384,7 +384,7 @@ TensorType slice_of(TensorType type) {
   return type;
 }
 
-// The types of what a body returns beside the carried values, without running it.
+// The types of a body's results after the carried values, without running it.
 std::vector<TensorType> result_types(const Body& body, const std::vector<Tensor>& init, const std::vector<Tensor>& xs, CallSite at) {
   auto outer = std::make_shared<Trace>("scan", default_device());
   TraceScope scope(outer);
@@ -456,7 +456,7 @@ std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector
 
 std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<const Tensor>)>& body, const std::vector<Tensor>& inputs,
                                     CallSite at) {
-  // Outside of a trace too the body is traced, so that a tape sees one op.
+  // The body is traced even outside of a trace, so that a tape sees one op.
   std::shared_ptr<Trace> own;
   Trace* trace = Trace::current();
   if (!trace) own = std::make_shared<Trace>("a function with its own gradient", default_device()), trace = own.get();
@@ -493,7 +493,7 @@ std::vector<Tensor> custom_gradient(const std::function<WithGradient(std::span<c
   outside.add(region);
   refuse_assignments(outside, "custom_gradient: the function", "it may be computed again for the gradient",
                      "return the value and assign it outside", at);
-  // One graph for both: the gradient may use what the body computed.
+  // Both share one graph: the gradient may use values of the body.
   std::vector<Slot> slots;
   add_slots(slots, Slot::Kind::given, 0, inputs.size());
   add_slots(slots, Slot::Kind::capture, 0, outside.captures.size());

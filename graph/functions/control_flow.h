@@ -1,7 +1,6 @@
-// cond, while_loop, scan and fori_loop: branches and loops that depend on data; checkpoint: values that a gradient computes again. Eagerly
-// they run as they stand. While a function is traced, each branch and body is traced once, into a region of one node; tensors from around
-// it are used freely, Variables (and random generators) are read and assigned in it as anywhere else. What a branch or body returns are
-// tensors, or vectors, pairs and tuples of them.
+// cond, while_loop, scan and fori_loop: branches and loops that depend on data. checkpoint: recomputation for gradients. Eagerly they
+// simply run. In a traced function, each branch or body is traced once into a region of one node; it may use outside tensors, and read and
+// assign Variables (and random generators) as usual. Branches and bodies return tensors, or vectors, pairs and tuples of them.
 #pragma once
 #include <functional>
 
@@ -11,16 +10,16 @@
 namespace lamina {
 
 struct LoopOptions {
-  int64_t maximum_iterations = -1;  // the loop ends after that many; the gradient then has its memory planned. -1: no limit
+  int64_t maximum_iterations = -1;  // limit; with one, the gradient's memory is planned. -1: none
   std::vector<std::string> names;   // of the loop variables, for errors
 };
 struct ScanOptions {
-  int64_t length = -1;   // how many iterations; needed when nothing is stacked
-  bool reverse = false;  // from the last slice to the first; results are stacked at their slice's place
+  int64_t length = -1;   // number of iterations; needed when nothing is stacked
+  bool reverse = false;  // from the last slice to the first; result i still belongs to slice i
   std::vector<std::string> names;
 };
 
-// The same for lists of tensors: what the templates below and the bindings call.
+// The same for lists of tensors, called by the templates below and by the bindings.
 namespace control {
 using Branch = std::function<std::vector<Tensor>()>;
 using Body = std::function<std::vector<Tensor>(std::span<const Tensor>)>;
@@ -29,14 +28,13 @@ LAMINA_API std::vector<Tensor> cond(const Operand& pred, const Branch& then, con
                                     const std::vector<std::string>& names = {});
 LAMINA_API std::vector<Tensor> while_loop(const Condition& condition, const Body& body, std::vector<Tensor> init,
                                           const LoopOptions& options, CallSite at);
-// body: the carried values, then a slice of each of xs -> the carried values, then the ys. Returns the last carried values, then the
-// stacked ys.
+// body: carried values, then a slice of each of xs -> carried values, then ys. Returns the final carried values, then the stacked ys.
 LAMINA_API std::vector<Tensor> scan(const Body& body, std::vector<Tensor> init, std::vector<Tensor> xs, const ScanOptions& options,
                                     CallSite at);
-// body's results, made of a region whose values its gradient computes again. Eagerly: body().
+// body's results; in a trace, its values are recomputed for the gradient. Eagerly: body().
 LAMINA_API std::vector<Tensor> checkpoint(const Branch& body, CallSite at);
-// body(inputs) -> the results, and what makes a gradient per input of one cotangent per floating-point result. Other tensors and Variables
-// that the body uses get no gradient through it, and it may not assign Variables.
+// body(inputs) -> results, and a function from one cotangent per floating-point result to one gradient per input. Other tensors and
+// Variables that the body uses get no gradient through it, and it may not assign Variables.
 struct WithGradient {
   std::vector<Tensor> results;
   std::function<std::vector<Tensor>(std::span<const Tensor> cotangents)> gradient;
@@ -46,7 +44,7 @@ LAMINA_API std::vector<Tensor> custom_gradient(const std::function<WithGradient(
 }  // namespace control
 
 namespace typed {
-// Structures of tensors, taken apart and put together again.
+// Flattens structures of tensors and rebuilds them.
 template <class T>
 std::vector<Tensor> leaves(const T& value, std::vector<size_t>* sizes = nullptr) {
   std::vector<Tensor> out;
@@ -59,7 +57,7 @@ T assemble(std::span<const Tensor> in, const std::vector<size_t>& sizes) {
   size_t size = 0;
   return rebuild_result<T>(in, sizes, size);
 }
-// f(state), or f(part, part, ...) when it takes the parts of a tuple.
+// Calls f(state), or f(part, part, ...) if it takes the parts of a tuple.
 template <class F, class T>
 decltype(auto) call_with(F& f, const T& state) {
   if constexpr (std::is_invocable_v<F&, const T&>)
@@ -69,7 +67,7 @@ decltype(auto) call_with(F& f, const T& state) {
 }
 }  // namespace typed
 
-// then() where pred (one bool) is true, else otherwise(). Both return the same structure, dtypes and shapes; else an Error at this line.
+// then() if pred (one bool) is true, else otherwise(). Both must return the same structure, dtypes and shapes, or it is an Error here.
 template <class Then, class Otherwise>
 auto cond(const Operand& pred, Then then, Otherwise otherwise) {
   using Result = typename typed::Outside<std::invoke_result_t<Then&>>::type;
@@ -81,7 +79,7 @@ auto cond(const Operand& pred, Then then, Otherwise otherwise) {
   return typed::assemble<Result>(out, sizes.empty() ? other : sizes);
 }
 
-// branches[index](), one of several that return the same; an index outside takes the first or the last. Made of conds, log2(branches) deep.
+// branches[index](); all must return the same types, and the index is clamped. Built from conds, log2(branches) deep.
 template <class Result>
 Result switch_case(const Tensor& index, const std::vector<std::function<Result()>>& branches,
                    CallSite at = std::source_location::current()) {
@@ -100,8 +98,8 @@ Result switch_case(const Tensor& index, const std::vector<std::function<Result()
   return choose(0, branches.size());
 }
 
-// state = body(state) as long as condition(state) is true; returns the last state. A state is a Tensor, or a vector, pair or tuple of them;
-// body and condition may take the parts of a tuple one by one. Every tensor keeps its dtype and shape; else an Error at this line.
+// Repeats state = body(state) while condition(state) is true; returns the final state. A state is a Tensor, or a vector, pair or tuple of
+// them; body and condition may take a tuple's parts as separate parameters. A change of dtype or shape is an Error here.
 template <class Condition, class Body, class State>
 State while_loop(Condition condition, Body body, const State& init, const LoopOptions& options = {},
                  CallSite at = std::source_location::current()) {
@@ -116,8 +114,8 @@ State while_loop(Condition condition, Body body, const State& init, const LoopOp
   return typed::assemble<State>(control::while_loop(test, step, std::move(in), options, at), sizes);
 }
 
-// {state, y} = body(state, x) for each slice x of xs along its first axis. Returns {the last state, the ys stacked}. Tensor, vector, pair
-// or tuple each; xs may be an empty vector when options say the length.
+// {state, y} = body(state, x) for each slice x of xs along its first axis. Returns {final state, stacked ys}. Each is a Tensor, vector,
+// pair or tuple; xs may be an empty vector when options give the length.
 template <class Body, class State, class Xs>
 auto scan(Body body, const State& init, const Xs& xs, const ScanOptions& options = {}, CallSite at = std::source_location::current()) {
   using Result = std::invoke_result_t<Body&, const State&, const Xs&>;
@@ -137,7 +135,7 @@ auto scan(Body body, const State& init, const Xs& xs, const ScanOptions& options
   return std::pair<State, Y>(typed::assemble<State>(all.first(carried), state_sizes), typed::assemble<Y>(all.subspan(carried), y_sizes));
 }
 
-// state = body(i, state) for i from lower to upper - 1, an i32 tensor without axes.
+// state = body(i, state) for i from lower to upper - 1; i is an i32 tensor without axes.
 template <class Body, class State>
 State fori_loop(int64_t lower, int64_t upper, Body body, const State& init, CallSite at = std::source_location::current()) {
   std::vector<size_t> sizes;
@@ -154,8 +152,8 @@ State fori_loop(int64_t lower, int64_t upper, Body body, const State& init, Call
   return typed::assemble<State>(std::span<const Tensor>(out).subspan(1), sizes);
 }
 
-// f, with less memory for gradients through it: in a traced function, what f computes is not kept for the gradient but computed a second
-// time when the gradient needs it, with the same bits. f(x...) returns a Tensor, or a vector, pair or tuple of them; eagerly it just runs.
+// f with gradients that use less memory: in a traced function its values are not kept but recomputed when the gradient needs them, with the
+// same bits. f(x...) returns a Tensor, or a vector, pair or tuple of them; eagerly it just runs.
 template <class F>
 auto checkpoint(F f, CallSite at = std::source_location::current()) {
   return [f, at](const auto&... x) {

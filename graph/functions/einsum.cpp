@@ -11,7 +11,7 @@
 namespace lamina {
 namespace {
 
-using Label = int;  // a letter, or kEllipsis + the place of an axis of "...", counted from the back
+using Label = int;  // a letter, or kEllipsis + an axis of "..." counted from the end
 using Labels = std::vector<Label>;
 constexpr Label kEllipsis = 256;
 
@@ -71,7 +71,7 @@ class Contraction {
     }
   }
 
-  // Each label once: repeated ones become their diagonal, and an axis of length 1 that broadcasts goes.
+  // Makes labels unique: repeated ones become a diagonal, and broadcast axes of length 1 are dropped.
   Term prepared(const Tensor& operand, const Labels& given) const {
     Term term{operand, given};
     for (size_t a = 0; a < term.labels.size(); ++a) {
@@ -86,7 +86,7 @@ class Contraction {
       term.labels.erase(term.labels.begin() + int64_t(b));
       term.labels.erase(term.labels.begin() + int64_t(a));
       term.labels.push_back(l);
-      --a;  // another axis is here now
+      --a;  // the next axis has moved here
     }
     Shape shape;
     Labels kept;
@@ -99,7 +99,7 @@ class Contraction {
     return term;
   }
 
-  // Labels that are needed when terms a and b have become one.
+  // Labels still needed after terms a and b are combined.
   Labels wanted_without(size_t a, size_t b) const {
     Labels out = output_;
     for (size_t i = 0; i < terms_.size(); ++i)
@@ -107,7 +107,7 @@ class Contraction {
     return out;
   }
 
-  // Sums a term over what nobody else has and the result does not want.
+  // Sums out labels that no other term and no result has.
   void sum_alone(size_t i) {
     const Labels wanted = wanted_without(i, i);
     Axes axes;
@@ -137,7 +137,7 @@ class Contraction {
       if (!has(out, l)) out.push_back(l);
     return out;
   }
-  // What is left of the product of two terms.
+  // The labels of the product of two terms.
   static Labels left(const Labels& both, const Labels& wanted) {
     Labels out;
     for (Label l : both)
@@ -145,7 +145,7 @@ class Contraction {
     return out;
   }
 
-  // The first product of the cheapest order: of all orders for few terms, otherwise the one that shrinks most now.
+  // The first product of the cheapest order: tries all orders for few terms, otherwise takes the product that shrinks most.
   std::pair<size_t, size_t> next_pair() const {
     if (terms_.size() == 2) return {0, 1};
     std::vector<Labels> all;
@@ -161,7 +161,7 @@ class Contraction {
       }
     return pair;
   }
-  // Multiplications of the cheapest order that begins with the product of a and b.
+  // Multiplications of the cheapest order that starts with the product of a and b.
   double cost_with(std::vector<Labels> all, size_t a, size_t b) const {
     Labels wanted = output_;
     for (size_t i = 0; i < all.size(); ++i)
@@ -212,18 +212,18 @@ class Contraction {
     Labels of_a = own(a), of_b = own(b);
     if (last && !of_b.empty() && shared.size() < output_.size() && has(of_b, output_[shared.size()]))
       std::swap(a, b), std::swap(of_a, of_b);
-    // Small integers have no matmul: theirs is done in i32, which wraps alike.
+    // Small integers have no matmul; i32 wraps the same way.
     const DType dtype = a.t.dtype();
     const bool small = !is_floating(dtype) && dtype != DType::i32 && dtype != DType::i64;
     if (small) a.t = astype(here(a.t), DType::i32), b.t = astype(here(b.t), DType::i32);
 
-    // Both as stacks of matrices; the flags of matmul save transpositions.
+    // Both as stacks of matrices; matmul's flags save transpositions.
     const bool transpose_a = !(a.labels == joined({&shared, &of_a, &summed})) && a.labels == joined({&shared, &summed, &of_a});
     const bool transpose_b = b.labels == joined({&shared, &of_b, &summed}) && !(b.labels == joined({&shared, &summed, &of_b}));
     a = ordered(a, transpose_a ? joined({&shared, &summed, &of_a}) : joined({&shared, &of_a, &summed}));
     b = ordered(b, transpose_b ? joined({&shared, &of_b, &summed}) : joined({&shared, &summed, &of_b}));
     const Dim rows = product(of_a), columns = product(of_b), inside = product(summed);
-    const bool many_rows = shared.empty() && !transpose_a && !of_a.empty();  // one matrix on the right for all of a's rows
+    const bool many_rows = shared.empty() && !transpose_a && !of_a.empty();  // one matrix on the right for all rows of a
     Shape left = shape_of(many_rows ? of_a : shared), right = shape_of(shared);
     if (!many_rows) left.push_back(transpose_a ? inside : rows);
     left.push_back(many_rows || !transpose_a ? inside : rows);
@@ -234,7 +234,7 @@ class Contraction {
     return {small ? astype(here(y), dtype) : y, labels};
   }
 
-  // Nothing to sum over: a product that broadcasts.
+  // Nothing to sum over: a broadcast product.
   Term multiplied(const Term& a, const Term& b, bool last) const {
     const Labels labels = last ? output_ : united(a.labels, b.labels);
     auto spread = [&](const Term& t) {

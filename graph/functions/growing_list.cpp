@@ -15,7 +15,7 @@ Tensor buffer(const TensorType& element, CallSite at) {
                  .where = text(at.line()),
                  .why = "its length is found before the whole graph runs, so it belongs to the function itself",
                  .fix = "make the list before the outer loop, or reduce it to a tensor in each iteration"});
-  Shape shape{Dim::symbol(cat("list_", trace->graph.size()))};  // no other of this graph; the table of symbols is kept for ever
+  Shape shape{Dim::symbol(cat("list_", trace->graph.size()))};  // unique in this graph; the table of symbols never shrinks
   shape.insert(shape.end(), element.shape.begin(), element.shape.end());
   return zeros(shape, element.dtype);
 }

@@ -1,5 +1,5 @@
-// Lists that grow in a loop of the graph: a buffer whose length is a symbol, and how many of its places are taken. AutoGraph's lists are
-// made of these. The symbol means what the count is after the loop, so that the buffer is full then.
+// Lists that grow in a loop of the graph, for AutoGraph: a buffer whose length is a symbol, and a count of the elements in use. The
+// symbol's value is the count after the loop, when the buffer is full.
 #pragma once
 #include "graph/frontend/tensor.h"
 
@@ -7,9 +7,9 @@ namespace lamina::list {
 
 // Zeros [symbol, element...]. Throws invalid_argument inside of a loop's or branch's own trace.
 LAMINA_API Tensor buffer(const TensorType& element, CallSite at = std::source_location::current());
-// The buffer with a value at a position (i64[]).
+// The buffer with `value` at a position (i64[]).
 LAMINA_API Tensor set(const Tensor& buffer, const Tensor& position, const Tensor& value, CallSite at = std::source_location::current());
-// After the loop: count (i64[]) says how long the buffer is. The function that is traced computes it first, then plans the rest.
+// After the loop: sets the buffer's length to count (i64[]). The traced function computes it first, then plans the rest.
 LAMINA_API void close(const Tensor& buffer, const Tensor& count);
 
 }  // namespace lamina::list

@@ -33,14 +33,14 @@ Tensor need_rank(const char* op, const Operand& x, int rank, const char* form) {
                .fix = "reshape it"});
 }
 
-// Whether an eager max_pool2d is to be a library's, which leaves no places. In a trace the planner decides.
+// Whether an eager max_pool2d should use a library, which returns no indices. In a trace the planner decides.
 bool library_pools(const Tensor& x, const ops::MaxPool2dAttrs& attrs) {
   if (Trace::current() || x.device().kind == DeviceKind::cpu) return false;
   std::optional<double> operations;
   try {
     operations = ops::library_operations(x.type(), attrs);
   } catch (const Error&) {
-    return false;  // the op says it, with the user's line
+    return false;  // the op reports it, with the user's line
   }
   return operations && backend_of(x.device()).image_library_serves(*operations);
 }
@@ -103,7 +103,7 @@ Tensor max_pool2d(const Operand& x, Pair window, Pair strides, const ImagePaddin
   return apply(op, ir::make_attrs(attrs), std::array{image}, x.at())[0];
 }
 
-// A filter of ones per channel, divided by how many elements of the image it covered.
+// A filter of ones per channel, divided by the number of covered elements.
 Tensor avg_pool2d(const Operand& x, Pair window, Pair strides, const ImagePadding& padding) {
   const CallSite at = x.at();
   if (strides == Pair{0, 0}) strides = window;

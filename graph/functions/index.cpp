@@ -1,4 +1,4 @@
-// x[...] in NumPy's sense: ranges, elements, new axes and "..." are one slice and a reshape; tensors of places are one gather behind it.
+// x[...] with NumPy's rules: ranges, integers, new axes and "..." become one slice and a reshape; index tensors become one gather after it.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -24,10 +24,10 @@ Error bad_index(ErrorKind kind, const Operand& x, std::string what, std::string 
   return Error(kind, {.what = std::move(what), .where = text(x.at().line()), .why = std::move(why), .fix = std::move(fix)});
 }
 
-// Python's start:stop:step of one axis as the slice op's places.
+// Python's start:stop:step of one axis in the slice op's terms.
 Bounds range_of(const Operand& x, const IndexPart& part, Dim length) {
   Bounds b;
-  // Numbers beyond any axis mean the same as these, and do not overflow.
+  // Larger numbers mean the same as these, which cannot overflow.
   static constexpr int64_t kLongestStep = int64_t{1} << 31, kFarthest = int64_t{1} << 59;
   auto near = [](std::optional<int64_t> place) { return place ? std::optional(std::clamp(*place, -kFarthest, kFarthest)) : place; };
   const std::optional<int64_t> start = near(part.start), stop = near(part.stop);
@@ -62,7 +62,7 @@ Bounds element_of(const Operand& x, int64_t i, Dim length, size_t axis) {
 
 bool is_mask(const IndexPart& p) { return p.kind == Kind::tensor && p.indices.dtype() == DType::boolean; }
 
-// How many of x's axes a part stands for; "..." is counted by itself.
+// How many of x's axes a part covers; "..." is handled separately.
 size_t axes_of(const IndexPart& p) {
   if (p.kind == Kind::new_axis || p.kind == Kind::rest) return 0;
   return is_mask(p) ? size_t(p.indices.rank()) : 1;
@@ -79,7 +79,7 @@ void check_count(const Operand& x, const std::vector<IndexPart>& parts) {
                     cat("the tensor has ", type.rank(), type.rank() == 1 ? " axis" : " axes"), "name each axis once");
 }
 
-// The bool tensor of a part as one tensor of places per axis that it stands for.
+// The bool tensor of a part as one index tensor per axis that it covers.
 std::vector<IndexPart> places_of(const Operand& x, const IndexPart& mask, size_t axis) {
   const Tensor& m = mask.indices;
   const Shape& shape = x.tensor().shape();
@@ -115,7 +115,7 @@ std::vector<IndexPart> places_of(const Operand& x, const IndexPart& mask, size_t
   return out;
 }
 
-// The same parts with places instead of bool tensors.
+// The same parts with index tensors instead of bool tensors.
 std::vector<IndexPart> without_masks(const Operand& x, const std::vector<IndexPart>& parts) {
   size_t taken = 0, axis = 0;
   for (const IndexPart& p : parts) taken += axes_of(p);
@@ -131,7 +131,7 @@ std::vector<IndexPart> without_masks(const Operand& x, const std::vector<IndexPa
   return out;
 }
 
-// Rows of x along several of its axes, chosen by tensors of places; the result's axes of them begin at `place`.
+// Gathers x along several axes by index tensors; the result's axes for them begin at `place`.
 struct Gathered {
   size_t axis;
   Tensor indices;
@@ -180,7 +180,7 @@ Tensor index(const Operand& operand, const std::vector<IndexPart>& given) {
   for (const IndexPart& p : parts) taken += axes_of(p);
 
   ops::SliceAttrs attrs;
-  std::vector<int> kept;  // the axes behind the slice: an axis of x, or -1 for a new one
+  std::vector<int> kept;  // axes after the slice: an axis of x, or -1 for a new one
   std::vector<Gathered> gathered;
   size_t place = 0;  // of the gathered axes in the result
   enum class Run : uint8_t { none, now, over } run = Run::none;
@@ -195,7 +195,7 @@ Tensor index(const Operand& operand, const std::vector<IndexPart>& given) {
   };
   for (const IndexPart& p : parts) {
     const size_t axis = attrs.begin.size();
-    // Beside tensors of places, an element is one of them.
+    // Beside index tensors, an integer acts as one of them.
     const bool advanced = p.kind == Kind::tensor || (p.kind == Kind::element && any_tensor);
     if (advanced && run == Run::none) place = kept.size();
     separated |= advanced && run == Run::over;
@@ -257,7 +257,7 @@ Tensor At::update(const Operand& given, ScatterMode mode) const {
   if (values.dtype() != type.dtype)
     throw bad_index(ErrorKind::type, x, cat("at: ", values.type(), " cannot be put into ", type), "tensors are never converted silently",
                     cat("convert the values: lm.astype(v, lm.", numpy_name(type.dtype), ")"));
-  // A bool tensor alone, and values that do not ask how many are chosen.
+  // A single bool tensor, with values that do not depend on how many elements are selected.
   if (parts_.size() == 1 && is_mask(parts_[0]) && parts_[0].indices.rank() > 0 && values.rank() + parts_[0].indices.rank() <= x_.rank()) {
     Shape shape = parts_[0].indices.shape();
     if (!std::equal(shape.begin(), shape.end(), type.shape.begin())) places_of(x, parts_[0], 0);  // throws
@@ -266,7 +266,7 @@ Tensor At::update(const Operand& given, ScatterMode mode) const {
     return where(Operand(mask, at_), Operand(combined(x, Operand(values, at_), mode), at_), x);
   }
 
-  // What the parts do to the first axes, up to the last one that is not taken whole, is found from the places of their elements.
+  // Applies the parts to the axes up to the last one not taken whole, using the positions of their elements.
   const std::vector<IndexPart> parts = without_masks(x, parts_);
   size_t taken = 0, axis = 0, lead = 0;
   for (const IndexPart& p : parts) taken += axes_of(p);
@@ -286,7 +286,7 @@ Tensor At::update(const Operand& given, ScatterMode mode) const {
     axis += p.kind == Kind::rest ? type.rank() - taken : axes_of(p);
     if (axes_of(p) == 0 || before < lead) first.push_back(p);
   }
-  // "..." keeps standing for what it stood for in front of the last such axis.
+  // "..." keeps covering the same axes before the last such axis.
   const Shape leading(type.shape.begin(), type.shape.begin() + int64_t(lead)), inner(type.shape.begin() + int64_t(lead), type.shape.end());
   const Dim count = size_of(leading);
   Tensor places;
@@ -336,7 +336,7 @@ Tensor take_along_axis(const Operand& operand, const Operand& operand_indices, i
 
 namespace {
 
-// Places [..., k] along the first k axes as places [...] in those axes flattened.
+// Indices [..., k] along the first k axes as indices [...] into those axes flattened.
 Tensor raveled(const Tensor& indices, const Shape& shape, const Operand& where) {
   const Dim k = indices.rank() ? indices.shape().back() : Dim(0);
   if (!indices.rank() || !k.known() || k.number() < 1 || k.number() > int64_t(shape.size()))

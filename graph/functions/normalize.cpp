@@ -10,14 +10,14 @@
 namespace lamina {
 namespace {
 
-// Whether an eager normalisation is to be a library's. In a trace it is an op, and decided when the graph is planned.
+// Whether an eager normalisation should use a library. In a trace it is an op, and the planner decides.
 bool library_normalizes(const Tensor& x) {
   if (x.device().kind == DeviceKind::cpu) return false;
   const std::optional<double> operations = ops::batch_norm_operations(x.type());
   return operations && backend_of(x.device()).image_library_serves(*operations);
 }
 
-// What half-typed x is normalised with: numbers of its dtype, computed in f32 like x itself, or statistics that are f32 already.
+// Scales and offsets for a half-typed x: numbers of its dtype, computed in f32 as x itself, or statistics that are f32 already.
 Tensor beside(const Tensor& x, const Operand& v) {
   const Tensor t = v.resolve();
   return t.dtype() == x.dtype() ? widened(Operand(t, v.at())) : t;

@@ -88,7 +88,7 @@ Tensor argmax(const Operand& x, int axis, bool keepdims) { return unary(def::arg
 Tensor argmin(const Operand& x, int axis, bool keepdims) {
   Tensor t = x.resolve();
   const Operand in(t, x.at());
-  switch (t.dtype()) {  // the order turned round, without overflow
+  switch (t.dtype()) {  // order reversed, without overflow
     case DType::boolean: return argmax(Operand(logical_not(in), x.at()), axis, keepdims);
     case DType::u8: return argmax(Operand(sub(Operand(255, x.at()), in), x.at()), axis, keepdims);
     default: break;
@@ -115,7 +115,7 @@ Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets) {
   return in_f32("softmax_cross_entropy", logits, targets, [](const Operand& x, const Operand& t) {
     const CallSite at = x.at();
     auto o = [at](const Tensor& v) { return Operand(v, at); };
-    // A class that is impossible (a logit of -inf) and not wanted costs nothing.
+    // An impossible class (logit -inf) that is not the target costs nothing.
     const Tensor logs = log_softmax(x);
     const Tensor masked = logical_and(o(equal(t, Operand(0, at))), o(isinf(o(logs))));
     return neg(o(sum(o(mul(o(where(o(masked), Operand(0.0, at), o(logs))), t)), {-1})));
@@ -129,7 +129,7 @@ Tensor categorical_cross_entropy(const Operand& probabilities, const Operand& ta
     return neg(o(sum(o(mul(o(log(o(p))), t)), {-1})));
   });
 }
-// Terms that are not negative, none of which loses the digits of another: log(sigmoid(x)) = -softplus(-x).
+// Nonnegative terms without cancellation: log(sigmoid(x)) = -softplus(-x).
 Tensor sigmoid_cross_entropy(const Operand& logits, const Operand& targets) {
   return in_f32("sigmoid_cross_entropy", logits, targets, [](const Operand& x, const Operand& t) {
     const CallSite at = x.at();
@@ -191,7 +191,7 @@ Tensor broadcast_to(const Operand& x, const Shape& shape) {
 
 Tensor transpose(const Operand& x, const AxesOrAll& order) {
   Axes axes = order.named();
-  for (int64_t& axis : axes)  // one that is out of range is refused by the op
+  for (int64_t& axis : axes)  // the op refuses an axis out of range
     if (axis < 0 && axis >= -rank_of(x)) axis += rank_of(x);
   for (int i = rank_of(x) - 1; order.all() && i >= 0; --i) axes.push_back(i);
   return unary(def::transpose, x, ir::make_attrs(ops::TransposeAttrs{std::move(axes)}));

@@ -1,5 +1,5 @@
-// The ops as functions of tensors, and C++'s operators. Binary ops broadcast as NumPy does and take two tensors of one dtype, or a tensor
-// and a weak number; anything else is an error of kind type. Integer / gives an error: use floor_divide, or astype first.
+// The ops as functions of tensors, and C++'s operators. Binary ops broadcast as in NumPy. They take two tensors of one dtype, or a tensor
+// and a weakly typed number; otherwise an error of kind type. Integer / is an error: use floor_divide, or astype first.
 #pragma once
 #include <optional>
 #include <vector>
@@ -9,25 +9,25 @@
 
 namespace lamina {
 
-// --- elementwise: those of the table, and below those that take more than operands ---
+// --- elementwise: those of the table, then those that take more than operands ---
 #define LAMINA_OPERANDS_1 const Operand& x
 #define LAMINA_OPERANDS_2 const Operand &a, const Operand &b
 #define ELEMENTWISE(name, operands, domain, result, cost, access, ...) \
   LAMINA_IF_FUNCTION(access, LAMINA_API Tensor name(LAMINA_OPERANDS_##operands);)
 #include "kernels/shared/elementwise_ops.inc"
-// a to the power b. Of integers b may not be a negative number; a tensor's negative elements give 0, but for the bases 1 and -1.
+// a to the power b. For integers, b may not be a negative number; negative elements of a tensor give 0, except for the bases 1 and -1.
 LAMINA_API Tensor pow(const Operand& a, const Operand& b);
-// a where the condition (bool) holds, else b.
+// a where the condition (bool) is true, else b.
 LAMINA_API Tensor where(const Operand& condition, const Operand& a, const Operand& b);
 LAMINA_API Tensor astype(const Operand& x, DType dtype);
-// x, but at least low and at most high (low > high gives high); x gets the gradient at the bounds too.
+// x limited to [low, high] (low > high gives high); at the bounds x gets the gradient too.
 LAMINA_API Tensor clip(const Operand& x, const Operand& low, const Operand& high);
-// The bits that x has not, of integers; the other of true and false, of bools.
+// Bitwise complement for integers; logical not for bools.
 LAMINA_API Tensor bitwise_not(const Operand& x);
 inline Tensor remainder(const Operand& a, const Operand& b) { return mod(a, b); }
 
-// --- activations beside relu, sigmoid, silu, softplus and tanh; softmax is below ---
-// x times the share of the normal distribution that is below x; approximate: in the form with tanh, within 5e-4 of it.
+// --- activations besides relu, sigmoid, silu, softplus and tanh; softmax is below ---
+// x times the standard normal distribution function of x; approximate: the tanh form, within 5e-4 of it.
 LAMINA_API Tensor gelu(const Operand& x, bool approximate = false);
 // x where it is positive, else alpha (exp(x) - 1). Clevert, Unterthiner and Hochreiter 2015.
 LAMINA_API Tensor elu(const Operand& x, const Operand& alpha = 1);
@@ -39,56 +39,55 @@ LAMINA_API Tensor selu(const Operand& x);
 LAMINA_API Tensor hard_sigmoid(const Operand& x);
 
 // --- products ---
-// Matrix product of the last two axes, the others broadcast. A vector on the left is a row, on the right a column, and its axis vanishes
-// from the result: [n] x [n] -> [], [m,k] x [k] -> [m].
+// Matrix product over the last two axes, the others broadcast. A vector on the left is a row, on the right a column, and its axis is
+// dropped from the result: [n] x [n] -> [], [m,k] x [k] -> [m].
 LAMINA_API Tensor matmul(const Operand& a, const Operand& b, bool transpose_a = false, bool transpose_b = false);
 
-// --- reductions: over `axes` (negative: from the back), over all when not given, over none when Axes{}; keepdims keeps them with length 1
-// ---
+// --- reductions: over `axes` (negative: from the end), by default all, none for Axes{}; keepdims keeps them with length 1 ---
 LAMINA_API Tensor sum(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 LAMINA_API Tensor mean(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 LAMINA_API Tensor max(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 LAMINA_API Tensor min(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 LAMINA_API Tensor prod(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
-// Whether all are (one is) true, or not 0. Of nothing: true, false.
+// Whether all (any) elements are true, or not 0. Empty: true, false.
 LAMINA_API Tensor all(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 LAMINA_API Tensor any(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
 LAMINA_API Tensor count_nonzero(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);  // i64
-// log(sum(exp(x))), which does not overflow; -inf of nothing.
+// log(sum(exp(x))) without overflow; -inf when empty.
 LAMINA_API Tensor logsumexp(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false);
-// The mean square distance from the mean, and its root: sums are divided by the number of elements less ddof, or by 0 where that is
-// negative: NaN or infinity, as NumPy's. The root's gradient at 0 is 0.
+// The variance (mean square deviation), and its root. The divisor is the number of elements minus ddof, at least 0: NaN or infinity then,
+// as in NumPy. The root's gradient at 0 is 0.
 LAMINA_API Tensor var(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false, double ddof = 0);
 LAMINA_API Tensor std(const Operand& x, const AxesOrAll& axes = {}, bool keepdims = false, double ddof = 0);
-// The norm of the axes as one vector: (sum |x|^ord)^(1/ord). Infinity: the largest |x|, -infinity: the smallest, 0: how many are not 0.
-// The gradient by an element that is 0 is 0.
+// The norm over the axes as one vector: (sum |x|^ord)^(1/ord). Infinity: the largest |x|; -infinity: the smallest; 0: the number of
+// nonzeros. The gradient at an element that is 0 is 0.
 LAMINA_API Tensor norm(const Operand& x, double ord = 2, const AxesOrAll& axes = {}, bool keepdims = false);
-// Running sums along one axis: from its end when reverse, each without its own element when exclusive.
+// Cumulative sums along one axis. reverse: from the end; exclusive: without the element itself.
 LAMINA_API Tensor cumsum(const Operand& x, int axis = -1, bool reverse = false, bool exclusive = false);
-// i64 index of the first largest (smallest) element along one axis.
+// i64 index of the first maximum (minimum) along one axis.
 LAMINA_API Tensor argmax(const Operand& x, int axis = -1, bool keepdims = false);
 LAMINA_API Tensor argmin(const Operand& x, int axis = -1, bool keepdims = false);
 
 // --- shapes ---
-// One dimension may be -1: it is what remains.
+// One dimension may be -1: it is inferred.
 LAMINA_API Tensor reshape(const Operand& x, const std::vector<int64_t>& shape);
 LAMINA_API Tensor reshape_to(const Operand& x, const Shape& shape);  // dimensions may be symbols
 LAMINA_API Tensor flatten(const Operand& x, int first_axis = 0);     // [a,b,c], first_axis 1 -> [a, b c]
 LAMINA_API Tensor broadcast_to(const Operand& x, const Shape& shape);
-LAMINA_API Tensor transpose(const Operand& x, const AxesOrAll& order = {});  // not given: reversed
+LAMINA_API Tensor transpose(const Operand& x, const AxesOrAll& order = {});  // default: reversed
 LAMINA_API Tensor expand_dims(const Operand& x, int axis);
-LAMINA_API Tensor squeeze(const Operand& x, const AxesOrAll& axes = {});  // not given: all of length 1
+LAMINA_API Tensor squeeze(const Operand& x, const AxesOrAll& axes = {});  // default: all of length 1
 LAMINA_API Tensor concat(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
 LAMINA_API Tensor stack(const std::vector<Tensor>& parts, int axis = 0, CallSite at = std::source_location::current());
-// x[begin : end : step] per axis, with Python's rules for negative numbers; axes that are not given are kept whole.
+// x[begin : end : step] per axis, with Python's rules for negative numbers. Missing axes are kept whole.
 LAMINA_API Tensor slice(const Operand& x, const std::vector<int64_t>& begin, const std::vector<int64_t>& end,
                         const std::vector<int64_t>& step = {});
-// Rows of x along axis, chosen by an integer tensor; x and indices share the first batch_axes axes. Out of range: an error of kind index
-// when it runs.
+// Slices of x along axis, selected by an integer tensor; x and indices share the first batch_axes axes. Out of range: an error of kind
+// index at run time.
 LAMINA_API Tensor gather(const Operand& x, const Operand& indices, int axis = 0, int batch_axes = 0);
 LAMINA_API Tensor one_hot(const Operand& labels, int64_t classes, DType dtype = DType::f32);
 
-// One part of x[...] in Python's sense.
+// One part of x[...], as in Python.
 struct IndexPart {
   enum class Kind : uint8_t { element, range, new_axis, rest, tensor };
   Kind kind = Kind::element;
@@ -100,20 +99,20 @@ struct IndexPart {
     return {Kind::range, 0, start, stop, step, {}};
   }
 };
-// x[parts...]. An element out of range is an error of kind index.
+// x[parts...]. An index out of range is an error of kind index.
 LAMINA_API Tensor index(const Operand& x, const std::vector<IndexPart>& parts);
 inline Tensor index(const Operand& x, int64_t i) { return index(x, std::vector{IndexPart::at(i)}); }
 
 // --- probabilities and losses ---
 LAMINA_API Tensor softmax(const Operand& x, int axis = -1);
 LAMINA_API Tensor log_softmax(const Operand& x, int axis = -1);
-// logits [...,c], labels [...]: -log softmax(logits)[label]. Integer labels; a label outside 0..c-1 is an error of kind index when it runs.
+// logits [...,c], integer labels [...]: -log softmax(logits)[label]. A label outside 0..c-1 is an error of kind index at run time.
 LAMINA_API Tensor sparse_cross_entropy(const Operand& logits, const Operand& labels);
 // -sum over the last axis of targets * log softmax(logits).
 LAMINA_API Tensor softmax_cross_entropy(const Operand& logits, const Operand& targets);
-// -sum over the last axis of targets * log probabilities; probabilities are divided by their sum and clipped to [1e-7, 1 - 1e-7].
+// -sum over the last axis of targets * log probabilities. Probabilities are normalised by their sum and clipped to [1e-7, 1 - 1e-7].
 LAMINA_API Tensor categorical_cross_entropy(const Operand& probabilities, const Operand& targets);
-// -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)), of logits x against targets t in 0..1.
+// -t log(sigmoid(x)) - (1 - t) log(1 - sigmoid(x)) for logits x and targets t in 0..1.
 LAMINA_API Tensor sigmoid_cross_entropy(const Operand& logits, const Operand& targets);
 
 // --- operators ---

@@ -18,13 +18,13 @@ namespace lamina {
 namespace random {
 namespace {
 
-// Eager draws of several threads take their numbers one after the other.
+// Serialises eager draws of several threads.
 RecursiveMutex& turn() {
   static auto* m = new RecursiveMutex;
   return *m;
 }
 
-// Seeds for host code: which were handed out since set_seed.
+// Seeds for host code: how many were taken since set_seed.
 struct HostSeeds {
   Mutex mutex;
   int64_t seed = 0;
@@ -75,7 +75,7 @@ void set_state(const State& state) {
 }
 
 void set_seed(int64_t seed) {
-  process_generator().assign(tensor(std::vector<int64_t>{seed, 0}));  // first: it may find no memory
+  process_generator().assign(tensor(std::vector<int64_t>{seed, 0}));  // first, because it may run out of memory
   HostSeeds& h = host_seeds();
   std::lock_guard lock(h.mutex);
   h.seed = seed;
@@ -83,7 +83,7 @@ void set_seed(int64_t seed) {
 }
 
 namespace {
-// Takes one draw from `generator`: its state {seed, counter}, after which the counter has advanced.
+// Takes one draw from `generator`: returns its state {seed, counter} and advances the counter.
 Tensor next_state(const Variable& generator, CallSite at) {
   std::unique_lock lock(turn(), std::defer_lock);
   if (executing_eagerly()) lock.lock();
@@ -138,9 +138,9 @@ Tensor integers(const Shape& given, const Operand& low, const Operand& high, DTy
   auto [least, most] = with_dtype(dtype, [&]<class T>() {
     if constexpr (std::is_integral_v<T>)
       return std::pair(int64_t(std::numeric_limits<T>::lowest()), int64_t(std::numeric_limits<T>::max()));
-    return std::pair<int64_t, int64_t>(0, -1);  // refused below, by the draw
+    return std::pair<int64_t, int64_t>(0, -1);  // the draw refuses it below
   });
-  // 64 random bits: what the op draws for numbers from the smallest to the largest is one less than they are.
+  // 64 random bits: the op's draw for the full range has one value fewer.
   constexpr int64_t lowest = std::numeric_limits<int64_t>::min(), low_half = 0xffffffff;
   if (!is_integer(dtype)) return integers(shape, 0, 1, dtype, at);
   const Tensor fits = logical_and(
@@ -188,7 +188,7 @@ Tensor categorical(const Operand& operand, const Shape& shape) {
                                               .fix = "pass log probabilities [..., categories]"});
   Shape all = shape;
   all.insert(all.end(), logits.shape().begin(), logits.shape().end());
-  // In f32 at least: few bits would make ties.
+  // In at least f32: few bits would cause ties.
   const DType dtype = logits.dtype() == DType::f64 ? DType::f64 : DType::f32;
   const Tensor u = random::uniform(all, dtype, 0, 1, at);
   const Tensor gumbel = neg(here(log(here(neg(here(log(here(u))))))));

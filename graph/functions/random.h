@@ -1,5 +1,5 @@
-// Random draws. The default generator is a Variable, i64[2] {seed, counter}: a draw reads it and assigns the advanced counter, so eager and
-// traced programs, and every thread count, give the same numbers.
+// Random draws. The default generator is a Variable, i64[2] {seed, counter}: a draw reads it and assigns the advanced counter. Eager and
+// traced programs give the same numbers, with any number of threads.
 #pragma once
 #include <array>
 #include <optional>
@@ -10,13 +10,13 @@
 namespace lamina {
 
 namespace random {
-LAMINA_API void set_seed(int64_t seed);   // and the counter to 0
-LAMINA_API Variable default_generator();  // this thread's GeneratorScope's, else the one of the process
-// While it lives, this thread's draws take their numbers from another generator, i64[2] {seed, counter}; a stacked one gives each model of
-// an ensemble the numbers that it would draw alone.
+LAMINA_API void set_seed(int64_t seed);   // resets the counter to 0
+LAMINA_API Variable default_generator();  // the GeneratorScope's of this thread, else the process's
+// While it lives, this thread draws from another generator, i64[2] {seed, counter}. A stacked one gives each model of an ensemble the
+// numbers that it would draw alone.
 class LAMINA_API GeneratorScope {
  public:
-  explicit GeneratorScope(std::optional<Variable> generator);  // nothing: the process's
+  explicit GeneratorScope(std::optional<Variable> generator);  // empty: the process's
   ~GeneratorScope();
   GeneratorScope(const GeneratorScope&) = delete;
   GeneratorScope& operator=(const GeneratorScope&) = delete;
@@ -24,9 +24,9 @@ class LAMINA_API GeneratorScope {
  private:
   std::optional<Variable> before_;
 };
-// The same by hand: returns what was used before.
+// The same without a scope; returns the previous one.
 LAMINA_API std::optional<Variable> use_generator(std::optional<Variable> generator);
-// Everything that set_seed sets: {seed and how many host seeds were asked for, the generator's seed and counter}.
+// All state that set_seed sets: {seed, number of host seeds drawn, the generator's seed and counter}.
 using State = std::array<int64_t, 4>;
 LAMINA_API State state();
 LAMINA_API void set_state(const State& state);
@@ -34,33 +34,33 @@ LAMINA_API Tensor uniform(const Shape& shape, DType dtype = DType::f32, double l
                           CallSite at = std::source_location::current());
 LAMINA_API Tensor normal(const Shape& shape, DType dtype = DType::f32, double mean = 0, double deviation = 1,
                          CallSite at = std::source_location::current());
-// Whole numbers from low to high - 1, each equally likely.
+// Integers in [low, high), all equally likely.
 LAMINA_API Tensor integers(const Shape& shape, int64_t low, int64_t high, DType dtype = DType::i32,
                            CallSite at = std::source_location::current());
-// The same with integer tensors as bounds, which broadcast with the shape: at most 2^31 apart, and low < high, or an error of kind
-// assertion when it runs. Bounds that are numbers give the same numbers.
+// The same with integer tensors as bounds, which broadcast with the shape: at most 2^31 apart, and low < high, otherwise an error of kind
+// assertion at run time. Draws the same numbers as bounds given as numbers.
 LAMINA_API Tensor integers(const Shape& shape, const Operand& low, const Operand& high, DType dtype = DType::i32);
-// Normal numbers given that they lie in [low, high], which are those of the result.
+// Normal numbers conditioned to lie in [low, high]; the bounds apply to the result.
 LAMINA_API Tensor truncated_normal(const Shape& shape, DType dtype = DType::f32, double mean = 0, double deviation = 1, double low = -2,
                                    double high = 2, CallSite at = std::source_location::current());
 // -log(1 - u) / rate with u uniform in [0, 1): waiting times with `rate` events per unit.
 LAMINA_API Tensor exponential(const Shape& shape, DType dtype = DType::f32, double rate = 1, CallSite at = std::source_location::current());
-// true with probability p (floating point, or a number), one draw per element of p: u < p with u uniform in [0, 1).
+// true with probability p (a number or floating tensor), one draw per element of p: u < p with u uniform in [0, 1).
 LAMINA_API Tensor bernoulli(const Operand& p);
 // The same for a shape to which p broadcasts.
 LAMINA_API Tensor bernoulli(const Operand& p, const Shape& shape);
-// i64 category numbers [shape..., logits' axes but the last]: number i with the probability softmax(logits)[..., i]. Gumbel's trick: the
-// index of the largest of logits - log(-log(u)), with u uniform in [0, 1) for each category.
+// i64 classes [shape..., logits' axes but the last]; class i has probability softmax(logits)[..., i]. Gumbel trick: the argmax of logits -
+// log(-log(u)), with u uniform in [0, 1) per class.
 LAMINA_API Tensor categorical(const Operand& logits, const Shape& shape = {});
-// 0, ..., n - 1 in random order (i64): the order of n random 64-bit numbers.
+// 0, ..., n - 1 in random order (i64): argsort of n random 64-bit numbers.
 LAMINA_API Tensor permutation(int64_t n, CallSite at = std::source_location::current());
-// x with its parts along an axis in random order.
+// x with its slices along an axis in random order.
 LAMINA_API Tensor shuffle(const Operand& x, int axis = 0);
-// The only way for an op to draw: its last input becomes the next state of the default generator, whose counter advances. `inputs` are the
-// others. An op whose OpDef::draws is false gets no state, so that vmap cannot give its models one draw.
+// All draws go through this function. It appends the default generator's state to `inputs` as the op's last input and advances the counter.
+// An op whose OpDef::draws is false gets no state, so that vmap never gives all models the same draw.
 LAMINA_API Tensor draw(const ir::OpDef& op, ir::AttrsRef attrs, std::vector<Tensor> inputs, CallSite at);
-// A seed for randomness on the host: a new weight's first value, the order of a shuffle. It follows from set_seed's seed and from how many
-// were asked for since, not from the draws above, so a model has the same weights whether an eager or a traced call builds it.
+// A seed for randomness on the host: initial weights, shuffling. It depends on set_seed's seed and on how many host seeds were taken since,
+// not on draws. A model therefore gets the same weights whether an eager or a traced call builds it.
 LAMINA_API uint64_t next_host_seed();
 }  // namespace random
 
@@ -68,7 +68,7 @@ inline Tensor uniform(const Shape& shape, DType dtype = DType::f32, double low =
                       CallSite at = std::source_location::current()) {
   return random::uniform(shape, dtype, low, high, at);
 }
-// Each element is 0 with probability rate, else x / (1 - rate). 0 <= rate < 1.
+// Sets each element to 0 with probability rate and scales the others by 1 / (1 - rate). 0 <= rate < 1.
 LAMINA_API Tensor dropout(const Operand& x, double rate);
 
 }  // namespace lamina

@@ -1,6 +1,6 @@
-// print, check and check_numerics: what a program says about its values while it runs. Eagerly they act at once; traced, they become part
-// of the graph and act whenever it runs, in program order with other effects, also in branches and loops. Under vmap each model has its own
-// text. A gradient that runs a branch or loop again does not print again.
+// print, check and check_numerics: output and checks at run time. Eagerly they act at once. Traced, they are part of the graph and act
+// whenever it runs, in program order with other effects, also in branches and loops. Under vmap there is one text per model. Recomputation
+// for a gradient does not print again.
 #pragma once
 #include <string>
 #include <type_traits>
@@ -16,7 +16,7 @@ namespace lamina {
 struct PrintOptions {
   int64_t summarize = 3;  // elements shown at both ends of an axis; -1: all
   int64_t stream = int64_t(TextStream::out);
-  TextTargetRef target;  // with a stream of its own: new_text_stream()
+  TextTargetRef target;  // for a stream from new_text_stream()
 };
 // Writes the format; "{}" is the next value, "{{" and "}}" are braces.
 LAMINA_API void print_format(const std::string& format, const std::vector<Tensor>& values, const PrintOptions& options = {},
@@ -25,15 +25,15 @@ LAMINA_API void print_format(const std::string& format, const std::vector<Tensor
 LAMINA_API std::string format_text(const std::string& format, const std::vector<Tensor>& values, int64_t summarize = 3);
 LAMINA_API std::string escaped_format(const std::string& text);
 
-// Throws an Error of kind assertion when an element of the condition (bool) is false. The message may have places ("{}") for the first
-// values; the named ones are listed as well.
+// Throws an Error of kind assertion when an element of the condition (bool) is false. The message may have placeholders ("{}") for the
+// first values; the named values are listed too.
 LAMINA_API void check(const Operand& condition, const std::string& message = "", const std::vector<Tensor>& values = {},
                       const std::vector<std::pair<std::string, Tensor>>& named = {});
-// x; an Error of kind invalid_argument when an element is NaN or infinite. Traced, it runs when its result is needed.
+// Returns x; an Error of kind invalid_argument when an element is NaN or infinite. Traced, it runs only if its result is needed.
 LAMINA_API Tensor check_numerics(const Operand& x, const std::string& message = "");
 
-// print("loss", cost, 3): the parts with spaces between, and a new line, to standard output. Strings as they are, elements of tensors as
-// few digits as read back, the middle of long axes left out.
+// print("loss", cost, 3): the parts separated by spaces, then a newline, on standard output. Elements are printed with as few digits as
+// read back exactly; the middle of long axes is left out.
 template <class... T>
 void print(const T&... parts) {
   std::string format;

@@ -28,7 +28,7 @@ Tensor cut(const Tensor& x, size_t axis, int64_t begin, int64_t end, int64_t ste
   return apply_one(ops::def::slice, ir::make_attrs(std::move(attrs)), std::span(&x, 1), at);
 }
 
-// The lengths before, at and behind an axis as three.
+// The lengths before, at and after an axis.
 std::array<Dim, 3> around(const Shape& shape, size_t axis) {
   return {size_of(Shape(shape.begin(), shape.begin() + int64_t(axis))), shape[axis],
           size_of(Shape(shape.begin() + int64_t(axis) + 1, shape.end()))};
@@ -88,7 +88,7 @@ std::vector<Tensor> split_sizes(const Operand& operand, const std::vector<int64_
     throw refused(operand.at(), cat("split: the lengths ", ir::attr_text(wanted), " do not fit axis ", axis, " of ", x.type()),
                   cat("they add up to ", sum), cat("the sum must be ", length));
   std::vector<Tensor> out;
-  int64_t begin = 0, behind = sum;  // of the parts after the open one, as far as they are not passed
+  int64_t begin = 0, behind = sum;  // of the parts after the open one, as far as they have not been passed
   bool passed = false;
   for (size_t i = 0; i < sizes.size(); ++i) {
     if (int64_t(i) == open) {
@@ -214,7 +214,7 @@ Tensor swapaxes(const Operand& operand, int a, int b) {
 }
 
 namespace {
-// x as [before, length, behind], each of whose [length, behind] (or of whose [behind], when `single`) stands `times` times in a row.
+// x as [before, length, behind]; each [length, behind] (or [behind], if `single`) is repeated `times` times.
 Tensor repeat_blocks(const Tensor& x, size_t axis, int64_t times, bool single, CallSite at) {
   if (times == 1) return x;
   if (times < 0 || times > (int64_t{1} << 40))
@@ -280,7 +280,7 @@ PadMode parse_pad_mode(std::string_view name) {
 
 namespace {
 
-// Which element of 0..n-1 stands at place i, before 0 and behind n - 1.
+// The element of 0..n-1 at position i, which may be before 0 or after n - 1.
 int64_t padded_place(int64_t i, int64_t n, PadMode mode) {
   auto cycle = [](int64_t v, int64_t period) { return (v % period + period) % period; };
   switch (mode) {
@@ -342,7 +342,7 @@ Tensor pad(const Operand& operand, const std::vector<std::pair<int64_t, int64_t>
       throw refused(at, cat("pad: axis ", axis, " of ", x.type(), " cannot be continued"),
                     length.known() ? "it has no elements to repeat" : "its length is not known while tracing", "pad with a constant");
     std::vector<int64_t> indices;
-    indices.reserve(size_t((length + Dim(before) + Dim(after)).number()));  // what is too much is refused at once
+    indices.reserve(size_t((length + Dim(before) + Dim(after)).number()));  // refuses too large sizes at once
     for (int64_t i = -before; i < length.number() + after; ++i) indices.push_back(padded_place(i, length.number(), mode));
     x = gather(Operand(x, at), Operand(indices_tensor(indices, x.device()), at), int(axis));
   }

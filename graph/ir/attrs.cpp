@@ -39,7 +39,7 @@ std::vector<std::string_view> list_items(std::string_view text) {
 constexpr size_t kMostPrintedElements = 64;
 constexpr char kHex[] = "0123456789abcdef";
 
-// A number that reads back to the same bits, or "" when it cannot be written so (a NaN with a payload).
+// A number that reads back to the same bits, or "" when there is none (a NaN with a payload).
 template <class T>
 std::string element_text(T v) {
   if constexpr (std::is_same_v<T, bool>)

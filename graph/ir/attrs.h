@@ -1,5 +1,5 @@
-// Attributes: a plain struct per op, described once by `fields`. Printing, reading back, equality, hashing and the
-// substitution of symbols all follow from that one description.
+// Attributes: a plain struct per op, described once by `fields`. Printing, parsing, equality, hashing and the substitution of symbols all
+// follow from that description.
 #pragma once
 #include <functional>
 #include <memory>
@@ -39,7 +39,7 @@ class LAMINA_API AttrsBase {
 };
 using AttrsRef = std::shared_ptr<const AttrsBase>;
 
-// Text of one attribute, exact: it reads back to the same value. Enums give attr_text and parse_attr beside their declaration.
+// Text of one attribute; parsing it gives exactly the same value. Enums declare attr_text and parse_attr beside their definition.
 LAMINA_API std::string attr_text(bool v);
 LAMINA_API std::string attr_text(int v);
 LAMINA_API std::string attr_text(int64_t v);
@@ -73,7 +73,7 @@ bool same_attr(const T& a, const T& b) {
     return a == b;
 }
 
-// Equal attributes have equal hashes. Of a Literal only the type counts.
+// Equal attributes have equal hashes. A Literal is hashed by its type only.
 template <class T>
 uint64_t attr_hash(const T& v) {
   auto mix = [](uint64_t h, uint64_t word) { return (h ^ word) * 0x9e3779b97f4a7c15u ^ h >> 29; };
@@ -135,7 +135,7 @@ class Attrs final : public AttrsBase {
     std::apply([&](auto... f) { (replace(out.*f.member), ...); }, S::fields);
     return std::make_shared<Attrs>(std::move(out));
   }
-  // Fields that are not given keep their defaults; an unknown name is an error that lists the known ones.
+  // Fields that are not given keep their defaults. An unknown name is an error that lists the known ones.
   static AttrsRef parse(const char* op, const AttrText& in) {
     S v{};
     std::string names;

@@ -49,7 +49,7 @@ Value Graph::copy(const Node& node, std::vector<Value> in) {
 Value Graph::add_input(const TensorType& type, const std::string& name) {
   static const OpDef& op = find_op("input");
   if (inputs.size() == inputs.capacity())
-    inputs.reserve(std::max<size_t>(8, 2 * inputs.size()));  // an input node that is no input must not stay
+    inputs.reserve(std::max<size_t>(8, 2 * inputs.size()));  // an input node must not remain without its entry
   Value v = add(op, make_attrs(InputAttrs{int64_t(inputs.size()), type, name}), {});
   inputs.push_back(v);
   return v;
@@ -111,13 +111,13 @@ DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
     throw Error(
         ErrorKind::signature,
         {.what = cat("the graph takes ", g.inputs.size(), " inputs and was given ", inputs.size()), .where = "", .why = "", .fix = ""});
-  for (int round = 0; round < 2; ++round)  // the second time, expressions over symbols that came later are known
+  for (int round = 0; round < 2; ++round)  // twice, because expressions may use symbols that are bound later
     for (size_t i = 0; i < inputs.size(); ++i) {
       const TensorType& want = g.type(g.inputs[i]);
       bool fits = want.dtype == inputs[i].dtype && want.rank() == inputs[i].rank();
       for (size_t d = 0; fits && d < want.rank(); ++d) {
         const Dim have = inputs[i].shape[d];
-        // A length of the caller's that nobody knows yet: the graph was traced in terms of it, since it uses the caller's value.
+        // A length that the caller does not know yet: the graph was traced in terms of it, because it uses the caller's values.
         fits = (!have.known() && want.shape[d] == have) || match(want.shape[d], have.number(), bindings);
       }
       if (!fits) {

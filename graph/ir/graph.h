@@ -16,13 +16,13 @@ struct Node {
   AttrsRef attrs;
   std::vector<Value> inputs;
   std::vector<TensorType> types;  // one per result
-  std::vector<GraphRef> regions;  // cond, while_loop, scan, calls, fused groups
+  std::vector<GraphRef> regions;  // of cond, while_loop, scan, calls, fused groups
   SourceLine line;                // the user's
   std::string scope;              // "layer1/": prefix of its printed name
-  std::optional<Device> device;   // where the user wants it; otherwise the planner decides
+  std::optional<Device> device;   // the user's choice; empty: the planner decides
 };
 
-// A Variable that the graph reads or writes, by its place in the list.
+// A Variable that the graph reads or writes. Nodes name it by its index in the list.
 struct Resource {
   std::string name;
   TensorType type;
@@ -31,17 +31,17 @@ struct Resource {
 
 class LAMINA_API Graph {
  public:
-  // Extra properties of a node that add() takes.
+  // Properties of a node besides its op and inputs.
   struct Place {
     SourceLine line;
     std::string scope;
     std::optional<Device> device;
   };
 
-  // Adds a node; its types come from the op's shape rule. Returns its first result. Throws Errors placed at the user's line.
+  // Adds a node and returns its first result; the op's shape rule gives its types. Throws Errors placed at the user's line.
   Value add(const OpDef& op, AttrsRef attrs, std::vector<Value> inputs, std::vector<GraphRef> regions = {});
   Value add(const OpDef& op, std::vector<Value> inputs) { return add(op, nullptr, std::move(inputs)); }
-  // A node of another graph, with these inputs instead of its own; attributes, regions and place are kept.
+  // Copies a node of another graph with new inputs; attributes, regions and place are kept.
   Value copy(const Node& node, std::vector<Value> inputs);
   Value add_input(const TensorType& type, const std::string& name = "");
   Value add_constant(Literal value);
@@ -52,7 +52,7 @@ class LAMINA_API Graph {
   const TensorType& type(Value v) const { return (*this)[v].types.at(size_t(v.result)); }
   int size() const { return int(nodes_.size()); }
   const std::vector<Node>& nodes() const { return nodes_; }
-  void truncate(int size);  // forgets the last nodes: a failed trace undoes its steps
+  void truncate(int size);  // removes the last nodes: undoes a failed trace
 
   std::vector<Value> inputs;  // the graph's parameters, in order
   std::vector<Value> outputs;
@@ -74,7 +74,7 @@ struct ConstantAttrs {
   Literal value;
   static constexpr auto fields = std::tuple{field("value", &ConstantAttrs::value)};
 };
-// read and assign: the resource and its type.
+// Attributes of read and assign: the resource and its type.
 struct ResourceAttrs {
   int64_t resource = 0;
   TensorType type;
@@ -89,17 +89,17 @@ LAMINA_API int resource_of(const Node& node);
 LAMINA_API bool has_host_effect(const Node& node);
 // Whether a node, or a node in its regions, reads, writes, prints or checks.
 LAMINA_API bool has_effects(const Node& node);
-// The graph without nodes that print or check, also in regions: what is run again (for a gradient) has no effect twice.
+// The graph without nodes that print or check, in regions too. Recomputation for a gradient uses it, so that no effect happens twice.
 LAMINA_API Graph without_host_effects(const Graph& g);
-// Every symbol a graph's inputs use, learned from concrete shapes; throws signature with input, wanted and got.
+// The value of every symbol in the graph's input types, from concrete types. Throws signature with input, expected and actual type.
 LAMINA_API DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs);
-// The same graph for concrete lengths.
+// The same graph with symbols replaced by concrete lengths.
 LAMINA_API Graph specialize(const Graph& g, const DimBindings& bindings);
 
 LAMINA_API std::string print(const Graph& g);
-LAMINA_API Graph parse(std::string_view text);  // what print() prints; throws invalid_argument with the line
+LAMINA_API Graph parse(std::string_view text);  // inverse of print(); throws invalid_argument with the line
 LAMINA_API void verify(const Graph& g);         // throws internal on the first broken rule
-LAMINA_API uint64_t hash(const Graph& g);       // of the structure: not of lines, scopes and names
+LAMINA_API uint64_t hash(const Graph& g);       // of the structure: ignores lines, scopes and names
 LAMINA_API bool equal(const Graph& a, const Graph& b);
 
 }  // namespace lamina::ir

@@ -1,4 +1,4 @@
-// Structural hash and equality: what a graph computes, not where it was written or how things are called.
+// Structural hash and equality: what a graph computes, without source lines and names.
 #include <cstring>
 
 #include "graph/ir/graph.h"
@@ -66,7 +66,7 @@ uint64_t hash(const Graph& g) {
 }
 
 bool equal(const Graph& a, const Graph& b) {
-  if (&a == &b) return true;  // a region that was not changed is shared
+  if (&a == &b) return true;  // unchanged regions are shared
   if (a.size() != b.size() || a.inputs != b.inputs || a.outputs != b.outputs || a.resources.size() != b.resources.size()) return false;
   for (size_t i = 0; i < a.resources.size(); ++i)
     if (!(a.resources[i].type == b.resources[i].type)) return false;

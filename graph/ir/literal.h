@@ -14,14 +14,14 @@ struct Literal {
   std::shared_ptr<const std::vector<std::byte>> bytes;  // row-major; null means all zeros
 
   LAMINA_API static Literal from(const TensorType& type, const void* data);
-  // One number, converted to dtype, in every element.
+  // Every element is this number, converted to the dtype.
   LAMINA_API static Literal filled(const TensorType& type, double value);
   template <class T>
   static Literal of(const Shape& shape, const std::vector<T>& values) {
     return from({dtype_of<T>(), shape}, values.data());
   }
   LAMINA_API bool operator==(const Literal& other) const;
-  // Whether every element is this number exactly.
+  // Whether every element is exactly this number.
   LAMINA_API bool is_filled_with(double value) const;
   LAMINA_API double first() const;  // the first element, as a double
 };

@@ -1,4 +1,4 @@
-// OpDef: everything the system knows about one op, in one object. Defined in graph/ops, one file per op.
+// OpDef: all properties of one op in one object. Defined in graph/ops, one file per op.
 #pragma once
 #include <functional>
 #include <span>
@@ -22,11 +22,11 @@ struct Value {
   auto operator<=>(const Value&) const = default;
 };
 
-// What a node does besides computing its results. Effects on one resource happen in program order.
+// What a node does besides computing its results. Effects on one resource keep program order.
 enum class Effect : uint8_t {
   none,
-  read,   // of the resource attrs name
-  write,  // of the resource attrs name
+  read,   // of the resource named by attrs
+  write,  // of the resource named by attrs
   host,   // print, assert
 };
 
@@ -36,13 +36,13 @@ struct InferCall {
   std::span<const GraphRef> regions;
 };
 
-// Transforms of whole graphs that ops with regions need. They lie above the ops, so whoever calls vjp or batch brings them.
+// Transforms of whole graphs that ops with regions need. They are defined in a higher layer, so the caller of vjp or batch passes them in.
 struct RegionTransforms {
-  // From a region's inputs, then one cotangent per output of floating dtype, to one gradient per input marked as wanted (zeros where none
+  // Inputs: the region's, then one cotangent per floating-point output. Outputs: one gradient per input in `wanted` (zeros where none
   // flows).
   GraphRef (*gradient)(const Graph& region, std::span<const uint8_t> wanted) = nullptr;
-  // The region for a stack of `size` models: inputs marked have the model axis in front. batched_outputs says which outputs must have it
-  // when it is called, and which have it afterwards.
+  // The region for a stack of `size` models; marked inputs have the model axis in front. On entry batched_outputs says which outputs must
+  // have the model axis, on return which have it.
   GraphRef (*batch)(const Graph& region, std::span<const uint8_t> batched_inputs, Dim size,
                     std::vector<uint8_t>& batched_outputs) = nullptr;
 };
@@ -52,12 +52,12 @@ struct VjpCall {
   const AttrsBase& attrs;
   std::span<const Value> inputs;
   std::span<const Value> results;
-  std::span<const Value> cotangents;  // one per result; not valid: zero
+  std::span<const Value> cotangents;  // one per result; invalid: zero
   std::span<const GraphRef> regions;
   const RegionTransforms* transforms = nullptr;
 };
 
-// A value under vmap: when `batched`, its axis 0 is the model axis.
+// A value under vmap. If `batched`, axis 0 is the model axis.
 struct Batched {
   Value value;
   bool batched = false;
@@ -77,40 +77,40 @@ struct KernelRequest {
   std::span<const GraphRef> regions;
 };
 
-// One step for a section, its operands numbered as the node's: inputs from 0, then results.
+// A node as one step of a section. Operands are numbered as the node's: inputs from 0, then results.
 struct SectionStep {
   section::Step step;
-  std::vector<section::Operand> operands;       // ins, then outs
-  std::vector<kernels::ElementwiseCode> codes;  // step.code and code2 index these
+  std::vector<section::Operand> operands;       // inputs, then outputs
+  std::vector<kernels::ElementwiseCode> codes;  // step.code and code2 are indices into these
   double flops = 0;
 };
 
 struct OpDef {
-  const char* name;  // printed, saved, and the Python and C++ name
+  const char* name;  // printed, saved, and used in Python and C++
   int inputs = 1;    // how many; -1: any number, checked by infer
   AttrsRef (*parse_attrs)(const char* op, const AttrText&) = Attrs<NoAttrs>::parse;
-  // The only shape rule: builds nodes, checks them after every pass and on load. Throws Errors that begin with the op's name.
+  // The op's only shape rule. It types new nodes and checks them after every pass and on load. Throws Errors that begin with the op's name.
   std::vector<TensorType> (*infer)(const InferCall&) = nullptr;
-  // One value per input; a value that is not valid means no gradient flows there.
+  // One gradient per input; an invalid value means that no gradient flows there.
   std::vector<Value> (*vjp)(const VjpCall&) = nullptr;
   std::vector<Batched> (*batch)(const BatchCall&) = nullptr;
-  // Chooses the kernel for these dtypes and shapes; an empty Kernel: not supported, lower reports it.
+  // Chooses the kernel for these dtypes and shapes. An empty Kernel means not supported; lowering reports it.
   Kernel (*cpu)(const KernelRequest&) = nullptr;
   Kernel (*cuda)(const KernelRequest&) = nullptr;
-  // The node as a step of a section; false: this one cannot be.
+  // Makes the node a step of a section; false if it cannot be one.
   bool (*section)(const KernelRequest&, SectionStep&) = nullptr;
-  // The same computation from other ops: used where a device has no kernel, and as the kernel's reference in tests.
+  // The same computation by other ops: used where a device has no kernel, and as the kernel's reference in tests.
   std::vector<Value> (*decompose)(Graph&, const AttrsBase&, std::span<const Value> inputs, std::span<const GraphRef> regions) = nullptr;
-  // A result that is its first input seen differently (reshape, transpose, slice): fills the view and returns true. No kernel runs.
+  // For ops whose result is a view of the first input (reshape, transpose, slice): fills in the view and returns true. No kernel runs.
   bool (*alias)(const AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) = nullptr;
-  int scalar_op = -1;  // elementwise: the kernels::ScalarOp that it is
+  int scalar_op = -1;  // elementwise ops: their kernels::ScalarOp
   Effect effect = Effect::none;
-  bool draws = false;    // its last input is a generator's state; under vmap each model draws numbers of its own
-  bool strided = false;  // its kernels accept views that are not contiguous
-  // Result i may be written into input in_place[i]'s buffer when nobody else needs that (elementwise: any of equal type).
+  bool draws = false;    // the last input is a generator's state; under vmap each model draws its own numbers
+  bool strided = false;  // kernels accept views that are not contiguous
+  // Result i may reuse the buffer of input in_place[i] if that has no other use (elementwise: any input of equal type).
   bool in_place = false;
-  int first_in_place = 0;                                  // the inputs before this one are read in other ways
-  section::Partition partition = section::Partition::one;  // as a step
+  int first_in_place = 0;                                  // inputs before this one cannot be reused
+  section::Partition partition = section::Partition::one;  // how the step divides its work
   const char* no_vjp = nullptr;                            // why there is no gradient
   const char* no_batch = nullptr;
   const char* no_cpu = nullptr;

@@ -1,4 +1,4 @@
-// Activation: an elementwise function (softmax aside) by name, or your own.
+// Activation: an elementwise function (or softmax), by name or user-defined.
 #pragma once
 #include <functional>
 #include <string>
@@ -12,8 +12,8 @@ class LAMINA_API Activation {
   using Function = std::function<Tensor(const Operand&)>;
 
   Activation();  // linear: x itself
-  // An activation of kernels/shared/elementwise_ops.inc ("leaky_relu" has a slope of 0.01), "linear", "softmax" or "log_softmax" (over the
-  // last axis), "selu", "hard_sigmoid" or "exponential". Throws not_found with the nearest names.
+  // An activation of kernels/shared/elementwise_ops.inc ("leaky_relu" has slope 0.01), "linear", "softmax" or "log_softmax" (over the last
+  // axis), "selu", "hard_sigmoid" or "exponential". Throws not_found with the nearest names.
   Activation(const char* name);
   Activation(const std::string& name);
   Activation(std::string name, Function function) : name_(std::move(name)), function_(std::move(function)) {}

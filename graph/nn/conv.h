@@ -16,12 +16,12 @@ struct ConvOptions {
   bool use_bias = true;
   Initializer kernel_initializer = "glorot_uniform";
   Initializer bias_initializer = "zeros";
-  DType dtype = DType::f32;  // of the weights, and so of the inputs
+  DType dtype = DType::f32;  // of the weights; inputs must have it too
   std::string name = "conv2d";
 };
 
 // x [n,h,w,c] -> activation(conv2d(x, kernel) + bias) [n,h',w',filters]; kernel [a,b,c/groups,filters], bias [filters]. Throws
-// invalid_argument for sizes that do not fit, type when x's dtype is not that of the weights.
+// invalid_argument for sizes that do not fit, type when x's dtype differs from the weights'.
 class LAMINA_API Conv2D : public Layer {
  public:
   Conv2D(int64_t filters, Pair window, ConvOptions options = {});
@@ -42,13 +42,13 @@ class LAMINA_API Conv2D : public Layer {
   Weight kernel_, bias_;
 };
 
-// The gradient of a Conv2D as a layer: it enlarges images. kernel [a,b,filters/groups,c].
+// Transposed convolution: the gradient of a Conv2D as a layer, which enlarges images. kernel [a,b,filters/groups,c].
 class LAMINA_API Conv2DTranspose : public Conv2D {
  public:
   Conv2DTranspose(int64_t filters, Pair window, ConvOptions options = {.name = "conv2d_transpose"}, Pair output_padding = {0, 0});
 };
 
-// x [n,l,c] -> [n,l',filters]; kernel [a,c/groups,filters]. Of the options' pairs the second numbers count.
+// x [n,l,c] -> [n,l',filters]; kernel [a,c/groups,filters]. Uses the second number of each pair in the options.
 class LAMINA_API Conv1D : public Layer {
  public:
   Conv1D(int64_t filters, int64_t window, ConvOptions options = {.name = "conv1d"});
@@ -65,7 +65,7 @@ class LAMINA_API Conv1D : public Layer {
   Weight kernel_, bias_;
 };
 
-// The largest element, or the mean, under a window over [n,h,w,c].
+// The maximum, or the mean, of each window over [n,h,w,c].
 class LAMINA_API Pool2D : public Layer {
  public:
   enum class Kind { max, average };

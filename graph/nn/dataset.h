@@ -1,5 +1,5 @@
-// Dataset: tensors handed out slice by slice or batch by batch. A value: each method gives a new one. Every pass starts anew, so it can be
-// walked once per epoch.
+// Dataset: tensors read slice by slice or batch by batch. A value type: each method returns a new Dataset. Every pass starts anew, so one
+// Dataset serves all epochs.
 //
 //   auto feed = lm::data::Dataset::from_tensor_slices({images, labels}).shuffle(4000, seed).batch(20);
 //   for (const auto& batch : feed) step(batch[0], batch[1]);
@@ -20,22 +20,22 @@ class LAMINA_API Dataset {
   using Element = std::vector<Tensor>;  // one tensor per component
 
   // Element i is component[i] of each tensor. Throws invalid_argument unless there is a tensor, each has at least one dimension, and all
-  // first dimensions agree. The tensors are kept (on the host), not copied per pass.
+  // first dimensions agree. The tensors are kept on the host, not copied per pass.
   static Dataset from_tensor_slices(std::vector<Tensor> components);
 
-  // n elements in a row stacked along a new first axis; the last batch is smaller, or left out. Throws invalid_argument unless n is
+  // Stacks n consecutive elements along a new first axis. The last batch is smaller, or dropped. Throws invalid_argument unless n is
   // positive.
   Dataset batch(int64_t n, bool drop_remainder = false) const;
-  // Each element is drawn from a window of the next `window` ones; every pass gives another order. All orders follow from the seed; without
-  // one it is taken from random::set_seed's.
+  // Draws each element from a window of the next `window` ones; every pass has another order. All orders follow from the seed, by default
+  // taken from random::set_seed's.
   Dataset shuffle(int64_t window, std::optional<uint64_t> seed = std::nullopt) const;
-  // Several passes in one; without a number it never ends.
+  // Joins several passes into one; without a number it never ends.
   Dataset repeat(std::optional<int64_t> times = std::nullopt) const;
 
-  std::optional<int64_t> size() const { return order_->size(); }  // elements of one pass; nothing when it never ends
+  std::optional<int64_t> size() const { return order_->size(); }  // elements per pass; empty when endless
   size_t components() const { return sources_->size(); }
 
-  // One pass. It keeps what it needs of its Dataset.
+  // One pass. It stays valid after its Dataset is gone.
   class LAMINA_API Pass {
    public:
     explicit Pass(const Dataset& dataset);

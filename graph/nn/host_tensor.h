@@ -1,4 +1,4 @@
-// host_tensor: numbers computed on the host as a concrete tensor, also while something is traced.
+// host_tensor: makes a concrete tensor from numbers computed on the host, even while tracing.
 #pragma once
 #include <span>
 
@@ -6,7 +6,7 @@
 
 namespace lamina::nn {
 
-// values, row-major, converted to type's dtype.
+// Row-major values, converted to type's dtype.
 Tensor host_tensor(std::span<const double> values, const TensorType& type, Device device);
 Tensor host_zeros(const TensorType& type, Device device);
 

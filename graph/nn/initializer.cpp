@@ -14,7 +14,7 @@ namespace {
 
 using Shape64 = std::span<const int64_t>;
 
-// The engine's output is fixed by the standard; the standard's distributions are not, so these are our own.
+// The standard fixes the engine's output, but not its distributions, so these are our own.
 class Draws {
  public:
   explicit Draws(uint64_t seed) : engine_(seed) {}
@@ -71,7 +71,7 @@ using FanScale = double (*)(Fans);
 double glorot_scale(Fans f) { return std::max(1.0, (f.in + f.out) / 2); }
 double he_scale(Fans f) { return std::max(1.0, f.in) / 2; }
 
-// Variance 1 / scale, either way.
+// Variance 1 / scale for both distributions.
 Initializer uniform_by(const char* name, FanScale scale) {
   return {name, [scale](std::span<double> values, Shape64 shape, uint64_t seed) {
             const double limit = std::sqrt(3 / scale(fans_of(shape)));
@@ -81,7 +81,7 @@ Initializer uniform_by(const char* name, FanScale scale) {
 }
 Initializer normal_by(const char* name, FanScale scale) {
   return {name, [scale](std::span<double> values, Shape64 shape, uint64_t seed) {
-            constexpr double kCut = 0.87962566103423978;  // the deviation of a standard normal that is cut at +-2
+            constexpr double kCut = 0.87962566103423978;  // standard deviation of a standard normal truncated at +-2
             const double deviation = std::sqrt(1 / scale(fans_of(shape))) / kCut;
             Draws draws(seed);
             for (double& v : values) {
@@ -92,8 +92,8 @@ Initializer normal_by(const char* name, FanScale scale) {
           }};
 }
 
-// A matrix with orthonormal columns, [rows][columns], rows >= columns: normal draws made orthogonal by modified Gram-Schmidt, done
-// twice since once loses digits. The factor R has a positive diagonal by construction, so the result is uniform over all such matrices.
+// A matrix with orthonormal columns, [rows][columns], rows >= columns: normal draws, orthogonalised by modified Gram-Schmidt twice, because
+// once loses digits. The factor R has a positive diagonal by construction, so the result is uniform over all such matrices.
 std::vector<double> orthonormal_columns(int64_t rows, int64_t columns, uint64_t seed) {
   Draws draws(seed);
   std::vector<std::vector<double>> q(static_cast<size_t>(columns), std::vector<double>(static_cast<size_t>(rows)));
@@ -104,7 +104,7 @@ std::vector<double> orthonormal_columns(int64_t rows, int64_t columns, uint64_t 
   };
   for (size_t c = 0; c < q.size(); ++c) {
     double length = 0;
-    do {  // again in the never seen case that the draw depends on the columns before it
+    do {  // repeats in the improbable case that the draw depends on the columns before it
       for (double& v : q[c]) v = draws.normal();
       const double drawn = std::sqrt(dot(q[c], q[c]));
       for (int round = 0; round < 2; ++round) {

@@ -12,7 +12,7 @@
 namespace lamina::nn {
 namespace {
 
-// What the layers of this thread know of the call they are in.
+// This thread's state of the running layer call.
 struct CallContext {
   bool training = false;
   CallSite at;
@@ -41,7 +41,7 @@ Tensor Layer::operator()(const Operand& x, std::optional<bool> training) {
   const Tensor input = x.resolve();
   const ContextScope scope({training.value_or(context.training), x.at()});
   const NameScope names(name_);
-  std::optional<profiler::Range> range;  // traced, the name goes with the ops
+  std::optional<profiler::Range> range;  // while tracing, the ops carry the name
   if (profiler::listening() && executing_eagerly()) range.emplace(name_, profiler::Kind::layer);
   ensure_built(input.type());
   return call(input, context.training);

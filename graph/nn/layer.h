@@ -1,4 +1,4 @@
-// Layer: weights and what they do to a tensor. A model is a Layer that owns others.
+// Layer: weights and a function that uses them. A model is a Layer that owns others.
 //
 //   struct Tower : lm::nn::Layer {
 //     lm::nn::Dense& hidden = add<lm::nn::Dense>(64, "relu");
@@ -20,7 +20,7 @@
 
 namespace lamina::nn {
 
-// Whether the innermost running layer of this thread was called to train.
+// Whether the innermost running layer of this thread was called with training = true.
 LAMINA_API bool in_training();
 
 class LAMINA_API Layer {
@@ -30,23 +30,23 @@ class LAMINA_API Layer {
   Layer(const Layer&) = delete;
   Layer& operator=(const Layer&) = delete;
 
-  // Runs call(). The first time, build() makes the weights for x's type. training: as given, else that of the layer in whose call()
-  // this one runs, else false. Errors name the caller's line.
+  // Runs call(). At the first call, build() makes the weights for x's type. training: as given, else inherited from the layer whose call()
+  // is running, else false. Errors name the caller's line.
   Tensor operator()(const Operand& x, std::optional<bool> training = std::nullopt);
 
-  // What the layer computes. Implemented by every layer; called through operator() only.
+  // The layer's computation. Implement it in each layer; call it only through operator().
   virtual Tensor call(const Tensor& x, bool training) = 0;
-  // Makes this layer's own weights with add_weight; layers inside are built by their own first calls. Throws invalid_argument for inputs
-  // that the layer cannot take.
+  // Makes this layer's own weights with add_weight. Layers inside are built by their own first calls. Throws invalid_argument for inputs
+  // that the layer does not support.
   virtual void build(const TensorType& input);
-  // Builds this layer and those inside it without data: call() is traced once for this type, whose dimensions may be symbols.
+  // Builds this layer and those inside it without data: traces call() once for this type, whose dimensions may be symbols.
   Tensor build_for(const TensorType& input);
 
   const std::string& name() const { return name_; }
   void rename(std::string name) { name_ = std::move(name); }
   bool built() const { return built_.load(std::memory_order_acquire); }
 
-  // This layer's weights and those of the layers inside it, each once, in the order in which they were made and added.
+  // The weights of this layer and of those inside it, each once, in order of creation.
   std::vector<Variable> variables() const;
   std::vector<Variable> trainable_variables() const;
   std::vector<Variable> non_trainable_variables() const;
@@ -57,7 +57,7 @@ class LAMINA_API Layer {
   // The layers directly inside this one, in the order in which they were added.
   std::vector<std::shared_ptr<Layer>> layers() const;
 
-  // Puts a layer inside this one: its weights count as this one's. A name that a sibling has gets a number.
+  // Adds a layer inside this one, whose weights then belong to this layer too. Duplicate names get a number.
   template <class L, class... A>
   L& add(A&&... arguments) {
     auto layer = std::make_shared<L>(std::forward<A>(arguments)...);
@@ -68,13 +68,13 @@ class LAMINA_API Layer {
   void add(std::shared_ptr<Layer> layer);
 
  protected:
-  // A new weight, initialised on the host and placed on the current device. Without a seed of its own an initializer draws from the seed
-  // that random::set_seed set.
+  // A new weight, initialised on the host and placed on the current device. An initializer without a seed uses the one set by
+  // random::set_seed.
   Variable add_weight(const std::string& name, const Shape& shape, const Initializer& initializer, DType dtype = DType::f32,
                       bool trainable = true);
   // An existing Variable as a weight of this layer.
   void add_weight(const Variable& variable);
-  // Where the user called this layer; for the operands of the ops in call().
+  // Where the user called this layer. Pass it to the ops in call().
   static CallSite call_site();
 
  private:

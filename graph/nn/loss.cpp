@@ -50,13 +50,13 @@ Tensor without_last_axis(const Tensor& t, CallSite at) { return reshape_to(Opera
 
 struct Pair {
   Tensor y_true, y_pred;
-  DType dtype;  // of y_pred as it was given
+  DType dtype;  // y_pred's original dtype
   CallSite at;
   Operand t() const { return {y_true, at}; }
   Operand p() const { return {y_pred, at}; }
   Tensor result(const Tensor& y) const { return narrowed(y, dtype, at); }
 };
-// Both of one shape and dtype, for a loss to be computed in. Broadcasting [n] against [n,1] into [n,n] would be a silent mistake.
+// Converts both to one shape and dtype for computing a loss. Broadcasting [n] against [n,1] to [n,n] would be a silent error.
 Pair same_shape(const char* loss, const Operand& y_true, const Operand& y_pred) {
   const CallSite at = y_pred.at();
   Tensor p = y_pred.resolve(), t = y_true.resolve();
@@ -160,7 +160,7 @@ Tensor huber(const Operand& y_true, const Operand& y_pred, double delta) {
   const Pair both = same_shape("huber", y_true, y_pred);
   const CallSite at = both.at;
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  // q (e - q / 2) with the error e and q, which is e cut at delta: e^2 / 2 inside, smooth where e is 0 and where q ends.
+  // q (e - q / 2) with the error e and q = e clipped to delta: e^2 / 2 inside, smooth at e = 0 and at the bounds of q.
   const Tensor error = sub(both.p(), both.t()), inside = clip(o(error), Operand(-delta, at), Operand(delta, at));
   return both.result(mean_over_last(mul(o(inside), o(sub(o(error), o(mul(o(inside), Operand(0.5, at)))))), at));
 }
@@ -189,7 +189,7 @@ Tensor cosine_similarity(const Operand& y_true, const Operand& y_pred) {
   if (both.y_pred.rank() == 0)
     bad_shapes("cosine_similarity", both.y_true, both.y_pred, at, "a number has no direction", "pass rows [n, width]");
   const auto o = [at](const Tensor& t) { return Operand(t, at); };
-  const auto direction = [&](const Operand& x) {  // a row of zeros stays one
+  const auto direction = [&](const Operand& x) {  // a row of zeros stays zero
     return mul(x, o(rsqrt(o(maximum(o(sum(o(square(x)), {-1}, true)), Operand(1e-12, at))))));
   };
   return both.result(neg(o(sum(o(mul(o(direction(both.t())), o(direction(both.p())))), {-1}))));

@@ -1,4 +1,4 @@
-// Losses: how wrong predictions are, one number per sample, or averaged by a Loss.
+// Losses: the error of predictions, per sample, or averaged by a Loss.
 #pragma once
 #include <functional>
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace lamina::losses {
 
-// A mean loss by name, or your own: operator()(y_true, y_pred) is the mean of per_sample(y_true, y_pred).
+// A mean loss, by name or user-defined: operator()(y_true, y_pred) is the mean of per_sample(y_true, y_pred).
 class LAMINA_API Loss {
  public:
   using PerSample = std::function<Tensor(const Operand& y_true, const Operand& y_pred)>;
@@ -27,16 +27,16 @@ class LAMINA_API Loss {
   PerSample per_sample_;
 };
 
-// Classes as numbers: labels [n] or [n, 1], of any numeric dtype (fractions are cut off), predictions [n, classes]. A label outside
-// 0..classes-1 is an error of kind index, raised by the call.
+// Integer classes: labels [n] or [n, 1] of any numeric dtype (fractions are truncated), predictions [n, classes]. A label outside
+// 0..classes-1 is an error of kind index, thrown by the call.
 struct LAMINA_API SparseCrossEntropy : Loss {
   explicit SparseCrossEntropy(bool from_logits = false);
 };
-// Classes as rows of probabilities: [n, classes] both.
+// Classes as rows of probabilities: both [n, classes].
 struct LAMINA_API CategoricalCrossEntropy : Loss {
   explicit CategoricalCrossEntropy(bool from_logits = false);
 };
-// Independent yes-or-no targets in 0..1, of the predictions' shape.
+// Independent targets in 0..1, of the predictions' shape.
 struct LAMINA_API BinaryCrossEntropy : Loss {
   explicit BinaryCrossEntropy(bool from_logits = false);
 };
@@ -47,25 +47,25 @@ struct LAMINA_API MeanAbsoluteError : Loss {
   MeanAbsoluteError();
 };
 
-// Square near 0, linear from delta on. Huber 1964.
+// Quadratic near 0, linear from delta on. Huber 1964.
 struct LAMINA_API Huber : Loss {
   explicit Huber(double delta = 1.0);
 };
-// How much the predicted distribution, a row of probabilities, differs from the true one.
+// Kullback-Leibler divergence of the predicted from the true distribution; both are rows of probabilities.
 struct LAMINA_API KLDivergence : Loss {
   KLDivergence();
 };
-// Of targets -1 and 1 (0 counts as -1): how far predictions are from being on the right side by 1.
+// Hinge loss for targets -1 and 1 (0 counts as -1): max(1 - target * prediction, 0).
 struct LAMINA_API Hinge : Loss {
   Hinge();
 };
-// Minus the cosine of the angle between the two rows: -1 for the same direction, 1 for the opposite one.
+// Minus the cosine of the angle between two rows: -1 for the same direction, 1 for the opposite one.
 struct LAMINA_API CosineSimilarity : Loss {
   CosineSimilarity();
 };
 
-// Per sample: the last axis is summed or averaged away. y_true is converted to y_pred's dtype; when one of them has a last axis of length 1
-// more than the other, it is dropped. Throws invalid_argument for shapes that do not fit. Probabilities are clipped to [1e-7, 1 - 1e-7].
+// Losses per sample: the last axis is summed or averaged. y_true is converted to y_pred's dtype; if one has an extra last axis of length 1,
+// it is dropped. Throws invalid_argument for shapes that do not fit. Probabilities are clipped to [1e-7, 1 - 1e-7].
 LAMINA_API Tensor sparse_categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
 LAMINA_API Tensor categorical_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);
 LAMINA_API Tensor binary_crossentropy(const Operand& y_true, const Operand& y_pred, bool from_logits = false);

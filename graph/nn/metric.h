@@ -1,17 +1,17 @@
-// Metrics: how good predictions are, for people to read.
+// Metrics: the quality of predictions, for reports.
 #pragma once
 #include "graph/frontend/tensor.h"
 #include "graph/frontend/variable.h"
 
 namespace lamina::metrics {
 
-// 1 where the prediction is right, else 0; f32, one per sample. y_pred [n, classes]: the largest one counts; y_true are labels [n] or [n,
-// 1], or rows [n, classes] whose largest counts. y_pred [n] or [n, 1]: above 0.5 means 1. Throws invalid_argument for other shapes.
+// 1 where the prediction is right, else 0; f32, one per sample. y_pred [n, classes] with labels y_true [n] or [n, 1], or with rows [n,
+// classes]: compares the argmax. y_pred [n] or [n, 1]: above 0.5 means 1. Throws invalid_argument for other shapes.
 LAMINA_API Tensor matches(const Operand& y_true, const Operand& y_pred);
 // The mean of matches: [], f32.
 LAMINA_API Tensor accuracy(const Operand& y_true, const Operand& y_pred);
 
-// A mean over many batches, each sample counted once. Its state are Variables, so update() can be traced.
+// A mean over many batches that counts each sample once. Its state is kept in Variables, so update() can be traced.
 class LAMINA_API Mean {
  public:
   explicit Mean(const std::string& name = "mean");

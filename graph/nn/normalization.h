@@ -1,4 +1,4 @@
-// Layers that bring what flows through them to mean 0 and variance 1, and a table of learned rows.
+// Normalisation layers (mean 0, variance 1), and Embedding, a table of learned rows.
 #pragma once
 #include "graph/functions/normalize.h"
 #include "graph/nn/layer.h"
@@ -14,9 +14,9 @@ struct BatchNormOptions {
   std::string name = "batch_norm";
 };
 
-// x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta. In training with the batch's statistics, which move
-// the moving ones; otherwise with the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable,
-// and f32 where the layer has a half type.
+// x [..., c], per channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta. Training uses the batch's statistics and updates the
+// moving ones; otherwise the moving ones are used. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable,
+// and f32 if the layer has a half type.
 class LAMINA_API BatchNorm : public Layer {
  public:
   explicit BatchNorm(BatchNormOptions options = {});
@@ -42,7 +42,7 @@ struct LayerNormOptions {
   std::string name = "layer_norm";
 };
 
-// Each sample by itself, over these axes, then times gamma plus beta, which have those axes' shape: the last axes of x.
+// Normalises each sample over these axes, the last ones of x, then multiplies by gamma and adds beta, which have the axes' shape.
 class LAMINA_API LayerNorm : public Layer {
  public:
   explicit LayerNorm(LayerNormOptions options = {});
@@ -64,8 +64,8 @@ struct EmbeddingOptions {
   std::string name = "embedding";
 };
 
-// Integer ids [...] -> rows of a table [classes, width]: [..., width]. An id outside 0..classes-1 is an error of kind index when it runs
-// (a negative one counts from the end).
+// Integer ids [...] -> rows of a table [classes, width]: [..., width]. Negative ids count from the end. An id out of range is an error of
+// kind index at run time.
 class LAMINA_API Embedding : public Layer {
  public:
   Embedding(int64_t classes, int64_t width, EmbeddingOptions options = {});

@@ -17,7 +17,7 @@ std::string names_of(const std::vector<Variable>& variables) {
   return variables.size() > kShown ? cat(text, " and ", variables.size() - kShown, " more") : text;
 }
 
-// What an update is computed in, and its slots are kept in: a square of a half type's gradient would often be 0.
+// The dtype of updates and slots: the square of a half type's gradient would often be 0.
 DType computed(DType dtype) { return is_half(dtype) ? DType::f32 : dtype; }
 
 Variable scalar_variable(const Hyper& value, const std::string& name) {
@@ -26,7 +26,7 @@ Variable scalar_variable(const Hyper& value, const std::string& name) {
   return Variable(Operand(nn::host_tensor(std::span(&number, 1), {DType::f32, {}}, default_device())), name, false);
 }
 
-// Keeps the place that errors name through a formula.
+// The call site for errors in a formula.
 struct Formula {
   CallSite at;
   Operand operator()(const Tensor& t) const { return {t, at}; }
@@ -245,7 +245,7 @@ Adam::Adam(std::string name, const Hyper& learning_rate, AdamOptions options)
 
 std::vector<std::string> Adam::slot_names() const { return {"momentum", "velocity"}; }
 
-// In double precision: in single, 1 - beta_2^t of the first steps would keep three digits.
+// In double: in single precision, 1 - beta_2^t has three digits in the first steps.
 std::vector<Tensor> Adam::begin_step(CallSite at) {
   const Formula f{at};
   const Tensor rate = learning_rate().read(at), steps = f(iterations_) + Operand(1, at);

@@ -1,5 +1,5 @@
-// Optimizers: what a gradient does to a variable. Formulas and defaults are those of Keras 3. Updates are plain elementwise ops, so that
-// the passes can fuse them with the gradients they use.
+// Optimizers: update variables from gradients. Formulas and defaults follow Keras 3. Updates are plain elementwise ops, so the passes can
+// fuse them with the gradients.
 #pragma once
 #include <memory>
 #include <optional>
@@ -14,7 +14,7 @@
 
 namespace lamina::optim {
 
-// A hyperparameter: a number, or a Variable of lm::per_model with a number for each model of an ensemble.
+// A hyperparameter: a number, or an lm::per_model Variable with a number for each model of an ensemble.
 class LAMINA_API Hyper {
  public:
   Hyper(double value) : value_(value) {}
@@ -37,32 +37,31 @@ class LAMINA_API Optimizer {
   Optimizer(const Optimizer&) = delete;
   Optimizer& operator=(const Optimizer&) = delete;
 
-  // Makes the slots (momenta, ..., f32 where the variable has a half type) of these variables, stacked as they are; from then on the
-  // optimizer takes no others. apply_gradients does it at its first call, which may be traced. Throws state when it was built for other
-  // variables.
+  // Creates the slots (momenta, ...; f32 if the variable has a half type) of these variables, stacked as they are. The optimizer then
+  // accepts no others. apply_gradients does it at its first call, which may be traced. Throws state when it was built for other variables.
   void build(const std::vector<Variable>& variables);
-  // Slots for those of these variables that have none yet: what has become trainable since.
+  // Creates slots for variables that have none yet, such as those made trainable later.
   void add_variables(const std::vector<Variable>& variables);
-  // One step. A pair whose gradient is undefined is left out; throws invalid_argument when all are, for a variable that the optimizer was
-  // not built for, and for a gradient of another shape than its variable.
+  // One step. Pairs with an undefined gradient are skipped. Throws invalid_argument when all are undefined, for a variable that the
+  // optimizer was not built for, and for a gradient whose shape differs from its variable's.
   void apply_gradients(const std::vector<GradientAndVariable>& pairs, CallSite at = std::source_location::current());
   void apply_gradients(const std::vector<Tensor>& gradients, const std::vector<Variable>& variables,
                        CallSite at = std::source_location::current());
 
-  // f32, no axes (or the model axis): assigning it changes later steps and traces nothing anew.
+  // f32, without axes (or with the model axis). Assigning it changes later steps without retracing.
   const Variable& learning_rate() const { return learning_rate_; }
-  // With a learning rate per model: gives all of them this one.
+  // A learning rate per model is set to this rate for all models.
   void set_learning_rate(double rate) { learning_rate_.assign(rate); }
   const std::string& name() const { return name_; }
   bool built() const;
-  // The learning rate, the step counter where there is one, and the slots.
+  // The learning rate, the step counter if there is one, and the slots.
   std::vector<Variable> variables() const;
 
  protected:
   Optimizer(std::string name, const Hyper& learning_rate);
 
-  // What update() gets: the variable's value and its gradient, the variable's slots, and what begin_step() made. All have the variable's
-  // dtype, or f32 where that is a half type.
+  // Arguments of update(): the variable's value, its gradient, its slots, and begin_step()'s result. All have the variable's dtype, or f32
+  // if that is a half type.
   struct Step {
     const Variable& variable;
     const Tensor& value;
@@ -74,7 +73,7 @@ class LAMINA_API Optimizer {
     void assign(const Tensor& now) const;
   };
   virtual std::vector<std::string> slot_names() const = 0;
-  // Once per step, before all updates: the floating scalars that they share. By default the learning rate.
+  // Once per step, before all updates: floating scalars that the updates share. By default the learning rate.
   virtual std::vector<Tensor> begin_step(CallSite at);
   virtual void update(const Step& step) = 0;
   // A variable of the optimizer itself.
@@ -126,7 +125,7 @@ class LAMINA_API RMSprop : public Optimizer {
 };
 
 // m += (g - m)(1 - beta_1); s += (g^2 - s)(1 - beta_2); v -= m rate sqrt(1 - beta_2^t) / (1 - beta_1^t) / (sqrt(s) + epsilon), t = 1 in the
-// first step. Kingma and Ba 2015. With weight_decay first v -= rate weight_decay v (Loshchilov and Hutter 2019).
+// first step. Kingma and Ba 2015. With weight_decay, first v -= rate weight_decay v (Loshchilov and Hutter 2019).
 struct AdamOptions {
   Hyper beta_1 = 0.9, beta_2 = 0.999, epsilon = 1e-7, weight_decay = 0;
 };

@@ -9,8 +9,7 @@ namespace lamina::nn {
 
 class LAMINA_API Sequential : public Layer {
  public:
-  // An Input in front makes the weights at once; so must be all the layers that it is given with. add() more later: they are built when
-  // called.
+  // With an Input in front, the weights of all given layers are made at once. Layers from add() are built when called.
   explicit Sequential(std::vector<std::shared_ptr<Layer>> layers = {}, std::string name = "sequential");
   Tensor call(const Tensor& x, bool training) override;
 };

@@ -13,8 +13,8 @@ class LAMINA_API Flatten : public Layer {
   Tensor call(const Tensor& x, bool training) override;
 };
 
-// In training each element is 0 with probability rate, else x / (1 - rate); otherwise x itself. Draws from the default generator.
-// Throws invalid_argument unless 0 <= rate < 1.
+// In training, sets each element to 0 with probability rate and scales the others by 1 / (1 - rate); otherwise returns x. Draws from the
+// default generator. Throws invalid_argument unless 0 <= rate < 1.
 class LAMINA_API Dropout : public Layer {
  public:
   explicit Dropout(double rate, std::string name = "dropout");
@@ -25,12 +25,12 @@ class LAMINA_API Dropout : public Layer {
   double rate_;
 };
 
-// The shape, without the batch, and dtype of what a Sequential is fed: with it the weights are made at once, not at the first call.
+// The input shape of a Sequential, without the batch, and its dtype. With it the weights are made at once, not at the first call.
 class LAMINA_API Input : public Layer {
  public:
   explicit Input(Shape shape, DType dtype = DType::f32, std::string name = "input");
   Tensor call(const Tensor& x, bool training) override;  // x; throws invalid_argument for another shape
-  TensorType batch_type() const;                         // with one more dimension in front, of unknown length
+  TensorType batch_type() const;                         // with a leading dimension of unknown length
 
  private:
   Shape shape_;

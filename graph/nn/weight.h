@@ -1,4 +1,4 @@
-// Weight: a Variable that a layer's build() makes. Using it before is a StateError.
+// Weight: a Variable that a layer's build() creates. Using it before that is an error of kind state.
 #pragma once
 #include <optional>
 #include <utility>

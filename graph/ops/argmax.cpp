@@ -1,4 +1,4 @@
-// argmax(x, axis): the index of the first largest element along one axis, as i64.
+// argmax(x, axis): the index of the first maximum along one axis, as i64.
 #include "kernels/argmax.h"
 
 #include "graph/ops/checks.h"

@@ -1,5 +1,5 @@
-// astype(x, dtype): every pair of dtypes. A float becomes an integer by truncation, NaN becomes 0, what is out of range becomes the nearest
-// end; integers wrap; bool is x != 0. Every pair rounds once.
+// astype(x, dtype) for every pair of dtypes. Floats truncate to integers: NaN becomes 0, values out of range the nearest bound. Integers
+// wrap; bool is x != 0. Every pair rounds once.
 #include "graph/ops/ops.h"
 #include "graph/ops/region_code.h"
 
@@ -10,7 +10,7 @@ using kernels::ScalarOp;
 
 std::vector<TensorType> infer(const ir::InferCall& call) { return {{ir::attrs_of<DTypeAttrs>(call.attrs).dtype, call.in[0].shape}}; }
 
-// Through floating types only: a whole number does not change smoothly.
+// Only between floating types; other conversions have no gradient.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   const DType from = call.graph.type(call.inputs[0]).dtype;
   if (!call.cotangents[0].valid() || !is_floating(from) || !is_floating(call.graph.type(call.results[0]).dtype)) return {Value{}};

@@ -1,4 +1,4 @@
-// The attribute structs that passes, gradients and the frontend also need; an op's own file says what they mean.
+// Attribute structs that passes, gradients and the frontend also need. The op's own file explains them.
 #pragma once
 #include "graph/ir/attrs.h"
 #include "kernels/section/table.h"
@@ -18,8 +18,8 @@ using ir::field;
 
 struct ActivationAttrs {
   section::Activation activation = section::Activation::none;
-  float alpha = 0;                           // of elu; leaky_relu's slope
-  Precision precision = Precision::float32;  // of the product in front of it
+  float alpha = 0;                           // of elu; for leaky_relu the slope
+  Precision precision = Precision::float32;  // of the matrix product before the activation
   static constexpr auto fields = std::tuple{field("activation", &ActivationAttrs::activation), field("alpha", &ActivationAttrs::alpha),
                                             field("precision", &ActivationAttrs::precision)};
 };
@@ -40,7 +40,7 @@ struct CumsumAttrs {
 };
 struct DenseUpdateAttrs {
   int64_t weight_extras = 0;
-  Precision precision = Precision::float32;  // of dw; db is a sum
+  Precision precision = Precision::float32;  // of dw; db is a plain sum
   static constexpr auto fields =
       std::tuple{field("weight_extras", &DenseUpdateAttrs::weight_extras), field("precision", &DenseUpdateAttrs::precision)};
 };
@@ -64,12 +64,12 @@ struct IotaAttrs {
 };
 struct MatmulAttrs {
   bool transpose_a = false, transpose_b = false;
-  Precision precision = Precision::float32;  // of f32
+  Precision precision = Precision::float32;  // for f32 operands
   static constexpr auto fields = std::tuple{field("transpose_a", &MatmulAttrs::transpose_a),
                                             field("transpose_b", &MatmulAttrs::transpose_b), field("precision", &MatmulAttrs::precision)};
 };
 struct PrecisionAttrs {
-  Precision precision = Precision::float32;  // of f32
+  Precision precision = Precision::float32;  // for f32 operands
   static constexpr auto fields = std::tuple{field("precision", &PrecisionAttrs::precision)};
 };
 struct OneHotAttrs {
@@ -80,13 +80,13 @@ struct OneHotAttrs {
 struct PadSliceAttrs {
   Shape shape;
   std::vector<int64_t> begin, step;
-  Shape offset;  // added to begin; for places known as dimensions only. Empty: zeros
+  Shape offset;  // added to begin, for offsets known only as symbolic dimensions; empty: zeros
   static constexpr auto fields = std::tuple{field("shape", &PadSliceAttrs::shape), field("begin", &PadSliceAttrs::begin),
                                             field("step", &PadSliceAttrs::step), field("offset", &PadSliceAttrs::offset)};
 };
 struct RandomAttrs {
   TensorType type;
-  double a = 0, b = 1;  // low and high, or mean and deviation
+  double a = 0, b = 1;  // low and high, or mean and standard deviation
   static constexpr auto fields = std::tuple{field("type", &RandomAttrs::type), field("a", &RandomAttrs::a), field("b", &RandomAttrs::b)};
 };
 struct ReduceAttrs {
@@ -107,7 +107,7 @@ struct ShapeAttrs {
 };
 struct SliceAttrs {
   std::vector<int64_t> begin, end, step;
-  Shape offset, size;  // offset as in PadSliceAttrs; size: the result's shape, instead of end
+  Shape offset, size;  // offset as in PadSliceAttrs; size: the result's shape, which replaces end
   static constexpr auto fields =
       std::tuple{field("begin", &SliceAttrs::begin), field("end", &SliceAttrs::end), field("step", &SliceAttrs::step),
                  field("offset", &SliceAttrs::offset), field("size", &SliceAttrs::size)};

@@ -4,9 +4,9 @@
 
 namespace lamina::ops {
 
-// The batching rule of an op that draws numbers of its attributes' `type` from a generator's state, its only input. A state per model: each
-// draws from its own, as it would alone. One state for all: the model index is folded in as one more axis of the draw, whose element index
-// counts all models; states of outer models stay in front of it.
+// Batching rule of an op that draws numbers of its attributes' `type`; its only input is a generator's state. With one state per model,
+// each model draws from its own, as it would alone. With one state for all, the draw gets the model index as one more axis, and element
+// indices count over all models; states of outer models stay in front.
 template <const ir::OpDef& op, class A>
 std::vector<ir::Batched> batch_draw(const ir::BatchCall& call) {
   Graph& g = call.graph;

@@ -1,5 +1,5 @@
 // batch_norm_train(x, gamma, beta) of f32 or f64: (x - mean) / sqrt(variance + epsilon) * gamma + beta with the mean and variance of x
-// [..., c] over all axes but the last, and these two. Its gradient is an op too. Both are made of other ops wherever no library makes them.
+// [..., c] over all axes but the last; returns these too. Its gradient is an op as well. Without a library both decompose into other ops.
 #include "graph/ops/batch_norm.h"
 
 #include <limits>
@@ -25,7 +25,7 @@ void require_count(const char* op, const ir::InferCall& call, int64_t wanted) {
                                             .why = cat("with these attributes it takes ", wanted),
                                             .fix = ""});
 }
-// x's channels; every type in `of_channels` must be [channels].
+// x's channels; all types in `of_channels` must be [channels].
 Dim require_channels(const char* op, const TensorType& x, std::span<const TensorType> of_channels) {
   require_floating(op, x);
   if (is_half(x.dtype))
@@ -78,7 +78,7 @@ Value inverse_deviation(Graph& g, Value variance, double epsilon) {
   return rsqrt(g, add(g, variance, scalar(g, g.type(variance).dtype, epsilon)));
 }
 
-// The nodes of moments and batch_norm (frontend/normalize.h), in their order.
+// The nodes of moments and batch_norm (frontend/normalize.h), in the same order.
 std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
   const BatchNormAttrs& a = attrs_of(attrs);
   const Value x = in[0];
@@ -93,13 +93,13 @@ std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<con
   return {y, means, variance};
 }
 
-// x's gradient through mean(x) over the rows.
+// The gradient of x through mean(x) over the rows.
 Value through_mean(Graph& g, Value x, bool keepdims, Value cotangent) {
   const ir::Attrs<ReduceAttrs> attrs({rows_of(g.type(x)), keepdims});
   return def::mean.vjp({g, attrs, std::span(&x, 1), {}, std::span(&cotangent, 1), {}})[0];
 }
 
-// What differentiating the nodes above gives, operation by operation, from the last one to the first.
+// The gradient of the nodes above, operation by operation in reverse.
 std::vector<Value> decompose_grad(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
   const BatchNormAttrs& a = attrs_of(attrs);
   const Value x = in[0], means = in[in.size() - 3], variance = in[in.size() - 2], dy = in.back();
@@ -200,7 +200,7 @@ Kernel kernel_grad(const ir::KernelRequest& request) {
 std::optional<double> batch_norm_operations(const TensorType& x) {
   if (!is_floating(x.dtype) || is_half(x.dtype) || x.rank() < 2 || !known(x.shape)) return {};
   const double size = double(size_of(x.shape).number()), channels = double(x.shape.back().number());
-  // Of more elements cuDNN makes nothing.
+  // cuDNN does not support more elements.
   if (x.shape[0].number() > kMostNormalizedImages || size > double(std::numeric_limits<int32_t>::max())) return {};
   return size >= 2 * channels ? std::optional(4 * size) : std::nullopt;
 }

@@ -1,12 +1,12 @@
-// Shapes under vmap: what batching rules have in common. A batched value has the model axis first.
+// Shape helpers of batching rules. A batched value has the model axis first.
 #pragma once
 #include "graph/ops/ops.h"
 
 namespace lamina::ops {
 
-// The value with a model axis: an unbatched one is repeated.
+// Adds a model axis to an unbatched value by repeating it.
 Value with_model_axis(Graph& g, const ir::Batched& in, Dim size);
-// A value that broadcasts as it did: between its model axis and its shape come as many 1s as `rank` asks for.
+// Inserts 1s between the model axis and the shape up to `rank`, so that the value broadcasts as it did unbatched.
 Value lift(Graph& g, const ir::Batched& in, size_t rank);
 // All inputs, each with a model axis.
 std::vector<Value> with_model_axes(Graph& g, std::span<const ir::Batched> in, Dim size);

@@ -1,4 +1,4 @@
-// checkpoint(captures...) [region]: a region whose values are computed again for its gradient; after(x, y): x, not before y is there.
+// checkpoint(captures...) [region]: a region that is recomputed for its gradient. after(x, y): x, but not before y is computed.
 #include "graph/ops/batching.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/region_checks.h"
@@ -15,8 +15,8 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return types_of(*call.regions[0], call.regions[0]->outputs);
 }
 
-// The region's gradient computes the region once more, from inputs that are there only when the first cotangent is: so nothing can take the
-// first run's values for the second one's, and nothing of the second is computed early.
+// The gradient recomputes the region from inputs that exist only once the first cotangent does. So the two runs cannot be merged, and the
+// second is not computed early.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const Graph& body = *call.regions[0];

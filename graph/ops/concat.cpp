@@ -1,4 +1,4 @@
-// concat(parts..., axis): the parts one after the other along an axis.
+// concat(parts..., axis): joins the parts along an axis.
 #include "kernels/concat.h"
 
 #include "graph/ops/batching.h"

@@ -31,7 +31,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return then;
 }
 
-// The gradient of the branch that was taken, which runs that branch once more.
+// The gradient of the branch taken, which recomputes that branch.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& transforms = transforms_of(kName, call.transforms);
@@ -44,7 +44,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return spread(results_from(first, count), wanted, call.inputs.size(), 1);
 }
 
-// With one condition for all models one branch runs; with one each, both do, and each model takes its own.
+// With one condition for all models, one branch runs; with one per model, both run and each model selects its result.
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const auto& transforms = transforms_of(kName, call.transforms);
@@ -57,7 +57,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   ir::GraphRef then = transforms.batch(*call.regions[0], in, call.size, out);
   const std::vector<uint8_t> of_then = out;
   ir::GraphRef otherwise = transforms.batch(*call.regions[1], in, call.size, out);
-  if (out != of_then) then = transforms.batch(*call.regions[0], in, call.size, out);  // what the other one has batched too
+  if (out != of_then) then = transforms.batch(*call.regions[0], in, call.size, out);  // also batches what the other one has batched
   if (!select) {
     const Value first = cond(g, call.inputs[0].value, std::move(captures), std::move(then), std::move(otherwise));
     return batched_from(first, out);

@@ -1,5 +1,5 @@
-// conv2d(x, filters) over images [n, height, width, channels], and its gradients by x and by the filters. Each of the three is linear in
-// both of its operands, and its gradients are the other two, so derivatives of any order are made of them.
+// conv2d(x, filters) over images [n, height, width, channels], and its gradients with respect to x and the filters. Each of the three is
+// linear in both operands, and its gradients are the other two, so derivatives of any order are built from them.
 #include "kernels/conv2d.h"
 
 #include "graph/ops/batching.h"
@@ -87,7 +87,7 @@ std::vector<Value> vjp_filter(const ir::VjpCall& call) {
   return {conv2d_grad_input(g, dy, ddw, g.type(x).shape, a), conv2d(g, x, ddw, a)};
 }
 
-// --- batching: models are images when they share the filters, and groups of channels when they do not ---
+// --- batching: models with shared filters become more images; otherwise they become groups of channels ---
 
 // [m, n, h, w, c] as [m n, h, w, c], and back.
 Value models_as_images(Graph& g, Value x) {
@@ -98,7 +98,7 @@ Value images_as_models(Graph& g, Value x, Dim models, Dim images) {
   const Shape s = g.type(x).shape;
   return reshape(g, x, {models, images, s[1], s[2], s[3]});
 }
-// [m, a, b, c, d] as [a, b, c, m d], and back: of images and of filters alike.
+// [m, a, b, c, d] as [a, b, c, m d], and back, for images and filters.
 Value models_as_channels(Graph& g, Value x) {
   const Shape s = g.type(x).shape;
   return reshape(g, transpose(g, x, {1, 2, 3, 0, 4}), {s[1], s[2], s[3], s[0] * s[4]});

@@ -1,4 +1,4 @@
-// cumsum(x, axis, reverse, exclusive): running sums along one axis.
+// cumsum(x, axis, reverse, exclusive): cumulative sums along one axis.
 #include "kernels/cumsum.h"
 
 #include "graph/ops/checks.h"
@@ -14,7 +14,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{in.dtype == DType::boolean ? DType::i64 : in.dtype, in.shape}};
 }
 
-// An element is in the sums of all that come after it: the running sum of dy from the other end.
+// An element contributes to all later sums, so its gradient is dy's cumulative sum from the other end.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   if (!call.cotangents[0].valid()) return {Value{}};
   const auto& attrs = ir::attrs_of<CumsumAttrs>(call.attrs);

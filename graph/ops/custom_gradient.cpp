@@ -38,7 +38,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return out;
 }
 
-// All values get the model axis, so that the gradient's region knows which of them have it: all.
+// All values get the model axis, so that the gradient's region knows that all have it.
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   const auto& transforms = transforms_of(kName, call.transforms);
   std::vector<uint8_t> in(call.regions[0]->inputs.size(), true), out(call.regions[0]->outputs.size(), true);

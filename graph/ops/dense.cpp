@@ -1,6 +1,6 @@
-// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y), where y is what act gave, or was given. dense_update(x, dz,
-// extras...): the weights' and the bias's gradients, given to two regions without being written to memory. Passes make them after
-// differentiation; in sections each is one step. dense_grad_weights(x, dz): those two gradients, where a GPU's library makes both at once.
+// dense(x, w, b): act(x w + b). dense_grad_input(dz, w, y): (dz w^T) * act'(y), where y is act's result or its input. dense_update(x, dz,
+// extras...): passes the gradients of weights and bias to two regions without writing them to memory. Passes create these ops after
+// differentiation; in sections each is one step. dense_grad_weights(x, dz): both gradients, where a GPU library computes them at once.
 #include <algorithm>
 
 #include "graph/ops/batching.h"
@@ -56,12 +56,12 @@ void require_matrix(const char* op, const char* argument, const TensorType& t) {
 
 Dim rows_of(const TensorType& t) { return t.shape[t.rank() - 2]; }
 Dim columns_of(const TensorType& t) { return t.shape[t.rank() - 1]; }
-// The model axis, if there is one, and then these.
+// The model axis, if any, followed by these.
 Shape with_models(const TensorType& like, Shape shape) {
   if (like.rank() == 3) shape.insert(shape.begin(), like.shape[0]);
   return shape;
 }
-// Operands with a model axis have that of `whole`; only a shared one may do without.
+// Operands with a model axis must match `whole`; only shared ones may lack it.
 void require_models(const char* op, const TensorType& whole, const TensorType& t, bool may_be_shared) {
   if (t.rank() == whole.rank() ? t.rank() == 2 || t.shape[0] == whole.shape[0] : may_be_shared && t.rank() == 2) return;
   throw does_not_fit(op, whole, t, "a matrix for each model goes with one for each, of as many models", "");
@@ -105,7 +105,7 @@ std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
   return {out};
 }
 
-// What of dense_update belongs to one of its regions.
+// The parts of dense_update for one of its regions.
 struct Half {
   const ir::Graph& region;
   size_t first_extra, extras;
@@ -161,8 +161,7 @@ Value activate(Graph& g, const ActivationAttrs& a, bool gradient, std::vector<Va
   return g.add(ir::find_op(name(gradient ? row.gradient : row.op)), std::move(in));
 }
 
-// The three in plain ops. They take leading model axes on any input as well, since what they are made of does; a bias per model comes as
-// rows [..., 1, n].
+// The three as plain ops. Like these, they accept leading model axes on any input; a bias per model is passed as rows [..., 1, n].
 Value plain_dense(Graph& g, std::span<const Value> in, const ActivationAttrs& activation) {
   Value z = matmul(g, in[0], in[1], false, false, activation.precision);
   return activate(g, activation, false, {in.size() == 3 ? add(g, z, in[2]) : z});
@@ -209,7 +208,7 @@ std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::s
                                     std::span<const ir::GraphRef> regions) {
   const TensorType &x = g.type(in[0]), &dz = g.type(in[1]);
   const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) && known(dz.shape);
-  // Where the library does not serve they are two launches, and the sum may not join a section.
+  // Without the library they are two launches, and the sum may not join a section.
   const bool is_large = has_both && double(rows_of(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
                                         least_multiply_adds(Setting::cublaslt);
   return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large);
@@ -231,11 +230,11 @@ std::vector<Value> decompose_grad_weights(Graph& g, const ir::AttrsBase& attrs, 
   return {matmul(g, in[0], in[1], true, false, ir::attrs_of<PrecisionAttrs>(attrs).precision), sum(g, in[1], {-2})};
 }
 
-// One weight for all models: their rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
+// One weight for all models: the models' rows become one matrix, and the layer stays one step. Otherwise plain ops with a leading axis.
 std::vector<ir::Batched> batch_dense(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const ActivationAttrs& activation = activation_of(call.attrs);
-  const size_t rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;  // of the weights: 3 when they are stacked already
+  const size_t rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;  // of the weights: 3 if they are stacked already
   bool shared = call.inputs[0].batched && rank == 2;
   for (const ir::Batched& in : call.inputs.subspan(1)) shared = shared && !in.batched;
   if (shared) {
@@ -263,7 +262,7 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   const auto& attrs = ir::attrs_of<DenseUpdateAttrs>(call.attrs);
   const size_t weight_extras = size_t(attrs.weight_extras), rank = g.type(call.inputs[1].value).rank() - call.inputs[1].batched;
   std::vector<Value> in;
-  for (size_t i = 0; i < call.inputs.size(); ++i) {  // gradients of both regions have the model axis, so every result has
+  for (size_t i = 0; i < call.inputs.size(); ++i) {  // the gradients of both regions have the model axis, so every result has it
     const ir::Batched& b = call.inputs[i];
     in.push_back(lift(g, i < 2 ? ir::Batched{with_model_axis(g, b, call.size), true} : b, i < 2 + weight_extras ? rank : rank - 1));
   }
@@ -271,7 +270,7 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
   size_t r = 0;
   for (const ir::GraphRef& region : call.regions) r += region->outputs.size();
   for (Value v : plain_update(g, in, attrs, *call.regions[0], *call.regions[1])) {
-    // A result that is an extra itself may lack the axis, or have it with 1s between.
+    // A result that is itself an extra may lack the axis, or have it with 1s between.
     const Shape& want = out.size() < call.regions[0]->outputs.size()
                             ? call.regions[0]->type(call.regions[0]->outputs[out.size()]).shape
                             : call.regions[1]->type(call.regions[1]->outputs[out.size() - call.regions[0]->outputs.size()]).shape;
@@ -282,7 +281,7 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
 
 bool is_step_matrix(const TensorType& t) { return is_section_matrix(t) || is_section_stack(t); }
 
-// A thread takes whole models: of few large ones, products that share each model among all threads are faster.
+// Threads take whole models. For a few large models it is faster to share each one among all threads.
 bool pays_by_models(const section::Step& s) {
   constexpr double kSmallModel = 4e6;  // flops
   return s.replicas >= config::threads() || 2.0 * s.rows * s.k * s.n <= kSmallModel;
@@ -327,7 +326,7 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
   return dz.rank() == 2 || pays_by_models(out.step);
 }
 
-// How an extra meets the gradient: [k,n] full, [n] or [1,n] row, one element scalar. Against the bias's gradient everything else is a row.
+// How an extra broadcasts to the gradient: [k,n] full, [n] or [1,n] row, one element scalar. For the bias's gradient all others are rows.
 bool set_broadcast(const Shape& extra, const Shape& gradient, Broadcast& out) {
   if (std::all_of(extra.begin(), extra.end(), [](Dim d) { return d == Dim(1); }))
     return out = Broadcast::scalar, extra.size() <= gradient.size();

@@ -1,4 +1,4 @@
-// dropout(x, state, rate): x / (1 - rate) with probability 1 - rate, else 0. Element i decides by word i of the draw that `state` names.
+// dropout(x, state, rate): x / (1 - rate) with probability 1 - rate, else 0. Element i uses word i of the draw given by `state`.
 #include "kernels/dropout.h"
 
 #include <array>
@@ -26,13 +26,13 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {call.in[0]};
 }
 
-// What was kept is kept again: the same draw.
+// The same draw drops the same elements.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   return {dropout(call.graph, call.cotangents[0], call.inputs[1], rate_of(call.attrs)), Value{}};
 }
 
-// One state for all models: the model index is folded in as the first axis of x, of which the element index counts all. A state per model:
-// each model draws from its own, as it would alone.
+// One state for all models: the model index becomes the first axis of x, and elements are numbered over all models. A state per model: each
+// model draws from its own, as it would alone.
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const ir::Batched &x = call.inputs[0], &state = call.inputs[1];
@@ -51,7 +51,7 @@ Kernel kernel(const ir::KernelRequest& request) {
 
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
   TensorType x = request.in[0];
-  const bool states = request.in[1].rank() == 2;  // of a generator per model; one generator counts the elements of all models
+  const bool states = request.in[1].rank() == 2;  // a generator per model; a single one numbers the elements of all models
   if (states ? !is_section_stack(x) : request.in[1].rank() != 1) return false;
   if (!states && x.rank() == 3) x.shape = {x.shape[0] * x.shape[1], x.shape[2]};
   if (!states && !is_section_matrix(x)) return false;

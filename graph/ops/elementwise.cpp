@@ -14,7 +14,7 @@ using ir::VjpCall;
 using kernels::Domain;
 using kernels::ScalarOp;
 
-// --- the rules that all of them share ---
+// --- rules that all of them share ---
 
 void require_domain(ScalarOp op, const TensorType& in) {
   const char* op_name = name(op);
@@ -88,7 +88,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   }
 }
 
-// One more leading axis: operands of lower rank get axes of 1 behind it.
+// One more leading axis; operands of lower rank get axes of length 1 after it.
 template <const ir::OpDef& def>
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   size_t rank = 0;
@@ -110,10 +110,10 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 
 // --- gradients ---
 
-// A value of a gradient: an operand of C++'s operators and, by name, of the elementwise ops. A number becomes a constant of the dtype of
-// what it is combined with.
+// A value in a gradient formula: an operand of C++'s operators and of the elementwise ops by name. A number becomes a constant of the other
+// operand's dtype.
 struct Term {
-  Term() = default;  // nothing: no gradient flows
+  Term() = default;  // empty: no gradient flows
   Term(Graph& graph, Value v) : g(&graph), value(v) {}
   Term(double c) : number(c) {}
   Graph* g = nullptr;
@@ -143,7 +143,7 @@ Term operator<(const Term& a, const Term& b) { return less(a, b); }
 Term operator>(const Term& a, const Term& b) { return greater(a, b); }
 Term operator-(const Term& x) { return neg(x); }
 
-// What the gradients of the table see: the op's operands (x is the only one, or the first), its result y(), and dy.
+// The gradient formulas of the table see: the op's operands (x is the first), its result y(), and dy.
 struct Grad {
   explicit Grad(const VjpCall& c) : call(c), dy(c.graph, c.cotangents[0]), x(operand(0)), a(x), b(operand(1)), c(operand(2)) {}
   const VjpCall& call;
@@ -154,7 +154,7 @@ struct Grad {
   Term y() const { return {call.graph, call.results[0]}; }
   Term number(double v) const { return {call.graph, scalar(call.graph, call.graph.type(dy.value).dtype, v)}; }
   bool is_f64() const { return call.graph.type(dy.value).dtype == DType::f64; }
-  // Gradients of the operands: broadcasting undone.
+  // The operands' gradients, with broadcasting undone.
   std::vector<Value> of(const std::vector<Term>& to) const {
     std::vector<Value> out;
     for (size_t i = 0; i < to.size(); ++i)
@@ -164,20 +164,20 @@ struct Grad {
 };
 using Terms = std::vector<Term>;
 
-// --- those of more than one expression ---
+// --- longer formulas ---
 
-// A size to divide by so that squares neither overflow nor vanish; it has no gradient, since what it scales does not depend on it.
+// A scale to divide by so that squares neither overflow nor underflow. It needs no gradient, because the result does not depend on it.
 Term size_between(const Term& size, double least, double most) {
   return {*size.g, size.g->add(def::stop_gradient, {clip(size, least, most).value})};
 }
-// 1 / sqrt(1 - x^2), in factors that keep their digits near 1 and -1.
+// 1 / sqrt(1 - x^2), factored to stay accurate near 1 and -1.
 Term slope_of_asin(const Grad& c) { return rsqrt((1 + c.x) * (1 - c.x)); }
 // 1 / sqrt(x^2 + 1)
 Term slope_of_asinh(const Grad& c) {
   const Term size = size_between(abs(c.x), 1, c.is_f64() ? 1e150 : 1e18);
   return rsqrt(square(c.x / size) + square(reciprocal(size))) / size;
 }
-// By y = a and x = b: dy b / (a^2 + b^2) and -dy a / (a^2 + b^2); 0 infinitely far away, NaN at the origin, which has no slope.
+// With y = a and x = b: dy b / (a^2 + b^2) and -dy a / (a^2 + b^2); 0 at infinity, NaN at the origin, which has no slope.
 Terms by_angle(const Grad& c) {
   const Term distance = maximum(abs(c.a), abs(c.b)), far = isinf(distance);
   const Term size = size_between(distance, c.is_f64() ? 1e-307 : 1e-37, c.is_f64() ? 1e308 : 3e38);
@@ -185,7 +185,7 @@ Terms by_angle(const Grad& c) {
   const Term square_sum = square(a) + square(b), scale = where(far, 0, reciprocal(size));
   return {c.dy * (b / square_sum * scale), -(c.dy * (a / square_sum * scale))};
 }
-// Both ends count as inside, so that a bound does not stop x from moving back; between equal bounds x does not move.
+// The bounds count as inside, so that x can move back from them; between equal bounds x does not move.
 Terms by_bounds(const Grad& c) {
   const Term below = c.x<c.b, above = maximum(c.x, c.b)> c.c;
   const Term held = logical_or(logical_or(below, above), greater_equal(c.b, c.c));
@@ -205,7 +205,7 @@ Terms by_elu_grad(const Grad& c) {
   const Term below = exp(minimum(c.b, 0)), dalpha = where(c.b > 0, 0, c.dy * c.a * below);
   return {elu_grad(c.dy, c.b, c.c), dalpha * c.c, dalpha};
 }
-// A slope that is not negative leaves the sign of the result that of a.
+// A nonnegative slope keeps the sign of a.
 Terms by_leaky_relu(const Grad& c) {
   const ir::Literal* slope = ir::constant_value(c.call.graph, c.b.value);
   const bool keeps_sign = slope && size_of(slope->type.shape) == Dim(1) && slope->first() >= 0;
@@ -217,8 +217,8 @@ Terms by_logaddexp(const Grad& c) {
   const Term apart = where(logical_and(equal(c.a, c.b), isinf(c.a)), 0, c.a - c.b);
   return {c.dy * sigmoid(apart), c.dy * sigmoid(-apart)};
 }
-// da = dy b a^(b-1), 0 for b = 0, also where a^-1 is no number; db = dy y log(a), 0 where a is not positive (there a^b exists for whole b
-// only) and where y has vanished.
+// da = dy b a^(b-1), 0 for b = 0, even where a^-1 is undefined. db = dy y log(a), 0 where a is not positive (there a^b exists only for
+// integer b) and where y has underflowed.
 Terms by_power(const Grad& c) {
   const ir::Literal* number = ir::constant_value(c.call.graph, c.b.value);
   const bool known = number && number->type.rank() == 0 && number->first() != 0;
@@ -227,14 +227,14 @@ Terms by_power(const Grad& c) {
   const Term counts = logical_and(c.a > 0, not_equal(c.y(), 0));
   return {c.dy * (c.b * pow(base, power)), c.dy * where(counts, c.y() * log(where(counts, c.a, 1)), 0)};
 }
-// Second derivatives at b. From where they have vanished on b takes no part, since its square overflows.
+// Second derivatives at b. Where they have underflowed, b is not used, because its square overflows.
 Term before(const Term& b, double far) { return clip(b, -far, far); }
 // gelu'' = (2 - b^2) e^(-b^2/2) / sqrt(2 pi)
 Term bend_of_gelu(const Grad& c) {
   const Term b2 = square(before(c.b, 40));
   return (2 - b2) * (exp(b2 * -0.5) * 0.3989422804014327);
 }
-// Of b s with s = sigmoid(v), v = k b + m b^3: s + b s(1-s) v', whose slope is s(1-s) (2 v' + b ((1-2s) v'^2 + v'')).
+// For b s with s = sigmoid(v), v = k b + m b^3: s + b s(1-s) v', with slope s(1-s) (2 v' + b ((1-2s) v'^2 + v'')).
 Term bend_of_gelu_tanh(const Grad& c) {
   constexpr double k = 1.5957691216057308, m = 0.07135481627260025;
   const Term b = before(c.b, 40), b2 = square(b), s = sigmoid(b * (b2 * m + k));
@@ -267,7 +267,7 @@ constexpr const char* why_no_vjp(ScalarOp op) {
                         : "its operands are whole numbers or bools: they do not change smoothly";
 }
 
-// fmod: a - b trunc(a / b). (a - y) / b is that whole number but for its rounding; a / b may round up to the next one.
+// fmod: a - b trunc(a / b). (a - y) / b is that integer up to rounding; a / b may round up to the next one.
 #define LAMINA_FLOW(is_smooth, ...)                       \
   static constexpr bool flows = true, smooth = is_smooth; \
   std::vector<Value> flow() const { return of({__VA_ARGS__}); }

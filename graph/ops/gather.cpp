@@ -1,5 +1,5 @@
-// gather(x, indices, axis, batch_axes): slices of x along an axis; the indices' shape takes the axis's place.
-// scatter_add(updates, indices, shape, axis, batch_axes): its gradient; zeros of `shape` with the updates added where gather had read.
+// gather(x, indices, axis, batch_axes): slices of x along an axis; the indices' shape replaces the axis.
+// scatter_add(updates, indices, shape, axis, batch_axes): its gradient; zeros of `shape` with the updates added where gather read.
 //
 //   x [P..., A..., L, B...]   indices [P..., I...]   result and updates [P..., A..., I..., B...]   with batch_axes = the number of P
 #include "kernels/gather.h"
@@ -84,8 +84,8 @@ std::vector<Value> vjp_scatter(const ir::VjpCall& call) {
   return {gather(call.graph, call.cotangents[0], call.inputs[1], a.axis, a.batch_axes), Value{}};
 }
 
-// x alone: one more axis before. Both: one more shared axis. Indices alone: their model axis comes where the axis was, and is moved to the
-// front; with shared axes already, x is repeated.
+// Only x batched: one more axis in front. Both: one more shared axis. Only indices: their model axis appears at the gather axis and is
+// moved to the front; if there are shared axes already, x is repeated.
 std::vector<ir::Batched> batch_gather(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const ir::Batched &x = call.inputs[0], &indices = call.inputs[1];

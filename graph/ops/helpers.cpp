@@ -1,4 +1,4 @@
-// Functions of ops.h that are made of several nodes.
+// Functions of ops.h that add several nodes.
 #include "graph/ops/ops.h"
 
 namespace lamina::ops {

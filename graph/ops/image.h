@@ -14,10 +14,10 @@ extern const ir::OpDef conv2d, conv2d_grad_filter, conv2d_grad_input, max_pool2d
     max_pool2d_values_grad;
 }  // namespace def
 
-// What surrounds an image when a window walks over it.
+// The padding around an image.
 enum class Padding : uint8_t {
-  valid,  // nothing: the window stays inside
-  same,   // as many zeros, evenly before and after (the odd one after), as give ceil(length / stride) places
+  valid,  // none: windows stay inside
+  same,   // zeros on both sides (an odd one after), so that there are ceil(length / stride) windows
   given,  // `pads`: above, below, left, right
 };
 LAMINA_API std::string attr_text(Padding v);
@@ -29,7 +29,7 @@ struct Conv2dAttrs {
   std::vector<int64_t> pads{0, 0, 0, 0};
   std::vector<int64_t> dilation{1, 1};
   int64_t groups = 1;
-  Shape shape;  // of the gradients: what the input's, or the filter's, shape was. Empty for conv2d itself
+  Shape shape;  // of the gradients: the shape of the input or of the filter. Empty for conv2d itself
   static constexpr auto fields = std::tuple{ir::field("strides", &Conv2dAttrs::strides), ir::field("padding", &Conv2dAttrs::padding),
                                             ir::field("pads", &Conv2dAttrs::pads),       ir::field("dilation", &Conv2dAttrs::dilation),
                                             ir::field("groups", &Conv2dAttrs::groups),   ir::field("shape", &Conv2dAttrs::shape)};
@@ -38,7 +38,7 @@ struct MaxPool2dAttrs {
   std::vector<int64_t> window{2, 2}, strides{2, 2};
   Padding padding = Padding::valid;
   std::vector<int64_t> pads{0, 0, 0, 0};
-  Shape shape;  // of the gradient: what the images' shape was. Empty for max_pool2d itself
+  Shape shape;  // of the gradient: the shape of the images. Empty for max_pool2d itself
   static constexpr auto fields = std::tuple{ir::field("window", &MaxPool2dAttrs::window), ir::field("strides", &MaxPool2dAttrs::strides),
                                             ir::field("padding", &MaxPool2dAttrs::padding), ir::field("pads", &MaxPool2dAttrs::pads),
                                             ir::field("shape", &MaxPool2dAttrs::shape)};
@@ -49,27 +49,27 @@ inline Value conv2d(Graph& g, Value x, Value filters, Conv2dAttrs attrs) {
   attrs.shape.clear();
   return g.add(def::conv2d, ir::make_attrs(std::move(attrs)), {x, filters});
 }
-// The gradient by x, whose shape was `shape`, from y's gradient. Also the transposed convolution.
+// The gradient with respect to x of this `shape`, from the gradient of y. Also the transposed convolution.
 inline Value conv2d_grad_input(Graph& g, Value dy, Value filters, Shape shape, Conv2dAttrs attrs) {
   attrs.shape = std::move(shape);
   return g.add(def::conv2d_grad_input, ir::make_attrs(std::move(attrs)), {dy, filters});
 }
-// The gradient by the filters, whose shape was `shape`.
+// The gradient with respect to filters of this `shape`.
 inline Value conv2d_grad_filter(Graph& g, Value x, Value dy, Shape shape, Conv2dAttrs attrs) {
   attrs.shape = std::move(shape);
   return g.add(def::conv2d_grad_filter, ir::make_attrs(std::move(attrs)), {x, dy});
 }
-// x [n,h,w,c] -> result 0: [n,h',w',c]; result 1: i64, where in its image each element was: (row w + column) c + channel.
+// x [n,h,w,c] -> result 0: [n,h',w',c]; result 1: i64, each maximum's position in its image: (row w + column) c + channel.
 inline Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs) {
   attrs.shape.clear();
   return g.add(def::max_pool2d, ir::make_attrs(std::move(attrs)), {x});
 }
-// The gradient by x, whose shape was `shape`: y's gradients, each at its place, that is max_pool2d's result 1, which it has to be.
+// The gradient with respect to x of this `shape`: adds y's gradients at `places`, which must be max_pool2d's result 1.
 inline Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxPool2dAttrs attrs) {
   attrs.shape = std::move(shape);
   return g.add(def::max_pool2d_grad, ir::make_attrs(std::move(attrs)), {dy, places});
 }
-// max_pool2d's result 0 alone, and the gradient by x from x, y and y's gradient: what a GPU's library makes (the pass use_libraries).
+// For a GPU's library (pass use_libraries): max_pool2d's result 0 alone, and the gradient with respect to x from x, y and y's gradient.
 inline Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs) {
   attrs.shape.clear();
   return g.add(def::max_pool2d_values, ir::make_attrs(std::move(attrs)), {x});
@@ -78,19 +78,19 @@ inline Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPoo
   attrs.shape.clear();
   return g.add(def::max_pool2d_values_grad, ir::make_attrs(std::move(attrs)), {x, y, dy});
 }
-// How many elements of x the windows see, where a library can make such a pooling of an x of known lengths: it is floating, and padded
-// alike on both sides; otherwise nothing. Throws what max_pool2d's shape rule does.
+// How many elements of x the windows read, or empty where no library can pool x: x must be floating, of known lengths, and padded equally
+// on both sides. Throws as max_pool2d's shape rule does.
 LAMINA_API std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& attrs);
 
-// How a window walks along one axis.
+// The windows along one axis.
 struct WindowAxis {
-  Dim places;          // where it stands
-  int64_t before = 0;  // padding; only of a known length
+  Dim places;          // number of windows
+  int64_t before = 0;  // padding in front; only for a known length
 };
-// axis: 0 rows, 1 columns. Throws invalid_argument naming `op` for sizes that no window fits.
+// axis: 0 rows, 1 columns. Throws invalid_argument naming `op` when no window fits.
 WindowAxis window_axis(const char* op, const TensorType& image, int axis, Dim window, const std::vector<int64_t>& strides, int64_t dilation,
                        Padding padding, const std::vector<int64_t>& pads);
-// That strides, dilations and pads are lists of the right length and range.
+// Checks that strides, dilations and pads have the right length and range.
 void require_window(const char* op, const std::vector<int64_t>& strides, const std::vector<int64_t>& dilation,
                     const std::vector<int64_t>& pads);
 void require_image(const char* op, const char* argument, const TensorType& t);

@@ -1,4 +1,4 @@
-// Elements by position: places along several axes as one, writing at places, and where a condition holds. Part of ops.h.
+// Elements by position: flattening several indices, writing at indices, finding where a condition holds. Part of ops.h.
 #pragma once
 #include <vector>
 
@@ -15,12 +15,12 @@ namespace lamina::ops {
 using kernels::ScatterMode;
 
 struct RavelIndexAttrs {
-  Shape lengths;  // of the axes that the inputs are places along
+  Shape lengths;  // of the axes that the inputs index
   static constexpr auto fields = std::tuple{ir::field("lengths", &RavelIndexAttrs::lengths)};
 };
 struct ScatterIntoAttrs {
   ScatterMode mode = ScatterMode::set;
-  int batch_axes = 0;  // leading axes that updates, indices and x share; the axis that indices are places along follows them
+  int batch_axes = 0;  // leading axes that updates, indices and x share; indices refer to the axis after them
   static constexpr auto fields =
       std::tuple{ir::field("mode", &ScatterIntoAttrs::mode), ir::field("batch_axes", &ScatterIntoAttrs::batch_axes)};
 };
@@ -29,18 +29,18 @@ namespace def {
 extern const ir::OpDef nonzero, ravel_index, scatter;
 }  // namespace def
 
-// Places along axes of these lengths as places in the flattened axes, i64: (i, j) -> i * lengths[1] + j. The inputs broadcast; negative
-// places count from the end, one out of range is an error of kind index when it runs.
+// Flattens indices into axes of these lengths, i64: (i, j) -> i * lengths[1] + j. The inputs broadcast; negative indices count from the
+// end; an index out of range is an error of kind index at run time.
 inline ir::Value ravel_index(ir::Graph& g, std::vector<ir::Value> places, Shape lengths) {
   return g.add(def::ravel_index, ir::make_attrs(RavelIndexAttrs{std::move(lengths)}), std::move(places));
 }
-// x with updates written, added, ... at integer indices along its axis `batch_axes`, in their order: of several sets the last one counts.
+// x with updates written, added, ... at integer indices along axis `batch_axes`, in order: for set, the last update counts.
 //   x [P..., L, B...]   indices [P..., I...]   updates [P..., I..., B...]   with batch_axes = the number of P
 inline ir::Value scatter(ir::Graph& g, ir::Value updates, ir::Value indices, ir::Value x, ScatterMode mode, int batch_axes = 0) {
   return g.add(def::scatter, ir::make_attrs(ScatterIntoAttrs{mode, batch_axes}), {updates, indices, x});
 }
-// condition (bool) [..., n] -> result 0: i64 [..., n], the places in the last axis where it holds, in order, then n in what is left;
-// result 1: i64 [...], how many there are.
+// condition (bool) [..., n] -> result 0: i64 [..., n], the indices along the last axis where it holds, in order, padded with n; result 1:
+// i64 [...], their number.
 inline ir::Value nonzero(ir::Graph& g, ir::Value condition) { return g.add(def::nonzero, {condition}); }
 
 }  // namespace lamina::ops

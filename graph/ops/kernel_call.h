@@ -1,13 +1,13 @@
-// From a plain kernel function to the Kernel that an op's hook returns.
+// Wraps a plain kernel function as the Kernel that an op's hook returns.
 //
 //   void softmax<float>(Stream&, const View& x, const View& y, int axis);       kernels/softmax.h
 //   return bind<kernels::cpu::softmax<float>>(axis);                            graph/ops/softmax.cpp
 //
-// The leading View parameters are the node's inputs, then its results. A function that takes two spans of views instead gets all
-// inputs and all results. What follows are plain arguments, kept in the Kernel.
+// The leading View parameters are the node's inputs, then its results. A function that takes two spans of views instead gets all inputs and
+// all results. The remaining parameters are plain arguments, stored in the Kernel.
 //
-// Where a device's kernel takes the same arguments on every device, one hook chooses for all: template <On on> with
-// bind<LAMINA_ON(on, softmax<T>)>(axis), as .cpu = kernel<On::cpu>, .cuda = kernel<On::gpu>.
+// When kernels take the same arguments on every device, one hook serves all: template <On on> with bind<LAMINA_ON(on, softmax<T>)>(axis),
+// as .cpu = kernel<On::cpu>, .cuda = kernel<On::gpu>.
 #pragma once
 #include <memory>
 #include <tuple>
@@ -39,7 +39,7 @@ struct KernelFunction<void (*)(Stream&, P...)> {
   }
   static constexpr size_t views = leading_views<0>();
   static constexpr bool takes_spans = views == 0 && std::is_same_v<std::tuple_element_t<0, std::tuple<P..., void>>, Views>;
-  static constexpr size_t skipped = takes_spans ? 2 : views;  // the parameters before the plain arguments
+  static constexpr size_t skipped = takes_spans ? 2 : views;  // parameters before the plain arguments
 
   template <size_t... I>
   static std::tuple<std::decay_t<std::tuple_element_t<skipped + I, std::tuple<P...>>>...> arguments(std::index_sequence<I...>);
@@ -71,7 +71,7 @@ void copy(Stream& stream, const View& x, const View& y) {
     kernels::cuda::copy_elements(stream, x, y);
 }
 
-// No kernel where F is one that this build does not have (kernels/gpu_kernel.h).
+// Empty when this build lacks the kernel F (kernels/gpu_kernel.h).
 template <auto F, class... A>
 Kernel bind(A&&... args) {
   if (!F) return {};
@@ -79,7 +79,7 @@ Kernel bind(A&&... args) {
   return {detail::run_kernel<F>, std::make_shared<const Args>(std::forward<A>(args)...)};
 }
 
-// make.operator()<T>() for a floating-point type, or no kernel.
+// make.operator()<T>() for a floating-point type; otherwise empty.
 template <class F>
 Kernel for_floating(DType dtype, F&& make) {
   switch (dtype) {
@@ -91,7 +91,7 @@ Kernel for_floating(DType dtype, F&& make) {
   }
 }
 
-// make.operator()<T>() for any type that numbers have: everything but bool.
+// make.operator()<T>() for any numeric type (not bool).
 template <class F>
 Kernel for_numeric(DType dtype, F&& make) {
   switch (dtype) {
@@ -105,7 +105,7 @@ Kernel for_numeric(DType dtype, F&& make) {
   }
 }
 
-// make.operator()<T>() with an unsigned type as wide as the elements: for kernels that only move them.
+// make.operator()<T>() with an unsigned type of the elements' size: for kernels that only move data.
 template <class F>
 Kernel for_width(DType dtype, F&& make) {
   switch (size_of(dtype)) {

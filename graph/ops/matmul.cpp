@@ -1,4 +1,4 @@
-// matmul(a, b): the product of matrices, which are the last two axes; the leading axes broadcast.
+// matmul(a, b): matrix product over the last two axes; leading axes broadcast.
 #include "kernels/batched_matmul.h"
 
 #include "graph/ops/batching.h"
@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* kName = "matmul";
 
-// A matrix's rows and columns after the transposition that is asked for.
+// A matrix's rows and columns after the optional transposition.
 struct Matrix {
   Dim rows, columns;
   Matrix(const TensorType& t, bool transposed) : rows(t.shape[t.rank() - 2]), columns(t.shape[t.rank() - 1]) {
@@ -68,8 +68,7 @@ Value all_rows(Graph& g, Value x) {
   return shape.size() == 2 ? x : reshape(g, x, {size_of({shape.begin(), shape.end() - 1}), shape.back()});
 }
 
-// da = dc op(b)^T, db = op(a)^T dc, transposed where the operand came transposed; the flags absorb every transposition. In the product's
-// own precision.
+// da = dc op(b)^T, db = op(a)^T dc, transposed if the operand was; flags absorb all transpositions. Same precision as the product.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(call.attrs);
   Graph& g = call.graph;
@@ -77,7 +76,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   const Shape shape_a = g.type(a).shape, shape_b = g.type(b).shape;
   Value da = ta ? matmul(g, b, dc, tb, true, precision) : matmul(g, dc, b, false, !tb, precision);
   da = sum_to(g, da, shape_a);
-  // One matrix b for many of a: its gradient sums over all of their rows, which one product does.
+  // One matrix b for many of a: its gradient sums over all their rows, as one product.
   if (shape_b.size() == 2 && !ta) {
     Value rows = all_rows(g, a), drows = all_rows(g, dc);
     return {da, tb ? matmul(g, drows, rows, true, false, precision) : matmul(g, rows, drows, true, false, precision)};
@@ -86,7 +85,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return {da, sum_to(g, db, shape_b)};
 }
 
-// The model axis is one more leading axis. When only a is batched and b is one matrix, the kernel takes all rows as one product.
+// The model axis is one more leading axis. If only a is batched and b is one matrix, the kernel treats all rows as one product.
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   Graph& g = call.graph;
   size_t rank = 2;
@@ -106,8 +105,8 @@ Kernel kernel(const ir::KernelRequest& request) {
   return for_floating(dtype, make);
 }
 
-// A product of small weights is a step like a layer's; a larger one is worth a kernel of its own, which copies its operands into blocks.
-// Second derivatives of layers are made of such products.
+// A product with small weights is a section step, as for layers (second derivatives of layers contain many). A larger one deserves its own
+// kernel, which packs its operands.
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
   constexpr int64_t kMostWidth = 256;
   const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(request.attrs);

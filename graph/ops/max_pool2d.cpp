@@ -1,5 +1,5 @@
-// max_pool2d(x): the largest element under a window, and where in its image it was. The gradient goes there: max_pool2d_grad. The same two
-// without the places, for libraries that have none: max_pool2d_values and its gradient, which the planner puts in their place.
+// max_pool2d(x): the maximum of each window and its position in the image, which receives the gradient (max_pool2d_grad). max_pool2d_values
+// and its gradient do without positions, for libraries that return none; the planner substitutes them.
 #include "kernels/max_pool2d.h"
 
 #include "graph/ops/batching.h"
@@ -30,7 +30,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
                                               .fix = ""});
   Shape shape = x.shape;
   for (int i : {0, 1}) {
-    // So that every window covers a part of the image.
+    // Every window must cover a part of the image.
     if (a.padding == Padding::given && std::max(a.pads[size_t(2 * i)], a.pads[size_t(2 * i + 1)]) >= a.window[size_t(i)])
       throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": padding as large as the window, ", a.window[size_t(i)]),
                                                 .where = "argument 'pads'",
@@ -72,7 +72,7 @@ std::vector<TensorType> infer_values_grad(const ir::InferCall& call) {
   return {call.in[0]};
 }
 
-// All of an image in one axis.
+// Each image flattened to one axis.
 Value flat(Graph& g, Value x) {
   const Shape s = g.type(x).shape;
   return reshape(g, x, {s[0], s[1] * s[2] * s[3]});
@@ -85,7 +85,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   if (!is_floating(type.dtype)) return {Value{}};
   return {max_pool2d_grad(g, call.cotangents[0], call.results[1], type.shape, ir::attrs_of<MaxPool2dAttrs>(call.attrs))};
 }
-// Of a gradient by x, the elements at these places: a gradient by dy.
+// The elements at these positions: the gradient with respect to dy.
 Value at_places(Graph& g, Value dx, Value places) {
   return reshape(g, gather(g, flat(g, dx), flat(g, places), 1, 1), g.type(places).shape);
 }

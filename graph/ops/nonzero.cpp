@@ -1,4 +1,4 @@
-// nonzero(condition): the places along the last axis where it holds, filled up with the axis's length, and how many there are.
+// nonzero(condition): the indices along the last axis where it is true, padded with the axis's length, and their number.
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"

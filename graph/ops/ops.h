@@ -1,4 +1,4 @@
-// The ops as functions that add a node. Gradients, passes and the frontend are written with these.
+// The ops as functions that add a node. Gradients, passes and the frontend use them.
 #pragma once
 #include <vector>
 
@@ -15,7 +15,7 @@ namespace def {
 #include "graph/ops/ops.inc"
 }  // namespace def
 
-// --- elementwise, from their table: NumPy broadcasting; operands of one dtype ---
+// --- elementwise, from their table: NumPy broadcasting, operands of one dtype ---
 #define LAMINA_NODE_1(name) \
   inline Value name(Graph& g, Value x) { return g.add(def::name, {x}); }
 #define LAMINA_NODE_2(name) \
@@ -30,8 +30,8 @@ namespace def {
 inline Value astype(Graph& g, Value x, DType dtype) {
   return g.type(x).dtype == dtype ? x : g.add(def::astype, ir::make_attrs(DTypeAttrs{dtype}), {x});
 }
-// The group's region: a graph of elementwise nodes and constants whose inputs and outputs are the node's. All outputs have one shape,
-// to which inputs broadcast.
+// The region is a graph of elementwise nodes and constants with the node's inputs and outputs. All outputs have one shape, to which the
+// inputs broadcast.
 inline Value fused_elementwise(Graph& g, ir::GraphRef region, std::vector<Value> inputs) {
   return g.add(def::fused_elementwise, nullptr, std::move(inputs), {std::move(region)});
 }
@@ -39,7 +39,7 @@ inline Value fused_elementwise(Graph& g, ir::GraphRef region, std::vector<Value>
 // --- constants ---
 inline Value constant(Graph& g, ir::Literal value) { return g.add_constant(std::move(value)); }
 inline Value scalar(Graph& g, DType dtype, double value) { return g.add_constant(ir::Literal::filled({dtype, {}}, value)); }
-// value in every element: a scalar constant, broadcast.
+// A scalar constant, broadcast to the type.
 Value full(Graph& g, const TensorType& type, double value);
 inline Value iota(Graph& g, const TensorType& type, int axis) { return g.add(def::iota, ir::make_attrs(IotaAttrs{type, axis}), {}); }
 
@@ -52,26 +52,26 @@ inline void assign(Graph& g, int resource, Value value) {
 }
 
 // --- products ---
-// Matrices are the last two axes, the others broadcast; both operands at least rank 2 (the frontend adds and drops axes of vectors).
+// Matrices are the last two axes, the others broadcast. Both operands have at least rank 2 (the frontend adds and drops axes for vectors).
 inline Value matmul(Graph& g, Value a, Value b, bool transpose_a = false, bool transpose_b = false,
                     Precision precision = Precision::float32) {
   return g.add(def::matmul, ir::make_attrs(MatmulAttrs{transpose_a, transpose_b, precision}), {a, b});
 }
-// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope. A layer of an ensemble has w [models,k,n]; the
-// others may have that axis in front too. So it is with the two below.
+// act(x w + b); x [r,k], w [k,n], b [n] or absent. alpha: elu's, or leaky_relu's slope. For an ensemble, w is [models,k,n], and the other
+// operands may have that axis in front too; this holds for the next two ops as well.
 inline Value dense(Graph& g, Value x, Value w, Value b, section::Activation activation, float alpha = 0,
                    Precision precision = Precision::float32) {
   return g.add(def::dense, ir::make_attrs(ActivationAttrs{activation, alpha, precision}),
                b.valid() ? std::vector{x, w, b} : std::vector{x, w});
 }
-// (dz w^T) * act'(y), where y [r,k] is what the activation gave, or was given (section::of_input); without y, dz w^T.
+// (dz w^T) * act'(y), where y [r,k] is the activation's result, or its input (section::of_input). Without y: dz w^T.
 inline Value dense_grad_input(Graph& g, Value dz, Value w, Value y, section::Activation activation, float alpha = 0,
                               Precision precision = Precision::float32) {
   return g.add(def::dense_grad_input, ir::make_attrs(ActivationAttrs{activation, alpha, precision}),
                y.valid() ? std::vector{dz, w, y} : std::vector{dz, w});
 }
-// dw = x^T dz [k,n] and db = column sums of dz [n], never written to memory unless a region returns them. Region 0: (dw, extras...) ->
-// results; region 1: (db, extras...) -> results. Results: region 0's, then region 1's. A region with no outputs is not computed.
+// Region 0: (dw, extras...) -> results, where dw = x^T dz [k,n]. Region 1: (db, extras...) -> results, where db [n] are the column sums of
+// dz. Results: region 0's, then region 1's. dw and db reach memory only if a region returns them. A region without outputs is not computed.
 inline Value dense_update(Graph& g, Value x, Value dz, std::vector<Value> weight_extras, std::vector<Value> bias_extras,
                           ir::GraphRef weight_region, ir::GraphRef bias_region, Precision precision = Precision::float32) {
   std::vector<Value> in{x, dz};
@@ -81,7 +81,7 @@ inline Value dense_update(Graph& g, Value x, Value dz, std::vector<Value> weight
                {std::move(weight_region), std::move(bias_region)});
 }
 
-// --- reductions: over `axes`, all of them when not given; keepdims keeps them as 1 ---
+// --- reductions: over `axes`, by default all; keepdims keeps them as 1 ---
 inline Value sum(Graph& g, Value x, AxesOrAll axes = {}, bool keepdims = false) {
   return g.add(def::sum, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
 }
@@ -97,7 +97,7 @@ inline Value min(Graph& g, Value x, AxesOrAll axes = {}, bool keepdims = false) 
 inline Value prod(Graph& g, Value x, AxesOrAll axes = {}, bool keepdims = false) {
   return g.add(def::prod, ir::make_attrs(ReduceAttrs{std::move(axes), keepdims}), {x});
 }
-// Sums along one axis up to each element (from it, when reverse), itself left out when exclusive.
+// Cumulative sums along one axis. reverse: from the end; exclusive: without the element itself.
 inline Value cumsum(Graph& g, Value x, int axis, bool reverse = false, bool exclusive = false) {
   return g.add(def::cumsum, ir::make_attrs(CumsumAttrs{axis, reverse, exclusive}), {x});
 }
@@ -105,7 +105,7 @@ inline Value cumsum(Graph& g, Value x, int axis, bool reverse = false, bool excl
 inline Value argmax(Graph& g, Value x, int axis, bool keepdims = false) {
   return g.add(def::argmax, ir::make_attrs(ArgmaxAttrs{axis, keepdims}), {x});
 }
-// Undoes broadcasting: sums x over the axes that broadcasting `shape` to x's shape had added or stretched.
+// Undoes broadcasting: sums x over the axes that were added or stretched to get from `shape` to x's shape.
 Value sum_to(Graph& g, Value x, const Shape& shape);
 
 // --- shapes ---
@@ -118,8 +118,8 @@ inline Value broadcast_to(Graph& g, Value x, Shape shape) {
 inline Value transpose(Graph& g, Value x, std::vector<int64_t> axes) {
   return g.add(def::transpose, ir::make_attrs(TransposeAttrs{std::move(axes)}), {x});
 }
-// x[begin : end : step] per axis. With a positive step a negative place counts from the end; with a negative step an end of -1 is the one
-// before the first. Places beyond the end mean the end, so INT64_MAX is the end (or, of a negative step, the last) of any length.
+// x[begin : end : step] per axis. With a positive step, negative indices count from the end; with a negative step, an end of -1 means
+// before the first. Indices beyond the end are clamped, so INT64_MAX is the end of any length (the last element with a negative step).
 inline Value slice(Graph& g, Value x, std::vector<int64_t> begin, std::vector<int64_t> end, std::vector<int64_t> step) {
   return g.add(def::slice, ir::make_attrs(SliceAttrs{std::move(begin), std::move(end), std::move(step), {}, {}}), {x});
 }
@@ -130,16 +130,16 @@ inline Value pad_slice(Graph& g, Value x, Shape shape, std::vector<int64_t> begi
 inline Value concat(Graph& g, std::vector<Value> parts, int axis) {
   return g.add(def::concat, ir::make_attrs(AxisAttrs{axis}), std::move(parts));
 }
-// Slices of x along axis, chosen by an integer tensor whose shape takes the axis's place; a negative index counts from the end, one out of
+// Slices of x along axis, selected by an integer tensor whose shape replaces the axis. Negative indices count from the end; one out of
 // range is an error of kind index. x and indices may share their first `batch_axes` axes.
 inline Value gather(Graph& g, Value x, Value indices, int axis, int batch_axes = 0) {
   return g.add(def::gather, ir::make_attrs(GatherAttrs{axis, batch_axes}), {x, indices});
 }
-// gather's gradient: zeros of `shape` plus updates added along axis at indices, in order.
+// gather's gradient: zeros of `shape`, with updates added along axis at indices, in order.
 inline Value scatter_add(Graph& g, Value updates, Value indices, Shape shape, int axis, int batch_axes = 0) {
   return g.add(def::scatter_add, ir::make_attrs(ScatterAttrs{std::move(shape), axis, batch_axes}), {updates, indices});
 }
-// 1 where the class is the label, else 0; a label out of range gives a row of zeros. One more last axis.
+// 1 at the label, 0 elsewhere, along a new last axis; a label out of range gives a row of zeros.
 inline Value one_hot(Graph& g, Value labels, int64_t classes, DType dtype) {
   return g.add(def::one_hot, ir::make_attrs(OneHotAttrs{classes, dtype}), {labels});
 }
@@ -147,8 +147,8 @@ inline Value one_hot(Graph& g, Value labels, int64_t classes, DType dtype) {
 // --- probabilities ---
 inline Value softmax(Graph& g, Value x, int axis) { return g.add(def::softmax, ir::make_attrs(AxisAttrs{axis}), {x}); }
 inline Value log_softmax(Graph& g, Value x, int axis) { return g.add(def::log_softmax, ir::make_attrs(AxisAttrs{axis}), {x}); }
-// logits [...,c], integer labels [...] -> result 0: losses [...], result 1: probabilities [...,c]. A label outside 0..c-1 is an error
-// of kind index when it runs.
+// logits [...,c], integer labels [...] -> result 0: losses [...], result 1: probabilities [...,c]. A label outside 0..c-1 is an error of
+// kind index at run time.
 inline Value sparse_cross_entropy(Graph& g, Value logits, Value labels) { return g.add(def::sparse_cross_entropy, {logits, labels}); }
 
 // --- draws: `state` is i64[2] {seed, counter}; element i of a draw is Philox(seed, counter, i); the caller advances the counter ---

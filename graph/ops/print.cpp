@@ -1,4 +1,4 @@
-// print(values...): text for people, written when it runs, in program order.
+// print(values...): writes text at run time, in program order.
 #include "graph/ops/batching.h"
 #include "graph/ops/kernel_call.h"
 #include "graph/ops/ops.h"

@@ -1,5 +1,5 @@
-// random_uniform(state, type, low, high) and random_normal(state, type, mean, deviation): draws that depend on the state and the element's
-// index only.
+// random_uniform(state, type, low, high) and random_normal(state, type, mean, deviation): draws that depend only on the state and the
+// element's index.
 #include "kernels/random.h"
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// ravel_index(places..., lengths): places along several axes as places in the flattened axes. Gathering and scattering along several axes
-// is this, then along one.
+// ravel_index(places..., lengths): indices along several axes as indices into the flattened axes. Gather and scatter along several axes use
+// it, then work along one axis.
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"

@@ -1,4 +1,4 @@
-// sum, mean, max, min and prod over axes; all of them when no list of them is given. keepdims leaves them as 1.
+// sum, mean, max, min and prod over axes, by default all. keepdims keeps them with length 1.
 #include "kernels/reduce.h"
 
 #include <algorithm>
@@ -65,7 +65,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{dtype, kept_shape(in.shape, reduced, attrs.keepdims)}};
 }
 
-// y or dy, which may lack the reduced axes, shaped so that it broadcasts to x.
+// y or dy, which may lack the reduced axes, reshaped to broadcast to x.
 Value with_kept_axes(Graph& g, Value v, Value x, const std::vector<bool>& reduced) {
   return reshape(g, v, kept_shape(g.type(x).shape, reduced, true));
 }
@@ -79,8 +79,8 @@ Value part(Graph& g, Value x, int64_t from, int64_t to) {
   return slice(g, x, std::move(begin), std::move(end), std::vector<int64_t>(rank, 1));
 }
 
-// Through a product without dividing, so that zeros and further derivatives are right: the elements are multiplied in halves, a tree, and
-// dy comes down it.
+// The gradient of a product without division, so that zeros and higher derivatives are right: elements are multiplied pairwise as a tree,
+// and dy is propagated down the tree.
 Value through_product(Graph& g, Value x, Value dy, const std::vector<bool>& reduced) {
   const Shape shape = g.type(x).shape;
   std::vector<int64_t> order, back(shape.size());
@@ -140,13 +140,13 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
     for (size_t a = 0; a < type.rank(); ++a)
       if (reduced[a]) length = length * type.shape[a];
     if (length.known()) return {through_product(g, x, dy, reduced)};
-    // The product over x, but where x is 0: there the product of the others, unless another one is 0 too.
+    // The product of all elements; where x is 0, the product of the others.
     const Value zero = scalar(g, type.dtype, 0), one = scalar(g, type.dtype, 1), is_zero = equal(g, x, zero);
     const Value some = where(g, is_zero, one, x), zeros = sum(g, astype(g, is_zero, type.dtype), axes, true);
     const Value of_zero = where(g, equal(g, zeros, one), prod(g, some, axes, true), zero);
     return {mul(g, dy, where(g, is_zero, of_zero, div(g, with_kept_axes(g, call.results[0], x, reduced), some)))};
   }
-  // Of a mean, the part is dy / n: the mean of dy over as many, when n is not known yet.
+  // For a mean the part is dy / n; if n is unknown, the mean of n copies of dy.
   if constexpr (op == Reduction::mean) {
     Shape lengths;
     for (size_t a = 0; a < type.rank(); ++a)
@@ -165,7 +165,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   }
 }
 
-// The model axis stays in front; negative axes count from the end and stay as they are.
+// The model axis stays in front; negative axes need no change.
 template <const ir::OpDef& def>
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   ReduceAttrs attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
@@ -189,7 +189,7 @@ Kernel kernel(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, reduce)>(op, mask(reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0])));
 }
 
-// As a step: the reduced axes are the leading or the trailing ones of an f32 tensor.
+// As a step: the reduced axes must be the leading or the trailing ones of an f32 tensor.
 template <Reduction op>
 bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
   if (request.in[0].dtype != DType::f32) return false;
@@ -200,7 +200,7 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
     while (split < shape.size() && reduced[split] == reduced[0]) ++split;
     return split;
   };
-  // A first axis that stays, with something between it and what is reduced, or behind: each entry by itself, as a model of an ensemble.
+  // A kept first axis, with kept axes between it and the reduced ones or after them: each entry is treated as a model of an ensemble.
   int64_t models = 1;
   if (shape.size() > 2 && !reduced[0] && shape[0] > 0 && (same_before() > 1 || !reduced.back())) {
     models = shape[0];

@@ -18,7 +18,7 @@ int16_t narrow(size_t number) {
   return int16_t(number);
 }
 
-// How an operand of `shape` repeats over `full` seen as rows x n, the rows being its first `split` axes.
+// How an operand of `shape` broadcasts to `full`, seen as rows x n with the first `split` axes as rows.
 bool broadcast_of(const std::vector<int64_t>& shape, const std::vector<int64_t>& full, size_t split, section::Broadcast& out) {
   auto length = [&](size_t axis) {
     size_t missing = full.size() - shape.size();
@@ -69,7 +69,7 @@ ElementwiseCode code_of(const ir::Graph& region) {
     ElementwiseCode::Instruction in{.op = ScalarOp(node.op->scalar_op), .type = DType::f32, .result = node.types[0].dtype, .a = 0};
     int16_t* operands[] = {&in.a, &in.b, &in.c};
     for (size_t i = 0; i < node.inputs.size(); ++i) *operands[i] = registers[size_t(node.inputs[i].node)].at(size_t(node.inputs[i].result));
-    in.type = region.type(node.inputs.back()).dtype;  // of where, the condition's is another
+    in.type = region.type(node.inputs.back()).dtype;  // `where` has a condition of another type
     registers[size_t(n)] = {narrow(code.inputs.size() + code.constants.size() + code.instructions.size())};
     code.instructions.push_back(in);
   }
@@ -94,11 +94,11 @@ Kernel elementwise_kernel(On on, ElementwiseCode code) {
 
 bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir::SectionStep& step) {
   const std::vector<int64_t> full = numbers(request.out[0].shape);
-  // The rows are the leading axis, as in every step over a batch, so that threads take the same rows in all of them; where an operand
-  // does not fit that, the last axis may still be the columns.
+  // Rows are the leading axis, as in every step over a batch, so that threads take the same rows in all steps. If an operand does not fit,
+  // the last axis may still serve as columns.
   struct Way {
     size_t split;
-    bool by_models;  // the first axis apart: each of its entries as a model of an ensemble
+    bool by_models;  // the first axis separately: each entry as a model of an ensemble
   };
   std::vector<Way> ways{{full.size() < 2 ? size_t(0) : size_t(1), false}};
   if (full.size() > 2) ways.insert(ways.end(), {{1, true}, {full.size() - 2, true}, {full.size() - 1, false}});

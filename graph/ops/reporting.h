@@ -1,8 +1,8 @@
 // print, check and check_numerics. Part of ops.h.
 //
-// print and check are host effects: they run on the CPU, in program order, also inside of regions; a node with one of them in a region
-// counts as one too (ir::has_host_effect). What runs forward again for a gradient has none (ir::without_host_effects). Under vmap their
-// values have model axes in front and each model is spoken of; where models take different ways through a branch or loop they are refused.
+// print and check are host effects: they run on the CPU in program order, also in regions; a node with such a region counts as one too
+// (ir::has_host_effect). Recomputation for a gradient leaves them out (ir::without_host_effects). Under vmap their values have model axes
+// in front and the output names each model; in branches or loops where models diverge they are refused.
 #pragma once
 #include <string>
 #include <utility>
@@ -17,14 +17,14 @@ namespace lamina::ops {
 struct PrintAttrs {
   std::string format;
   int64_t summarize = 3;  // elements shown at both ends of an axis; -1: all
-  int64_t models = 0;     // leading axes of every value that are model axes
+  int64_t models = 0;     // number of leading model axes of every value
   int64_t stream = 1;     // 1: standard output, 2: standard error, others: `target`
-  TextTargetRef target;   // no part of the text form: a graph that is read from a file prints to standard output instead
+  TextTargetRef target;   // not part of the text form: a graph that is parsed prints to standard output instead
   static constexpr auto fields = std::tuple{ir::field("format", &PrintAttrs::format), ir::field("summarize", &PrintAttrs::summarize),
                                             ir::field("models", &PrintAttrs::models), ir::field("stream", &PrintAttrs::stream)};
 };
 struct CheckAttrs {
-  std::string message, why;  // the values for `message` come first
+  std::string message, why;  // `message` formats the first values, `why` the rest
   int64_t models = 0;
   static constexpr auto fields =
       std::tuple{ir::field("message", &CheckAttrs::message), ir::field("why", &CheckAttrs::why), ir::field("models", &CheckAttrs::models)};
@@ -38,16 +38,16 @@ namespace def {
 extern const ir::OpDef check, check_numerics, print;
 }  // namespace def
 
-// Writes the format with the values put in, whenever it runs. Under vmap a text per model.
+// Writes the formatted values each time it runs. Under vmap one text per model.
 inline void print(ir::Graph& g, std::vector<ir::Value> values, PrintAttrs attrs) {
   g.add(def::print, ir::make_attrs(std::move(attrs)), std::move(values));
 }
-// An error of kind assertion when an element of the condition (bool) is false.
+// An error of kind assertion at run time when an element of the condition (bool) is false.
 inline void check(ir::Graph& g, ir::Value condition, std::vector<ir::Value> values, CheckAttrs attrs) {
   values.insert(values.begin(), condition);
   g.add(def::check, ir::make_attrs(std::move(attrs)), std::move(values));
 }
-// x; an error of kind invalid_argument when an element is NaN or infinite. It runs when its result is needed.
+// Returns x; an error of kind invalid_argument when an element is NaN or infinite. Runs only if its result is needed.
 inline ir::Value check_numerics(ir::Graph& g, ir::Value x, std::string message) {
   return g.add(def::check_numerics, ir::make_attrs(NumericsAttrs{std::move(message)}), {x});
 }

@@ -7,7 +7,7 @@ namespace {
 
 constexpr const char* kName = "scan";
 
-// A node's inputs or a region's, by what they are.
+// The inputs of a node or region by role.
 struct Parts {
   size_t carried, stacked, captures;
   Parts(const ScanAttrs& attrs, size_t inputs)
@@ -55,8 +55,8 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return out;
 }
 
-// Runs forward once more, keeping the carried values that the gradient reads, then back through the slices: carried are the cotangents of
-// the carried values and the sums of the captures' gradients. One iteration's other values are computed again when its gradient is.
+// Runs forward again, keeping the carried values that the gradient reads, then backward over the slices. Carried in the backward loop:
+// cotangents of the carried values, and sums of the captures' gradients. An iteration's other values are recomputed for its gradient.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
@@ -80,13 +80,13 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
                             ? Value{}
                             : scan(g, carried, stacked, captures, recorded, length, attrs.reverse, count);
 
-  // The backward body: what it is given, as inputs of the gradient of the body.
+  // Inputs of the backward body.
   auto back = std::make_shared<Graph>();
   std::vector<Value> outer_carried, outer_stacked, outer_captures, sums, inner(gradient->inputs.size());
   const size_t all = parts.carried + parts.stacked + parts.captures;
   std::vector<Value> cotangents;
   add_cotangents(call, 0, parts.carried, cotangents);
-  const size_t through = cotangents.size();  // how many carried cotangents
+  const size_t through = cotangents.size();  // number of carried cotangents
   for (size_t i = 0; i < through; ++i) {
     outer_carried.push_back(cotangents[i]);
     inner[all + i] = back->add_input(g.type(cotangents[i]));
@@ -142,8 +142,8 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return out;
 }
 
-// The region for models that stop at different slices: each keeps its carried values, and gives zeros, from its own count on. It has two
-// more inputs: the slice's number, which is carried, and the counts.
+// The region for models that stop at different slices: from its own count on, each keeps its carried values and gives zeros. Two more
+// inputs: the slice number, which is carried, and the counts.
 ir::GraphRef until_count(const Graph& body, const Parts& parts, Dim models, bool reverse) {
   Graph g;
   const Value slice = g.add_input({DType::i64, {}});

@@ -47,7 +47,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 
 Value rows(Graph& g, Value dy, Value indices, int batch_axes) { return gather(g, dy, indices, batch_axes, batch_axes); }
 
-// set: the last update of a place gets its gradient, which a number per update, scattered alike, tells.
+// set: only the last update of a position gets its gradient. To find it, the updates' numbers are scattered in the same way.
 std::vector<Value> vjp_set(const ir::VjpCall& call, int batch_axes) {
   Graph& g = call.graph;
   const Value updates = call.inputs[0], indices = call.inputs[1], dy = call.cotangents[0];
@@ -63,7 +63,7 @@ std::vector<Value> vjp_set(const ir::VjpCall& call, int batch_axes) {
   return {where(g, wins, rows(g, dy, indices, batch_axes), full(g, {type.dtype, {}}, 0)), Value{}, dx};
 }
 
-// mul: dy times all other factors of the place. Factors of 0 are counted, so that one alone still has a gradient.
+// mul: dy times all other factors of the position. Zero factors are counted, so that a single one still has a gradient.
 std::vector<Value> vjp_mul(const ir::VjpCall& call, int batch_axes) {
   Graph& g = call.graph;
   const Value updates = call.inputs[0], indices = call.inputs[1], x = call.inputs[2], dy = call.cotangents[0];
@@ -79,7 +79,7 @@ std::vector<Value> vjp_mul(const ir::VjpCall& call, int batch_axes) {
   return {where(g, is_zero, of_zero, of_others), Value{}, mul(g, dy, all)};
 }
 
-// min, max: all that equal the result share the gradient evenly, as for the ops min and max.
+// min, max: all elements equal to the result share the gradient evenly, as in the ops min and max.
 std::vector<Value> vjp_extreme(const ir::VjpCall& call, int batch_axes) {
   Graph& g = call.graph;
   const Value updates = call.inputs[0], indices = call.inputs[1], x = call.inputs[2], y = call.results[0], dy = call.cotangents[0];

@@ -1,4 +1,4 @@
-// searchsorted(sorted, values, right): where values would have to stand among sorted ones. unique(x): the distinct elements of rows.
+// searchsorted(sorted, values, right): insertion points of values among sorted ones. unique(x): the distinct elements of rows.
 #include "graph/ops/batching.h"
 #include "graph/ops/checks.h"
 #include "graph/ops/kernel_call.h"
@@ -21,7 +21,7 @@ std::vector<TensorType> infer_search(const ir::InferCall& call) {
   return {{DType::i64, values.shape}};
 }
 
-// Values alone: more values for the same elements. Otherwise each model has its row.
+// Only values batched: more values for the same elements. Otherwise each model has its row.
 std::vector<ir::Batched> batch_search(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const bool one_row = !call.inputs[0].batched && g.type(call.inputs[0].value).rank() == 1;

@@ -1,7 +1,7 @@
-// slice(x, begin, end, step): x[begin : end : step] per axis. pad_slice(x, shape, begin, step): zeros with x at those places.
+// slice(x, begin, end, step): x[begin : end : step] per axis. pad_slice(x, shape, begin, step): zeros with x at those indices.
 //
-// Places are resolved against a length: with a positive step a negative place counts from the end, and places beyond the end mean the end;
-// with a negative step -1 is the place before the first, and a place beyond the end means the last. So a slice is one alias for any length.
+// Indices are resolved against a length. With a positive step, negative indices count from the end, and indices beyond the end mean the
+// end. With a negative step, -1 is before the first element, and indices beyond the end mean the last. So one alias fits any length.
 #include <algorithm>
 #include <limits>
 
@@ -16,7 +16,7 @@ namespace lamina::ops {
 namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
-constexpr int64_t kLongest = int64_t{1} << 31;  // no step or place that means something is larger in absolute value, but for kEnd
+constexpr int64_t kLongest = int64_t{1} << 31;  // larger absolute values are never meaningful, except kEnd
 
 Error bad_slice(const char* op, const std::string& what, const std::string& why, const std::string& fix) {
   return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = fix});
@@ -36,7 +36,7 @@ void require_step(const char* op, int64_t step) {
     throw bad_slice(op, cat("a step of ", step, " is too large"), "no axis is that long", "pass a smaller step");
 }
 
-// The first element's place on an axis of this length.
+// The index of the first element on an axis of this length.
 int64_t first_place(int64_t begin, int64_t step, int64_t length) {
   if (step > 0) return begin < 0 ? std::max<int64_t>(0, begin + length) : std::min(begin, length);
   return std::clamp<int64_t>(begin, -1, length - 1);
@@ -48,8 +48,8 @@ int64_t sliced_length(int64_t begin, int64_t end, int64_t step, int64_t length) 
   return std::max<int64_t>(0, (from - std::max<int64_t>(end, -1) - step - 1) / -step);
 }
 
-// The same for a length that is not known yet: a whole axis, or one with a few elements less at its ends. Such a slice assumes that the
-// axis is long enough for it.
+// The same for an unknown length: a whole axis, or one without a few elements at its ends. Such a slice assumes that the axis is long
+// enough.
 Dim sliced_length(int64_t begin, int64_t end, int64_t step, Dim length) {
   if (length.known()) return Dim(sliced_length(begin, end, step, length.number()));
   auto unknown = [&](const char* why) {
@@ -120,7 +120,7 @@ std::vector<TensorType> infer_pad(const ir::InferCall& call) {
   return {out};
 }
 
-// Where slice's elements lie in a view of the full shape.
+// The elements of a slice in a view of the full shape.
 bool see(const SliceAttrs& a, const View& in, const Shape& result, View& view, int64_t& element_offset) {
   view = in;
   element_offset = 0;

@@ -23,7 +23,7 @@ Value put_back(Graph& g, Value updates, Value places, const Shape& shape) {
   return scatter_add(g, updates, places, shape, last, last);
 }
 
-// Each element's gradient goes back to where it stood.
+// The gradient of each element goes back to its original position.
 std::vector<Value> vjp_sort(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const TensorType type = g.type(call.inputs[0]);

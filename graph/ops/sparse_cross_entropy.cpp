@@ -36,7 +36,7 @@ Value as_column(Graph& g, Value x) {
   return reshape(g, x, std::move(shape));
 }
 
-// 0, 1, ... classes - 1: a constant where the number is known, so that what it is compared with stays one elementwise group.
+// 0, 1, ... classes - 1: a constant if the number is known, so that the comparison stays one elementwise group.
 Value classes(Graph& g, Dim count) {
   if (!count.known()) return iota(g, {DType::i32, {count}}, 0);
   std::vector<int32_t> numbers(size_t(count.number()));

@@ -1,4 +1,4 @@
-// stop_gradient(x): x, through which no gradient flows.
+// stop_gradient(x): x, without a gradient.
 #include "kernels/copy.h"
 
 #include "graph/ops/kernel_call.h"

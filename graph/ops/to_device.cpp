@@ -1,4 +1,4 @@
-// to_device(x): x on the device of the node. What moves it is that its user stands there (graph/compile/lower.h).
+// to_device(x): x on the node's device. Lowering copies values to the devices of their users (graph/compile/lower.h).
 #include "kernels/copy.h"
 
 #include <utility>
@@ -11,7 +11,7 @@ namespace {
 
 std::vector<TensorType> infer(const ir::InferCall& call) { return {call.in[0]}; }
 
-// Back to where x is.
+// Back to x's device.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto here = std::exchange(g.place.device, g[call.inputs[0]].device);

@@ -1,4 +1,4 @@
-// read() -> a Variable's value; assign(value) -> nothing, and the Variable has a new value. Ordered by program order per Variable.
+// read() -> a Variable's value; assign(value) -> nothing, sets the Variable. Program order per Variable.
 #include "graph/ops/ops.h"
 
 namespace lamina::ops {

@@ -1,5 +1,5 @@
-// Gradients of half types: those of the op on the same operands in f32, rounded once. The op's result is made again, since a rounded one
-// has lost what a slope needs.
+// Gradients for half types: computed in f32 from the same operands and rounded once. The op's result is recomputed in f32, because the
+// rounded one is too inexact for the slope.
 #pragma once
 #include "graph/ops/ops.h"
 
@@ -14,7 +14,7 @@ inline Value widened(Graph& g, Value v) {
 template <auto vjp, const ir::OpDef& def>
 std::vector<Value> vjp_in_f32(const ir::VjpCall& call) {
   Graph& g = call.graph;
-  DType dtype = DType::f32;  // of the operands that gradients are for
+  DType dtype = DType::f32;  // of the operands that get gradients
   for (Value v : call.cotangents)
     if (v.valid()) dtype = g.type(v).dtype;
   if (!is_half(dtype)) return vjp(call);

@@ -31,7 +31,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return out;
 }
 
-// A symbol that no region inside uses.
+// A symbol that no inner region uses.
 int deepest(const Graph& g) {
   int depth = 0;
   for (const ir::Node& node : g.nodes())
@@ -39,7 +39,7 @@ int deepest(const Graph& g) {
   return depth;
 }
 
-// The iterations were counted, so the loop is a scan that can be differentiated. Its length is the maximum, or what the count needs.
+// The iterations were counted, so the loop becomes a differentiable scan. Its length is the maximum, or follows from the count.
 std::vector<Value> vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
@@ -69,8 +69,8 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return spread(gradients, wanted, call.inputs.size());
 }
 
-// With one condition for all models they go on together. With one each, the loop runs until all are done, and a model that is done keeps
-// its values. The counts are then carried: one per model.
+// With one condition for all models, they continue together. With one per model, the loop runs until all are done, and finished models keep
+// their values. The counts are then carried, one per model.
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
@@ -107,7 +107,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
     results.push_back({{first.node, int(carried)}, false});
     return results;
   }
-  // Both regions have the counts as one more carried value, after the others.
+  // In both regions the counts are one more carried value, after the others.
   const TensorType counts{DType::i64, {call.size}};
   auto begin = [&](Graph& region, const Graph& from) {
     std::vector<Value> values;

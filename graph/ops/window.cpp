@@ -1,4 +1,4 @@
-// How a window walks over an image: what convolutions and pooling have in common.
+// Windows over images: shared by convolutions and pooling.
 #include <algorithm>
 
 #include "graph/ops/image.h"

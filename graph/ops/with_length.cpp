@@ -1,4 +1,4 @@
-// with_length(length, inputs...) [region]: a region planned when a length is known.
+// with_length(length, inputs...) [region]: a region that is planned once its length is known.
 #include "graph/ops/batching.h"
 #include "graph/ops/region_checks.h"
 
@@ -34,7 +34,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return spread(results_from(first, region->outputs.size()), wanted, call.inputs.size(), 1);
 }
 
-// Models of different lengths take the largest; the region itself knows how far each goes.
+// For models of different lengths, takes the largest; the region itself knows each model's length.
 std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   Graph& g = call.graph;
   std::vector<uint8_t> in, out(call.regions[0]->outputs.size());

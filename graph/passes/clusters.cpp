@@ -38,11 +38,11 @@ int Clusters::merge(int a, int b) {
   kept.level = std::min(kept.level, gone.level);
   gone = {};
   rules_.merged(from, into);
-  lift(into, level);  // from the lower one's level, whose users may have to move
+  lift(into, level);  // from the lower level; its users may have to move
   return into;
 }
 
-// Raises a group, and what uses it as far as it has to be above.
+// Raises a group, and its users as far as necessary.
 void Clusters::lift(int lowest, int level) {
   std::vector<std::pair<int, int>> todo{{lowest, level}};
   while (!todo.empty()) {
@@ -56,7 +56,7 @@ void Clusters::lift(int lowest, int level) {
   }
 }
 
-// Whether a path leaves the group `from` and ends in one of the targets. True when that cannot be found out quickly.
+// Whether a path leaves the group `from` and reaches one of the targets. True if the search gives up.
 bool Clusters::leads_to(int from, const std::vector<int>& targets) {
   const int search = searches_++, level = groups_[size_t(from)].level;
   std::vector<int> todo;
@@ -81,7 +81,7 @@ bool Clusters::leads_to(int from, const std::vector<int>& targets) {
   return false;
 }
 
-// The level at which the node can stand, and which of the candidates it can join there. False: a candidate fell out, ask again.
+// The level for the node, and the candidates that it can join there. False: a candidate was dropped, try again.
 bool Clusters::choose(std::vector<int>& candidates, const std::vector<int>& before, int& level) {
   level = 0;
   for (int name : before)
@@ -113,7 +113,7 @@ void Clusters::place(int node, const std::vector<int>& after) {
   }
   for (int earlier : after)
     if (const int name = of(earlier); !contains(before, name)) before.push_back(name);
-  // The highest first: it is the one that cannot wait.
+  // The highest first, because it cannot be lifted later.
   std::sort(candidates.begin(), candidates.end(),
             [&](int a, int b) { return std::pair(-groups_[size_t(a)].level, a) < std::pair(-groups_[size_t(b)].level, b); });
   int level = 0;

@@ -1,9 +1,9 @@
-// Grouping nodes that will become one node, so that no two groups ever need each other.
+// Clusters nodes that will be fused into one node, without cyclic dependences between groups.
 //
-// Every node has a level. An edge that leaves a group raises the level, no edge lowers it; so a path that leaves a group stays above it and
-// cannot come back: a node may join every group at its own level. A lower group is lifted to it, with all that uses it, unless a search
-// back from the node's other operands finds the group. The search gives up early, which keeps the whole linear and may miss a chance to
-// join.
+// Every node has a level. An edge that leaves a group raises the level and no edge lowers it, so a path that leaves a group never comes
+// back to its level: a node may join any group of its own level. To join a lower group, the group and all its users are lifted, unless a
+// search back from the node's other operands reaches the group. The search gives up early, which keeps the whole linear and may miss a
+// chance.
 #pragma once
 #include <vector>
 
@@ -11,17 +11,17 @@
 
 namespace lamina::passes {
 
-// What a pass decides. Groups are named by one of their nodes, Clusters::of().
+// The decisions of a pass. A group is named by one of its nodes, Clusters::of().
 class GroupRules {
  public:
   virtual ~GroupRules() = default;
-  virtual bool may_start(int node) const = 0;  // may it be in a group at all
-  // Whether a node may join a group; `operands` are those of its inputs that the group makes.
+  virtual bool may_start(int node) const = 0;  // whether the node may be in a group at all
+  // Whether a node may join a group. `operands` are its inputs that the group makes.
   virtual bool may_join(int node, int group, std::span<const Value> operands) const = 0;
   virtual bool may_merge(int a, int b) const = 0;
-  virtual int partner(int) const { return -1; }  // a node whose group it joins without using it
+  virtual int partner(int) const { return -1; }  // a node whose group it joins although it does not use it
   virtual void started(int) {}                   // a group of one
-  virtual void merged(int from, int into) = 0;   // `from` is no longer a name
+  virtual void merged(int from, int into) = 0;   // `from` no longer names a group
 };
 
 class Clusters {
@@ -33,10 +33,10 @@ class Clusters {
  private:
   struct Group {
     int level = 0;
-    bool open = false;         // a group, not a node that cannot be in one
-    std::vector<int> needs;    // nodes that its nodes use, or wait for
-    std::vector<int> outside;  // nodes that use it, or wait for it, and are not in it
-    int visited = -1;          // the last search that came here
+    bool open = false;         // a group, not a single node that may not be in one
+    std::vector<int> needs;    // nodes that its nodes use or wait for
+    std::vector<int> outside;  // nodes outside that use it or wait for it
+    int visited = -1;          // the last search that visited it
   };
   Group& group(int node) { return groups_[size_t(of(node))]; }
   void place(int node, const std::vector<int>& after);

@@ -10,7 +10,7 @@ namespace {
 
 bool is_norm(const Node& node) { return is(node, ops::def::batch_norm_train) || is(node, ops::def::batch_norm_train_grad); }
 
-// Whether a library is to make it: its device has one that serves so much work.
+// Whether a library should run it: the device has one that accepts this much work.
 bool is_for_library(const Graph& g, const Node& node, const Target& target) {
   const Device device = target.device_of(node);
   if (!is_norm(node) || device.kind == DeviceKind::cpu) return false;

@@ -7,16 +7,16 @@
 namespace lamina::passes {
 namespace {
 
-// What of a loop or branch is needed: its body's outputs (a result, or a carried value that a needed one is computed from), its regions'
-// inputs, and which carried values never change.
+// The needed parts of a loop or branch: its body's outputs (results, or carried values that a needed one depends on), its regions' inputs,
+// and which carried values never change.
 struct Live {
   std::vector<char> outputs, inputs, invariant;
-  // Whether the body still gives this result: a carried value that never changes is its first value instead.
+  // Whether the body still returns this result; a carried value that never changes is replaced by its initial value.
   bool gives(size_t result) const { return outputs[result] && !(result < invariant.size() && invariant[result]); }
 };
 
-// What is needed, asked level by level of nested loops and branches. Each answer about a node inside is kept for one sweep: without that,
-// every level would walk all levels inside of it again.
+// Computes what is needed, level by level of nested loops and branches. Answers about inner nodes are cached for one sweep; otherwise each
+// level would walk all levels inside it again.
 class Needs {
  public:
   Live find_live(const Loop& loop, std::vector<char> results);
@@ -26,7 +26,7 @@ class Needs {
   std::vector<char> needed_inputs(const Graph& region, const std::vector<char>& live_outputs);
   bool used_elsewhere(const Loop& loop, const Live& live, size_t input);
 
-  // A node is the same question as another one with its attributes, regions and needed results.
+  // The cache key: a node with its attributes, regions and needed results.
   struct Question {
     ir::AttrsRef attrs;
     std::vector<ir::GraphRef> regions;
@@ -36,7 +36,7 @@ class Needs {
   std::map<Question, std::vector<char>> known_;
 };
 
-// Which inputs of the node are needed for these results.
+// The inputs of the node that these results need.
 std::vector<char> Needs::needed_operands(const Graph& g, int n, const std::vector<char>& results) {
   auto [known, is_new] = known_.try_emplace({g[n].attrs, g[n].regions, results});
   if (!is_new) return known->second;
@@ -49,7 +49,7 @@ std::vector<char> Needs::needed_operands(const Graph& g, int n, const std::vecto
   return known->second = std::move(out);
 }
 
-// Which inputs a region's live outputs need.
+// The inputs that a region's live outputs need.
 std::vector<char> Needs::needed_inputs(const Graph& region, const std::vector<char>& live_outputs) {
   std::vector<std::vector<char>> needed;
   for (const Node& node : region.nodes()) needed.emplace_back(std::max<size_t>(1, node.types.size()));
@@ -70,7 +70,7 @@ std::vector<char> Needs::needed_inputs(const Graph& region, const std::vector<ch
   return out;
 }
 
-// Whether a carried value that never changes is looked at: its result is its first value.
+// Whether a carried value that never changes is needed: its result is its initial value.
 bool Needs::used_elsewhere(const Loop& loop, const Live& live, size_t input) {
   for (size_t r = 0; r < loop.regions.size(); ++r) {
     std::vector<char> outputs(loop.regions[r].outputs.size(), true);
@@ -145,8 +145,8 @@ class Dropping {
   }
 
  private:
-  // The regions with the live outputs alone, and without what inner loops and branches compute for the others. False when what is left
-  // still uses a carried value that was not live: one sweep does not reach everything that goes. It is live then.
+  // The regions with only the live outputs, and without what inner loops and branches compute for the others. False when the rest still
+  // uses a carried value that was not live, because one sweep does not reach everything; the value is live then.
   bool drop_inside(Live& live, Loop& now) const {
     const size_t carried = old_.carried.size();
     bool done = true;
@@ -199,8 +199,8 @@ Graph sweep(const Graph& g) {
 
 }  // namespace
 
-// What an inner loop drops may have been all that used an outer loop's value, so there are sweeps until nothing changes. Sweeps of the
-// whole, not of each region by itself: those would multiply from level to level.
+// Dropping values in an inner loop may make values of an outer loop unused, so sweeps repeat until nothing changes. Each sweep covers the
+// whole graph; separate sweeps per region would multiply with the nesting depth.
 Graph drop_unused_loop_values(const Graph& g) {
   Graph now = sweep(g);
   if (std::none_of(g.nodes().begin(), g.nodes().end(), ops::owns_programs)) return now;

@@ -10,7 +10,7 @@ namespace {
 
 using Bytes = std::vector<std::byte>;
 
-// Row-major bytes of what a view shows.
+// Row-major bytes of a view.
 void gather_elements(const View& view, size_t element, std::byte* out) {
   const auto* data = static_cast<const std::byte*>(view.data);
   int64_t index[kMaxRank] = {};
@@ -33,7 +33,7 @@ std::optional<std::vector<ir::Literal>> evaluate(const ir::Node& node, std::span
   for (const TensorType& type : node.types)
     if (!known(type.shape) || byte_size(type) > most_bytes) return {};
   try {
-    std::vector<Bytes> in_bytes;  // kernels take views that they could write to: constants are copied
+    std::vector<Bytes> in_bytes;  // kernels take writable views, so constants are copied
     std::vector<TensorType> in_types;
     std::vector<View> in_views, out_views;
     std::vector<const View*> in, out;

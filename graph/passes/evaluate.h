@@ -1,4 +1,4 @@
-// Running one node on constants, while compiling.
+// Constant folding: runs one node on constants at compile time.
 #pragma once
 #include <optional>
 #include <span>
@@ -8,10 +8,10 @@
 
 namespace lamina::passes {
 
-// The node's results for these inputs, by the op's CPU kernel. Nothing when a shape is not known, a result has more than `most_bytes`,
-// the op has no kernel, or running it is an error (which then belongs to the call, not to the compiler).
+// The node's results by the op's CPU kernel. Empty when a shape is unknown, a result exceeds `most_bytes`, the op has no kernel, or running
+// it fails (the error then occurs in the call, not in the compiler).
 std::optional<std::vector<ir::Literal>> evaluate(const ir::Node& node, std::span<const ir::Literal> inputs, int64_t most_bytes);
-// A scalar literal when all elements have the same bytes; needs at least one element.
+// The common element as a scalar literal when all elements have the same bytes; needs at least one element.
 std::optional<ir::Literal> uniform_element(const ir::Literal& literal);
 
 }  // namespace lamina::passes

@@ -8,7 +8,7 @@
 namespace lamina::passes {
 namespace {
 
-// A loop is unrolled when it is short and its iterations together are few nodes.
+// Unrolls a loop that is short and has few nodes in all iterations together.
 constexpr int64_t kMostUnrolled = 8, kMostNodes = 64;
 
 std::optional<bool> known_bool(const Graph& g, Value v) {

@@ -29,12 +29,12 @@ class Folding {
   }
 
  private:
-  // Constants, and ops that say in one line what their result would say in a megabyte: they stay as they are.
+  // Constants, and ops that describe a megabyte in one line: they stay as they are.
   static bool is_compact(const Node& node) {
     return is(node, ops::def::constant) || is(node, ops::def::broadcast_to) || is(node, ops::def::iota);
   }
 
-  // Fills values_[i]; false (and never asked again) when it cannot be known.
+  // Fills values_[i]; false (and not tried again) if it cannot be computed.
   bool compute(int i) {
     if (!foldable_[size_t(i)]) return false;
     auto& values = values_[size_t(i)];
@@ -55,7 +55,7 @@ class Folding {
     return foldable_[size_t(i)];
   }
 
-  // One number everywhere stays one number, broadcast.
+  // A uniform value stays one number, broadcast.
   void emit(int i) {
     rewriter_.stand_at(i);
     for (size_t r = 0; r < g_[i].types.size(); ++r) {

@@ -4,17 +4,17 @@
 namespace lamina::passes {
 namespace {
 
-// What the graph knows about one resource at a point in the program.
+// What is known about one resource at a point in the program.
 struct Known {
-  Value value;              // what a read would give, in the old graph
-  int pending_assign = -1;  // the last assign, while nobody can have seen it
+  Value value;              // the value that a read would give, in the old graph
+  int pending_assign = -1;  // the last assign, if nothing can have read it yet
 };
 
 }  // namespace
 
 Graph forward_assigned_values(const Graph& g) {
   std::vector<Known> known(g.resources.size());
-  std::vector<Value> instead(size_t(g.size()));  // of a read's node: the value it gives
+  std::vector<Value> instead(size_t(g.size()));  // per read node: the value it gives
   std::vector<char> dropped(size_t(g.size()));
   for (int i = 0; i < g.size(); ++i) {
     const Node& node = g[i];
@@ -35,7 +35,7 @@ Graph forward_assigned_values(const Graph& g) {
       if (instead[size_t(value.node)].valid()) value = instead[size_t(value.node)];
       now = {value, i};
     } else {
-      // It may print, stop the program, or use Variables in its regions: all that was assigned so far must have happened.
+      // It may print, stop the program, or use Variables in its regions, so all earlier assignments must have happened.
       const bool only_host = node.op->effect == ir::Effect::host;
       for (Known& now : known) now = {only_host ? now.value : Value{}, -1};
     }

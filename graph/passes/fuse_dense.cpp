@@ -6,7 +6,7 @@
 namespace lamina::passes {
 namespace {
 
-// x w of two f32 matrices as they lie; or with a w for each model of an ensemble.
+// x w for two plain f32 matrices, or with a w for each model of an ensemble.
 bool is_plain_product(const Graph& g, const Node& node) {
   if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32) return false;
   const TensorType &a = g.type(node.inputs[0]), &b = g.type(node.inputs[1]);
@@ -16,7 +16,7 @@ bool is_plain_product(const Graph& g, const Node& node) {
   return !attrs.transpose_a && !attrs.transpose_b;
 }
 
-// What a dense node is made of; nodes by their number in the old graph.
+// The parts of a dense node; node numbers of the old graph.
 struct Match {
   int product = -1, with_bias = -1;
   Value bias;
@@ -58,7 +58,7 @@ class DenseFusion {
     return biased(i);
   }
 
-  // product + bias or bias + product, where the sum is as large as the product.
+  // product + bias or bias + product; the sum must be as large as the product.
   Match biased(int i) const {
     const Node& node = g_[i];
     if (!is(node, ops::def::add)) return {};
@@ -73,8 +73,8 @@ class DenseFusion {
     return {};
   }
 
-  // v as a row [n] that is added to every row, through broadcast_to and reshape to [1,n]; not valid when it is something else.
-  // Of an ensemble, a row per model [models,n], through reshape to [models,1,n].
+  // v as a row [n] added to every row, seen through broadcast_to and reshape to [1,n]; otherwise invalid. For an ensemble, a row per model
+  // [models,n], through reshape to [models,1,n].
   Value row(Value v, const Shape& shape) const {
     const Dim n = shape.back();
     if (shape.size() == 3 && g_.type(v).shape == Shape{shape[0], 1, n}) {

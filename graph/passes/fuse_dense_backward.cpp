@@ -9,7 +9,7 @@
 namespace lamina::passes {
 namespace {
 
-// Of two matrices, or of a pair for each model of an ensemble; the first one may be shared.
+// Two matrices, or a pair for each model of an ensemble; the first may be shared.
 bool is_product(const Graph& g, const Node& node, bool transpose_a, bool transpose_b, bool may_share) {
   if (!is(node, ops::def::matmul) || node.types[0].dtype != DType::f32) return false;
   const TensorType &a = g.type(node.inputs[0]), &b = g.type(node.inputs[1]);
@@ -30,7 +30,7 @@ bool is_bias_gradient(const Graph& g, const Node& node) {
   return axes.size() == 1 && (axes[0] == rank - 2 || axes[0] == -2);
 }
 
-// dz w^T, and the activation's mask on it when nothing else uses the product.
+// dz w^T, with the activation's mask if nothing else uses the product.
 Graph fuse_input_gradients(const Graph& g) {
   const Uses uses(g);
   auto masks_product = [&](const Node& node) {
@@ -62,8 +62,8 @@ Graph fuse_input_gradients(const Graph& g) {
   return rewriter.finish();
 }
 
-// A group is a weight's gradient, perhaps with the bias's, and the elementwise nodes of their shapes around them. Elementwise nodes that
-// have met no gradient are groups too, and fall apart at the end.
+// A group is a weight's gradient, optionally the bias's, and the elementwise nodes of their shapes around them. Elementwise nodes without a
+// gradient form groups too, which are dissolved at the end.
 class UpdateRules final : public GroupRules {
  public:
   UpdateRules(const Graph& g, const Uses& uses)
@@ -73,8 +73,8 @@ class UpdateRules final : public GroupRules {
         partner_(size_t(g.size()), -1),
         members_(size_t(g.size()), 1),
         columns_(size_t(g.size())) {
-    std::map<Value, std::vector<int>> by_dz;    // weight gradients that have no bias gradient yet
-    std::map<Value, std::vector<int>> waiting;  // and the other way round
+    std::map<Value, std::vector<int>> by_dz;    // weight gradients without a bias gradient so far
+    std::map<Value, std::vector<int>> waiting;  // bias gradients without a weight gradient so far
     for (int i = 0; i < g.size(); ++i) {
       if (!uses.live(i)) continue;
       const bool weight = is_weight_gradient(g, g[i]), bias = is_bias_gradient(g, g[i]);
@@ -100,7 +100,7 @@ class UpdateRules final : public GroupRules {
     const Shape& shape = g_[node].types[0].shape;
     const int start = anchored(group) ? anchor(group, shape) : group;
     if (start < 0 || g_[start].types[0].shape != shape || (has_column(g_[node]) && is_matrix_of_weights(start))) return false;
-    // A region sees its own gradient only: what the bias's region gives is no operand of the weight's.
+    // A region sees only its own gradient: results of the bias's region are no operands of the weight's.
     for (Value v : operands)
       if (g_.type(v).shape != shape) return false;
     return true;
@@ -136,7 +136,7 @@ class UpdateRules final : public GroupRules {
   static constexpr int kMostMembers = 64;
   size_t rank(int node) const { return g_[node].types[0].rank(); }
   bool is_anchor(int node) const { return partner_[size_t(node)] >= 0 || is_weight_gradient(g_, g_[node]); }
-  // Operands that an update can take: f32, and not a column of each model's matrix, [k,1], which no kernel of an update reads.
+  // Operands that an update accepts: f32, and not a column [k,1] of each model's matrix, which no update kernel reads.
   bool fits_update(const Node& node) const {
     const Shape& shape = node.types[0].shape;
     for (Value v : node.inputs) {
@@ -146,7 +146,7 @@ class UpdateRules final : public GroupRules {
     }
     return true;
   }
-  // Of a matrix [k,n], an operand [k,1]: what a bias of an ensemble, [models,n], may have, but weights may not.
+  // For a matrix [k,n], an operand [k,1]: allowed for an ensemble's bias [models,n], but not for weights.
   bool has_column(const Node& node) const {
     const Shape& shape = node.types[0].shape;
     return shape.size() == 2 && std::any_of(node.inputs.begin(), node.inputs.end(), [&](Value v) {

@@ -5,7 +5,7 @@
 namespace lamina::passes {
 namespace {
 
-// A longer group would run out of cache for its registers, and compile slowly where groups are compiled.
+// The registers of a longer group would not fit the cache.
 constexpr int kMostMembers = 64;
 
 class ElementwiseRules final : public GroupRules {

@@ -7,7 +7,7 @@
 namespace lamina::passes {
 namespace {
 
-// Whether a member keeps its shape when its uniform constants are scalars.
+// Whether a member keeps its shape if its uniform constants become scalars.
 bool shape_without_constants(const Graph& g, const Node& node) {
   std::vector<Shape> shapes;
   for (Value v : node.inputs) {

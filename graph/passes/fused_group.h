@@ -1,4 +1,4 @@
-// A fused group: nodes that become one fused node, whose region has them.
+// A fused group: nodes that move into the region of one fused node.
 #pragma once
 #include <functional>
 #include <span>
@@ -14,8 +14,8 @@ struct FusedGroup {
   std::vector<Value> outputs;  // of the old graph
 };
 
-// `given` are the first inputs; `members` in program order use them, each other, and others, which become inputs.
-// Constants with one number in all elements go inside as scalars. Outputs: the given and members' results for which `wanted`.
+// `given` are the first inputs. `members`, in program order, use them, each other, and other values, which become inputs. Uniform constants
+// move inside as scalars. Outputs: the given values and members' results for which `wanted` holds.
 FusedGroup make_group(const Graph& g, std::span<const Value> given, std::span<const int> members, const std::function<bool(Value)>& wanted);
 
 }  // namespace lamina::passes

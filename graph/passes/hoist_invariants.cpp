@@ -6,12 +6,12 @@
 namespace lamina::passes {
 namespace {
 
-// What costs nothing, or takes more memory outside than its inputs do: it moves only with what uses it.
+// Free nodes, and nodes whose results take more memory than their inputs: they move only together with a user.
 bool stays(const Node& node) {
   return is(node, ops::def::constant) || is(node, ops::def::broadcast_to) || is(node, ops::def::iota) || is(node, ops::def::one_hot) ||
          node.op->alias;
 }
-// What may be an error for some values must not run before it is known that the body does.
+// Nodes that may fail must not run before the body is known to run.
 bool may_fail(const Node& node) {
   return is(node, ops::def::gather) || is(node, ops::def::scatter_add) || is(node, ops::def::sparse_cross_entropy) ||
          is(node, ops::def::check_numerics) || !node.regions.empty();
@@ -32,14 +32,14 @@ class Hoisting {
       invariant_[size_t(n)] = is_pure(node) && !may_fail(node) &&
                               std::all_of(node.inputs.begin(), node.inputs.end(), [&](Value v) { return invariant_[size_t(v.node)]; });
     }
-    // The values that leave the invariant part, computed by something that is worth moving.
+    // The values that leave the invariant part and are worth moving.
     std::vector<Value> moved;
     auto leave = [&](Value v) {
       if (invariant_[size_t(v.node)] && !is(body[v], ops::def::input) && !stays(body[v]) &&
           std::find(moved.begin(), moved.end(), v) == moved.end())
         moved.push_back(v);
     };
-    std::vector<char> inside(size_t(body.size()));  // stays in the body, with what it needs
+    std::vector<char> inside(size_t(body.size()));  // stays in the body, with everything it needs
     for (int n = body.size() - 1; n >= 0; --n) {
       const bool user = !invariant_[size_t(n)] || inside[size_t(n)];
       if (!user || is(body[n], ops::def::input)) continue;
@@ -52,7 +52,7 @@ class Hoisting {
       if (invariant_[size_t(v.node)] && stays(body[v])) inside[size_t(v.node)] = true;
       leave(v);
     }
-    // One more round for what only outputs keep inside.
+    // One more round for nodes that only outputs keep inside.
     for (int n = body.size() - 1; n >= 0; --n)
       if (inside[size_t(n)])
         for (Value v : body[n].inputs) {
@@ -68,15 +68,15 @@ class Hoisting {
  private:
   void rebuild(const std::vector<Value>& moved) {
     const Graph& body = old_.body();
-    // Outside: the invariant part on the captures.
+    // Outside: the invariant part, applied to the captures.
     std::vector<size_t> all(body.inputs.size());
     for (size_t i = 0; i < all.size(); ++i) all[i] = i;
-    const Graph part = ir::without_host_effects(select_region(body, all, moved));  // what is printed stays inside
+    const Graph part = ir::without_host_effects(select_region(body, all, moved));  // prints stay inside
     std::vector<Value> in(body.inputs.size());
     const size_t first_capture = old_.carried.size() + old_.stacked.size();
     for (size_t i = first_capture; i < in.size(); ++i) in[i] = to_[old_.captures[i - first_capture]];
     const std::vector<Value> outside = ops::inline_region(to_.to, part, in);
-    // Inside: they are inputs.
+    // Inside: the moved values are inputs.
     std::vector<Value> captures = to_[old_.captures];
     captures.insert(captures.end(), outside.begin(), outside.end());
     std::vector<Graph> regions;
@@ -93,7 +93,7 @@ class Hoisting {
     to_.map_results(node_, first);
   }
 
-  // The region with one more input per moved value; in the body, that value is the input.
+  // The region with one more input per moved value, which replaces the value in the body.
   static Graph with_inputs(const Graph& region, const Graph& body, const std::vector<Value>& moved, bool is_body) {
     Graph out;
     out.place = region.place;

@@ -1,22 +1,22 @@
-// What the passes on loops and branches share: taking nodes and regions apart and putting them together.
+// Takes loops and branches apart and puts them together again, for the passes on them.
 #pragma once
 #include "graph/ops/ops.h"
 #include "graph/passes/rewrite.h"
 
 namespace lamina::passes {
 
-// A cond, while_loop or scan as lists. Regions' inputs are carried, stacked (their slices), captures; the first region of a loop with a
-// condition is the condition.
+// A cond, while_loop or scan as lists of values. A region's inputs are carried values, slices of stacked values, captures. A while_loop's
+// first region is its condition.
 struct Loop {
   const ir::OpDef* op = nullptr;
-  Value pred;                                     // cond
+  Value pred;                                     // of a cond
   std::vector<Value> carried, stacked, captures;  // of the old graph
-  Value count;                                    // scan: not valid when it goes over all slices
+  Value count;                                    // of a scan; invalid when it covers all slices
   std::vector<Graph> regions;
   ops::ScanAttrs scan;
   int64_t maximum = -1;
 
-  Loop(const Graph& g, int node);  // cond, while_loop or scan only
+  Loop(const Graph& g, int node);  // the node must be a cond, while_loop or scan
   static bool is_one(const Node& node) { return is(node, ops::def::cond) || is(node, ops::def::while_loop) || is(node, ops::def::scan); }
   const Graph& body() const { return regions.back(); }
   Graph& body() { return regions.back(); }
@@ -25,7 +25,7 @@ struct Loop {
   Value add(Rewriter& to) const;
 };
 
-// The region with these of its inputs, in this order, and these outputs; nodes that no output needs are left out.
+// The region with only these inputs, in this order, and these outputs. Nodes that no output needs are dropped.
 Graph select_region(const Graph& region, std::span<const size_t> inputs, std::span<const Value> outputs);
 
 }  // namespace lamina::passes

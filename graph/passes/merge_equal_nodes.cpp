@@ -10,7 +10,7 @@ namespace {
 
 uint64_t mix(uint64_t hash, uint64_t word) { return (hash ^ word) * 0x9E3779B97F4A7C15ull ^ (hash >> 29); }
 
-// Operands of these can be exchanged without changing a bit.
+// Ops whose operands can be swapped without changing a bit.
 bool commutes(const Node& node) {
   using namespace ops::def;
   return is(node, add) || is(node, mul) || is(node, equal) || is(node, not_equal) || is(node, logical_and) || is(node, logical_or);
@@ -28,7 +28,7 @@ uint64_t hash_of(const Graph& g, const Node& node) {
     if (value.bytes)
       hash = mix(hash, std::hash<std::string_view>()({reinterpret_cast<const char*>(value.bytes->data()), value.bytes->size()}));
   } else if (node.attrs && node.inputs.size() <= 1) {
-    // Slices and the like: many nodes on one input that differ in attributes alone.
+    // Slices and the like: many nodes on one input that differ only in attributes.
     for (const auto& [name, text] : node.attrs->text()) hash = mix(hash, std::hash<std::string>()(text));
   }
   (void)g;

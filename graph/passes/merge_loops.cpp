@@ -12,7 +12,7 @@ bool same_nodes(const Graph& a, const Graph& b) {
   return ir::equal(x, y);
 }
 
-// Whether scan b does all that scan a does, and stacks more: the same inputs and nodes, and a's outputs first.
+// Whether scan b does all that scan a does, and stacks more: the same inputs and nodes, with a's outputs first.
 bool does_more(const Node& a, const Node& b) {
   if (a.inputs != b.inputs || a.device != b.device || !a.attrs->equals(*b.attrs)) return false;
   const Graph &less = *a.regions[0], &more = *b.regions[0];
@@ -26,7 +26,7 @@ Graph merge_loops(const Graph& g) {
   std::map<std::vector<Value>, std::vector<int>> scans;  // by their inputs
   for (int i = 0; i < g.size(); ++i)
     if (is(g[i], ops::def::scan)) scans[g[i].inputs].push_back(i);
-  std::vector<int> instead(size_t(g.size()), -1);  // of a scan: the one that does more
+  std::vector<int> instead(size_t(g.size()), -1);  // per scan: the one that does more
   for (auto& [inputs, list] : scans)
     for (size_t a = 0; a < list.size(); ++a)
       for (size_t b = 0; b < list.size(); ++b)
@@ -41,7 +41,7 @@ Graph merge_loops(const Graph& g) {
       rewriter.copy(i);
       continue;
     }
-    // It has the same inputs, so it may stand here.
+    // It has the same inputs, so it can be placed here.
     rewriter.map_results(i, rewriter.mapped(other) ? rewriter[Value{other, 0}] : rewriter.copy(other));
   }
   return rewriter.finish();

@@ -1,4 +1,4 @@
-// The list of passes: what happens to a graph, in order, before kernels are selected.
+// The list of passes that run, in order, before kernels are selected.
 #pragma once
 #include <optional>
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace lamina::passes {
 
-enum class Numbers : uint8_t { same, rounding };  // does the pass keep every bit, or only the meaning
+enum class Numbers : uint8_t { same, rounding };  // whether a pass keeps every bit, or only the meaning
 enum class Stage : uint8_t {
   simplify,  // of the traced graph; lm.inspect(...).optimized shows the graph after these
   fuse,      // of the traced graph
-  plan,      // of each graph that is compiled, with concrete shapes; regions of loops and branches are compiled by themselves
+  plan,      // of each compiled graph, with concrete shapes; regions of loops and branches are compiled separately
 };
 
 struct Pass {
@@ -20,10 +20,10 @@ struct Pass {
   ir::Graph (*run)(const ir::Graph&, const Target&);
   Numbers numbers;
   Stage stage;
-  bool in_regions;  // the runner also runs it on the regions of loops and branches, the innermost first
-  const char* doc;  // one sentence; why it stands here when it stands twice
+  bool in_regions;  // also run on the regions of loops and branches, innermost first
+  const char* doc;  // one sentence; for a pass that stands twice also why it stands here
 };
-LAMINA_API const std::vector<Pass>& pipeline();  // reads top to bottom as what happens
+LAMINA_API const std::vector<Pass>& pipeline();  // in the order in which they run
 
 struct PassReport {
   std::string name;
@@ -36,14 +36,14 @@ struct Optimized {
   ir::Graph inspected;  // after the passes before elementwise fusion
   std::vector<PassReport> report;
 };
-// Runs the pipeline up to Stage::plan: times each pass, verifies after it ("after fuse_dense: ..."), dumps when LAMINA_DUMP names a folder,
-// skips what LAMINA_DISABLE names (comma separated), stops after LAMINA_PASS_LIMIT passes.
+// Runs the pipeline up to Stage::plan. Times each pass, verifies after it ("after fuse_dense: ..."), dumps when LAMINA_DUMP names a folder,
+// skips the passes in LAMINA_DISABLE (comma separated), stops after LAMINA_PASS_LIMIT passes.
 LAMINA_API Optimized optimize(const ir::Graph& g, const Target& target = {});
-// The same for the passes of Stage::plan, without times. Nothing when none of them changes the graph.
+// The same for Stage::plan, without times. Empty when no pass changes the graph.
 LAMINA_API std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, const Target& target);
-// One pass on g, and on the regions of its loops and branches where the list says so.
+// Runs one pass on g, and on the regions of its loops and branches where Pass::in_regions is set.
 LAMINA_API ir::Graph run_everywhere(const Pass& pass, const ir::Graph& g, const Target& target = {});
-// For tests: which passes are off for this thread, besides LAMINA_DISABLE.
+// For tests: passes that are off in this thread, besides LAMINA_DISABLE.
 LAMINA_API void set_disabled_passes(std::vector<std::string> names);
 
 }  // namespace lamina::passes

@@ -6,14 +6,14 @@
 namespace lamina::passes {
 namespace {
 
-constexpr int kDeepest = 1000;  // nodes in a row that are computed again for one value
+constexpr int kDeepest = 1000;  // longest chain of nodes recomputed for one value
 
 class Recomputation {
  public:
   explicit Recomputation(const Graph& g) : g_(g), last_use_(size_t(g.size()), -1), now_(g), again_(size_t(g.size()), -1) {
     for (Value v : g.outputs) last_use_[size_t(v.node)] = g.size();
     for (int n = g.size() - 1; n >= 0; --n) {
-      // Whoever uses a view uses what is seen through it.
+      // Uses through a view count as uses of the viewed value.
       for (size_t i = 0; i < g[n].inputs.size(); ++i) {
         int& last = last_use_[size_t(g[n].inputs[i].node)];
         last = std::max(last, i == 0 && g[n].op->alias ? std::max(n, last_use_[size_t(n)]) : n);
@@ -34,7 +34,7 @@ class Recomputation {
   }
 
  private:
-  // Takes memory of its own in the arena.
+  // Whether it takes memory of its own in the arena.
   bool takes_memory(int n) const {
     const Node& node = g_[n];
     return node.op->effect == ir::Effect::none && !node.op->alias && node.op != &ops::def::input && node.op != &ops::def::constant;
@@ -68,12 +68,12 @@ class Recomputation {
     int count = 0;
     for (int n = 0; n < fullest_; ++n) {
       if (last_use_[size_t(n)] <= fullest_) continue;
-      if (!may_run_twice(n) || bytes(n) * 256 < most_) continue;  // little ones are not worth it
+      if (!may_run_twice(n) || bytes(n) * 256 < most_) continue;  // small values are not worth it
       dropped_[size_t(n)] = count++ % stride != 0;
     }
   }
 
-  // Where a value that was made before the fullest moment comes from after it.
+  // After the memory peak: the source of a value made before it.
   Value late(Value v, int depth) {
     const int n = v.node;
     if (n > fullest_) return now_[v];
@@ -96,7 +96,7 @@ class Recomputation {
   int64_t most_ = 0;
   std::vector<char> dropped_;
   Rewriter now_;
-  std::vector<int> again_;  // per node of g_: the copy that computes it a second time
+  std::vector<int> again_;  // per node of g_: its recomputed copy
 };
 
 }  // namespace

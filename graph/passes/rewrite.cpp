@@ -37,7 +37,7 @@ const ir::Literal* uniform_constant(const Graph& g, Value v) {
   while (is(g[v], ops::def::broadcast_to) || is(g[v], ops::def::reshape)) v = g[v].inputs[0];
   const ir::Literal* value = ir::constant_value(g, v);
   if (!value || !known(value->type.shape) || size_of(value->type.shape).number() == 0) return nullptr;
-  const bool one = value->type.shape.empty() && value->type.dtype != DType::i64;  // first() is a double: not every i64
+  const bool one = value->type.shape.empty() && value->type.dtype != DType::i64;  // first() is a double, which cannot hold every i64
   return one || value->is_filled_with(value->first()) ? value : nullptr;
 }
 
@@ -84,7 +84,7 @@ std::vector<std::vector<int>> effect_order(const Graph& g) {
       continue;
     }
     if (node.op->effect == ir::Effect::host) {
-      // It may stop the program: what was assigned before it has happened then, and what follows it has not.
+      // It may stop the program: earlier assignments must have happened, and later ones not.
       if (last_host >= 0) mine.push_back(last_host);
       mine.insert(mine.end(), writes_since_host.begin(), writes_since_host.end());
       writes_since_host.clear();
@@ -126,7 +126,7 @@ std::vector<std::vector<int>> order_units(const Graph& g, const std::vector<int>
     for (Value in : g[i].inputs) wait_for(in.node);
     for (int earlier : effects[size_t(i)]) wait_for(earlier);
   }
-  // A unit stands where its last node stood, unless something needs it earlier.
+  // A unit takes the position of its last node, unless something needs it earlier.
   using Entry = std::pair<int, int>;
   std::priority_queue<Entry, std::vector<Entry>, std::greater<>> ready;
   size_t count = 0;

@@ -1,4 +1,4 @@
-// Helpers that passes share: questions about nodes, and the order that effects ask for.
+// Helpers that passes share: questions about nodes, and the order required by effects.
 #pragma once
 #include <optional>
 #include <span>
@@ -14,7 +14,7 @@ using ir::Node;
 using ir::Rewriter;
 using ir::Value;
 
-// For each node, how many times live nodes and the graph's outputs use its results (result by result: `Uses::of`).
+// Counts uses by live nodes and by the graph's outputs: per node all its results, or one result (`Uses::of`).
 class Uses {
  public:
   explicit Uses(const Graph& g);
@@ -27,24 +27,24 @@ class Uses {
 };
 
 using ir::has_effects;
-bool is_pure(const Node& node);  // has no effects and is not an input
+bool is_pure(const Node& node);  // has no effects and is no input
 inline bool is(const Node& node, const ir::OpDef& op) { return node.op == &op; }
-// One scalar operation per element of its result, inputs broadcast.
+// Whether the node computes one scalar operation per result element, with broadcast inputs.
 bool is_elementwise(const Node& node);
-// Whether a value is a constant with one number in all its elements, seen through broadcast_to and reshape; which.
+// The scalar of a constant whose elements are all equal, also behind broadcast_to and reshape; otherwise null.
 const ir::Literal* uniform_constant(const Graph& g, Value v);
-// The activation that a node is, or with `gradient` whose gradient it is; one with a parameter when that is a number, and for a slope that
-// is told from the result one that keeps the sign.
+// The activation that a node is, or with `gradient` the activation whose gradient it is. A parameter must be a constant; if the slope is
+// computed from the result, the parameter must keep the sign.
 std::optional<ops::ActivationAttrs> activation_of(const Graph& g, const Node& node, bool gradient = false);
 // Whether inputs of these shapes broadcast to exactly `shape`.
 bool broadcasts_to(std::span<const Shape> inputs, const Shape& shape);
 
-// For each node, the nodes that must run before it although it uses none of their results: effects in program order per resource,
-// host effects among themselves and with all assignments (a check may stop the program), and nodes with regions that have effects against
-// everything that has.
+// For each node, the nodes that must run before it besides its inputs. Effects keep program order per resource; host effects keep order
+// among themselves and with all assignments (a check may stop the program); nodes with effects in regions keep order with all nodes that
+// have effects.
 std::vector<std::vector<int>> effect_order(const Graph& g);
-// Units of nodes (unit_of[node], any numbers) in an order in which each can run as a whole; as near to program order as possible.
-// Internal error when two units need each other. Nodes with unit -1 are left out.
+// Orders units of nodes (unit_of[node], any numbers; -1: left out) so that each runs as a whole, close to program order. Internal error
+// when two units need each other.
 std::vector<std::vector<int>> order_units(const Graph& g, const std::vector<int>& unit_of);
 
 }  // namespace lamina::passes

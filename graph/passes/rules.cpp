@@ -32,7 +32,7 @@ Graph simplified(const Graph& g, std::initializer_list<Rule> rules) {
     else
       rewriter.copy(i);
   }
-  // What a rule has replaced would be simplified again, for nobody.
+  // Replaced nodes are unused; simplifying them again would be wasted.
   return changed ? remove_dead_nodes(rewriter.finish()) : rewriter.finish();
 }
 

@@ -15,10 +15,10 @@ bool is_number(const Site& s, size_t i, double value) {
   return c && c->first() == value && std::signbit(c->first()) == std::signbit(value);
 }
 
-// A node that a rule has just added, simplified in its turn.
+// Simplifies a node that a rule has just added.
 Value again(Graph& to, Value added);
 
-// x*1, x/1, x-0, x+(-0), x^1, x*(-1), and 0 of integers; gives the remaining operand.
+// x*1, x/1, x-0, x+(-0), x^1, x*(-1), and 0 of integers; returns the remaining operand.
 Value drop_neutral_operand(const Site& s) {
   const bool integer = is_integer(s.type.dtype);
   const double neutral_of_add = integer ? 0.0 : -0.0;
@@ -44,7 +44,7 @@ Value undo_inverse(const Site& s) {
   const Node& before = s.maker(0);
   if ((is(s.node, neg) && is(before, neg)) || (is(s.node, logical_not) && is(before, logical_not))) return before.inputs[0];
   if ((is(s.node, relu) && is(before, relu)) || (is(s.node, abs) && is(before, abs))) return s.in(0);
-  if ((is(s.node, astype) && s.has_type(0)) || is(s.node, stop_gradient)) return s.in(0);  // gradients have been taken
+  if ((is(s.node, astype) && s.has_type(0)) || is(s.node, stop_gradient)) return s.in(0);  // differentiation is over
   if (is(s.node, where) && s.in(1) == s.in(2) && s.has_type(1)) return s.in(1);
   if (is(s.node, concat) && s.inputs.size() == 1) return s.in(0);
   return {};
@@ -62,7 +62,7 @@ bool is_identity(const std::vector<int64_t>& axes) {
   return true;
 }
 
-// Reshapes, transposes and broadcasts: two in a row are one, one that changes nothing is none.
+// Reshapes, transposes and broadcasts: merges two in a row, drops those that change nothing.
 Value shorten_shape_ops(const Site& s) {
   if (is(s.node, transpose)) {
     std::vector<int64_t> axes = from_front(ir::attrs_of<ops::TransposeAttrs>(*s.node.attrs).axes);
@@ -95,14 +95,14 @@ Value shorten_shape_ops(const Site& s) {
   return {};
 }
 
-// max and min over axes of length 1 only move numbers.
+// max and min over axes of length 1 only reshape.
 Value drop_empty_reduction(const Site& s) {
   const bool moves = (is(s.node, max) || is(s.node, min)) && reduces_nothing(s);
   return moves ? again(s.to, ops::reshape(s.to, s.in(0), s.type.shape)) : Value{};
 }
 
-// An elementwise op broadcasts by itself: operands come as they were before broadcast_to. When no operand has the full shape any more,
-// the op runs on the smaller one and its result is broadcast.
+// An elementwise op broadcasts by itself, so operands are taken from before broadcast_to. If no operand has the full shape any more, the op
+// runs on the smaller shape and its result is broadcast.
 Value drop_broadcasts(const Site& s) {
   if (!is_elementwise(s.node)) return {};
   bool changed = false;

@@ -1,4 +1,4 @@
-// Identities of real numbers that floating point keeps only up to rounding or the sign of zero.
+// Identities of real numbers that floating point satisfies only up to rounding or the sign of zero.
 #include <cmath>
 #include <limits>
 
@@ -39,7 +39,7 @@ Value drop_zero(const Site& s) {
   return {};
 }
 
-// (x * a) * b = x * (a * b) for numbers a and b whose product neither overflows nor vanishes.
+// (x * a) * b = x * (a * b) for numbers a and b, unless their product overflows or underflows.
 Value merge_factors(const Site& s) {
   const DType dtype = s.type.dtype;
   if (!is(s.node, mul) || !is_floating(dtype)) return {};
@@ -54,7 +54,7 @@ Value merge_factors(const Site& s) {
       const double a = inner->first(), b = outer->first(), product = a * b;
       if (!(std::abs(product) >= smallest_normal(dtype) && std::abs(product) <= largest(dtype)) || !std::isfinite(a) || !std::isfinite(b))
         continue;
-      // There may be factors that could not be merged one by one.
+      // Factors that could not be merged one by one.
       return apply_rules(s.to, ops::mul(s.to, x, ops::scalar(s.to, dtype, product)), {merge_factors});
     }
   }

@@ -15,7 +15,7 @@ bool same_windows(const Node& a, const Node& b) {
   return x.window == y.window && x.strides == y.strides && x.padding == y.padding && x.pads == y.pads;
 }
 
-// Per node: whether it is a max_pool2d that becomes one without places.
+// Per node: whether it is a max_pool2d that becomes one without indices.
 std::vector<char> chosen(const Graph& g, const Target& target) {
   std::vector<char> out(size_t(g.size()));
   for (int n = 0; n < g.size(); ++n) {

@@ -7,7 +7,7 @@
 namespace lamina {
 
 void save_tensors(const std::string& path, const TensorFile& content) {
-  std::vector<Tensor> on_host;  // as long as their bytes are written
+  std::vector<Tensor> on_host;  // kept alive while their bytes are written
   std::vector<io::NamedBytes> tensors;
   for (const auto& [name, tensor] : content.tensors) {
     tensor.concrete("the file");

@@ -1,4 +1,4 @@
-// A thread takes lines of outputs that lie side by side; along the axis it goes row by row, so that it reads memory in order.
+// A thread takes adjacent lines of outputs. Along the axis it goes row by row, so that it reads memory in order.
 #include "kernels/argmax.h"
 
 #include <algorithm>
@@ -22,7 +22,7 @@ struct ArgmaxJob {
   int64_t outputs;
 };
 
-// b takes the place of a: it is larger, or the first NaN.
+// Whether b replaces a: it is larger, or the first NaN.
 template <class T>
 bool beats(T b, T a) {
   return b > a || (b != b && a == a);
@@ -43,7 +43,7 @@ void argmax_part(const ArgmaxJob& job, int64_t begin, int64_t end) {
     if (n == 1) {
       for (int64_t i = 1; i < job.length; ++i)
         if (C v = C(first[i * job.step]); beats(v, best[0])) best[0] = v, index[0] = i;
-    } else if (job.step < step) {  // a line's own elements are nearer than its neighbours
+    } else if (job.step < step) {  // elements within a line are closer together than lines
       for (int64_t j = 0; j < n; ++j)
         for (int64_t i = 1; i < job.length; ++i)
           if (C v = C(first[j * step + i * job.step]); beats(v, best[j])) best[j] = v, index[j] = i;

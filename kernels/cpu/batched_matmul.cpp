@@ -38,7 +38,7 @@ void product(const T* a, const T* b, T* c, const Sizes& s, Device device) {
   }
 }
 
-// How many elements of a lie between neighbours along each leading axis of c: 0 where it repeats.
+// Stride in a along each leading axis of c; 0 where a repeats.
 void leading_strides(const View& a, const View& c, int64_t strides[kMaxRank]) {
   for (int i = 0; i < c.rank - 2; ++i) {
     int axis = i - (c.rank - a.rank);
@@ -56,7 +56,7 @@ void batched_matmul(Stream& stream, const View& a, const View& b, const View& c,
   T* to = c.as<T>();
   if (s.k == 0) return std::fill(to, to + c.size(), T(0));
   int64_t matrices = c.size() / (s.m * s.n);
-  // One matrix b for all of a: its rows are one long matrix.
+  // One matrix b for all of a: a's rows form one long matrix.
   if (!transpose_a && b.size() == s.k * s.n && a.size() == matrices * s.m * s.k) {
     s.m *= matrices;
     return product(from_a, from_b, to, s, stream.device);

@@ -1,6 +1,6 @@
-// Convolutions as products of matrices: a panel of patches (one row per place of the window, with all that it sees) times the filters. A
-// panel has a bounded size and lies in the second cache, so the whole matrix of patches never exists. With one channel and one filter per
-// group there is nothing to multiply as matrices; those run over channels directly.
+// Convolutions as matrix products: a panel of patches (one row per window position, with all elements under the window) times the filters.
+// Panels are of bounded size and stay in the L2 cache, so the whole patch matrix never exists. With one channel and one filter per group
+// there is no matrix product; those run over channels directly.
 #include "kernels/conv2d.h"
 
 #include <algorithm>
@@ -43,14 +43,14 @@ struct Plan {
   }
   const ConvSizes& s;
   int64_t group_channels, group_filters;
-  int64_t patch;   // elements that one place of the window sees, in one group
-  int64_t places;  // of the window in an image
-  int64_t rows;    // of the matrix of patches
+  int64_t patch;   // elements under the window, in one group
+  int64_t places;  // window positions in an image
+  int64_t rows;    // rows of the patch matrix
 };
 
 Range share(int64_t count, int thread, int threads) { return {count * thread / threads, count * (thread + 1) / threads}; }
 
-// f(part) on as many threads as the work is worth, each with its part of `count`.
+// Calls f(part) on as many threads as the work justifies, each with its part of `count`.
 template <class F>
 void in_parallel(Stream& stream, int64_t count, double flops, const F& f) {
   struct Job {
@@ -67,7 +67,7 @@ void in_parallel(Stream& stream, int64_t count, double flops, const F& f) {
   ThreadPool::of(stream.device).run(threads, run, &job);
 }
 
-// Where the window stands.
+// The window's position.
 struct Place {
   int64_t image, i, j;
 };
@@ -85,12 +85,12 @@ void convert(const From* from, int64_t count, To* to) {
   }
 }
 
-// Columns [k.begin, k.end) of the patches of `rows`, of one group, as a matrix `to`.
+// Columns [k.begin, k.end) of one group's patches in `rows`, as a matrix `to`.
 template <class T, class C>
 void gather_patches(const Plan& p, const T* x, int64_t group, Range rows, Range k, C* to) {
   const ConvSizes& s = p.s;
   const int64_t depth = p.group_channels, width = k.end - k.begin;
-  const bool runs = s.groups == 1 && s.dilation_width == 1;  // a row of the window is one run of x
+  const bool runs = s.groups == 1 && s.dilation_width == 1;  // a row of the window is contiguous in x
   for (int64_t row = rows.begin; row < rows.end; ++row, to += width) {
     const Place at = place_of(p, row);
     const int64_t left = at.j * s.stride_width - s.before_width;
@@ -125,7 +125,7 @@ void gather_patches(const Plan& p, const T* x, int64_t group, Range rows, Range 
   }
 }
 
-// The patches' gradients, added to where they were gathered from; `rows` lie in one image, dx is that image's.
+// Adds the patches' gradients where they were gathered from. `rows` are in one image; dx is that image's.
 template <class C>
 void scatter_patches(const Plan& p, const C* patches, int64_t group, Range rows, C* dx) {
   const ConvSizes& s = p.s;
@@ -148,7 +148,7 @@ void scatter_patches(const Plan& p, const C* patches, int64_t group, Range rows,
   }
 }
 
-// The filters as C; `kept` holds them when they have to be converted.
+// The filters as C; `kept` holds them if they are converted.
 template <class T, class C>
 const C* as_computed(const T* from, int64_t count, std::vector<C>& kept) {
   if constexpr (std::is_same_v<T, C>) {
@@ -162,7 +162,7 @@ const C* as_computed(const T* from, int64_t count, std::vector<C>& kept) {
 
 // --- one channel and one filter per group ---
 
-// Calls f(place in x's image, tap) for each tap of the window at (i, j) that lies inside of x.
+// Calls f(position in x's image, tap) for each tap of the window at (i, j) inside of x.
 template <class F>
 void each_tap(const ConvSizes& s, int64_t i, int64_t j, F f) {
   for (int64_t a = 0; a < s.window_height; ++a) {
@@ -286,7 +286,7 @@ void conv2d(Stream& stream, const View& x_view, const View& w_view, const View& 
   });
 }
 
-// Threads take images: the patches of one image overlap, and are added in order.
+// Threads take whole images, because the patches of one image overlap and are added in order.
 template <class T>
 void conv2d_grad_input(Stream& stream, const View& dy_view, const View& w_view, const View& dx_view, ConvSizes sizes) {
   using C = compute_t<T>;
@@ -296,7 +296,7 @@ void conv2d_grad_input(Stream& stream, const View& dy_view, const View& w_view, 
   if (dx_view.size() == 0) return;
   if (p.patch == 0 || p.rows == 0 || sizes.filters == 0) return std::fill(dx, dx + dx_view.size(), T(C(0)));
   if (p.by_channel()) return grad_input_by_channel<T, C>(stream, p, dy, w, dx);
-  // The filters turned over, group by group: [filters, patch].
+  // The filters transposed per group: [filters, patch].
   std::vector<C> turned(size_t(sizes.filters * p.patch));
   for (int64_t k = 0; k < p.patch; ++k)
     for (int64_t o = 0; o < sizes.filters; ++o) turned[size_t(o * p.patch + k)] = C(w[k * sizes.filters + o]);
@@ -332,8 +332,8 @@ void conv2d_grad_input(Stream& stream, const View& dy_view, const View& w_view, 
   });
 }
 
-// Threads take parts of the patch, that is rows of dw; each adds over all places of the window in order. When these are many, each panel is
-// summed alone, and spans of panels are added without error.
+// Threads take parts of the patch, that is, rows of dw. Each sums over all window positions in order. If there are many, each panel is
+// summed separately, and spans of panels are added with error compensation.
 template <class T>
 void conv2d_grad_filter(Stream& stream, const View& x_view, const View& dy_view, const View& dw_view, ConvSizes sizes) {
   using C = compute_t<T>;

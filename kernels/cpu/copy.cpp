@@ -6,7 +6,7 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-// The axes that remain when neighbours that are one run in both views are merged; innermost last.
+// The axes that remain after merging neighbours that are contiguous in both views; innermost last.
 struct Axes {
   int rank = 0;
   int64_t shape[kMaxRank], from[kMaxRank], to[kMaxRank];
@@ -39,7 +39,7 @@ void copy_axes(const T* x, T* y, const Axes& a, int axis) {
       for (int64_t i = 0; i < n; ++i) y[i * to] = x[i * from];
     return;
   }
-  // A transposition: in squares, so that the cache lines of both sides are used whole.
+  // Transposes in squares, so that whole cache lines are used on both sides.
   if (axis == a.rank - 2 && from == 1 && a.from[axis + 1] > 1) {
     constexpr int64_t kSide = 16;
     int64_t m = a.shape[axis + 1], from1 = a.from[axis + 1], to1 = a.to[axis + 1];

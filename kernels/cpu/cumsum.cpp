@@ -1,4 +1,4 @@
-// Lines along the axis are independent: threads share them. Neighbouring lines are added together, a row of all of them at a time.
+// Lines along the axis are independent and shared among threads. Adjacent lines are summed together, one row of them at a time.
 #include "kernels/cumsum.h"
 
 #include <algorithm>

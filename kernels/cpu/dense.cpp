@@ -12,29 +12,29 @@ namespace lamina::kernels::cpu {
 namespace {
 
 constexpr int64_t kInnerBlock = 256;  // of k: a packed panel is at most 16 KB (64 KB where vectors are wide)
-constexpr int64_t kFewRows = 36;      // for which copying a panel costs more than reading it through a crowded cache
-constexpr int64_t kBatchBlock = 64;   // of a weight gradient's rows: x's and dz's blocks stay in the first cache
+constexpr int64_t kFewRows = 36;      // up to here, packing a panel costs more than it saves
+constexpr int64_t kBatchBlock = 64;   // rows of a weight gradient per block: x's and dz's blocks stay in L1
 
-constexpr int64_t kFirstCache = 4096;    // floats: half of the smallest first cache
-constexpr int64_t kSecondCache = 16384;  // floats: a part of the second that others leave free
+constexpr int64_t kFirstCache = 4096;    // floats: half of the smallest L1
+constexpr int64_t kSecondCache = 16384;  // floats: a part of L2 that others leave free
 
-// How many rows of so many floats stay in the first cache while the columns' panels pass by.
+// How many rows of this length stay in L1 while the columns' panels pass by.
 int64_t rows_in_cache(int64_t rows, int64_t floats) {
   constexpr int64_t least = 24;
   return rows <= least || floats == 0 ? rows : std::max(least, kFirstCache / floats / 6 * 6);
 }
 
-// Rows of a panel that are `stride` bytes apart share few cache sets when the stride has many factors of two: then it is copied.
+// Rows of a panel `stride` bytes apart share few cache sets if the stride has many factors of two; the panel is then packed.
 bool crowds_cache(int64_t rows, int64_t stride, int64_t bytes) {
   constexpr int64_t way = 4096, ways = 8, line = 64;
   int64_t places = std::min(way / line, way / std::min(way, stride & -stride));
   return rows * ((bytes + line - 1) / line) > places * ways * 3 / 4;
 }
 
-// The epilogue alone, of what c holds.
+// Applies only the epilogue to c.
 void finish(const Tiles& tiles, Product<float> p) {
   p.accumulate = true;
-  p.a = p.b = p.c;  // of which nothing is read
+  p.a = p.b = p.c;  // nothing is read from them
   tiles.multiply_f32(p);
 }
 
@@ -142,7 +142,7 @@ void dense_grad_input(const Tiles& tiles, const float* dz, const float* w, const
                      .other = y + at});
     return;
   }
-  // Many rows go through in groups that stay in the first cache, when the transposed matrix of all columns stays in the second.
+  // Many rows are processed in groups that fit L1, if the transposed matrix of all columns fits L2.
   const int64_t most = rows_in_cache(rows.size(), n);
   const bool grouped = rows.size() > most && columns.size() * n <= kSecondCache && n <= kInnerBlock;
   const int64_t panel = tiles.panel_f32, width = std::max<int64_t>(panel, rows.size() == 1 ? 64 : 0), block = std::min(n, kInnerBlock);
@@ -217,7 +217,7 @@ void dense_grad_weight(const Tiles& tiles, const float* x, const float* dz, floa
                    .other = w,
                    .rate = rate};
   if (rows <= kBatchBlock * 3 / 2) return tiles.multiply_f32(p);
-  // Sums go on in scratch from block to block, since w must not change before they are complete.
+  // Sums are kept in scratch between blocks, because w must not change before they are complete.
   const int64_t strip = std::max<int64_t>(24, kSecondCache / 2 / std::max<int64_t>(1, n) / 6 * 6);
   float* sums = thread_scratch(Scratch::sums, std::min(strip, weight_rows.size()) * n);
   for (int64_t i = 0; i < weight_rows.size(); i += strip) {

@@ -1,6 +1,6 @@
-// Compiled once per instruction set (LAMINA_ISA). A tile of R rows and C vectors of columns stays in registers over the whole of k: with
-// 16 registers 6x2, with 32 6x4. What bounds it is the multiply-add units; a tile of few rows is wider instead, so that there are enough
-// independent sums to hide the latency of an addition.
+// Compiled once per instruction set (LAMINA_ISA). A tile of R rows and C vectors of columns stays in registers over all of k: 6x2 with 16
+// registers, 6x4 with 32. It is bound by the multiply-add units. A tile with few rows is wider instead, so that enough independent sums
+// hide the latency of an addition.
 #include <type_traits>
 #include <utility>
 
@@ -22,7 +22,7 @@ constexpr int kColumns = kRegisters == 32 ? 4 : 2;  // vectors of a tile of 4 ro
 
 constexpr int columns_of(int rows) { return rows == 1 ? 8 : rows == 2 ? 4 : rows == 3 && kRegisters == 16 ? 3 : kColumns; }
 
-// f(vector, its place) for each vector of the tile; the last column of a ragged tile has `last` lanes.
+// Calls f(vector, index) for each vector of the tile; the last column of a ragged tile has `last` lanes.
 template <class T, int R, int C, bool Ragged, class F>
 LAMINA_INLINE void store_tile(const Product<T>& p, int64_t i, int64_t j, typename Simd<T>::Part part, typename Simd<T>::V (&acc)[R][C],
                               F f) {
@@ -57,8 +57,8 @@ struct alignas(64) TileValues {
   }
 };
 
-// Activations, and gradients through them, of n values, whole vectors: the same functions as elsewhere. One copy per type: a tile is large
-// enough for a call, and many vectors at once hide how long each waits for itself.
+// Activations and their gradients on n values (whole vectors), by the common scalar functions. One copy per type: a tile is large enough
+// for a call, and many vectors in flight hide latency.
 template <class T>
 [[gnu::noinline]] void activate(Activation activation, T alpha, T* y, int64_t n) {
   constexpr int lanes = Simd<T>::lanes;
@@ -163,7 +163,7 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const typename S::Part part = S::part(last);
   V acc[R][C];
   if (p.accumulate) {
-    if constexpr (R * C >= 8) {  // the tile below comes next
+    if constexpr (R * C >= 8) {  // prefetch for the next tile below
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) __builtin_prefetch(p.c + (i + R + r) * p.ldc + j, 1);
     }
@@ -180,7 +180,7 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
 #pragma GCC unroll 8
       for (int c = 0; c < C; ++c) acc[r][c] = S::zero();
   }
-  if constexpr (R * C >= 8) {  // what the epilogue reads
+  if constexpr (R * C >= 8) {  // prefetch the epilogue's operands
     if (p.other) {
 #pragma GCC unroll 8
       for (int r = 0; r < R; ++r) __builtin_prefetch(p.other + (i + r) * p.ldc + j);
@@ -189,8 +189,7 @@ void tile(const Product<T>& p, int64_t i, int64_t j, int last) {
   const int64_t lda = p.lda, ldb = p.ldb, k = p.k;
   const T* a = Transposed ? p.a + i : p.a + i * lda;
   const T* b = p.b + j;
-  // Asked for meanwhile: by the first rows what the caller reads next, by the others the panel that comes next here, or else again the
-  // former.
+  // Prefetches: the first rows what the caller reads next, the others the next panel here, or the former again.
   const T* ahead = b;
   int64_t ld_ahead = 0;
   if (p.ahead && i == 0)
@@ -262,7 +261,7 @@ void outer(const Product<T>& p, int64_t, int64_t j, int last) {
 template <class T>
 using TileFunction = void (*)(const Product<T>&, int64_t i, int64_t j, int last);
 
-// [transposed][rows - 1][ragged][vectors - 1]; null where no tile of so many rows is so wide.
+// [transposed][rows - 1][ragged][vectors - 1]; null where no tile has this many rows and vectors.
 template <class T>
 struct TileTable {
   TileFunction<T> tile[2][kMostRows][2][8] = {};
@@ -297,7 +296,7 @@ void multiply(const Product<T>& p) {
   constexpr int lanes = Simd<T>::lanes;
   if (p.m == 0 || p.n == 0) return;
   const bool is_outer = p.k == 1 && !p.accumulate && !p.add && p.m > 1;
-  // Rows are shared out evenly: 20 rows are 4 tiles of 5, not 3 of 6 and one of 2.
+  // Rows are divided evenly: 20 rows are 4 tiles of 5, not 3 of 6 and one of 2.
   int64_t rows = p.m, more = 0;
   if (p.m > kMostRows) {
     const uint64_t tiles = uint64_t(p.m + kMostRows - 1) / kMostRows;
@@ -320,9 +319,9 @@ void multiply(const Product<T>& p) {
   }
 }
 
-// --- transposition by squares of one vector per row ---
+// --- transposition by squares, one vector per row ---
 
-// The first two stages work inside groups of four lanes, as every processor's shuffles do.
+// The first two stages work within groups of four lanes, as every processor's shuffles do.
 template <int lanes, class V>
 LAMINA_INLINE V low_pairs(const V& a, const V& b) {
   if constexpr (lanes == 4)
@@ -359,7 +358,7 @@ LAMINA_INLINE V high_halves(const V& a, const V& b) {
   else
     return __builtin_shufflevector(a, b, 2, 3, 18, 19, 6, 7, 22, 23, 10, 11, 26, 27, 14, 15, 30, 31);
 }
-// Groups of four lanes: the even ones of a, then of b; the odd ones.
+// Groups of four lanes: even ones of a, then of b; odd ones.
 template <int lanes, class V>
 LAMINA_INLINE V even_groups(const V& a, const V& b) {
   if constexpr (lanes == 8)
@@ -375,7 +374,7 @@ LAMINA_INLINE V odd_groups(const V& a, const V& b) {
     return __builtin_shufflevector(a, b, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
 }
 
-// f(q, vector) for each column q < lanes of a square: its elements in the order of rows. Not in the order of q.
+// Calls f(q, vector) for each column q < lanes of a square, with its elements in row order; not in the order of q.
 template <class F, class S = Simd<float>>
 LAMINA_INLINE void each_column(const float* from, int64_t ld_from, F f) {
   using V = typename S::V;

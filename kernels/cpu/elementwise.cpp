@@ -1,5 +1,5 @@
-// Runs elementwise programs block by block: a block's registers fit the L1 cache, so a program touches memory once however long it is.
-// Operands that lie in a row are used where they are; the others are gathered into a block's scratch. Half types are floats inside.
+// Runs elementwise programs block by block: a block's registers fit the L1 cache, so even a long program reads and writes memory once.
+// Contiguous operands are used in place; others are gathered into a block's scratch. Half types are floats inside.
 #include "kernels/elementwise.h"
 
 #include <algorithm>
@@ -45,11 +45,11 @@ namespace {
 constexpr int64_t kBlock = 512, kSmallestBlock = 64;  // elements
 constexpr size_t kScratch = 32 * 1024;                // bytes of a thread's L1 that registers may fill
 constexpr int kFewRegisters = 96;
-constexpr int64_t kLongRow = 128;  // rows of at least this length are not gathered when they lie in a row
+constexpr int64_t kLongRow = 128;  // at least this long, contiguous rows are not gathered
 
-// Where the elements of one operand are.
+// The layout of one operand.
 enum class Access : uint8_t {
-  linear,    // in a row
+  linear,    // contiguous
   repeated,  // one element for all
   strided,   // by Space::dims and `strides`
 };
@@ -112,7 +112,7 @@ class Run {
  private:
   bool needs_scratch(int input) const { return in_[input].access != Access::linear || is_half(code_.inputs[size_t(input)]); }
 
-  // An instruction may write output o's memory at once when no input that lies there is needed later.
+  // An instruction may write directly to output o's memory if no input there is needed later.
   bool direct(int o) const {
     int r = code_.outputs[size_t(o)];
     if (r < first_result_ || out_[o].access != Access::linear || is_half(code_.register_type(r))) return false;
@@ -146,7 +146,7 @@ class Run {
     if (!space_.linear) {
       const int64_t inner = space_.shape[space_.rank - 1];
       long_rows_ = inner >= kLongRow;
-      if (inner < block_) block_ = block_ / inner * inner;  // whole rows: what is periodic is gathered once
+      if (inner < block_) block_ = block_ / inner * inner;  // whole rows, so that periodic operands are gathered once
     }
     const size_t slot = (size_t(block_) * size_t(widest) + 63) / 64 * 64;
     alignas(64) char scratch[kScratch];
@@ -275,13 +275,13 @@ class Run {
   const Space& space_;
   const int first_constant_, first_result_, registers_;
   char** reg_ = nullptr;        // where each register's block is
-  int16_t* written_ = nullptr;  // of a register: the output whose memory it is computed in, or -1
+  int16_t* written_ = nullptr;  // per register: the output whose memory it uses, or -1
   int64_t block_ = kBlock;
-  int64_t periodic_loaded_ = 0;  // how many elements of periodic operands are loaded, from the start of a row
-  bool long_rows_ = false;       // blocks end with the row
+  int64_t periodic_loaded_ = 0;  // number of loaded elements of periodic operands, from the start of a row
+  bool long_rows_ = false;       // blocks end at row ends
 };
 
-// Axes of length 1 vanish, neighbours that every operand crosses in equal steps become one axis.
+// Drops axes of length 1 and merges neighbours that form one stride in every operand.
 void collapse(std::span<const View* const> in, std::span<const View* const> out, Source* sources, Source* sinks, Space& space) {
   const View& full = *out[0];
   const size_t operands = in.size() + out.size();
@@ -318,7 +318,7 @@ void collapse(std::span<const View* const> in, std::span<const View* const> out,
   }
 }
 
-// How much work an element is, in loads of a cached float.
+// Cost of an element, in loads of a cached float.
 int64_t cost(const ElementwiseCode& code) {
   int64_t sum = int64_t(code.inputs.size() + code.outputs.size());
   for (const auto& in : code.instructions) sum += is_slow(in.op) ? 8 : 1;
@@ -333,14 +333,14 @@ struct ElementwiseWork {
 };
 void run_part(void* context, int thread, int threads, ThreadPool::Barrier&) {
   const ElementwiseWork& shared = *static_cast<const ElementwiseWork*>(context);
-  constexpr int64_t unit = 1024;  // threads do not share a line of an output
+  constexpr int64_t unit = 1024;  // so that threads do not share a cache line of an output
   const int64_t units = (shared.space.size + unit - 1) / unit;
   Run run(shared.code, shared.in, shared.out, shared.space);
   run(units * thread / threads * unit, std::min(shared.space.size, units * (thread + 1) / threads * unit));
 }
 
 template <class T, size_t N>
-class FewOrMany {  // an array that is on the stack while it is short
+class FewOrMany {  // a small-buffer array
  public:
   explicit FewOrMany(size_t n) : many_(n > N ? n : 0) {}
   T* data() { return many_.empty() ? few_ : many_.data(); }

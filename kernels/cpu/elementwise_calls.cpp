@@ -6,7 +6,7 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kMostElements = 2048;  // more are better done block by block, through all instructions
+constexpr int64_t kMostElements = 2048;  // larger operands are faster block by block through all instructions
 
 template <class T>
 void copy(int64_t n, void* out, const void* a, const void*, const void*) {
@@ -76,7 +76,7 @@ ElementwiseCalls::ElementwiseCalls(const ElementwiseCode& code, const std::vecto
     registers[inputs + c] = {.data = memory(d)};
     fill_of(table, lamina::size_of(d))(n, registers[inputs + c].data, element, nullptr, nullptr);
   }
-  // A result may be made in an output's memory at once unless an input or another output that lies there is read later.
+  // A result may be computed directly in an output's memory unless an input or another output there is read later.
   auto last_read = [&](size_t r) {
     int last = -1;
     for (size_t k = 0; k < code.instructions.size(); ++k) {

@@ -1,5 +1,5 @@
-// An elementwise code on addresses that stay: a list of calls, ready to be made again and again. For the bodies of loops, where finding
-// out what to call would take longer than the calls.
+// An elementwise program on fixed addresses: a list of calls that can be repeated cheaply. For loop bodies, where choosing the functions
+// would take longer than running them.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -12,13 +12,13 @@ namespace lamina::kernels::cpu {
 struct CallOperand {
   char* data = nullptr;
   bool scalar = false;  // one number for all elements
-  bool fixed = false;   // of a scalar: it has its value now, and keeps it
-  int64_t slice = 0;    // how far it moves from one iteration to the next
+  bool fixed = false;   // of a scalar: its value is known now and never changes
+  int64_t slice = 0;    // bytes from one iteration to the next
 };
 
 class ElementwiseCalls {
  public:
-  // Whether a code on n elements can be such a list: small, and no half types.
+  // Whether a program on n elements can be such a list: it must be small and without half types.
   static bool fits(const ElementwiseCode& code, int64_t n);
   ElementwiseCalls(const ElementwiseCode& code, const std::vector<CallOperand>& in, const std::vector<CallOperand>& out, int64_t n);
   ElementwiseCalls(ElementwiseCalls&&) = default;

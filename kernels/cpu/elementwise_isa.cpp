@@ -37,7 +37,7 @@ template <ScalarOp op, class T>
 #include "kernels/shared/elementwise_ops.inc"
 }
 
-// Circular functions of what is not far away: no call of the C library stands in the way of vectors.
+// Trigonometric functions of moderate arguments: without calls of the C library, loops vectorise.
 template <ScalarOp op>
 bool near_loop(int64_t n, float* to, const float* x) {
   int far = 0;

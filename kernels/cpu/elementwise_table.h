@@ -1,5 +1,5 @@
-// The loops behind elementwise programs: one per operation and type, compiled once per instruction set. Data only: nothing here is
-// compiled differently for another instruction set.
+// Table of the loops of elementwise programs: one per operation and type, compiled once per instruction set. Only data: nothing here
+// depends on the instruction set.
 #pragma once
 #include <cstdint>
 
@@ -8,24 +8,24 @@
 
 namespace lamina::kernels::cpu {
 
-// What elements are while they are computed on: bool and u8 are one byte, half types are floats.
+// Types in which elements are computed: bool and u8 are one byte, half types are floats.
 enum class Compute : uint8_t { u8, i8, i16, i32, i64, f32, f64 };
 inline constexpr int kComputes = 7;
 
-// out[i] = op(a[i], b[i], c[i]) for n elements in a row; as many operands as the op has. out may be an operand.
+// out[i] = op(a[i], b[i], c[i]) for n consecutive elements, with as many operands as the op has. out may be an operand.
 using Loop = void (*)(int64_t n, void* out, const void* a, const void* b, const void* c);
 
 struct ElementwiseTable {
-  Loop loops[kScalarOps][kComputes];  // null where the op has no such type
+  Loop loops[kScalarOps][kComputes];  // null if the op does not support the type
   Loop casts[kComputes][kComputes];   // null from a type to itself
   Loop to_bool[kComputes];
-  Loop to_half[kComputes];  // to floats that a half type is made of, rounded to odd; null from float
+  Loop to_half[kComputes];  // to float with rounding to odd, before rounding to a half type; null from float
   Loop f16_to_f32, f32_to_f16, bf16_to_f32, f32_to_bf16;
-  Loop round_f16, round_bf16;  // floats to the nearest value of the half type, kept as floats
+  Loop round_f16, round_bf16;  // rounds floats to the half type's nearest value, stored as float
   Loop fill[4];                // out[i] = a[0], for elements of 1, 2, 4 and 8 bytes
 };
 
-const ElementwiseTable& elementwise_table();  // of config::cpu_isa()
+const ElementwiseTable& elementwise_table();  // for config::cpu_isa()
 
 constexpr Compute compute_of(DType d) {
   switch (d) {

@@ -23,7 +23,7 @@ void check(const char* op, const View& indices, int64_t length) {
   }
 }
 
-// row(b, o, j, index): `inner` elements at [b, o, j] on one side and [b, o, index] on the other.
+// Calls row(b, o, j, index) for `inner` elements at [b, o, j] on one side and [b, o, index] on the other.
 template <class Row>
 void each_row(const View& indices, const GatherSizes& s, Row row) {
   for (int64_t b = 0; b < s.batch; ++b)

@@ -1,4 +1,4 @@
-// Reading integer tensors whose dtype is known when the kernel runs.
+// Reads integer tensors whose dtype is known only at run time.
 #pragma once
 #include "runtime/core/view.h"
 

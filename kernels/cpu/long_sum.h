@@ -1,4 +1,4 @@
-// Sums of many terms: spans of them, added without error.
+// Accurate sums of many terms: partial sums over spans, added with error compensation.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace lamina::kernels::cpu {
 
-// c[m,n] = the sum over k terms. part(begin, count, to, ld_to) makes to[m,n] = the sum of terms begin to begin + count, at most `span`.
-// Spans are added with what each addition loses kept beside the sum (Knuth's two-sum), and added at the end.
+// c[m,n] = the sum over k terms. part(begin, count, to, ld_to) sets to[m,n] to the sum of terms begin to begin + count, at most `span`.
+// Rounding errors of the additions are collected by Knuth's two-sum and added at the end.
 template <class C, class Part>
 void add_spans(int64_t m, int64_t n, int64_t k, int64_t span, C* c, int64_t ldc, const Part& part) {
   part(0, std::min(span, k), c, ldc);
@@ -25,7 +25,7 @@ void add_spans(int64_t m, int64_t n, int64_t k, int64_t span, C* c, int64_t ldc,
         lost[i * n + j] += (a - of_a) + (b - of_b);
       }
   }
-  // An infinite sum has lost no number.
+  // An infinite sum has no rounding error.
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j)
       if (const C rest = lost[i * n + j]; rest - rest == 0) c[i * ldc + j] += rest;

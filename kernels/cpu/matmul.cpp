@@ -1,6 +1,6 @@
-// Matrix products. Small ones go to the tiles as they are. Large ones are blocked over k: a block of b is copied into panels as wide as a
-// tile, one of which stays in the first cache while a block of a's rows, copied to lie together, comes by from the second; each tile goes
-// on from what c holds, so the order of sums stays that of k. Threads take rows or columns of c.
+// Matrix products. Small ones use the tiles directly. Large ones are blocked over k: a block of b is packed into panels as wide as a tile.
+// One panel stays in L1 while a packed block of a's rows streams from L2. Each tile continues the sums in c, so the order of sums is that
+// of k. Threads take rows or columns of c.
 #include <algorithm>
 #include <cstring>
 #include <type_traits>
@@ -18,13 +18,13 @@ namespace {
 constexpr int64_t kHigh = 6;               // rows of a tile
 constexpr int64_t kRowBytes = 216 * 1024;  // of a's block, copied: in the second cache
 constexpr int64_t kFewBytes = 256 * 1024,
-                  kManyBytes = 1536 * 1024;  // of b's block: for one block of rows in the second cache, for many in the third
-constexpr int64_t kSmall = 64 * 64 * 96;     // multiplications up to which copying costs more than it saves
-constexpr int64_t kFewRowsOfA = 24;          // up to which a's rows are read where they are
-constexpr int64_t kSpanFloats = 1 << 20;     // of a long sum's result that are made at a time
+                  kManyBytes = 1536 * 1024;  // of b's block: in L2 for one block of rows, in L3 for many
+constexpr int64_t kSmall = 64 * 64 * 96;     // multiplications; up to here packing costs more than it saves
+constexpr int64_t kFewRowsOfA = 24;          // up to here a's rows are not packed
+constexpr int64_t kSpanFloats = 1 << 20;     // block of a long sum's result
 constexpr double kMatmulFlopsPerThread = 1e6;
 
-// Of k in a block: a panel fills three quarters of a first cache of 32 KB, of 64 KB where vectors are wide.
+// Block size in k: a panel fills three quarters of an L1 of 32 KB (64 KB for wide vectors).
 constexpr int64_t inner_of(int64_t width, int64_t bytes) { return width * bytes > 64 ? 192 : 384; }
 
 template <class T>
@@ -54,7 +54,7 @@ void pack_panel(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inn
   }
 }
 
-// Columns begin to end of b's rows p to p + inner, panel after panel. Rows are read in one go, the next ones are already asked for.
+// Packs columns begin to end of b's rows p to p + inner, panel by panel. Reads rows sequentially and prefetches the next ones.
 template <class T, int64_t width>
 void pack_block(const Tiles& tiles, const Operands<T>& o, int64_t p, int64_t inner, int64_t begin, int64_t end, T* to) {
   if (o.transpose_b) {
@@ -82,7 +82,7 @@ void pack_rows(const Tiles& tiles, const Operands<T>& o, int64_t i, int64_t rows
   for (int64_t r = 0; r < rows; ++r) std::memcpy(to + r * inner, o.a + (i + r) * o.lda + p, size_t(inner) * sizeof(T));
 }
 
-// How k is cut. Otherwise each block goes on from what the ones before it gave; in sum blocks they are summed apart, and added.
+// How k is split. Blocks continue each other's sums; in sum blocks they are summed separately and added.
 struct Cut {
   int64_t inner_most;
   bool sum_blocks;
@@ -159,7 +159,7 @@ template <class T>
 void product_in(const Tiles& tiles, const Operands<T>& o, bool sum_blocks) {
   const Cut cut{sum_blocks ? kSumBlock : inner_of(tiles.template panel<T>(), sizeof(T)), sum_blocks};
   if (o.m <= 2 * kHigh || (o.m * o.n * o.k <= kSmall && o.k <= 512)) return direct(tiles, o, cut);
-  switch (tiles.template panel<T>()) {  // constants, so that copying a row of a panel takes a few moves
+  switch (tiles.template panel<T>()) {  // constants make copying a row of a panel a few moves
     case 64: return blocked<T, 64>(tiles, o, cut);
     case 32: return blocked<T, 32>(tiles, o, cut);
     case 16: return blocked<T, 16>(tiles, o, cut);
@@ -225,7 +225,7 @@ void plain_in(const Operands<T>& o) {
   }
 }
 
-// Half types are computed in float, of many terms in double, and rounded once; integers wrap.
+// Half types are computed in float (long sums in double) and rounded once; integers wrap.
 template <class T>
 void plain(const Operands<T>& o) {
   if constexpr (std::is_integral_v<T>)

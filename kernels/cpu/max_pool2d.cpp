@@ -43,7 +43,7 @@ struct Pool {
   }
 };
 
-// A thread has some rows of the images, and looks at each window that reaches into them.
+// Each thread takes rows of the images, and visits each window that overlaps them.
 template <class T>
 struct PoolGrad {
   const T* dy;
@@ -74,7 +74,7 @@ struct PoolGrad {
   }
 };
 
-// Work::run on as many threads as so many elements are worth, of which each has at least a line.
+// Runs Work::run on as many threads as the elements justify, each with at least a line.
 template <class Work>
 void share(Stream& stream, Work& work, double elements, int64_t lines) {
   const int threads = int(std::min({elements / kElementsPerThread, double(lines), 1024.0}));

@@ -26,7 +26,7 @@ struct FourBlocks {
   __m256i word[4];
 };
 
-// The upper half of a lane may hold anything: multiplications read the lower half only.
+// The upper half of a lane is ignored: multiplications read only the lower half.
 LAMINA_AVX2 FourBlocks start(const int64_t* state, int64_t block) {
   __m256i number = _mm256_add_epi64(_mm256_set1_epi64x(block), _mm256_setr_epi64x(0, 1, 2, 3));
   return {{number, _mm256_srli_epi64(number, 32), _mm256_set1_epi64x(state[1]), _mm256_set1_epi64x(int64_t(uint64_t(state[1]) >> 32))}};
@@ -49,7 +49,7 @@ LAMINA_AVX2 void in_order(const FourBlocks& c, __m256i& low, __m256i& high) {
   high = _mm256_permute2x128_si256(even, odd, 0x31);
 }
 
-// What all blocks of a draw share: the keys of the rounds.
+// Constants of a draw: the keys of the rounds.
 struct Keys {
   __m256i key0[philox::kRounds], key1[philox::kRounds];
 };

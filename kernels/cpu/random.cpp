@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kBlocks = 64;  // drawn at a time
 
-// element(words) gives the elements of one block; there are `per_block` of them.
+// element(words) returns the elements of one block, `per_block` of them.
 template <class T, int per_block, class Elements>
 void draw(const View& state, const View& y, Elements elements) {
   uint32_t words[4 * kBlocks];
@@ -52,7 +52,7 @@ void normal_pair(U u1, U u2, U& a, U& b) {  // u1 in (0, 1]
 
 template <class T>
 void random_uniform(Stream&, const View& state, const View& y, double low, double high) {
-  // Rounding may leave the interval; low is in it for certain.
+  // Rounding may leave the interval; low is certainly inside.
   auto inside = [=](auto v) { return double(v) < high && double(v) >= low ? rounded_down<T>(v) : T(low); };
   if constexpr (std::is_same_v<T, double>) {
     draw<T, 2>(state, y, [=](const uint32_t* w, T* out) {
@@ -96,7 +96,7 @@ void random_integers(Stream&, const View& state, const View& y, int64_t low, int
 template <class T>
 void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low, double high) {
   const double a = (low - mean) / deviation, b = (high - mean) / deviation;
-  // The side of the distribution's smaller tail: there probabilities are exact.
+  // The side of the distribution's smaller tail, where probabilities are accurate.
   const bool turned = a > 0;
   auto below = [](double z) { return 0.5 * std::erfc(-z / std::numbers::sqrt2); };
   const double first = below(turned ? -b : a), last = below(turned ? -a : b);

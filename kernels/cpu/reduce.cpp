@@ -1,5 +1,5 @@
-// Two ways, as kernels/reduce.h says: runs along a row (the last axis is reduced), or rows of columns added up (it is kept). Elements come
-// from where they lie when they are in a row and of the type that sums are made in; otherwise through a buffer in L1.
+// Two ways, as in kernels/reduce.h: runs along a row (the last axis is reduced), or sums of rows (it is kept). Elements are read in place
+// if they are contiguous and of the accumulation type; otherwise through a buffer in L1.
 #include "kernels/reduce.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ ScalarOp scalar_of(Combine c) {
   }
 }
 
-// Axes in order, without those of length 1; neighbours in equal steps are one.
+// Axes in order without those of length 1; neighbours that form one stride are merged.
 struct ReduceAxes {
   int rank = 0;
   int64_t shape[kMaxRank] = {}, strides[kMaxRank] = {};
@@ -67,7 +67,7 @@ struct ReduceAxes {
   int64_t offset(const Cursor& c) const { return c.row_offset(strides) + (rank ? c.in_row * strides[rank - 1] : 0); }
 };
 
-// Adds equally long parts as a balanced tree, whatever their number: part i joins its neighbour, then the pairs, and so on.
+// Adds any number of equally long parts as a balanced tree: part i is joined with its neighbour, then pairs, and so on.
 template <class T, class Join>
 class Tree {
  public:
@@ -114,7 +114,7 @@ class Reducer {
       last_reduced = before = reduced;
     }
     by_rows_ = last_reduced;
-    if (!by_rows_) {  // the last kept axis are the columns
+    if (!by_rows_) {  // the last kept axis provides the columns
       const int last = --kept_.rank;
       columns_ = kept_.shape[last], step_ = kept_.strides[last];
       kept_.size /= std::max<int64_t>(1, columns_);
@@ -200,7 +200,7 @@ class Reducer {
   }
 
   // --- along a row ---
-  // The run that begins at element `first` of the sequence whose first element is at `base`.
+  // The run starting at element `first` of the sequence that starts at `base`.
   T run(int64_t base, int64_t first, int64_t n) const {
     const bool in_a_row = reduced_.rank == 0 || (reduced_.rank == 1 && reduced_.strides[0] == 1);
     if (in_a_row) {
@@ -244,7 +244,7 @@ class Reducer {
     }
   }
 
-  // Few outputs of long sequences: the threads share the runs.
+  // Few outputs of long sequences: threads share the runs.
   void one_long(int64_t k, int threads, Device device) {
     const int64_t base = kept_.offset(kept_.at(k)), runs = (reduced_.size + kRun - 1) / kRun;
     std::vector<T> parts(static_cast<size_t>(runs));
@@ -298,7 +298,7 @@ class Reducer {
       next_block(rows);
       return store(k * columns_ + first, block, n);
     }
-    // The tree of Tree, on rows of n.
+    // The tree of Tree for rows of n.
     std::vector<std::vector<T>> levels;
     uint64_t count = 0;
     for (int64_t done = 0; done < rows; done += kRows) {
@@ -326,7 +326,7 @@ class Reducer {
   const Reduction op_;
   const Combine combine_;
   const ElementwiseTable& table_;
-  const DType type_;  // what sums are made in
+  const DType type_;  // accumulation type
   RunLoop<T> run_ = nullptr;
   ReduceAxes reduced_, kept_;
   bool by_rows_ = true;

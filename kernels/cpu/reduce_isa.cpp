@@ -1,4 +1,4 @@
-// Compiled once per instruction set (LAMINA_ISA). 32 lanes whatever the width of a register, so that all give the same bits.
+// Compiled once per instruction set (LAMINA_ISA). Always 32 lanes, whatever the register width, so that all give the same bits.
 #include "kernels/cpu/reduce_table.h"
 
 namespace lamina::kernels::cpu::LAMINA_ISA {
@@ -16,7 +16,7 @@ struct Vector {
   typedef T type __attribute__((vector_size(kRegister)));
 };
 
-// a becomes a and b; V is a number or a vector of numbers.
+// Combines b into a; V is a number or a vector.
 template <Combine op, class V>
 [[gnu::always_inline]] inline void combine(V& a, const V& b) {
   if constexpr (op == Combine::sum) {
@@ -68,7 +68,7 @@ T run(const T* x, int64_t n) {
 
 template <Combine op>
 int64_t run_i64(const int64_t* x, int64_t n) {
-  if constexpr (op == Combine::sum) {  // whole numbers, which wrap: the order does not matter
+  if constexpr (op == Combine::sum) {  // integers wrap, so the order does not matter
     uint64_t acc = 0;
     for (int64_t i = 0; i < n; ++i) acc += uint64_t(x[i]);
     return int64_t(acc);

@@ -1,13 +1,13 @@
-// The loops behind reductions that keep nothing of a row, compiled once per instruction set. Data only.
+// Table of the loops of reductions, compiled once per instruction set. Only data.
 #pragma once
 #include <cstdint>
 
 namespace lamina::kernels::cpu {
 
-// What a run is reduced with; section::Reduction::mean is a sum, divided later.
+// The operation within a run; section::Reduction::mean is a sum, divided later.
 enum class Combine : uint8_t { sum, max, min, prod };
 
-// One run: at least 1 and at most kRun elements in a row. Lane j of 32 takes elements j, j + 32, ...; the lanes are combined as a tree.
+// One run: 1 to kRun consecutive elements. Lane j of 32 takes elements j, j + 32, ...; the lanes are combined as a tree.
 inline constexpr int64_t kRun = 1024;
 template <class T>
 using RunLoop = T (*)(const T* x, int64_t n);

@@ -11,7 +11,7 @@
 namespace lamina::kernels {
 namespace {
 
-// The shortest digits that read back, in the form that Python's repr chooses, without a trailing ".0".
+// The shortest digits that read back exactly, formatted as by Python's repr, without a trailing ".0".
 template <class T>
 std::string number_text(T value) {
   const double x = double(value);
@@ -88,7 +88,7 @@ struct Writer {
   }
 };
 
-// The part of a value that belongs to model n of its leading axes.
+// The part of a value for model n of its leading axes.
 View of_model(const View& all, int64_t axes, int64_t n) {
   View one = all;
   one.rank = all.rank - int32_t(axes);

@@ -25,7 +25,7 @@ void check_indices(const View& indices, const GatherSizes& s) {
       out_of_range("scatter", index, s.length, cat("indices[", i, "]"));
 }
 
-// row(place in updates, place in y) for each index in order.
+// Calls row(position in updates, position in y) for each index in order.
 template <class Row>
 void each_update(const View& indices, const GatherSizes& s, Row row) {
   for (int64_t b = 0; b < s.batch; ++b)
@@ -37,7 +37,7 @@ void each_update(const View& indices, const GatherSizes& s, Row row) {
 }
 
 template <class T>
-T combine(T a, T b, ScatterMode mode) {  // of half types floats
+T combine(T a, T b, ScatterMode mode) {  // half types as floats
   if constexpr (std::is_integral_v<T>) {
     using U = std::make_unsigned_t<T>;
     switch (mode) {
@@ -112,7 +112,7 @@ void nonzero(Stream&, const View& x, const View& places, const View& count) {
   for (int64_t r = 0; r < rows; ++r, from += n, to += n) {
     int64_t found = 0;
     for (int64_t i = 0; i < n; ++i) {
-      to[found] = i;  // found <= i: inside of the row
+      to[found] = i;  // found <= i: within the row
       found += from[i] != 0;
     }
     std::fill(to + found, to + n, n);

@@ -1,4 +1,4 @@
-// The interpreter of sections. Every thread walks the whole table and does its share of each step; barriers are where the plan put them.
+// The CPU interpreter of sections. Every thread walks the whole table and runs its share of each step, with barriers as planned.
 #include "kernels/section/nested.h"
 
 #include <algorithm>
@@ -31,14 +31,14 @@ using section::Step;
 using section::StepKind;
 using section::Table;
 
-constexpr double kSectionFlopsPerThread = 1e6;  // about what waking a thread costs
+constexpr double kSectionFlopsPerThread = 1e6;  // about the cost of waking a thread
 
 class Section {
  public:
-  // names: of the steps, while a profiler listens; else null.
+  // names: of the steps while a profiler listens, else null.
   Section(const KernelCall& call, const Table& table, const profiler::Name* names = nullptr)
       : call_(call), table_(table), tiles_(tiles()), names_(names) {
-    // Views are far apart; their addresses are used a few times each.
+    // Views are scattered in memory, so addresses that are used several times are cached.
     data_.reserve(call.in.size() + call.out.size());
     for (const View* v : call.in) data_.push_back(static_cast<char*>(v->data));
     for (const View* v : call.out) data_.push_back(static_cast<char*>(v->data));
@@ -53,7 +53,7 @@ class Section {
         barrier.wait();
         stopped = stopped || failed_.load(std::memory_order_relaxed);
       }
-      if (stopped) continue;  // nobody may be left alone at a barrier
+      if (stopped) continue;  // no thread may be left waiting at a barrier
       try {
         const bool mine = step.partition != Partition::one || thread == step.owner % threads;
         const profiler::Scope range(mine && names_ ? names_ + i : nullptr, int64_t(i));
@@ -73,7 +73,7 @@ class Section {
   void fail(size_t step) {
     std::lock_guard lock(error_mutex_);
     failed_.store(true, std::memory_order_relaxed);
-    if (error_ && failed_step_ <= step) return;  // the first step's error, whichever thread came first
+    if (error_ && failed_step_ <= step) return;  // keep the error of the earliest step, whichever thread came first
     failed_step_ = step;
     error_ = std::current_exception();
     if (step >= table_.lines.size() || !table_.lines[step].known()) return;
@@ -101,14 +101,14 @@ class Section {
   }
 
   static Range share(int64_t count, int thread, int threads) { return {count * thread / threads, count * (thread + 1) / threads}; }
-  // Whole tiles' columns, so that a tile of one thread is a tile of all.
+  // Whole tiles of columns, so that tiles do not depend on the number of threads.
   Range columns(int64_t n, int thread, int threads) const {
     const int64_t panel = tiles_.panel_f32;
     Range r = share((n + panel - 1) / panel, thread, threads);
     return {std::min(n, r.begin * panel), std::min(n, r.end * panel)};
   }
 
-  // One core runs a model's whole step: its values of the step before are still in that core's cache.
+  // One core runs a model's whole step, whose inputs from the previous step are in that core's cache.
   void run_models(const Step& s, int thread, int threads) {
     const Range mine = share(s.replicas, thread, threads);
     struct Back {
@@ -124,7 +124,7 @@ class Section {
       run_step(s, s.partition, thread, threads);
   }
 
-  // s is a step of the table, also where another partition than its own is asked for: what follows it there is looked at.
+  // `s` is a step of the table, even if run with another partition, because the steps after it are inspected.
   void run_step(const Step& s, Partition partition, int thread, int threads) {
     if (partition == Partition::one) {
       if (thread != s.owner % threads) return;
@@ -172,7 +172,7 @@ class Section {
     }
   }
 
-  // Of the dense step after this one, if they are as wide: they come from far while this one computes.
+  // Prefetches the weights of the next dense step, if they are as wide.
   const float* next_weights(const Step& s) const {
     const Step* next = &s + 1;
     return next != table_.steps.data() + table_.steps.size() && next->kind == StepKind::dense && next->n == s.n && next->k >= s.k
@@ -180,7 +180,7 @@ class Section {
                : nullptr;
   }
 
-  // The same of the next dense_grad_input, which may come after this layer's update.
+  // The same for the next dense_grad_input, which may come after this layer's update.
   const float* next_transposed_weights(const Step& s) const {
     const Step *next = &s + 1, *end = table_.steps.data() + table_.steps.size();
     while (next != end && next->kind == StepKind::dense_update) ++next;
@@ -198,7 +198,7 @@ class Section {
       gather(s.first_out, results, outs);
       update_weights(tiles_, u, table_.codes[size_t(s.code)], ins, outs, threads == 1 ? Range{0, s.k} : share(s.k, thread, threads));
     }
-    if (s.has_bias && thread == threads - 1) {  // the last one's share of rows is never the largest
+    if (s.has_bias && thread == threads - 1) {  // the last thread's share of rows is never the largest
       gather(s.first_in + 2 + s.extras, s.ins - 2 - s.extras, ins);
       gather(s.first_out + results, s.outs - results, outs);
       update_bias(tiles_, u, table_.codes[size_t(s.code2)], ins, outs);
@@ -248,7 +248,7 @@ class Section {
   struct Inner;
   void run_nested(const Step& s);
 
-  inline static thread_local int64_t model = 0;  // whose parts of the operands in(), out() and gather() give
+  inline static thread_local int64_t model = 0;  // the model whose parts in(), out() and gather() return
   const KernelCall& call_;
   const Table& table_;
   const Tiles& tiles_;
@@ -260,7 +260,7 @@ class Section {
   size_t failed_step_ = 0;
 };
 
-// The table of a loop's body, or of a branch, with addresses for its buffers.
+// The table of a loop's body, or of a branch, with its buffers' addresses.
 struct Section::Inner {
   Inner(Stream& stream, const section::InnerProgram& program)
       : program(program), views(program.buffers.size()), operands(views.size()), call{stream, program.table.get(), {}, {}} {
@@ -295,8 +295,7 @@ struct Section::Inner {
       section->rethrow();
     }
   }
-  // Once it is clear that there are many iterations: what they have in common is found out now. Operands of the step from first to last - 1
-  // keep their values.
+  // For loops with many iterations: precomputes what iterations have in common. Operands of steps first to last - 1 must not move.
   void prepare(int first, int last) {
     const section::TableWithLoops& table = *program.table;
     calls_of.assign(table.steps.size(), -1);
@@ -332,7 +331,7 @@ struct Section::Inner {
   std::optional<Section> section;
   std::vector<size_t> moving;
   std::vector<ElementwiseCalls> prepared;
-  std::vector<int> calls_of;  // per step: which of them, or -1
+  std::vector<int> calls_of;  // per step: index of its calls, or -1
 };
 constexpr int64_t kManyIterations = 8;
 
@@ -382,8 +381,8 @@ void Section::run_nested(const Step& s) {
   }
 }
 
-// An error of a step is thrown when all threads have come to the end: no step behind a barrier after it has run, so a label out of range
-// is found before any weight has changed, as the update needs the loss. Steps that depend on nothing may have run.
+// A step's error is thrown when all threads have finished: no step after the next barrier runs. A label out of range is therefore found
+// before any weight changes, because the update needs the loss. Independent steps may have run.
 void run_table(const KernelCall& call, const Table& table, const profiler::Name* names) {
   Section section(call, table, names);
   const int threads = std::min<int>(table.threads, 1 + int(std::min(table.flops / kSectionFlopsPerThread, 1024.0)));

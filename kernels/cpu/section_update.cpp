@@ -10,7 +10,7 @@ namespace {
 
 using section::Broadcast;
 
-// w - rate * g, the multiplication's operands in either order. Input 0 of the code is g; w and rate are extras, or rate a constant.
+// Recognises w - rate * g, with the factors in either order. Input 0 of the code is g; w and rate are extras, or rate is a constant.
 struct Descent {
   int w;  // an extra
   float rate;
@@ -71,7 +71,7 @@ void update_weights(const Tiles& tiles, const UpdateOperands& u, const Elementwi
     dense_grad_weight(tiles, u.x, u.dz, reinterpret_cast<float*>(out[0].data) + at, weight_rows, u.rows, u.k, u.n, w + at, descent->rate);
     return;
   }
-  constexpr int64_t most = 4096;  // floats of a strip: half of the smallest first cache
+  constexpr int64_t most = 4096;  // floats of a strip: half of the smallest L1
   const int64_t strip = std::max<int64_t>(6, most / u.n / 6 * 6);
   float* dw = thread_scratch(Scratch::strip, std::min(strip, weight_rows.size()) * u.n);
   CodeOperand in[kMostOperands];

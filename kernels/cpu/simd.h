@@ -1,7 +1,7 @@
-// Simd<T>: the vectors of the instruction set that a file is compiled for. Included by *_isa.cpp only, which are compiled once per
-// instruction set; everything is inside a namespace of its name, so that the linker cannot take one set's function for another's.
+// Simd<T>: vectors of the instruction set that a file is compiled for. Only *_isa.cpp include it, which are compiled once per instruction
+// set. Everything is in a namespace named after the set, so that the linker cannot merge functions of different sets.
 //
-// Part: how many of a vector's lanes exist, for the last columns of a ragged width. Lanes that do not exist are read as 0 and not written.
+// Part: the number of valid lanes, for the last columns of a ragged width. Other lanes are read as 0 and not written.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -9,7 +9,7 @@
 #if !defined(LAMINA_ISA)
 #error "simd.h is for files compiled once per instruction set"
 #endif
-// LAMINA_SIMD_BYTES: portable vectors of so many bytes instead of the instruction set's; tests run the 64-byte paths with it.
+// LAMINA_SIMD_BYTES: portable vectors of this size instead of the instruction set's. Tests use it to run the 64-byte paths.
 #if !defined(LAMINA_SIMD_BYTES) && (defined(__AVX512F__) || defined(__AVX2__))
 #include <immintrin.h>
 #endif
@@ -82,7 +82,7 @@ struct Simd<float> {
   static LAMINA_INLINE V load_halves(const float* low, const float* high) {
     return _mm256_insertf128_ps(_mm256_castps128_ps256(_mm_loadu_ps(low)), _mm_loadu_ps(high), 1);
   }
-  // By halves: masked stores take tens of cycles on some processors.
+  // In halves: masked stores take tens of cycles on some processors.
   static LAMINA_INLINE void store(float* p, V x, Part part) {
     __m128 v = _mm256_castps256_ps128(x);
     if (part.n & 4) {
@@ -137,8 +137,8 @@ struct Simd<double> {
 #endif
 inline constexpr int kRegisters = LAMINA_SIMD_BYTES == 64 ? 32 : 16;
 
-// a * b + c, rounded once, without an instruction for it. A product of floats is exact in double; its sum with c is rounded to odd, so that
-// the rounding to float that follows is the only one (Boldo and Melquiond 2008).
+// a * b + c with one rounding, without an FMA instruction. The product of floats is exact in double; its sum with c is rounded to odd, so
+// that the final rounding to float is correct (Boldo and Melquiond 2008).
 template <class V, class W, class I>
 LAMINA_INLINE V fma_through_double(V a, V b, V c) {
   const W product = __builtin_convertvector(a, W) * __builtin_convertvector(b, W), addend = __builtin_convertvector(c, W);
@@ -152,7 +152,7 @@ LAMINA_INLINE V fma_through_double(V a, V b, V c) {
   return __builtin_convertvector(odd, V);
 }
 
-// The compiler's own vectors: what every processor has at 16 bytes.
+// The compiler's portable vectors; every processor supports 16 bytes.
 template <class T>
 struct Simd {
   typedef T V __attribute__((vector_size(LAMINA_SIMD_BYTES)));

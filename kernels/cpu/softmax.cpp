@@ -9,7 +9,7 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-// One row whose elements lie `stride` apart. Sums in order of the row, in double.
+// One row whose elements are `stride` apart. Sums in row order, in double.
 template <bool log, class T>
 void softmax_row(const T* x, T* y, int64_t n, int64_t stride) {
   using C = compute_t<T>;

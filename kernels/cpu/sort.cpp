@@ -1,6 +1,5 @@
-// Elements become unsigned keys of the same order; short rows are sorted by comparing, long ones digit by digit (least significant first,
-// 11 bits per turn). Where places are wanted they travel with the keys: in the lower half of one 64-bit word for keys of 32 bits. Rows are
-// shared among threads.
+// Elements become unsigned keys with the same order. Short rows are sorted by comparisons, long ones by radix sort (LSD, 11 bits per pass).
+// Indices travel with the keys; for 32-bit keys in the lower half of a 64-bit word. Rows are shared among threads.
 #include "kernels/sort.h"
 
 #include <algorithm>
@@ -16,7 +15,7 @@
 namespace lamina::kernels::cpu {
 namespace {
 
-constexpr int64_t kLong = 1024;                   // elements of a row: from here on digits are faster
+constexpr int64_t kLong = 1024;                   // row length from which radix sort is faster
 constexpr int64_t kSortWorthThreads = 16 * 1024;  // elements
 
 // --- keys ---
@@ -24,7 +23,7 @@ constexpr int64_t kSortWorthThreads = 16 * 1024;  // elements
 template <class T>
 using KeyOf = std::conditional_t<sizeof(T) == 8, uint64_t, uint32_t>;
 
-// The number's key: smaller numbers have smaller keys, every NaN the largest.
+// Smaller numbers have smaller keys; every NaN has the largest.
 template <class T>
 KeyOf<T> key_of(T v) {
   using K = KeyOf<T>;
@@ -66,7 +65,7 @@ KeyOf<T> equal_key(T v) {
     return key_of(v == v && compute_t<T>(v) == 0 ? T(compute_t<T>(0)) : v);
 }
 
-// A key with its place. Comparing whole items keeps equal keys in the order of their places.
+// A key with its index. Comparing whole items makes the sort stable.
 struct Packed {
   uint64_t word;
   static Packed of(uint32_t key, int64_t place) { return {uint64_t(key) << 32 | uint64_t(place)}; }
@@ -97,7 +96,7 @@ auto key_in(const I& item)
   return item.key();
 }
 
-// Sorts items by key, equal ones in their order; `other` is as long. The result is in `items`.
+// Stable sort of items by key; `other` is a buffer of the same length. The result is in `items`.
 template <class I>
 void sort_items(std::vector<I>& items, std::vector<I>& other) {
   const int64_t n = int64_t(items.size());
@@ -113,7 +112,7 @@ void sort_items(std::vector<I>& items, std::vector<I>& other) {
   other.resize(items.size());
   for (int d = 0; d < kDigits; ++d) {
     int64_t* count = counts.data() + (size_t(d) << kBits);
-    if (count[size_t(key_in(items[0]) >> (d * kBits) & kMask)] == n) continue;  // one digit for all
+    if (count[size_t(key_in(items[0]) >> (d * kBits) & kMask)] == n) continue;  // all have the same digit
     for (int64_t place = 0, i = 0; i <= int64_t(kMask); ++i) {
       const int64_t here = count[i];
       count[i] = place, place += here;
@@ -125,7 +124,7 @@ void sort_items(std::vector<I>& items, std::vector<I>& other) {
 
 // --- rows ---
 
-// The rows of x along an axis; y is laid out as x, contiguous.
+// The rows of x along an axis; y has the same layout, contiguous.
 struct Rows {
   int64_t count = 1, length, step, y_step;
   int rank = 0;
@@ -144,7 +143,7 @@ struct Rows {
   }
 };
 
-// part(first row, end) on threads.
+// Runs part(first row, end) on threads.
 template <class F>
 void share_rows(Stream& stream, int64_t rows, int64_t length, F part) {
   const int threads = rows * length < kSortWorthThreads ? 1 : int(std::min<int64_t>(config::threads(), rows));
@@ -163,7 +162,7 @@ void share_rows(Stream& stream, int64_t rows, int64_t length, F part) {
           &job);
 }
 
-// use(items of the row) for keys with places; `turned` for descending order.
+// Calls use(items of the row) with keys and indices; `turned` for descending order.
 template <class T, class I, class Use>
 void each_order(const T* x, int64_t step, int64_t n, bool turned, std::vector<I>& items, std::vector<I>& other, Use use) {
   items.resize(size_t(n));
@@ -174,7 +173,7 @@ void each_order(const T* x, int64_t step, int64_t n, bool turned, std::vector<I>
   use(items, other);
 }
 
-// f.operator()<I>(): with the smallest items that hold a key of T and a place below n.
+// Calls f.operator()<I>() with the smallest item type for a key of T and an index below n.
 template <class T, class F>
 void with_items(int64_t n, F f) {
   if constexpr (sizeof(T) < 8) {

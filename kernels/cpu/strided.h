@@ -1,4 +1,4 @@
-// Walking views whose elements do not lie in a row. Not for *_isa.cpp: these functions exist once.
+// Iterates over views that are not contiguous. Not for *_isa.cpp: these functions must exist only once.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -8,11 +8,11 @@
 
 namespace lamina::kernels::cpu {
 
-// A place in a row-major index space.
+// A position in a row-major index space.
 struct Cursor {
   int rank = 0;
   const int64_t* shape = nullptr;
-  int64_t inner = 1, in_row = 0;  // length of the last axis, and the place in it
+  int64_t inner = 1, in_row = 0;  // length of the last axis, and the position in it
   int64_t index[kMaxRank] = {};   // of the other axes
 
   Cursor() = default;
@@ -35,7 +35,7 @@ struct Cursor {
   }
 };
 
-// Calls f(offset of the first element, elements) for each stretch of a row among the next n elements.
+// Calls f(offset of the first element, elements) for each part of a row within the next n elements.
 template <class F>
 void each_row(Cursor cursor, const int64_t* strides, int64_t n, F&& f) {
   const int64_t step = cursor.rank ? strides[cursor.rank - 1] : 0;
@@ -75,7 +75,7 @@ void scatter_elements(T* to, const T* from, const int64_t* strides, int64_t n, c
   });
 }
 
-// The next n elements from the cursor on, of `bytes` each, into a row; and back.
+// Copies the next n elements from the cursor on, of `bytes` each, to contiguous memory; and back.
 inline void gather(void* to, const void* from, size_t bytes, const int64_t* strides, int64_t n, const Cursor& cursor) {
   switch (bytes) {
     case 1: return gather_elements(static_cast<uint8_t*>(to), static_cast<const uint8_t*>(from), strides, n, cursor);

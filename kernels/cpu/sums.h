@@ -1,4 +1,4 @@
-// Where the elements of a result are added up: in its memory; of half types in floats beside it, so that they are rounded once, at the end.
+// Accumulators for results: the result's own memory, or floats for half types, so that these are rounded once at the end.
 #pragma once
 #include <cstdint>
 #include <type_traits>

@@ -1,10 +1,10 @@
-// The register-blocked product that every dense step and matmul is made of, one table of functions per instruction set.
+// The register-blocked matrix product behind all dense steps and matmuls: a table of functions per instruction set.
 //
-// An element of a product is ((0 + a0 b0) + a1 b1) + ... in the order of k, each step a fused multiply-add, which instruction sets without
-// one compute by other means. Of more than kLongSum terms, in f32, each kSumBlock of them are such a sum; those of a span are added in
-// order, and the spans without error (long_sum.h). So the error stays that of a few thousand terms however many there are. The order
-// depends on k alone: not on shape, tile, cache block, thread or instruction set. So a row's result does not depend on the rows around it,
-// and a dense layer gives the bits of a matmul followed by an addition.
+// An element of a product is ((0 + a0 b0) + a1 b1) + ... in the order of k; each step is a fused multiply-add, emulated where the
+// instruction set lacks it. In f32, sums of more than kLongSum terms are cut into blocks of kSumBlock; the blocks of a span are added in
+// order, and the spans with error compensation (long_sum.h). So the error stays that of a few thousand terms. The order depends only on k:
+// not on shape, tile, cache block, thread or instruction set. A row's result does not depend on other rows, and a dense layer has the bits
+// of a matmul followed by an addition.
 #pragma once
 #include <cstdint>
 
@@ -21,7 +21,7 @@ enum class Epilogue : uint8_t {
   descent,     // c = w - rate * product
 };
 
-// c[m,n] (+)= op(a)[m,k] b[k,n], then the epilogue. All row-major; a is [k,m] when it is transposed.
+// c[m,n] (+)= op(a)[m,k] b[k,n], then the epilogue. All row-major; a transposed a is [k,m].
 template <class T>
 struct Product {
   int64_t m = 0, n = 0, k = 0;
@@ -32,15 +32,15 @@ struct Product {
   int64_t ldb = 0;
   T* c = nullptr;
   int64_t ldc = 0;
-  bool accumulate = false;  // go on from what c holds
-  bool add = false;         // the product is made from 0, and then added to what c holds
+  bool accumulate = false;  // continue the sums that c holds
+  bool add = false;         // sum the product from 0, then add it to c
   Epilogue epilogue = Epilogue::none;
   section::Activation activation = section::Activation::none;
-  T alpha = 0;               // the activation's
+  T alpha = 0;               // of the activation
   const T* bias = nullptr;   // [n]
-  const T* other = nullptr;  // mask: y; descent: w. Strides as c
+  const T* other = nullptr;  // mask: y; descent: w. Same strides as c
   T rate = 0;
-  // What the caller reads next, laid out as [k,n]: brought into the cache while the first rows are computed. May be null.
+  // The matrix that the caller reads next, laid out as [k,n]: prefetched while the first rows are computed. May be null.
   const T* ahead = nullptr;
   int64_t ld_ahead = 0;
 };
@@ -48,17 +48,17 @@ struct Product {
 struct Tiles {
   void (*multiply_f32)(const Product<float>&);
   void (*multiply_f64)(const Product<double>&);
-  // The first columns of a product of one row, m = 1, with b stored as [n,k]: nothing is transposed in memory. Returns how many columns it
-  // has computed, 0 when the shape does not suit it.
+  // The first columns of a product with m = 1 and b stored as [n,k], without transposing b in memory. Returns the number of columns
+  // computed, 0 for unsuitable shapes.
   int64_t (*multiply_row_f32)(const Product<float>&);
   // to[j * ld_to + i] = from[i * ld_from + j] for i < rows, j < columns
   void (*transpose_f32)(const float* from, int64_t ld_from, int64_t rows, int64_t columns, float* to, int64_t ld_to);
   void (*transpose_f64)(const double* from, int64_t ld_from, int64_t rows, int64_t columns, double* to, int64_t ld_to);
-  // to[j] = (x[0][j] + x[1][j]) + ..., of at least one row that is n wide
+  // to[j] = (x[0][j] + x[1][j]) + ..., for at least one row of n elements
   void (*add_rows)(const float* x, int64_t rows, int64_t n, float* to);
   // to[i] = w[i] - rate * g[i]; to may be w
   void (*descend)(const float* w, const float* g, float rate, float* to, int64_t n);
-  int panel_f32, panel_f64;  // columns of the widest tile of many rows: packed panels are this wide
+  int panel_f32, panel_f64;  // widest tile, in columns; packed panels have this width
 
   template <class T>
   void multiply(const Product<T>& p) const {
@@ -80,7 +80,7 @@ struct Tiles {
   }
 };
 
-// Of the instruction set that config::cpu_isa() names.
+// The table for config::cpu_isa().
 const Tiles& tiles();
 
 }  // namespace lamina::kernels::cpu

@@ -1,4 +1,4 @@
-// A layer's activation, chosen while the kernel runs, and the gradient through one. C: float or double.
+// A layer's activation, selected at run time, and its gradient. C: float or double.
 #pragma once
 #include "kernels/cuda/device.h"
 #include "kernels/section/table.h"
@@ -18,7 +18,7 @@ LAMINA_DEVICE C activate(C z, Activation activation, C alpha) {
   }
   return z;
 }
-// y: what it gave, or was given where section::of_input() says so.
+// y: the activation's result, or its input if section::of_input().
 template <class C>
 LAMINA_DEVICE C through_activation(C dy, C y, Activation activation, C alpha) {
   switch (activation) {

@@ -1,4 +1,4 @@
-// Long lines: a warp takes one, each lane the first largest of every 32nd element. Short ones: a thread each. Bound by memory.
+// Long lines: one warp each, every lane takes the first maximum of every 32nd element. Short lines: one thread each. Memory-bound.
 #include "kernels/argmax.h"
 
 #include "kernels/cuda/element.h"
@@ -16,7 +16,7 @@ struct Job {
   Axes outputs;
 };
 
-// b comes before a in the search: it is larger, or the first NaN, or equal and further in front.
+// Whether b beats a: it is larger, or the first NaN, or equal with a smaller index.
 template <class T>
 LAMINA_DEVICE bool beats(T b, int64_t b_at, T a, int64_t a_at) {
   if (b > a || (b != b && a == a)) return true;
@@ -44,7 +44,7 @@ LAMINA_KERNEL(256)
 argmax_long_lines(Job job) {
   for (int64_t o = first_warp(); o < job.outputs.size; o += all_warps()) {
     const int64_t base = job.outputs.offset(o);
-    int64_t at = lane();  // a line has more elements than there are lanes
+    int64_t at = lane();  // a line has at least as many elements as lanes
     T best = load_as<T>(job.x, job.type, base + at * job.step);
     for (int64_t i = at + kWarp; i < job.length; i += kWarp) {
       const T v = load_as<T>(job.x, job.type, base + i * job.step);

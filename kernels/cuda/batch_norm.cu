@@ -1,5 +1,5 @@
-// Our own kernels round where the op's nodes do (graph/ops/batch_norm.cpp), and sum as kernels/reduce.h says. What a sum is made of lies
-// where the result will. Bound by memory, and slower than the library: they serve where it refuses.
+// Our own kernels give the bits of the op's nodes (graph/ops/batch_norm.cpp), with sums as in kernels/reduce.h. Terms of a sum are stored
+// where the result will be. Memory-bound and slower than the library: used where it refuses.
 #include "kernels/batch_norm.h"
 
 #include <optional>
@@ -13,7 +13,7 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-// What the gradient's and the result's elements see of their channel. gamma, beta: null for 1 and 0.
+// Per-channel values that elements of gradient and result need. gamma, beta: null for 1 and 0.
 template <class T>
 struct Channels {
   const T *mean, *variance, *gamma, *beta;
@@ -43,7 +43,7 @@ normalized(const T* x, T* y, Channels<T> channels, int64_t size) {
   }
 }
 
-// The gradient: sums over rows of dslope's parts, of -dy slope and of -ddeviation, then dx.
+// The gradient: sums over rows of dslope's terms, of -dy slope and of -ddeviation, then dx.
 enum class Part { slope, mean, deviation, x };
 template <class T, Part part>
 LAMINA_KERNEL(256)
@@ -65,7 +65,7 @@ gradient_parts(const T* x, const T* dy, T* out, Channels<T> channels, const T* d
     }
   }
 }
-// Per channel: from dslope the gradient of gamma, and that of a squared deviation.
+// Per channel: from dslope the gradients of gamma and of a squared deviation.
 template <class T>
 LAMINA_KERNEL(256)
 channel_gradients(const T* dslope, T* dgamma, T* dsquare, Channels<T> channels, double rows) {
@@ -77,7 +77,7 @@ channel_gradients(const T* dslope, T* dgamma, T* dsquare, Channels<T> channels, 
   }
 }
 
-// What the library takes for channels. Vectors lie n numbers apart.
+// The library's per-channel vectors, n numbers apart.
 template <class T>
 LAMINA_KERNEL(256)
 library_forward_vectors(const T* gamma, const T* beta, T* vectors, int64_t n, int64_t channels) {

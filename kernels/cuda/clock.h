@@ -1,5 +1,5 @@
-// nanoseconds(), of a clock that all blocks share. It goes on in steps, on some GPUs of a microsecond or more. cycles(), of the block's
-// multiprocessor.
+// nanoseconds(): a clock shared by all blocks; on some GPUs it advances in steps of a microsecond or more. cycles(): the clock of the
+// block's multiprocessor.
 #pragma once
 #include "kernels/cuda/device.h"
 
@@ -14,7 +14,7 @@ LAMINA_DEVICE unsigned long long nanoseconds() {
 LAMINA_DEVICE unsigned long long cycles() { return (unsigned long long)clock64(); }
 #else
 namespace emulation {
-// The step goes by between two looks. One clock for the program and what it loads.
+// The clock advances by one step per read. One clock for the program and the libraries that it loads.
 [[gnu::visibility("default")]] inline unsigned long long clock_now = 0, clock_step = 0, cycles_now = 0;
 }  // namespace emulation
 LAMINA_UNSEEN inline unsigned long long nanoseconds() { return emulation::clock_now += emulation::clock_step; }

@@ -1,5 +1,5 @@
-// Each of the three is a product (product.h), a batch for each group of channels. The images' elements are found while tiles are loaded: a
-// row of the product is a place of the result, and k goes over the window and the channels.
+// Each of the three is a product (product.h), with one batch per group of channels. Image elements are located while tiles are loaded: a
+// row of the product is a position in the result, and k runs over the window and the channels.
 #include "kernels/conv2d.h"
 
 #include "kernels/cuda/library_convolution.h"
@@ -11,10 +11,10 @@ namespace {
 struct Place {
   int64_t image, row, column;
 };
-// Place p of images of height x width.
+// Position p in images of height x width.
 LAMINA_DEVICE Place place_of(int64_t p, int64_t height, int64_t width) { return {p / width / height, p / width % height, p % width}; }
 
-// What a window over x sees: element (place of y, (a, b, c)), 0 outside of the image.
+// The elements of x under the window: element (position in y, (a, b, c)); 0 outside of the image.
 template <class T>
 struct Seen {
   const T* x;
@@ -41,7 +41,7 @@ struct WindowByPlaces : Seen<T> {
   LAMINA_DEVICE compute_t<T> operator()(int64_t k, int64_t place) const { return this->at(place, k); }
 };
 
-// What reaches an element of x through the window: element (place of x, (a, b, filter)) of dy, 0 where the window does not stand.
+// The transpose: element (position in x, (a, b, filter)) of dy; 0 where the window has no position.
 template <class T>
 struct Reaching {
   const T* dy;
@@ -60,7 +60,7 @@ struct Reaching {
   }
 };
 
-// A group's part of rows of `width` elements: element (column, row).
+// One group's part of rows of `width` elements: element (column, row).
 template <class T>
 struct GroupColumns {
   const T* data;
@@ -73,7 +73,7 @@ struct GroupColumns {
 template <class T>
 struct TurnedFilters {
   const T* w;
-  int64_t channels, filters, groups, group = 0;  // channels of one group
+  int64_t channels, filters, groups, group = 0;  // channels per group
   static constexpr bool depth_is_near = true;
   LAMINA_DEVICE void start(int64_t batch) { group = batch; }
   LAMINA_DEVICE compute_t<T> operator()(int64_t channel, int64_t k) const {

@@ -1,5 +1,5 @@
-// A thread copies elements in the order of the result; where the source's rows are the result's columns, a block turns a tile of 32 x 32 in
-// shared memory, so that both sides are read and written in rows. Bound by memory.
+// A thread copies elements in the result's order. If the source's rows are the result's columns, a block transposes tiles of 32 x 32 in
+// shared memory, so that both sides are accessed by rows. Memory-bound.
 #include "kernels/copy.h"
 
 #include "kernels/cuda/element.h"
@@ -16,7 +16,7 @@ copy_strided(const T* from, T* to, Axes source, Axes sink) {
   for (int64_t i = first_element(); i < source.size; i += all_threads()) to[sink.offset(i)] = from[source.offset(i)];
 }
 
-// to[b, r, c] = from[b, r, c]: rows of `from` lie one element apart, columns of `to` do.
+// to[b, r, c] = from[b, r, c], where rows of `from` and columns of `to` have stride 1.
 struct Turn {
   int64_t batch = 1, rows = 1, columns = 1;
   int64_t from_batch = 0, from_column = 0, to_batch = 0, to_row = 0;
@@ -40,7 +40,7 @@ copy_turned(const T* from, T* to, Turn t) {
   }
 }
 
-// Axes that both views cross, merged where both allow it.
+// The axes of both views, merged where both allow it.
 struct Pair {
   int rank = 0;
   int64_t shape[kMaxRank], from[kMaxRank], to[kMaxRank];

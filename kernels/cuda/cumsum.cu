@@ -1,6 +1,6 @@
-// Integers: one running sum by Thrust over all lines, from which each line takes what came before it. Floating types: a thread goes along a
-// line, and few long lines are cut into runs of 1024: the runs' sums first, then what comes before each run, then the runs themselves, each
-// by a thread. Thrust's sum has no fixed order, which integers do not need and floating types do.
+// Integers: one Thrust prefix sum over all lines; each line subtracts the sum before it. Floating types: one thread per line. Few long
+// lines are cut into runs of 1024: first the runs' sums, then the prefix of each run, then the runs themselves, one thread each. Thrust's
+// order of additions is not fixed, which only integers tolerate.
 #include "kernels/cumsum.h"
 
 #include "kernels/cuda/element.h"
@@ -19,7 +19,7 @@ struct Job {
   bool reverse, exclusive;
 };
 
-// Element i of a line, counted in the order of the sum.
+// Element i of a line in the order of summation.
 LAMINA_DEVICE int64_t place(const Job& job, int64_t line, int64_t i) {
   const int64_t length = job.line.length, inner = job.line.inner;
   return (line / inner * length + (job.reverse ? length - 1 - i : i)) * inner + line % inner;
@@ -36,7 +36,7 @@ sum_runs(Job job, const T* x, double* sums) {
     sums[unit] = sum;
   }
 }
-// sums[run, line] becomes the sum of the runs before it.
+// sums[run, line] becomes the sum of all runs before it.
 LAMINA_KERNEL(256) add_runs(Job job, double* sums) {
   const int64_t lines = job.line.outer * job.line.inner;
   for (int64_t line = first_element(); line < lines; line += all_threads()) {
@@ -68,7 +68,7 @@ scan_runs(Job job, const T* x, T* out, const double* before_runs) {
   }
 }
 
-// Line after line, in the order of the sum.
+// Line by line, in the order of summation.
 LAMINA_KERNEL(256) take_integers(Job job, const void* x, DType type, uint64_t* values, int64_t count) {
   for (int64_t i = first_element(); i < count; i += all_threads())
     values[i] = uint64_t(integer_at(x, type, place(job, i / job.line.length, i % job.line.length)));

@@ -1,5 +1,5 @@
-// A tile of the product gets its bias and its activation, or the slope of one, before it is stored. Where cuBLASLt makes the product it
-// also adds the bias and takes the relu; other activations then follow as an elementwise program.
+// Bias and activation, or the activation's slope, are applied to a tile of the product before it is stored. cuBLASLt adds the bias and relu
+// itself; other activations follow as an elementwise program.
 #include "kernels/dense.h"
 
 #include "kernels/batched_matmul.h"

@@ -1,45 +1,43 @@
-// What kernels for the GPU are written with. nvcc turns it into a few instructions each (device_gpu.h). Any other compiler makes every GPU
-// thread a fiber of one host thread (device_host.h), so that the same source runs, and is checked, on a machine with no GPU.
+// The language of GPU kernels. nvcc maps it to a few instructions each (device_gpu.h). Other compilers run every GPU thread as a fiber of
+// one host thread (device_host.h), so that the same source runs, and is checked, without a GPU.
 //
-// A kernel keeps to these rules, so that both are possible:
+// Rules that make both possible:
 //   LAMINA_KERNEL(256) name(arguments by value) { ... }       at most 256 threads a block; blocks have whole warps, in one dimension
-//   LAMINA_KERNEL(256, 1) name(...) { ... }                 one block per multiprocessor is enough: as many registers as there are
+//   LAMINA_KERNEL(256, 1) name(...) { ... }                 one block per multiprocessor is enough: it may use all registers
 //   launch<name>(stream, {.grid = {x, y}, .threads = 256, .shared_bytes = n}, arguments...);   never <<<>>>
 //   LAMINA_KERNEL(256) name(LAMINA_ARGUMENT Big b) { ... }   a large argument whose address is taken: not copied by each thread
 //   LAMINA_DEVICE float helper(float x) { ... }                functions that kernels call
 //   LAMINA_SHARED(float, tile, 64 * 65);                       shared memory of a fixed size: tile is a float* to it
 //   float* more = dynamic_shared<float>();                     the launch's shared_bytes, 16-byte aligned
-// and uses only what is declared below, kernels/shared and its own functions: no <cuda_fp16.h>, no cooperative groups, no PTX of its own.
+// It uses only what is declared below, kernels/shared and its own functions: no <cuda_fp16.h>, no cooperative groups, no PTX of its own.
 //
 //   where    thread_index() block_size() block_index() block_index_y() block_count() block_count_y() lane() warp_index()
-//   barriers sync_block() sync_block_or(bool) sync_warp(mask)          every thread of the block, or of the mask, has to come
+//   barriers sync_block() sync_block_or(bool) sync_warp(mask)          every thread of the block, or of the mask, must arrive
 //   warps    shuffle(v, lane) shuffle_up(v, n) shuffle_down(v, n) shuffle_xor(v, bits) ballot(bool) any(bool) all(bool); a mask may follow
 //   atomics  atomic_add(T*, T): int, unsigned, unsigned long long, float, double; atomic_min, atomic_max: int, unsigned, long long;
 //            atomic_or(unsigned*), atomic_exchange(unsigned*), atomic_cas(unsigned* or unsigned long long*, expected, value). All relaxed;
-//            what they give back is the old value
+//            they return the old value
 //   waiting  load_acquire(const unsigned*) store_release(unsigned*, v) add_release(unsigned*, v) fence_device() pause()
-//            what one block has written is seen by another: writes; sync_block(); one thread: add_release. There: one thread: load_acquire
-//            until the value is right; sync_block(); reads with load_shared_between_blocks(const T*), which go past the SM's own cache
-//            load_acquire_from_host() and store_release_to_host(): as without the name, of words that the host copies while the kernel runs
-//   clusters of blocks, sm_90 and later: the blocks of a launch with .cluster = true, at most 16, are one, all resident. sync_cluster():
-//   every thread of
-//            all of them. of_block(T* p, block): where p of this block's dynamic shared memory lies in another's; nobody may end before all
-//            are done with it. load_acquire_in_cluster() and add_release_in_cluster(): as without the name, of words there, seen by the
-//            cluster's blocks
-//   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits have arrived, for this thread
-//   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two of 8; both as the bits that a fragment
-//   has.
-//            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, every lane of the warp: c += a b of
-//            matrices a [16, depth], b [depth, 8] and c [16, 8], of which each lane has some elements. With g = lane / 4 and t = lane % 4:
+//            to pass data between blocks: writes; sync_block(); one thread: add_release. In the other block, one thread: load_acquire
+//            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
+//            load_acquire_from_host() and store_release_to_host(): the same for words that the host copies while the kernel runs
+//   clusters (sm_90 and later): the blocks of a launch with .cluster = true, at most 16, form one cluster, all resident.
+//            sync_cluster(): every thread of all of them. of_block(T* p, block): the address of p (in this block's dynamic shared memory)
+//            in another block; no block may end while others use its memory. load_acquire_in_cluster() and add_release_in_cluster():
+//            the same for words there, visible to the cluster's blocks
+//   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
+//   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two floats rounded to 8; as fragment bits.
+//            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, by every lane of the warp: c += a b for
+//            a [16, depth], b [depth, 8] and c [16, 8], whose elements are spread over the lanes. With g = lane / 4 and t = lane % 4:
 //              c[i]          row g + 8 (i / 2), column 2 t + i % 2
 //              tf32, depth 8:   a[i] row g + 8 (i % 2), k = t + 4 (i / 2)               b[i] k = t + 4 i, column g
 //              bf16, depth 16:  a[i] row g + 8 (i % 2), k = 2 t + 8 (i / 2) and the next  b[i] k = 2 t + 8 i and the next, column g
-//            Products are exact. On the host c + the sum over k in order has one rounding (it is made in double); a GPU adds in an
-//            order of its own and cuts off digits: as much again as float's own rounding, a few times per instruction
-//   numbers  fma(a, b, c): one rounding. a * b + c is two: nvcc is told -fmad=false, as kernels/shared wants
+//            Products are exact. The host rounds c + the sum over k, in order, once (in double). A GPU adds in its own order and truncates:
+//            as much error again as float's own rounding, a few times per instruction
+//   numbers  fma(a, b, c): one rounding. a * b + c rounds twice: nvcc gets -fmad=false, as kernels/shared requires
 //
-// Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then
-// they are all resident, and a launch with more blocks than fit fails.
+// Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then all
+// are resident, and a launch with more blocks than fit fails.
 #pragma once
 #include "runtime/device/launch_shape.h"
 #include "runtime/device/stream.h"

@@ -81,7 +81,7 @@ LAMINA_DEVICE void store_release(unsigned* p, unsigned v) {
 LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900  // no launch there has clusters
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900  // launches there have no clusters
 LAMINA_DEVICE void sync_cluster() { __trap(); }
 template <class T>
 LAMINA_DEVICE T* of_block(T* p, unsigned) {
@@ -168,7 +168,7 @@ LAMINA_DEVICE T* dynamic_shared() {
 template <auto kernel, class... A>
 void launch(Stream& stream, const LaunchShape& shape, A... arguments) {
   [&]<class... P>(void (*)(P...)) {
-    // As the kernel's own parameter types, since cudart copies their bytes.
+    // As the kernel's own parameter types, because cudart copies their bytes.
     auto run = [&](P... parameters) {
       void* pointers[] = {&parameters..., nullptr};
       lamina::cuda::launch_kernel(stream, shape, reinterpret_cast<const void*>(kernel), pointers);

@@ -1,5 +1,5 @@
-// device.h for the host: every GPU thread is a fiber. The functions in `emulation` are defined in tests/emulated/emulator.cpp; no library
-// of the project has them. A mistake that the emulation sees ends the launch, which then throws an emulation::Failure.
+// device.h for the host: every GPU thread is a fiber. The functions in `emulation` are defined in tests/emulated/emulator.cpp, and in no
+// library. An error found by the emulation ends the launch, which then throws emulation::Failure.
 #pragma once
 #include <cmath>
 #include <cstddef>
@@ -16,20 +16,20 @@
   static const char lamina_shared_##name = 0; \
   T* const name = static_cast<T*>(::lamina::kernels::cuda::emulation::static_shared(&lamina_shared_##name, sizeof(T) * (count)))
 #define LAMINA_UNROLL
-#define LAMINA_UNSEEN [[gnu::no_sanitize("thread")]]  // not looked at by the race checker
+#define LAMINA_UNSEEN [[gnu::no_sanitize("thread")]]  // ignored by the race checker
 
 namespace lamina::kernels::cuda {
 namespace emulation {
 
 using Where = std::source_location;
 
-enum class Order { forward, reverse, random };  // in which order threads that may go on do so
+enum class Order { forward, reverse, random };  // in which ready threads continue
 struct Settings {
   Order order = Order::forward;
   unsigned seed = 1;
   unsigned stack_bytes = 128 * 1024;
-  int64_t most_pauses = 1'000'000;  // in a row, with nothing else happening: the launch is stuck
-  unsigned resident_blocks = 1024;  // a cooperative launch with more fails, as on a GPU where they do not fit
+  int64_t most_pauses = 1'000'000;  // in a row without other progress: the launch is stuck
+  unsigned resident_blocks = 1024;  // a larger cooperative launch fails, as on a GPU where blocks do not fit
 };
 Settings& settings();
 struct Counts {
@@ -47,13 +47,13 @@ const Position& position();
 void sync_block(const Where& where);
 bool sync_block_or(bool v, const Where& where);
 void sync_warp(unsigned mask, const Where& where);
-// Each lane gives `bytes` (at most 8) and gets what the lane `from` gave.
+// Each lane passes `bytes` (at most 8) and gets those of lane `from`.
 void shuffle(void* value, size_t bytes, unsigned from, unsigned mask, const Where& where);
 unsigned ballot(bool v, unsigned mask, const Where& where);
-// Every lane of the warp gives `bytes` (at most kMostGathered) and gets what all of them gave, lane by lane.
+// Every lane of the warp passes `bytes` (at most kMostGathered) and gets those of all lanes, in order.
 inline constexpr size_t kMostGathered = 24;
 void gather(const void* mine, size_t bytes, void* all, const Where& where);
-void pause(const Where& where);  // others run first
+void pause(const Where& where);  // other threads run first
 void before_atomic(const void* address, size_t bytes, const Where& where);
 void acquired(const void* address, const Where& where);
 void before_release(const void* address, const Where& where);
@@ -107,14 +107,14 @@ inline unsigned tf32_bits(float v) {
   unsigned bits;
   std::memcpy(&bits, &v, 4);
   if ((bits & 0x7f800000u) == 0x7f800000u) return bits << 9 ? 0x7fffffffu : bits;
-  return (bits + 0x1000u) & ~0x1fffu;  // half way cases away from zero
+  return (bits + 0x1000u) & ~0x1fffu;  // ties away from zero
 }
 inline unsigned bf16_pair(float low, float high) {
   auto rounded = [](float v) {
     unsigned bits;
     std::memcpy(&bits, &v, 4);
     if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffu;
-    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;  // half way cases to even
+    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;  // ties to even
   };
   return rounded(low) | rounded(high) << 16;
 }
@@ -155,7 +155,7 @@ inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[
       [&](const unsigned* own, int k) { return value(own[k / 8], k); }, where);
 }
 
-// Fibers change places only where they say so: an atomic operation need not be one for the host.
+// Fibers switch only at these calls, so atomic operations need not be atomic on the host.
 namespace emulation {
 template <class T>
 LAMINA_UNSEEN inline T read(const T* p) {
@@ -206,7 +206,7 @@ inline void store_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::change(p, [v](unsigned) { return v; }, where);
 }
 namespace emulation {
-// What the host does when the kernel looks at a word of its, or writes one; null: it sleeps. One for the program and what it loads.
+// Called when the kernel reads or writes a word shared with the host, to let the host act; null: it does nothing. One for all libraries.
 [[gnu::visibility("default")]] inline void (*host_turn)() = nullptr;
 }  // namespace emulation
 inline unsigned load_acquire_from_host(const unsigned* p, LAMINA_WHERE) {
@@ -255,7 +255,7 @@ T* dynamic_shared() {
   return static_cast<T*>(emulation::dynamic_shared());
 }
 
-// Returns when all of the launch is done, whatever the stream.
+// Returns when the launch has finished, whatever the stream.
 template <auto kernel, class... A>
 void launch(Stream&, const LaunchShape& shape, A... arguments) {
   emulation::run(shape, [&] { kernel(arguments...); }, __PRETTY_FUNCTION__);

@@ -1,4 +1,4 @@
-// A thread takes the four elements of one Philox block. Bound by memory.
+// A thread takes the four elements of one Philox block. Memory-bound.
 #include "kernels/dropout.h"
 
 #include "kernels/cuda/element.h"

@@ -1,5 +1,4 @@
-// Elements in kernels for the GPU: what each type computes in, half types to floats and back, strided places, and how many threads a
-// launch over n elements has.
+// Elements in GPU kernels: the type that each is computed in, conversion of half types, strided positions, and launch sizes for n elements.
 #pragma once
 #include <cstdint>
 #include <type_traits>
@@ -8,7 +7,7 @@
 #include "runtime/core/view.h"
 
 #if defined(__CUDACC__)
-#define LAMINA_DEVICE_CALL __device__ __noinline__  // a function too large to be repeated at each call
+#define LAMINA_DEVICE_CALL __device__ __noinline__  // a function too large to inline
 #else
 #define LAMINA_DEVICE_CALL [[gnu::noinline]] inline
 #endif
@@ -36,7 +35,7 @@ LAMINA_DEVICE T widen(T v) {
   return v;
 }
 
-// A value of the type that T computes in as T, rounded once.
+// Converts from the type that T is computed in to T, with one rounding.
 template <class T>
 LAMINA_DEVICE T narrow(compute_t<T> v) {
   if constexpr (std::is_same_v<T, f16>) {
@@ -72,7 +71,7 @@ LAMINA_DEVICE int64_t integer_at(const void* data, DType dtype, int64_t i) {
   }
 }
 
-// Element i of any type as T: float for f32 and what is narrower, double, or int64_t.
+// Element i of any type as T: float for f32 and narrower types, double, or int64_t.
 template <class T>
 LAMINA_DEVICE T load_as(const void* data, DType dtype, int64_t i) {
   switch (dtype) {
@@ -107,23 +106,23 @@ LAMINA_DEVICE int count_bits(unsigned v) {
 #endif
 }
 
-// A loop over n elements shared by all threads of a launch: for (int64_t i = first_element(); i < n; i += all_threads()).
+// Grid-stride loop over n elements: for (int64_t i = first_element(); i < n; i += all_threads()).
 LAMINA_DEVICE int64_t first_element() { return int64_t(block_index()) * block_size() + thread_index(); }
 LAMINA_DEVICE int64_t all_threads() { return int64_t(block_count()) * block_size(); }
 
-inline constexpr int64_t kMostBlocks = 4096;  // enough to fill any GPU several times; the loop does the rest
+inline constexpr int64_t kMostBlocks = 4096;  // fills any GPU several times; the loop covers the rest
 inline constexpr unsigned kThreads = 256;
 
 inline LaunchShape over(int64_t n) {
   const int64_t blocks = (n + kThreads - 1) / kThreads;
   return {.grid = {unsigned(blocks < 1 ? 1 : blocks < kMostBlocks ? blocks : kMostBlocks)}, .threads = kThreads};
 }
-// A warp for each of n.
+// One warp for each of n.
 inline LaunchShape over_warps(int64_t n) { return over(n < kMostBlocks * kThreads ? n * kWarp : kMostBlocks * kThreads); }
 LAMINA_DEVICE int64_t first_warp() { return first_element() / kWarp; }
 LAMINA_DEVICE int64_t all_warps() { return all_threads() / kWarp; }
 
-// Axes in row-major order with one operand's steps; axes of length 1 are left out, and neighbours in equal steps are one.
+// Axes in row-major order with one operand's strides. Axes of length 1 are dropped, and neighbours that form one stride are merged.
 struct Axes {
   int rank = 0;
   int64_t shape[kMaxRank] = {}, strides[kMaxRank] = {};
@@ -139,10 +138,10 @@ struct Axes {
     shape[rank] = length, strides[rank] = stride;
     ++rank;
   }
-  // Where element i lies.
+  // The offset of element i.
   LAMINA_DEVICE int64_t offset(int64_t i) const {
     int64_t at = 0;
-    if (size <= 0x7fffffff) {  // divisions of 32 bits are several times faster
+    if (size <= 0x7fffffff) {  // 32-bit divisions are several times faster
       unsigned rest = unsigned(i);
       for (int a = rank - 1; a > 0; --a) {
         const unsigned length = unsigned(shape[a]), next = rest / length;

@@ -1,5 +1,5 @@
-// Elementwise programs, interpreted: a thread takes an element through all instructions, which every thread of a warp does together. Its
-// registers lie in memory of its own, which stays in the first cache. Bound by memory for programs of a few instructions.
+// Interprets elementwise programs: a thread runs all instructions on one element, in step with its warp. Its virtual registers are in local
+// memory, which stays in L1. Memory-bound for programs of a few instructions.
 #include "kernels/elementwise.h"
 
 #include "kernels/cuda/element.h"
@@ -12,7 +12,7 @@ namespace {
 
 using Program = ElementwiseProgram;
 
-// A register; f16 and bf16 are floats inside, and a bool is a u8.
+// A register; f16 and bf16 are computed as floats, a bool is a u8.
 union Word {
   unsigned long long bits;
   unsigned char u8;
@@ -54,7 +54,7 @@ constexpr bool takes() {
 template <ScalarOp op, class T>
 LAMINA_DEVICE Word apply_one([[maybe_unused]] Word first, [[maybe_unused]] Word second, [[maybe_unused]] Word third) {
   if constexpr (!takes<op, T>()) {
-    return first;  // the shape rule refuses it
+    return first;  // refused by the shape rule
   } else if constexpr (op == ScalarOp::where) {
     return word(scalar::where(first.u8, value<T>(second), value<T>(third)));
   } else {
@@ -139,7 +139,7 @@ LAMINA_DEVICE void write(char* data, DType type, int64_t i, Word w) {
 
 struct Operand {
   char* data = nullptr;
-  bool linear = true;  // element i of the result's order is its element i
+  bool linear = true;  // whether element i of the result uses element i
   int64_t strides[kMaxRank] = {};
 };
 struct Call {
@@ -148,7 +148,7 @@ struct Call {
   int64_t size = 1;
   int rank = 0;
   int64_t shape[kMaxRank] = {};
-  bool linear = true;  // all operands are
+  bool linear = true;  // whether all operands are linear
 };
 static_assert(sizeof(Call) <= 4096, "a kernel's arguments");
 
@@ -203,7 +203,7 @@ void elementwise(Stream& stream, std::span<const View* const> in, std::span<cons
   const int operands = call.program.inputs + call.program.outputs;
   auto operand = [&](int k) -> Operand& { return k < call.program.inputs ? call.in[k] : call.out[k - call.program.inputs]; };
   auto view = [&](int k) -> const View& { return k < call.program.inputs ? *in[size_t(k)] : *out[size_t(k - call.program.inputs)]; };
-  // Axes of length 1 vanish, neighbours that every operand crosses in equal steps become one axis.
+  // Drops axes of length 1 and merges neighbours that form one stride in every operand.
   for (int a = 0; a < full.rank; ++a) {
     const int64_t length = full.shape[a];
     if (length == 1) continue;

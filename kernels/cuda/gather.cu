@@ -1,5 +1,5 @@
-// gather: a thread reads an element of each result. scatter_add: the updates are brought into the order of their indices; of those with one
-// index a thread adds the elements of one column in their order, so that sums do not depend on which thread is first. Bound by memory.
+// gather: one thread per element of the result. scatter_add: updates are sorted by index; one thread adds the updates of one index and
+// column in order, so that sums do not depend on scheduling. Memory-bound.
 #include "kernels/gather.h"
 
 #include "kernels/cuda/element.h"

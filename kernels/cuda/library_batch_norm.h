@@ -1,5 +1,5 @@
-// Batch normalisation that cuDNN makes (runtime/cuda/batch_norm.h), where there is a GPU. The emulation knows our own kernels, unless a
-// test brings a library.
+// Passes batch normalisation to cuDNN (runtime/cuda/batch_norm.h) where there is a GPU. The emulation uses our own kernels, unless a test
+// provides a library.
 #pragma once
 #include <functional>
 
@@ -19,7 +19,7 @@ struct EmulatedBatchNorm {
 inline EmulatedBatchNorm emulated_batch_norm;
 #endif
 
-// False, with nothing done: our own kernels are to serve.
+// False, with nothing done: our own kernels should run.
 template <class Vectors>
 bool library_batch_norm([[maybe_unused]] Stream& stream, [[maybe_unused]] const View& x, [[maybe_unused]] const View& y,
                         [[maybe_unused]] double epsilon, [[maybe_unused]] Vectors&& vectors) {

@@ -1,4 +1,4 @@
-// Convolutions that cuDNN makes (runtime/cuda/convolutions.h), where there is a GPU. The emulation knows our own kernels only.
+// Passes convolutions to cuDNN (runtime/cuda/convolutions.h) where there is a GPU. The emulation uses our own kernels only.
 #pragma once
 #include "kernels/conv2d.h"
 #include "runtime/cuda/convolutions.h"
@@ -9,7 +9,7 @@
 
 namespace lamina::kernels::cuda {
 
-// False, with nothing done: our own kernel is to serve.
+// False, with nothing done: our own kernel should run.
 inline bool library_convolution([[maybe_unused]] Stream& stream, [[maybe_unused]] lamina::cuda::ConvolutionKind kind,
                                 [[maybe_unused]] const ConvSizes& s, [[maybe_unused]] const View& first,
                                 [[maybe_unused]] const View& second, [[maybe_unused]] const View& result) {

@@ -1,4 +1,4 @@
-// Max pooling that cuDNN makes (runtime/cuda/pooling.h), where there is a GPU. The emulation knows our own kernels only.
+// Passes max pooling to cuDNN (runtime/cuda/pooling.h) where there is a GPU. The emulation uses our own kernels only.
 #pragma once
 #include "kernels/max_pool2d.h"
 #include "runtime/cuda/pooling.h"
@@ -16,7 +16,7 @@ inline lamina::cuda::PoolingSizes library_sizes(const PoolSizes& s) {
 inline lamina::cuda::Pooling& pooling_of(Stream& stream) { return static_cast<lamina::cuda::CudaBackend&>(*stream.backend).pooling(); }
 #endif
 
-// False, with nothing done: our own kernel is to serve.
+// False, with nothing done: our own kernel should run.
 inline bool library_pooling([[maybe_unused]] Stream& stream, [[maybe_unused]] const PoolSizes& s, [[maybe_unused]] const View& x,
                             [[maybe_unused]] const View& y) {
 #if defined(__CUDACC__)

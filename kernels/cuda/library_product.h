@@ -1,4 +1,4 @@
-// Products that cuBLASLt makes (runtime/cuda/products.h), where there is a GPU. The emulation knows our own kernels only.
+// Passes products to cuBLASLt (runtime/cuda/products.h) where there is a GPU. The emulation uses our own kernels only.
 #pragma once
 #include "runtime/core/view.h"
 #include "runtime/cuda/products.h"
@@ -9,7 +9,7 @@
 
 namespace lamina::kernels::cuda {
 
-// False, with nothing done: our own kernel is to serve.
+// False, with nothing done: our own kernel should run.
 inline bool library_product([[maybe_unused]] Stream& stream, [[maybe_unused]] const View& a, [[maybe_unused]] const View& b,
                             [[maybe_unused]] const View& c, [[maybe_unused]] bool transpose_a, [[maybe_unused]] bool transpose_b,
                             [[maybe_unused]] const View* bias = nullptr,

@@ -1,4 +1,4 @@
-// A thread takes an element of the result, neighbouring threads neighbouring channels. Bound by memory.
+// One thread per element of the result; neighbouring threads take neighbouring channels. Memory-bound.
 #include "kernels/max_pool2d.h"
 
 #include "kernels/cuda/element.h"
@@ -8,7 +8,7 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-// y and index: null where nobody asks for them.
+// y and index: null if unused.
 template <class T>
 LAMINA_KERNEL(256)
 max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes s, int64_t size) {
@@ -33,7 +33,7 @@ max_pool_elements(const T* x, T* y, int64_t* index, PoolSizes s, int64_t size) {
   }
 }
 
-// A thread takes an element of dx and looks at the windows over it, in order.
+// One thread per element of dx, which visits the windows over it in order.
 template <class T>
 LAMINA_KERNEL(256)
 max_pool_gradients(const T* dy, const int64_t* index, T* dx, PoolSizes s, int64_t size) {

@@ -1,4 +1,4 @@
-// A thread writes elements of the result. Bound by memory.
+// A thread writes elements of the result. Memory-bound.
 #include "kernels/one_hot.h"
 
 #include "kernels/cuda/element.h"

@@ -1,5 +1,5 @@
-// Few instances, since each is half a megabyte for an architecture: callers make their keys and counts to fit these. nvcc compiles Thrust's
-// CUDA backend, and the host's compiler its sequential one.
+// Few instances, because each takes half a megabyte per architecture: callers convert their keys and counts. nvcc compiles Thrust's CUDA
+// backend, the host compiler its sequential one.
 #include "kernels/cuda/order.h"
 
 #if defined(__CUDACC__)
@@ -21,7 +21,7 @@
 namespace lamina::kernels::cuda {
 namespace {
 
-// Thrust's allocator: memory of the stream, as for every launch. A recorded launch keeps it.
+// Thrust's allocator: stream-ordered memory. A recorded launch keeps it.
 struct StreamMemory {
   using value_type = char;
   Stream& stream;
@@ -29,12 +29,12 @@ struct StreamMemory {
   void deallocate(char* data, size_t bytes) { stream.backend->free(stream, data, bytes); }
 };
 
-// call(policy): with Thrust's work on the stream.
+// Calls call(policy), with Thrust's work on the stream.
 template <class Call>
 void with_policy(Stream& stream, Call call) {
   StreamMemory memory{stream};
 #if defined(__CUDACC__)
-  if (lamina::cuda::launch_failed(stream)) return;  // Thrust would take the error of the launch before this
+  if (lamina::cuda::launch_failed(stream)) return;  // Thrust would report the previous launch's error
   try {
     call(thrust::cuda::par_nosync(memory).on(static_cast<cudaStream_t>(stream.native)));
   } catch (const thrust::system_error& e) {

@@ -1,4 +1,4 @@
-// Thrust's sort and running sum. Nothing in them waits for the GPU, so that they may be recorded in a CUDA graph.
+// Thrust's sort and prefix sum. They never wait for the GPU, so they can be captured in a CUDA graph.
 #pragma once
 #include <cstdint>
 
@@ -6,10 +6,10 @@
 
 namespace lamina::kernels::cuda {
 
-// Brings keys into ascending order, and places with them; equal keys keep their order.
+// Sorts keys in ascending order and moves `places` along; stable.
 void sort_pairs(Stream& stream, uint32_t* keys, int64_t* places, int64_t count);
 void sort_pairs(Stream& stream, uint64_t* keys, int64_t* places, int64_t count);
-// values[i] becomes values[0] + ... + values[i], modulo 2^64. The sum within a row is the difference of two of them.
+// Inclusive prefix sums modulo 2^64, in place. The sum within a row is the difference of two of them.
 void add_up(Stream& stream, uint64_t* values, int64_t count);
 
 }  // namespace lamina::kernels::cuda

@@ -1,8 +1,8 @@
-// Products in tiles: c(row, column) = sum over k of a(row, k) * b(k, column), added in the order of k with one rounding per term. Where the
-// elements come from and go to is for the operands to say, so that convolutions are products too.
+// Tiled products: c(row, column) = sum over k of a(row, k) * b(k, column), in the order of k with one rounding per term. Operands define
+// how elements are loaded and stored, so convolutions are products too.
 //
-// A block of 256 threads makes a tile of 64 x 64, each thread 4 x 4 of it in registers; 16 of k at a time go through shared memory. Bound
-// by arithmetic where depth is large.
+// A block of 256 threads computes a tile of 64 x 64, each thread 4 x 4 of it in registers; 16 values of k at a time go through shared
+// memory. Compute-bound for large depth.
 #pragma once
 #include "kernels/cuda/element.h"
 
@@ -21,12 +21,12 @@ LAMINA_DEVICE C multiply_add(C a, C b, C sum) {
   }
 }
 
-// A and B: compute_t operator()(outer, k), where outer is a row or a column; depth_is_near says that neighbours in k lie side by side;
-// start(batch) is called before. Store: operator()(row, column, value) and start(batch).
+// A and B: compute_t operator()(outer, k), where outer is a row or a column; depth_is_near: whether neighbours in k are adjacent;
+// start(batch) is called first. Store: operator()(row, column, value) and start(batch).
 template <class C, class A, class B, class Store>
 LAMINA_KERNEL(256)
 product_tiles(A a, B b, Store store, int64_t batches, int64_t rows, int64_t columns, int64_t depth) {
-  constexpr unsigned line = kSide + 4;  // of shared memory: the next row begins at other banks
+  constexpr unsigned line = kSide + 4;  // the next row starts at other banks of shared memory
   LAMINA_SHARED(C, left, kDepth * line);
   LAMINA_SHARED(C, right, kDepth * line);
   const int64_t down = (rows + kSide - 1) / kSide, across = (columns + kSide - 1) / kSide;
@@ -72,7 +72,7 @@ void product(Stream& stream, const A& a, const B& b, const Store& store, int64_t
                                         store, batches, rows, columns, depth);
 }
 
-// An operand that is a matrix in memory, for each batch one.
+// An operand that is a matrix in memory, one per batch.
 template <class T>
 struct Matrix {
   const T* data;
@@ -81,9 +81,9 @@ struct Matrix {
   Axes batches;
   LAMINA_DEVICE void start(int64_t batch) { data += batches.offset(batch) - at, at = batches.offset(batch); }
   LAMINA_DEVICE compute_t<T> operator()(int64_t outer, int64_t k) const { return widen(data[outer * outer_step + k * depth_step]); }
-  int64_t at = 0;  // of the batch that data points to
+  int64_t at = 0;  // current batch of data
 };
-// How an operand's leading axes meet those of the result.
+// Maps the result's leading axes to an operand's.
 inline Axes batches_of(const View& a, const View& c) {
   Axes axes;
   for (int i = 0; i < c.rank - 2; ++i) {

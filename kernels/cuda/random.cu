@@ -1,4 +1,4 @@
-// A thread takes the elements of one Philox block: four, or two of 64 bits. Bound by arithmetic.
+// A thread takes the elements of one Philox block: four, or two of 64 bits. Compute-bound.
 #include "kernels/random.h"
 
 #include <cmath>
@@ -82,7 +82,7 @@ struct Integers {
 struct TruncatedNormal {
   double mean, deviation, low, high;
   double first, last;                            // the probabilities of the limits
-  bool turned;                                   // the other side of the distribution is drawn from
+  bool turned;                                   // draws from the other tail
   LAMINA_DEVICE double number(double u) const {  // u in (0, 1)
     double p = first + u * (last - first);
     p = p < 0x1p-1074 ? 0x1p-1074 : p > 1 - 0x1p-53 ? 1 - 0x1p-53 : p;
@@ -138,7 +138,7 @@ void random_integers(Stream& stream, const View& state, const View& y, int64_t l
 template <class T>
 void random_truncated_normal(Stream& stream, const View& state, const View& y, double mean, double deviation, double low, double high) {
   const double a = (low - mean) / deviation, b = (high - mean) / deviation;
-  const bool turned = a > 0;  // the side of the smaller tail, where probabilities are exact
+  const bool turned = a > 0;  // the smaller tail, where probabilities are accurate
   const auto below = [](double z) { return 0.5 * std::erfc(-z / 1.41421356237309504880); };
   draw<T>(stream, state, y, TruncatedNormal{mean, deviation, low, high, below(turned ? -b : a), below(turned ? -a : b), turned});
 }

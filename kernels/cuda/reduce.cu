@@ -1,6 +1,6 @@
-// The order of sums is that of kernels/reduce.h, and so are the bits. Along a row a warp makes a run: lane l takes every 32nd element, and
-// the lanes are added as a balanced tree. Of columns a thread adds a block of 32 rows. What several runs or blocks of one result give lies
-// in scratch, where a warp adds neighbours until one is left. Bound by memory.
+// The order of sums, and so the bits, are those of kernels/reduce.h. Along a row, a warp sums a run: lane l takes every 32nd element, and
+// the lanes are added as a balanced tree. For columns, a thread sums a block of 32 rows. Partial results go to scratch, where a warp adds
+// neighbours until one is left. Memory-bound.
 #include "kernels/reduce.h"
 
 #include <limits>
@@ -49,7 +49,7 @@ struct Job {
   int64_t parts;  // of each result
 };
 
-// A result, or a part of one.
+// A result or a partial result.
 template <class T>
 LAMINA_DEVICE void put(const Job& job, T* scratch, int64_t output, int64_t part, T v) {
   if (job.parts > 1) {
@@ -61,7 +61,7 @@ LAMINA_DEVICE void put(const Job& job, T* scratch, int64_t output, int64_t part,
   store_as(job.out, job.out_type, output, v);
 }
 
-// A warp for each run.
+// One warp per run.
 template <class T>
 LAMINA_KERNEL(256)
 reduce_runs(Job job, T* scratch) {
@@ -79,7 +79,7 @@ reduce_runs(Job job, T* scratch) {
   }
 }
 
-// A thread for each block of rows of a column.
+// One thread per block of rows of a column.
 template <class T>
 LAMINA_KERNEL(256)
 reduce_columns(Job job, T* scratch) {
@@ -93,7 +93,7 @@ reduce_columns(Job job, T* scratch) {
   }
 }
 
-// A warp for each result: neighbours are joined in place, then neighbours of those.
+// One warp per result: joins neighbours in place, then pairs of those.
 template <class T>
 LAMINA_KERNEL(256)
 reduce_parts(Job job, T* scratch) {

@@ -1,5 +1,5 @@
-// Updates as in gather.cu: sorted by index, a thread for each group of equal indices and column. nonzero: an element's place follows from
-// how many hold before it.
+// Updates as in gather.cu: sorted by index, one thread per column and group of equal indices. nonzero: an element's position is the number
+// of true elements before it.
 #include "kernels/scatter.h"
 
 #include "kernels/cuda/element.h"
@@ -85,7 +85,7 @@ LAMINA_KERNEL(256) ravel_axis(const void* indices, DType type, Axes places, int6
 LAMINA_KERNEL(256) mark_nonzero(const unsigned char* x, uint64_t* found, int64_t count) {
   for (int64_t i = first_element(); i < count; i += all_threads()) found[i] = x[i] != 0;
 }
-// found[i]: how many hold up to element i of all.
+// found[i]: number of true elements up to element i of all.
 LAMINA_KERNEL(256) take_nonzero(const unsigned char* x, const uint64_t* found, int64_t* places, int64_t* count, int64_t n, int64_t all) {
   for (int64_t i = first_element(); i < all; i += all_threads()) {
     const int64_t at = i % n, row = i - at;

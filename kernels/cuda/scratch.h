@@ -1,4 +1,4 @@
-// What kernels for the GPU get from the backend of their stream: memory for the length of a launch, and where to report bad indices.
+// Services of a stream's backend to GPU kernels: scratch memory for a launch, and reports of bad indices.
 #pragma once
 #include "kernels/cuda/device.h"
 #include "runtime/core/view.h"
@@ -8,7 +8,7 @@
 
 namespace lamina::kernels::cuda {
 
-// Elements in device memory for the length of a launch.
+// Elements in device memory for the duration of a launch.
 template <class T>
 class Scratch {
  public:
@@ -19,10 +19,10 @@ class Scratch {
   LaunchMemory memory_;
 };
 
-// Of every dtype 0 is all bits 0. y: contiguous.
+// Works for every dtype, because 0 is all bits 0. y: contiguous.
 void zero(Stream& stream, const View& y);  // pad_slice.cu
 
-// The first thread of all launches on the device whose report nobody has taken yet is the one that is heard.
+// Reports a bad index. Only the first report on the device counts, until it has been taken.
 LAMINA_DEVICE void report(const FaultSite& site, int which, int64_t value, int64_t limit, int64_t place) {
   if (!site.record || atomic_cas(&site.record->launch, 0u, site.launch) != 0u) return;
   site.record->which = which;

@@ -29,13 +29,13 @@ Error describe(const Fault& f) {
                                    .fix = "run it again; report it if it happens on a GPU that nobody else uses"});
 }
 
-constexpr unsigned long long kLaunchNanoseconds = 100'000'000;  // a launch that takes longer is left, so that Ctrl-C and errors are heard
+constexpr unsigned long long kLaunchNanoseconds = 100'000'000;  // longer launches leave and continue, so that Ctrl-C and errors are noticed
 
 std::span<const char> as_bytes(const std::vector<uint32_t>& words) {
   return {reinterpret_cast<const char*>(words.data()), words.size() * sizeof(uint32_t)};
 }
 
-// What the section keeps for a stream. For a launch that is being recorded: what it keeps for the recording, which holds its memory.
+// The section's state for a stream; for a recorded launch the recording's, which owns the memory.
 BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSection::OnDevice& recorded) {
   for (BlockSection::OnDevice& d : s.copies)
     if (d.stream == stream) return d;
@@ -86,7 +86,7 @@ resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, 
   return a;
 }
 
-// The clock of a call's steps, where somebody wants it.
+// The clock of a call's steps, if it is on.
 class StepClock {
  public:
   StepClock(const BlockSection& s, Stream& stream) : section_(s), stream_(stream) {
@@ -97,7 +97,7 @@ class StepClock {
   }
   StepClock(const StepClock&) = delete;
   section::BlockClock* memory() const { return memory_ ? memory_->data() : nullptr; }
-  // When the call's last launch is on its way.
+  // After the call's last launch has been started.
   void read() {
     if (!memory_) return;
     stream_.backend->copy(stream_, entries_.data(), memory_->data(), bytes(), CopyKind::to_host);
@@ -112,7 +112,7 @@ class StepClock {
   std::optional<Scratch<section::BlockClock>> memory_;
 };
 
-// What went wrong stays cudart's last error, which the backend takes and names when this launch returns to it.
+// A launch error stays cudart's last error, which the backend reads when this function returns.
 bool was_launched([[maybe_unused]] const Stream& stream) {
 #if defined(__CUDACC__)
   return !lamina::cuda::launch_failed(stream);
@@ -129,17 +129,17 @@ void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSec
   launch_section(stream, shape, s, a);
   if (was_launched(stream)) infeed.follow();
 }
-// After an error: a launch that waits for slices leaves when none come, and until then reads the rings.
+// After an error: a launch that waits for slices leaves when none arrive, and until then reads the rings.
 void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
   for (Stream* one : {&stream, &d.infeed_stream}) {
     try {
       one->backend->synchronize(*one);
-    } catch (...) {  // the first error is thrown
+    } catch (...) {  // the first error is thrown instead
     }
   }
 }
 
-// The fewest that any kernel of a section allows: which one runs it is known only when it is planned.
+// The minimum over all section kernels: the kernel is chosen only when the section is planned.
 int resident_blocks([[maybe_unused]] Device device) {
 #if defined(__CUDACC__)
   return std::min(resident_with_tensor_cores(device), lamina::cuda::resident_blocks(device, reinterpret_cast<const void*>(section_kernel),
@@ -177,11 +177,11 @@ void run_section(const KernelCall& call) {
     if (was_launched(call.stream)) clock.read();
     return;
   }
-  // Until it has come to its end nobody else may launch the section on this stream: the lock is kept.
+  // Holds the lock until the launch has ended, so that no other call launches the section on this stream.
   Backend& backend = *call.stream.backend;
   uint32_t* const word = d.state + s.plan.program.counters + resident::kGoOn;
   uint32_t go_on = 0;
-  backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // a run that was interrupted has left its own
+  backend.copy(call.stream, word, &go_on, sizeof go_on, CopyKind::to_device);  // an interrupted run may have left another value
   try {
     for (InterruptPoll interrupted;; interrupted()) {
       if (infeed)

@@ -1,4 +1,4 @@
-// The section kernel's view of one block: where things lie, its shared memory, and the weights that are on their way.
+// One block of the section kernel: its position, its shared memory, and the weights being prefetched.
 #pragma once
 #include "kernels/cuda/scratch.h"
 #include "kernels/section/block_table.h"
@@ -14,20 +14,20 @@ using section::StepKind;
 
 inline constexpr int kThreads = section::kBlockThreads;
 
-// Where all blocks are in loops and branches: each has the same. In shared memory; one thread changes it.
+// Position in loops and branches (section::Turn), the same in all blocks. In shared memory; only one thread changes it.
 struct Turns {
-  long long moved[section::kMostMovers];  // bytes, per mover
+  long long moved[section::kMostMovers];  // byte offset per mover
   long long iteration[section::kMostLoops], count[section::kMostLoops];
-  unsigned begun[section::kMostTurns + 1];  // per run of steps: how often
-  int jumps, leaves;                        // what was decided
-  unsigned ended;                           // blocks before this one
+  unsigned begun[section::kMostTurns + 1];  // per run of steps: times started
+  int jumps, leaves;                        // the last decision
+  unsigned ended;                           // number of blocks that ended before this one
 };
 
-// Shared memory, in floats. Cards with 99 KB a block have it.
+// Shared memory, in floats. Fits cards with 99 KB per block.
 inline constexpr int kStepFloats = sizeof(BlockStep) / 4;
 inline constexpr int kCachedSteps = 128;
-inline constexpr int kStages = 3;          // pieces of weights that are held or on their way
-inline constexpr int kStageRows = 64;      // at most so many rows of weights in one
+inline constexpr int kStages = 3;          // pieces of weights in use or in flight
+inline constexpr int kStageRows = 64;      // most rows of weights in a piece
 inline constexpr int kStageFloats = 4352;  // 64 x 68, or 16 x 260
 inline constexpr int kRowFloats = 2304;    // rows of a batch: 33 x 68, or 8 x 260
 inline constexpr int kScratchFloats = 3072;
@@ -38,8 +38,8 @@ static_assert(kTurnsAt % 4 == 0);
 inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
 static_assert(kSharedFloats == section::kOwnFloats && kRowFloats == section::kHandedFloats && kSharedBytes <= 99 * 1024);
 
-// Words of the state behind the counters: first those that are 0 between launches, then where a launch goes on that the one before has
-// left. Then those of an infeed: slices that have come, slices that nobody reads any more, and whether the launch has ended.
+// Words of the state after the counters. First come those that are 0 between launches, then the position at which the next launch
+// continues, then those of an infeed: slices that have arrived, slices no longer needed, and whether the launch has ended.
 enum StateWord : int {
   kEnded,
   kAbort,
@@ -52,7 +52,7 @@ enum StateWord : int {
   kIterations,
   kStateWords = kIterations + 4 * section::kMostLoops
 };
-inline constexpr unsigned kLeaves = 1u << 31;  // of kArrived
+inline constexpr unsigned kLeaves = 1u << 31;  // bit of kArrived
 // Why a launch stops: Fault::which.
 enum Stop : int { kBadLabel, kStuck };
 inline constexpr unsigned kMostPolls = 1u << 26;
@@ -62,14 +62,14 @@ struct Arguments {
   BlockProgram places;
   unsigned* state;  // counters, then the words above
   FaultSite faults;
-  section::BlockClock* clock;           // per block: of each place in its list, then of itself; null: nobody wants to know
-  unsigned long long most_nanoseconds;  // after which the launch leaves its loops, to be launched again; 0: never
-  int goes_on;                          // from where the launch before has left
+  section::BlockClock* clock;           // per block: each position in its list, then the block itself; null: off
+  unsigned long long most_nanoseconds;  // time after which the launch leaves its loops, to be relaunched; 0: never
+  int goes_on;                          // continues where the last launch left
   char* at[section::kMostBases];
 };
 
-// Waits until `reached` says so of the word's value; false: the launch stops, because another block has said so or this one has waited too
-// long. In a cluster the word lies in some block's shared memory, and is looked at far more often than whether the launch stops.
+// Waits until `reached` accepts the word's value. False: the launch stops, because another block stopped it or the wait timed out. In a
+// cluster the word is in some block's shared memory, and is polled far more often than the stop flag.
 template <bool in_cluster, class F>
 LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, const F& reached) {
   unsigned* abort = a.state + a.places.counters + kAbort;
@@ -86,8 +86,8 @@ LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, cons
   return true;
 }
 
-// A weight's rows are this many floats apart in shared memory: with 4 more than a multiple of 4, reading 16 bytes of 8 neighbouring rows
-// touches every bank once, as does reading 32 neighbours of one row.
+// Stride of a weight row in shared memory, in floats. 4 more than a multiple of 4: 16-byte reads of 8 neighbouring rows hit every bank
+// once, and so do reads of 32 neighbours in one row.
 LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }  // section::padded_width
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
@@ -103,17 +103,17 @@ struct Block {
   float* const shared;
   const int* const list;  // of steps
   const int count;
-  int position = 0;  // in the list
+  int position = 0;  // index into the list
   long long model = 0;
 
-  // Weights on their way, in the order in which they are used: what is asked for next.
+  // Prefetch position in the weights, in order of use.
   int ahead = 0, ahead_model = 0, ahead_row = 0, ahead_served = 0;
-  unsigned asked = 0, taken = 0;  // pieces
-  bool settled = false;           // the next piece has arrived, and a barrier lies behind
-  // Rows of the batch that the step before has left in shared memory.
+  unsigned asked = 0, taken = 0;  // pieces requested and consumed
+  bool settled = false;           // the next piece has arrived, and a barrier has passed since
+  // Rows of the batch that the previous step left in shared memory.
   int held_buffer = -1, held_at = 0, held_rows = 0;
   long long held_model = 0;
-  unsigned met = 0;  // barriers of all blocks, in this launch
+  unsigned met = 0;  // barriers of all blocks in this launch
   unsigned long long began = 0;
 
   LAMINA_DEVICE Block(const Arguments& a, float* memory, const int* steps, int n) : arguments(a), shared(memory), list(steps), count(n) {}
@@ -147,13 +147,13 @@ struct Block {
   LAMINA_DEVICE float* ring() const { return shared + kRingAt; }
 
   // --- products ---
-  // How a dense step, or its gradient, is cut: the same wherever it is looked at.
+  // How a dense step, or its gradient, is split; the same for all who ask.
   struct Cut {
     int stage_rows;  // of weights
-    int columns;     // of a result that one piece gives, to whole warps
-    int groups;      // of threads: each takes every so-manieth four rows of the batch
-    int batch_rows;  // that one pass over the weights serves
-    int leading;     // floats between rows of the batch in shared memory
+    int columns;     // of the result per piece, rounded up to whole warps
+    int groups;      // of threads, which take groups of four batch rows in turn
+    int batch_rows;  // rows per pass over the weights
+    int leading;     // stride of a batch row in shared memory, in floats
   };
   LAMINA_DEVICE static Cut cut(const BlockStep& s) {
     Cut c;
@@ -177,13 +177,13 @@ struct Block {
 
   LAMINA_DEVICE float* stage(unsigned number) const { return ring() + number % kStages * kStageFloats; }
 
-  // Asks for pieces of weights, one less than there are stages: the piece in use has one. What an earlier step of the same run writes is
-  // not asked for before its time, nothing while an update still has to use the ring, and nothing beyond the run.
+  // Requests pieces of weights, leaving one stage for the piece in use. Not requested: weights that an earlier step of the same run still
+  // writes, anything while an update still needs the ring, and anything beyond the run.
   LAMINA_DEVICE void ask() {
     while (asked - taken < unsigned(kStages) - 1 && ahead < count)
       if (!ask_for(step(ahead))) return;
   }
-  // One piece of what the step needs, or nothing more for it. False where nothing can be asked for yet.
+  // Requests one piece for the step, if it still needs one. False: nothing can be requested yet.
   LAMINA_DEVICE bool ask_for(const BlockStep& s) {
     if (s.kind == StepKind::loop) return false;
     const Rows batch = rows_of(s), models = models_of(s);
@@ -222,14 +222,14 @@ struct Block {
     }
     commit_copies();
   }
-  // Waits until the next piece has arrived, for this thread's part of it.
+  // Waits until this thread's part of the next piece has arrived.
   LAMINA_DEVICE void settle() {
     if (asked - taken > 1)
       wait_copies<1>();
     else
       wait_copies<0>();
   }
-  // The next piece of weights, for all threads, which some ask() has asked for. They are past the one before, whose stage is filled again.
+  // Returns the next requested piece of weights to all threads. All have finished with the previous piece, whose stage is reused.
   LAMINA_DEVICE const float* take() {
     if (!settled) {
       settle();
@@ -241,7 +241,7 @@ struct Block {
     ask();
     return piece;
   }
-  // A barrier, and with it the next piece if one is on its way.
+  // A barrier; also completes the next piece if one is in flight.
   LAMINA_DEVICE void sync() {
     if (asked != taken) {
       settle();

@@ -1,5 +1,5 @@
-// The clock of a section's steps: for each place in each block's list, how long the block waited there and how long it was busy. One thread
-// of a block writes, to a place in memory that is its own, and keeps nothing in registers.
+// Timing of a section's steps: for each position in each block's list, the times spent waiting and working. One thread per block writes to
+// its own place in memory and keeps nothing in registers.
 #pragma once
 #include "kernels/cuda/clock.h"
 #include "kernels/cuda/section_block.h"
@@ -9,19 +9,19 @@ namespace lamina::kernels::cuda::resident {
 using section::BlockClock;
 
 LAMINA_DEVICE bool clock_runs(const Block& b) { return b.arguments.clock != nullptr && thread_index() == 0; }
-// Of the block, behind those of its places.
+// The block's own entry follows those of its positions.
 LAMINA_DEVICE BlockClock& clock_at(const Block& b, int place) {
   const int* starts = reinterpret_cast<const int*>(b.arguments.program + b.arguments.places.starts_at) + block_index();
   return b.arguments.clock[starts[0] + int(block_index()) + place];
 }
-// An addition whose result nobody wants waits for nothing; a difference of two times is a subtraction and an addition.
+// An atomic without a used result does not stall. A time difference is a subtraction and an addition.
 LAMINA_DEVICE void add_to(unsigned long long& sum, unsigned long long v) { atomic_add(&sum, v); }
 
 LAMINA_DEVICE void clock_begin_block(const Block& b) {
   if (!clock_runs(b)) return;
   BlockClock& c = clock_at(b, b.count);
   const unsigned long long now = nanoseconds();
-  if (c.times == 0) c.began = now;  // of the call's first launch
+  if (c.times == 0) c.began = now;  // in the call's first launch
   add_to(c.waited, 0 - now), add_to(c.busy, 0 - cycles());
 }
 LAMINA_DEVICE void clock_end_block(const Block& b) {

@@ -1,11 +1,11 @@
-// What differs where the blocks of a section are one cluster: counters, weights and rows in shared memory. `in_cluster` is known to the
-// compiler, so that other kernels have nothing of it.
+// Differences for blocks that form one cluster: counters, weights and rows are in shared memory. `in_cluster` is a compile-time constant,
+// so other kernels contain nothing of it.
 #pragma once
 #include "kernels/cuda/section_block.h"
 
 namespace lamina::kernels::cuda::resident {
 
-// Rows that another block hands over, and counters that lie in this block's shared memory.
+// The inbox: rows that another block hands over. Counters are in this block's shared memory too.
 LAMINA_DEVICE float* inbox(const Block& b) { return b.shared + b.arguments.places.inbox_at; }
 LAMINA_DEVICE unsigned* words(const Block& b) { return reinterpret_cast<unsigned*>(b.shared + b.arguments.places.words_at); }
 
@@ -18,7 +18,7 @@ LAMINA_DEVICE unsigned* counter(const Block& b, int number) {
     return b.arguments.state + number;
   }
 }
-// Where all blocks of the launch meet.
+// Barrier of all blocks of the launch.
 template <bool in_cluster>
 LAMINA_DEVICE unsigned* arrived(const Block& b) {
   if constexpr (in_cluster)
@@ -34,7 +34,7 @@ LAMINA_DEVICE void raise(unsigned* counter, unsigned by) {
     add_release(counter, by);
 }
 
-// The piece of a product's weights that begins with row k; `first` says that all threads have met since the one before.
+// The piece of a product's weights that begins with row k. `first`: all threads have synchronised since the previous piece.
 template <bool in_cluster>
 LAMINA_DEVICE const float* weights(Block& b, const BlockStep& s, int k, bool first) {
   if constexpr (in_cluster)
@@ -44,7 +44,7 @@ LAMINA_DEVICE const float* weights(Block& b, const BlockStep& s, int k, bool fir
     }
   return b.take();
 }
-// The inbox that gets a product's rows too, or null.
+// The inbox that also gets a product's rows, or null.
 template <bool in_cluster>
 LAMINA_DEVICE float* next_inbox(const Block& b, const BlockStep& s) {
   if constexpr (in_cluster)
@@ -52,7 +52,7 @@ LAMINA_DEVICE float* next_inbox(const Block& b, const BlockStep& s) {
   return nullptr;
 }
 
-// Weights that stay, from where they lie for all. All threads are to meet before they are read.
+// Copies resident weights from memory. All threads must synchronise before reading them.
 LAMINA_DEVICE void bring_resident(const Block& b, int number) {
   const section::BlockResident& r =
       reinterpret_cast<const section::BlockResident*>(b.arguments.program + b.arguments.places.residents_at)[number];
@@ -62,14 +62,14 @@ LAMINA_DEVICE void bring_resident(const Block& b, int number) {
     b.shared[r.at + i / r.n * leading + i % r.n] = load_shared_between_blocks(from + i);
 }
 
-// As a launch begins, before any block raises a counter or hands rows to this one.
+// At the start of a launch, before any block raises a counter or hands rows to this one.
 LAMINA_DEVICE void begin_cluster(const Block& b) {
   for (int i = int(thread_index()); i < b.arguments.places.words; i += kThreads) words(b)[i] = 0;
   const int* starts = reinterpret_cast<const int*>(b.arguments.program + b.arguments.places.resident_starts_at) + block_index();
   for (int r = starts[0]; r < starts[1]; ++r) bring_resident(b, r);
   sync_cluster();
 }
-// Behind a step that writes such weights.
+// After a step that writes resident weights.
 LAMINA_DEVICE void renew(const Block& b, const BlockStep& s) {
   if (s.renews < 0) return;
   bring_resident(b, s.renews);

@@ -1,5 +1,5 @@
-// Elementwise codes of a section, run by an interpreter: a thread's registers lie in shared memory, so many words apart that a warp's 32
-// fall into 32 banks.
+// Interpreter of a section's elementwise programs. A thread's virtual registers are in shared memory, spaced so that a warp's 32 accesses
+// hit 32 banks.
 #pragma once
 #include "kernels/cuda/section_block.h"
 #include "kernels/shared/scalar_ops.h"
@@ -21,7 +21,7 @@ LAMINA_DEVICE unsigned long long bits_of_double(double v) { return (unsigned lon
 LAMINA_DEVICE double double_of(unsigned long long bits) { return __builtin_bit_cast(double, bits); }
 LAMINA_DEVICE unsigned long long bits_of_double(double v) { return __builtin_bit_cast(unsigned long long, v); }
 #endif
-// A number's bits: of f32, i32 and bool 4 bytes, of i64 and f64 8.
+// A number's bits: 4 bytes for f32, i32 and bool, 8 for i64 and f64.
 template <class T>
 LAMINA_DEVICE T as(unsigned long long bits) {
   if constexpr (scalar::is_float<T> && sizeof(T) == 8)
@@ -92,7 +92,7 @@ LAMINA_CALLED unsigned long long convert(unsigned long long x, DType from, DType
 }
 LAMINA_CALLED unsigned long long calculate(ScalarOp op, DType type, DType result, unsigned long long x, unsigned long long y,
                                            unsigned long long z) {
-  if (type == DType::f32) {  // what optimizers are made of
+  if (type == DType::f32) {  // the type of most optimizer arithmetic
     const float a = as<float>(x), b = as<float>(y);
     switch (op) {
       case ScalarOp::add: return bits_of(a + b);
@@ -128,7 +128,7 @@ LAMINA_DEVICE void store_bits(char* p, DType t, unsigned long long v) {
   }
 }
 
-// One code with its operands: elements of matrices that are n wide.
+// One program with its operands: elements of matrices with n columns.
 struct Code {
   LAMINA_DEVICE Code(const Block& b, int code, int first_in, int first_out, bool given, int n)
       : operands(b.operands()),
@@ -147,8 +147,8 @@ struct Code {
   float* scratch;
   long long model;
   const int* words;
-  int first_in, first_out;  // the step's operands that the code's inputs and outputs are
-  bool given;               // input 0 is given, and first_in is input 1's
+  int first_in, first_out;  // first operands of the step for the program's inputs and outputs
+  bool given;               // input 0 is passed in, and first_in is input 1
   int n;
 
   LAMINA_DEVICE int inputs() const { return words[0]; }
@@ -197,11 +197,11 @@ struct Code {
   }
   static constexpr int kCodeHeaderWords = section::kCodeHeader;
 
-  // For one element per thread; `active`: this thread has one. Every thread of the block comes here.
+  // Runs one element per thread, if `active`. All threads of the block must call it.
   LAMINA_CALLED_MEMBER void element(int row, int column, float input0, bool active) const {
     const int together = threads(), turns = (kThreads + together - 1) / together, t = int(thread_index());
     for (int turn = 0; turn < turns; ++turn) {
-      if (turns > 1) sync_block();  // the registers are others' next
+      if (turns > 1) sync_block();  // the registers are reused by other threads
       if (!active || t / together != turn) continue;
       if (wide())
         run(reinterpret_cast<unsigned long long*>(scratch), t % together, together, row, column, input0);

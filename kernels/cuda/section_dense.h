@@ -1,5 +1,5 @@
-// Dense layers and the gradients of their inputs, on a block's rows of the batch. An element's sum goes through k (or n) in order, fused
-// multiply-adds from 0: the bits of kernels/cpu/tiles.h.
+// Dense layers and the gradients of their inputs, on a block's rows of the batch. Sums go through k (or n) in order, as fused multiply-adds
+// from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/activate.h"
 #include "kernels/cuda/section_cluster.h"
@@ -25,7 +25,7 @@ struct Sums {
   float v[kTiles][kTileRows];
 };
 
-// sums += x[row][0..count) * w[0..count) of the thread's column. `transposed`: w is the column's own row, its elements side by side.
+// sums += x[row][0..count) * w[0..count) of the thread's column. `transposed`: the column is contiguous in w.
 template <int tiles, int rows, bool transposed>
 LAMINA_DEVICE void multiply(Sums& sums, const float* const (&x)[kTiles], int x_leading, const float* w, int w_leading, int count) {
   int q = 0;
@@ -57,12 +57,12 @@ LAMINA_DEVICE void multiply(Sums& sums, const float* const (&x)[kTiles], int x_l
   }
 }
 
-// One pass over a step's weights: which rows of the pass are the thread's.
+// One pass over a step's weights: the thread's rows.
 struct Pass {
   int rows;           // of the batch, in this pass
-  int tiles;          // this thread's, of four rows; the last may have fewer
-  int last;           // rows of its last one
-  int first[kTiles];  // row of the pass
+  int tiles;          // this thread's groups of four rows; the last may have fewer
+  int last;           // rows of the last group
+  int first[kTiles];  // first row of each group in the pass
   LAMINA_DEVICE Pass(int rows, int group, int groups) : rows(rows), tiles(0), last(0) {
     LAMINA_UNROLL
     for (int t = 0; t < kTiles; ++t) {
@@ -82,7 +82,7 @@ LAMINA_DEVICE void multiply(Sums& sums, const Pass& pass, const float* x, int x_
   LAMINA_UNROLL
   for (int t = 0; t < kTiles; ++t) from[t] = x + pass.first[t] * x_leading;
   if (pass.tiles == 2 && pass.last == kTileRows) return multiply<2, 4, transposed>(sums, from, x_leading, w, w_leading, count);
-  // A ragged end: one group of rows after the other, in the first one's registers.
+  // Ragged end: one group of rows after the other, in the first group's registers.
 #if defined(__CUDACC__)
 #pragma unroll 1
 #endif
@@ -109,7 +109,7 @@ LAMINA_DEVICE void clear(Sums& sums) {
   }
 }
 
-// rows x count floats to shared memory. What another block has written in this launch is read past the SM's own cache.
+// Copies rows x count floats to shared memory. Data that another block wrote in this launch is read past the L1 cache.
 LAMINA_DEVICE void bring(const float* from, long long from_leading, int rows, int count, float* to, int to_leading) {
   for (int i = int(thread_index()); i < rows * count; i += kThreads) {
     const int r = i / count, c = i - r * count;
@@ -117,11 +117,11 @@ LAMINA_DEVICE void bring(const float* from, long long from_leading, int rows, in
   }
 }
 
-// y = act(x w + b) and dx = (dz w^T) * act'(y), for the rows of one model that are this block's.
+// y = act(x w + b) and dx = (dz w^T) * act'(y), for this block's rows of one model.
 template <bool gradient, bool in_cluster>
 LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
-  const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;  // the length of a sum; how many there are in a row
+  const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;  // length of a sum; sums per row
   if (mine.size() <= 0 || outer == 0) return;
   const auto cut = b.cut(s);
   const float* x = b.in<const float>(s, 0);
@@ -152,7 +152,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
       if (theirs) theirs[row * kept_leading + column_of_result] = v;
   };
 
-  if (s.k == 0 || s.n == 0) {  // sums of nothing
+  if (s.k == 0 || s.n == 0) {  // empty sums
     for (long long i = thread_index(); i < (long long)mine.size() * outer; i += kThreads) {
       const int row = mine.begin + int(i / outer), c = int(i % outer);
       finish(0, row, c, mask ? mask[(long long)row * outer + c] : 0, bias ? load_shared_between_blocks(bias + c) : 0);
@@ -174,7 +174,7 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
         }
         if constexpr (gradient) {
           const bool inside = column < rows;
-          Sums masks;  // asked for before the sums are made
+          Sums masks;  // loaded before the sums are computed
           clear(masks);
           if (mask && inside) {
             LAMINA_UNROLL

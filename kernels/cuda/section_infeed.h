@@ -1,7 +1,7 @@
-// The host's side of an infeed: stacked values that stay on the host, whose slices come to the device in chunks while a section runs. The
-// device has a ring of two chunks. While iterations read one, the host fills the other; a chunk's memory is free for the one after the next
-// when all blocks have met behind it. What the two sides say to each other are words of the launch's state (section_block.h), which the
-// host reads and writes by copies on a stream of its own.
+// Host side of an infeed: stacked values that stay in host memory, whose slices are copied to the device in chunks while a section runs.
+// The device has a ring of two chunks: the host fills one while iterations read the other. A chunk's memory is free for the chunk after
+// next when all blocks have passed a barrier behind it. Both sides communicate through words of the launch's state (section_block.h), which
+// the host reads and writes by copies on its own stream.
 #pragma once
 #include <algorithm>
 #include <chrono>
@@ -17,7 +17,7 @@ namespace lamina::kernels::cuda {
 
 class Infeed {
  public:
-  // Of one call of the section. Before its first launch, which is not on the way yet: nothing has come.
+  // For one call of the section, before its first launch: nothing has been copied yet.
   Infeed(const section::BlockSection& s, section::BlockSection::OnDevice& d, const KernelCall& call)
       : plan_(s.plan.infeed), d_(d), backend_(*call.stream.backend) {
     if (!d.infeed_stream.backend) d.infeed_stream = backend_.create_stream(call.stream.device);
@@ -29,14 +29,14 @@ class Infeed {
     backend_.copy(d_.infeed_stream, words_ + resident::kCome, nothing, sizeof nothing, CopyKind::to_device);
   }
 
-  // Where the kernel finds the slices of an operand of the section, or null: they are not the host's.
+  // The ring with the slices of a section operand; null if the operand is not on the host.
   char* ring_of(int buffer) const {
     for (const section::BlockPlan::Stack& stack : plan_.stacks)
       if (stack.buffer == buffer) return static_cast<char*>(d_.rings) + stack.at;
     return nullptr;
   }
 
-  // Before each launch: all that there is room for has come, with it what the launch before may have left for.
+  // Before each launch: copies all that fits, including the chunk for which the previous launch may have left.
   void prepare() {
     look();
     left_ = 0;
@@ -45,9 +45,9 @@ class Infeed {
     }
     look();
   }
-  // While the launch runs, until all slices have come or it has ended; then no copy is on its way.
+  // While the launch runs: copies until all slices are there or the launch has ended, and waits for the copies.
   void follow() {
-    constexpr std::chrono::microseconds pause(20);  // less than a chunk's copy takes. Others want to copy as well
+    constexpr std::chrono::microseconds pause(20);  // less than a chunk's copy takes, and gives other copies a chance
     while (come_ < plan_.slices && left_ == 0)
       if (!feed()) std::this_thread::sleep_for(pause);
     look();
@@ -65,8 +65,7 @@ class Infeed {
       backend_.copy(d_.infeed_stream, static_cast<char*>(d_.rings) + stack.at + number % 2 * plan_.chunk * stack.slice,
                     stacks_[i] + come_ * stack.slice, size_t(slices * stack.slice), CopyKind::to_device);
     }
-    look();  // waits for the copies: the slices are there before that is said. synchronize() would take the reports of kernels that still
-             // run
+    look();  // waits, so that the slices are there before they are announced; synchronize() would take reports of running kernels
     come_ += slices;
     const auto come = uint32_t(come_);
     backend_.copy(d_.infeed_stream, words_ + resident::kCome, &come, sizeof come, CopyKind::to_device);
@@ -92,9 +91,9 @@ class Infeed {
 
 #if !defined(__CUDACC__)
 namespace emulation {
-inline bool host_sleeps = false;  // while a kernel runs, for tests
+inline bool host_sleeps = false;  // during a kernel, for tests
 }
-// An emulated launch has ended when it returns: while this lives the host has its turns within it.
+// An emulated launch is synchronous: while this lives, the host acts from within the launch.
 class HostTurns {
  public:
   explicit HostTurns(Infeed& infeed) {

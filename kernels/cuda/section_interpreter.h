@@ -1,4 +1,4 @@
-// The section kernel that takes every section: what a step does is read from the table while the kernel runs.
+// The section kernel for every section: it reads what each step does from the table at run time.
 #pragma once
 #include "kernels/cuda/section_code.h"
 #include "kernels/cuda/section_kernel.h"
@@ -6,14 +6,14 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// Products of float32 on fused multiply-add units.
+// float32 products on fused multiply-add units.
 struct InFloat32 {
   LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false, false>(b, s); }
   LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true, false>(b, s); }
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums>(b, s); }
 };
 
-// Products by tensor cores, but those of float32.
+// Products on tensor cores, except for float32 ones.
 template <bool in_cluster>
 struct InEveryPrecision {
   LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) {
@@ -36,12 +36,12 @@ struct InEveryPrecision {
   }
 };
 
-// Products: what makes those of the dense steps.
+// Products: the implementation of dense steps.
 template <class Products, bool cluster = false>
 struct Interpreter {
   static constexpr bool in_cluster = cluster;
   LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
-    bool good = true;  // the loop stands here and not in a function that takes a lambda: ptxas would spill what the lambda refers to
+    bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
     const Rows models = b.models_of(s);
     for (b.model = models.begin; b.model < models.end; ++b.model) {
       switch (s.kind) {
@@ -55,7 +55,7 @@ struct Interpreter {
         case StepKind::sparse_cross_entropy: good = cross_entropy(b, s) && good; break;
         case StepKind::dropout: dropout(b, s); break;
         case StepKind::copy: copy(b, s, copy_of(b, s)); break;
-        default: break;  // the planner takes no others
+        default: break;  // the planner makes no others
       }
       between_models(b, s, models);
     }

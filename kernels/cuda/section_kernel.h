@@ -1,4 +1,4 @@
-// A block's way through its list of steps. What a step does is the interpreter's (section_interpreter.h).
+// A block's loop over its list of steps. The interpreter (section_interpreter.h) runs each step.
 #pragma once
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_elementwise.h"
@@ -8,11 +8,11 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// Each thread watches one counter. False when the launch is to end.
+// Each thread polls one counter. False when the launch should stop.
 template <bool in_cluster>
 LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int number) {
   const Arguments& a = b.arguments;
-  const unsigned times = b.turns().begun[s.run];  // counters go on from one time to the next one
+  const unsigned times = b.turns().begun[s.run];  // counters keep counting when a run repeats
   const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
@@ -23,8 +23,8 @@ LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int numbe
   return !sync_block_or(stopped);
 }
 
-// Behind each model that this block has in the step, and behind all of them; `good` is false where the launch is to end, and so is what
-// end_models() gives.
+// Called after each of this block's models in the step, and after all of them. `good`, and end_models()'s result, are false when the launch
+// should stop.
 LAMINA_DEVICE void between_models(Block& b, const BlockStep& s, const Rows& models) {
   if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
 }
@@ -35,7 +35,7 @@ LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
   if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
   return !sync_block_or(!good);
 }
-// Steps::run(b, s) does what a step says; false when the launch is to end. Steps::in_cluster: the blocks are one cluster.
+// Steps::run(b, s) runs one step; false when the launch should stop. Steps::in_cluster: the blocks form one cluster.
 template <class Steps>
 LAMINA_DEVICE void run_block(const Arguments& a) {
   float* shared = dynamic_shared<float>();
@@ -87,8 +87,8 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   }
   wait_copies<0>();
   clock_end_block(b);
-  if constexpr (Steps::in_cluster) sync_cluster();  // nobody needs this block's shared memory any more
-  // The last block to end leaves the counters as it found them, for the next launch.
+  if constexpr (Steps::in_cluster) sync_cluster();  // no block needs this block's shared memory any more
+  // The last block to end resets the counters for the next launch.
   sync_block();
   if (thread_index() == 0) {
     fence_device();

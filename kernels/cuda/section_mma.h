@@ -1,11 +1,10 @@
-// Products of a section by tensor cores, in the precisions that have a name: tf32, 3xtf32 and bf16. Operands are rounded as they go from
-// shared memory into registers; what lies in memory, and every sum, stays float32.
+// Products of a section on tensor cores, in the precisions tf32, 3xtf32 and bf16. Operands are rounded on their way from shared memory to
+// registers; memory and all sums stay float32.
 //
-// A warp's tile is 16 columns of the result by 8 rows of the batch, since a block of a small batch has few rows. Weights are therefore the
-// first operand of each instruction and rows of the batch the second one. An element's sum goes along k in order, 8 of it at a time (bf16:
-// 16); the order within one instruction is the hardware's. In 3xtf32 those 8 are summed alone, the small products first, and then added:
-// tensor cores cut off the digits of a long sum where an addition rounds them (Ootomo and Yokota, arXiv 2203.03341). There an infinite
-// operand may give NaN.
+// A warp's tile is 16 columns of the result by 8 rows of the batch, because a block of a small batch has few rows. So weights are the first
+// operand of each instruction and batch rows the second. Sums go along k in order, 8 values at a time (bf16: 16); the order within one
+// instruction is the hardware's. In 3xtf32 each group of 8 is summed alone, small products first, and then added, because tensor cores
+// truncate long sums where an addition rounds (Ootomo and Yokota, arXiv 2203.03341). An infinite operand may then give NaN.
 #pragma once
 #include "kernels/cuda/section_dense.h"
 #include "kernels/cuda/section_update.h"
@@ -16,7 +15,7 @@ constexpr int kMmaColumns = 16, kMmaRows = 8, kMmaTiles = 2;
 static_assert(kMmaTiles * kThreads / int(kWarp) * kMmaColumns * kMmaRows >=
               kTiles * kTileRows * kThreads);  // a pass has no more (Block::cut)
 
-// Where an operand's elements lie: those of one column (or row) from `first` on, `step` apart in k.
+// Location of an operand's elements: one column (or row) from `first` on, with stride `step` in k.
 struct Along {
   const float* first;
   int step;
@@ -32,8 +31,7 @@ LAMINA_DEVICE TwoParts in_two_parts(float v) {
   return {big, tf32_bits(v - scalar::float_of(int(big)))};
 }
 
-// sums += the products of k to k + 8 (bf16: 16), of which those from `count` on are zeros. low, high: columns lane / 4 and 8 more; row:
-// lane / 4.
+// sums += the products for k to k + 8 (bf16: 16); from `count` on they are zeros. low, high: columns lane / 4 and 8 more; row: lane / 4.
 template <Precision precision, bool ends>
 LAMINA_DEVICE void multiply_tile(float (&sums)[4], const Along& low, const Along& high, const Along& row, int k, int count) {
   auto at = [&](const Along& from, int i) { return ends ? from.at(i, count) : from.at(i); };
@@ -82,8 +80,7 @@ LAMINA_DEVICE void multiply_tile(float (&sums)[4], const Along& low, const Along
   if (k < count) multiply_tile<precision, true>(sums, low, high, row, k, count);
 }
 
-// A thread's sums of a matrix of so many columns and rows, in its warp's tiles. Element q of them, where has(q), is at column(q) and
-// row(q).
+// A thread's sums of a matrix with these columns and rows, in its warp's tiles. Element q, if has(q), is at column(q) and row(q).
 struct MmaSums {
   static constexpr int kCount = kMmaTiles * 4;
   float v[kMmaTiles][4];
@@ -102,13 +99,13 @@ struct MmaSums {
   LAMINA_DEVICE bool has(int q) const { return column(q) < columns && row(q) < rows; }
   LAMINA_DEVICE float operator[](int q) const { return v[q / 4][q % 4]; }
 
-  // v(column, row) += the sum over k < count of a[column * a_column + k * a_k] b[row * b_row + k * b_k]. What is beyond the last column or
-  // row reads the last one's numbers, and nobody its sums.
+  // v(column, row) += the sum over k < count of a[column * a_column + k * a_k] b[row * b_row + k * b_k]. Past the last column or row, the
+  // last one is read again and its sums are unused.
   LAMINA_DEVICE void add(Precision precision, const float* a, int a_column, int a_k, const float* b, int b_row, int b_k, int count) {
     LAMINA_UNROLL
     for (int i = 0; i < kMmaTiles; ++i) {
       const int first = tile(i) % across * kMmaColumns + int(lane() / 4), row = tile(i) / across * kMmaRows;
-      if (row >= rows) continue;  // the same for all lanes
+      if (row >= rows) continue;  // uniform over the lanes
       const Along low{a + least(first, columns - 1) * a_column, a_k}, high{a + least(first + 8, columns - 1) * a_column, a_k};
       const Along other{b + least(row + int(lane() / 4), rows - 1) * b_row, b_k};
       if (precision == Precision::tf32)
@@ -121,7 +118,7 @@ struct MmaSums {
   }
 };
 
-// The sums of an update: columns of weights, and rows of weights where a product has those of the batch.
+// The sums of an update: columns of weights, and rows of weights in place of batch rows.
 struct MmaUpdateSums : MmaSums {
   LAMINA_DEVICE explicit MmaUpdateSums(int n) : MmaSums(n, update_rows(n)) {}
   LAMINA_DEVICE void add(const BlockStep& s, const float* xs, int leading, const float* zs, int batch) {
@@ -129,12 +126,12 @@ struct MmaUpdateSums : MmaSums {
   }
 };
 
-// What product() of section_dense.h does, in another precision.
+// product() of section_dense.h in another precision.
 template <bool gradient, bool in_cluster>
 LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;
-  if (s.k == 0 || s.n == 0) return product<gradient, in_cluster>(b, s);  // sums of nothing
+  if (s.k == 0 || s.n == 0) return product<gradient, in_cluster>(b, s);  // empty sums
   if (mine.size() <= 0) return;
   const auto cut = b.cut(s);
   const float* x = b.in<const float>(s, 0);
@@ -153,7 +150,7 @@ LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
 
   for (int begin = mine.begin; begin < mine.end; begin += cut.batch_rows) {
     const int rows = least(cut.batch_rows, mine.end - begin);
-    // Sums of the columns from `first` on, which are now complete.
+    // Stores the sums of the columns from `first` on, which are now complete.
     auto finish = [&](const MmaSums& sums, int first) {
       LAMINA_UNROLL
       for (int q = 0; q < MmaSums::kCount; ++q) {

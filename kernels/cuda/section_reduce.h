@@ -1,4 +1,4 @@
-// Sums, means, extremes and products over rows or columns, in the order of kernels/reduce.h: the bits of the CPU.
+// Sums, means, extremes and products over rows or columns, in the order of kernels/reduce.h: the same bits as on the CPU.
 #pragma once
 #include "kernels/cuda/section_dense.h"
 
@@ -18,7 +18,7 @@ LAMINA_DEVICE float of_nothing(Reduction op) {
   return op == Reduction::prod ? 1.0f : op == Reduction::mean ? scalar::float_of(0x7fc00000) : 0.0f;
 }
 
-// Equally long parts as a balanced tree, whatever their number. `level` gives the place of a level's sum.
+// Combines any number of equally long parts as a balanced tree. `level` returns the storage of a level's sum.
 template <class Level>
 LAMINA_DEVICE void push(Reduction op, unsigned number, float part, Level level) {
   int l = 0;
@@ -37,7 +37,7 @@ LAMINA_DEVICE float total(Reduction op, unsigned count, Level level) {
   return sum;
 }
 
-// A warp's: the sequence x[0..n). Every lane gets it. scratch: 24 floats of the warp's own.
+// By a warp: reduces x[0..n); every lane gets the result. scratch: 24 floats of the warp's own.
 LAMINA_DEVICE float sequence(Reduction op, const float* x, long long n, float* scratch) {
   constexpr int run_length = 1024;
   if (n == 0) return of_nothing(op);
@@ -56,12 +56,12 @@ LAMINA_DEVICE float sequence(Reduction op, const float* x, long long n, float* s
   return op == Reduction::mean ? sum / float(n) : sum;
 }
 
-// A thread's: column `column` of r x n. Every thread of the block comes here; scratch: 24 floats for each.
+// By a thread: column `column` of r x n. All threads of the block must call it; scratch: 24 floats per thread.
 LAMINA_DEVICE float column_result(Reduction op, const float* x, int rows, int n, int column, bool active, float* scratch) {
   constexpr int block_rows = 32, levels = kScratchFloats / kThreads;
-  static_assert(levels >= 12);  // 32 rows << 12: what is more goes on in the last level's place, which no batch reaches
+  static_assert(levels >= 12);  // up to 32 << 12 rows; more would share the last level, which no batch reaches
   if (rows == 0) return of_nothing(op);
-  if (n == 1) {  // one column is a row
+  if (n == 1) {  // a single column is reduced as a row
     float v = 0;
     if (warp_index() == 0) v = sequence(op, x, rows, scratch);
     return v;

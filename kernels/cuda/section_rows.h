@@ -1,4 +1,4 @@
-// Steps that take a row at a time, and copies. A warp has a row; sums in order of the row, in double, as on the CPU.
+// Steps that process whole rows, and copies. One warp per row; sums in the order of the row, in double, as on the CPU.
 #pragma once
 #include "kernels/cuda/section_reduce.h"
 #include "kernels/shared/philox.h"
@@ -58,7 +58,7 @@ LAMINA_DEVICE long long label_at(const char* labels, DType t, long long i) {
   }
 }
 
-// False where a label is out of range: nothing of that row is written.
+// False if a label is out of range; that row is then not written.
 LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
   const float* logits = b.in<const float>(s, 0);
   const char* labels = b.in<const char>(s, 1);
@@ -85,7 +85,7 @@ LAMINA_DEVICE bool cross_entropy(Block& b, const BlockStep& s) {
   return good;
 }
 
-// Four elements of a draw come from one Philox block.
+// One Philox block gives four elements of a draw.
 LAMINA_DEVICE void dropout(Block& b, const BlockStep& s) {
   const float* x = b.in<const float>(s, 0);
   const long long* state = b.in<const long long>(s, 1);

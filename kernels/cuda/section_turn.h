@@ -1,5 +1,5 @@
-// Loops and branches: where a run of steps ends, every block decides alike what comes next. What it decides by lies in memory and is read
-// behind a barrier of all blocks; nobody writes it before the next one.
+// Turns: the loops and branches between runs of steps. At the end of a run every block makes the same decision about what comes next. The
+// decision depends on memory that is read after a barrier of all blocks and not written before the next one.
 #pragma once
 #include "kernels/cuda/clock.h"
 #include "kernels/cuda/section_cluster.h"
@@ -33,7 +33,7 @@ LAMINA_DEVICE void begin_turns(Block& b) {
   if (b.arguments.most_nanoseconds != 0 && block_index() == 0 && thread_index() == 0) b.began = nanoseconds();
   sync_block();
 }
-// For the launch that goes on from here; 0: none does.
+// Saves the position for the launch that continues from here; 0: none does.
 LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
   const Turns& t = b.turns();
   unsigned* words = b.arguments.state + b.arguments.places.counters;
@@ -45,27 +45,26 @@ LAMINA_DEVICE void keep_turns(const Block& b, unsigned go_on) {
   }
 }
 
-// Until the host has copied the chunk that begins with this slice. False: it is time to leave. The host writes while the kernel runs, so
-// all that is seen of it is behind an acquire of the whole system, and other blocks see it behind the barrier where this one arrives then.
+// Waits until the host has copied the chunk that begins with this slice. False: the launch should leave now. The host writes while the
+// kernel runs: its data is read after a system-scope acquire, and other blocks see it after the barrier at which this one then arrives.
 LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
   const Arguments& a = b.arguments;
   const unsigned* words = a.state + a.places.counters;
   while (load_acquire_from_host(words + kCome) <= unsigned(slice)) {
-    if (load_acquire(words + kAbort) != 0) return true;  // the barrier finds that too
+    if (load_acquire(words + kAbort) != 0) return true;  // the barrier detects it too
     if (nanoseconds() - b.began > a.most_nanoseconds) return false;
     pause();
   }
   return true;
 }
 
-// A barrier of all blocks: what they have written is seen behind it. False when the launch is to end. With `may_leave` the first block
-// looks at the clock, and Turns::leaves says whether the launch has lasted long enough; with `slice` it waits for that slice's chunk
-// before. It is in the word by which blocks meet: whoever sets it arrives nowhere else in this launch, so the word is exactly so large at
-// the barrier where all are to leave.
+// A barrier of all blocks: after it, all writes before it are visible. False when the launch should stop. With `may_leave`, the first block
+// checks the clock and Turns::leaves says whether the launch has run long enough; with `slice`, it first waits for that slice's chunk. The
+// leave flag shares the barrier's word, so every block sees it at the same barrier.
 template <bool in_cluster>
 LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 0) {
   const Arguments& a = b.arguments;
-  const unsigned all = ++b.met * block_count();  // below 2^31: a launch that may be long is left, and blocks take a microsecond to meet
+  const unsigned all = ++b.met * block_count();  // below 2^31: long launches leave, and a barrier takes about a microsecond
   bool stopped = false;
   sync_block();
   if (thread_index() == 0) {
@@ -82,14 +81,14 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 
   return !sync_block_or(stopped);
 }
 
-// The slice of the next iteration where a chunk begins with it that comes from the host, or 0.
+// The slice of the next iteration if it begins a chunk from the host, else 0.
 LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const BlockTurn& turn) {
   if (!turn.infeed) return 0;
   const long long next = t.iteration[turn.loop] + 1;
   return next < t.count[turn.loop] && unsigned(next) % unsigned(a.places.chunk) == 0 ? next : 0;
 }
 
-// `first`: the launch goes on from here, where the one before has met. False when the launch is to end; Turns::leaves: for now.
+// Takes a turn. `first`: the launch continues here, after the previous one's barrier. False: stop; Turns::leaves: stop for now.
 template <bool in_cluster>
 LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
   const Arguments& a = b.arguments;

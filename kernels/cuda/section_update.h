@@ -1,14 +1,14 @@
-// dense_update: dw = x^T dz and db, and what the optimizer does with them, without writing dw to memory. An element of dw goes through the
-// rows of the batch in order; db as kernels/reduce.h says.
+// dense_update: dw = x^T dz and db, followed by the optimizer's arithmetic, without writing dw to memory. An element of dw sums over the
+// rows of the batch in order; db as in kernels/reduce.h.
 #pragma once
 #include "kernels/cuda/section_code.h"
 #include "kernels/cuda/section_reduce.h"
 
 namespace lamina::kernels::cuda::resident {
 
-constexpr int kUpdateRows = 8;  // of weights, a thread's
+constexpr int kUpdateRows = 8;  // weight rows per thread
 
-// Threads of a pass over some rows of weights [k, n]: a row of them for each kUpdateRows rows.
+// Threads of a pass over rows of weights [k, n]: one row of threads per kUpdateRows rows.
 LAMINA_DEVICE int update_columns(int n) { return most(1, (n + int(kWarp) - 1) / int(kWarp)) * int(kWarp); }
 LAMINA_DEVICE int update_rows(int n) { return kThreads / update_columns(n) * kUpdateRows; }
 
@@ -26,7 +26,7 @@ struct ColumnSums {
   LAMINA_DEVICE int column(int) const { return of_column; }
   LAMINA_DEVICE int row(int q) const { return group * kUpdateRows + q; }
   LAMINA_DEVICE float operator[](int q) const { return v[q]; }
-  // xs: [batch, leading], a column for each row of the pass; zs: [batch, n].
+  // xs: [batch, leading], with one column per row of the pass; zs: [batch, n].
   LAMINA_DEVICE void add(const BlockStep& s, const float* xs, int leading, const float* zs, int batch) {
     if (of_column >= s.n || group * kUpdateRows >= leading) return;
     for (int r = 0; r < batch; ++r) {
@@ -41,7 +41,7 @@ struct ColumnSums {
   }
 };
 
-// Sums: who of the block makes which elements of dw, and how.
+// Sums: how the block's threads share the elements of dw, and compute them.
 template <class Sums>
 LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block,
@@ -68,7 +68,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
       sums.clear();
       for (int first = 0; first < s.rows; first += batch_rows) {
         const int batch = least(batch_rows, s.rows - first);
-        sync_block();  // all are done with what lies there
+        sync_block();  // all threads are done with that memory
         for (int i = t; i < batch * leading; i += kThreads) {
           const int r = i / leading, c = i - r * leading;
           xs[i] = c < rows ? load_shared_between_blocks(x + (long long)(first + r) * s.k + begin + c) : 0;
@@ -96,11 +96,11 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   for (int first = 0; first < s.n; first += kThreads) {
     const int column = first + t;
     const bool active = column < s.n;
-    sync_block();  // the scratch memory is used for sums and for codes
+    sync_block();  // the scratch memory serves sums and programs
     const float db = column_result(section::Reduction::sum, dz, s.rows, s.n, column, active, b.scratch());
     sync_block();
     if (descends) {
-      const int extras = 1 + s.extras;  // before the bias's own
+      const int extras = 1 + s.extras;  // before the bias's own extras
       const float rate = load_shared_between_blocks(b.in<const float>(s, extras + s.descent_rate2));
       const float* w = b.in<const float>(s, extras + s.descent_w2);
       if (active) b.out<float>(s, results)[column] = load_shared_between_blocks(w + column) - rate * db;

@@ -1,5 +1,5 @@
-// Updates at indices that may be equal: sorted by index, then each group of one index by one thread per column, in the order of the
-// updates.
+// Updates at possibly equal indices: sorted by index, then each group of equal indices is applied by one thread per column, in the order of
+// the updates.
 #pragma once
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
@@ -15,14 +15,14 @@ inline Error index_error(const char* op, const Fault& f) {
                                   .fix = "correct the indices"});
 }
 
-// keys[batch * count] in order: an update's index behind its batch, b * (length + 1) + index, and which of all updates it is. An index out
-// of range is reported, and is `length`.
+// Sorts keys[batch * count]: b * (length + 1) + index, and the number of each update. An index out of range is reported and becomes
+// `length`.
 void sort_indices(Stream& stream, const View& indices, const GatherSizes& s, uint64_t* keys, int64_t* places,
                   Error (*describe)(const Fault&));
-// For results without elements, whose indices must be right all the same.
+// For results without elements, whose indices are still checked.
 void check_indices(Stream& stream, const View& indices, const GatherSizes& s, Error (*describe)(const Fault&));
 
-// A thread for each update and column; the one at the first update of its index does the work.
+// One thread per update and column; the thread of the first update of an index applies the whole group.
 template <class T, class Combine>
 LAMINA_KERNEL(256)
 combine_groups(const uint64_t* keys, const int64_t* places, const T* updates, T* y, GatherSizes s, Combine combine) {
@@ -40,7 +40,7 @@ combine_groups(const uint64_t* keys, const int64_t* places, const T* updates, T*
   }
 }
 
-// y[b, o, index, :] = combine(it, update) for each update in order, half types as floats until the last one. All contiguous.
+// y[b, o, index, :] = combine(it, update) for each update in order; half types are floats until the last one. All contiguous.
 template <class T, class Combine>
 void combine_segments(Stream& stream, const View& updates, const View& indices, const View& y, const GatherSizes& s, Combine combine,
                       Error (*describe)(const Fault&)) {

@@ -1,5 +1,5 @@
-// A warp takes a row: its lanes go through it together, three times. Where neighbouring rows lie side by side a thread takes one, so that a
-// warp reads them together. The sum is made in double. Bound by memory for rows that fit a cache.
+// One warp per row, in three passes. If neighbouring rows are adjacent in memory, one thread per row, so that a warp's reads coalesce. Sums
+// in double. Memory-bound for rows that fit a cache.
 #include "kernels/softmax.h"
 
 #include "kernels/cuda/softmax_row.h"

@@ -1,11 +1,11 @@
-// What softmax and cross entropy need to know of a row: its largest element, and the sum of exp(x - largest).
+// Row statistics for softmax and cross entropy: the maximum, and the sum of exp(x - maximum).
 #pragma once
 #include "kernels/cuda/element.h"
 #include "kernels/shared/scalar_math.h"
 
 namespace lamina::kernels::cuda {
 
-// How the elements of a row are shared: by a warp's lanes, or all of them by one thread.
+// How a row is shared: among the lanes of a warp, or all of it by one thread.
 template <bool by_warp>
 struct Row {
   int64_t first, end, step;
@@ -27,7 +27,7 @@ LAMINA_DEVICE double total(double v) {
   return v;
 }
 
-// The largest element of a row, and the sum of exp(x - largest).
+// The maximum of a row, and the sum of exp(x - maximum).
 template <bool by_warp, class T>
 LAMINA_DEVICE void measure(const T* x, int64_t n, int64_t stride, compute_t<T>& high, double& sum) {
   using C = compute_t<T>;

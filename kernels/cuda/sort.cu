@@ -1,5 +1,5 @@
-// Elements become unsigned keys of the same order, with their row in front, and Thrust sorts them with their places. Everything else reads
-// the sorted places. Bound by memory.
+// Elements become unsigned keys with the same order, prefixed by their row. Thrust sorts them together with their indices, and everything
+// else reads the sorted indices. Memory-bound.
 #include "kernels/sort.h"
 
 #include <bit>
@@ -13,7 +13,7 @@ namespace {
 
 // --- keys ---
 
-// Smaller numbers have smaller keys, every NaN the largest. equal: the same key for 0 and -0.
+// Smaller numbers have smaller keys; every NaN has the largest. equal: 0 and -0 get the same key.
 template <class T>
 LAMINA_DEVICE uint64_t key_of(T v, bool equal) {
   using K = std::conditional_t<sizeof(T) == 8, uint64_t,
@@ -26,7 +26,7 @@ LAMINA_DEVICE uint64_t key_of(T v, bool equal) {
   if (equal && bits == sign) bits = 0;
   return bits & sign ? K(~bits) : K(bits | sign);
 }
-// Of element i of any type, which is chosen while the kernel runs: nine times as many kernels would be no faster.
+// Element i of any type, chosen at run time: separate kernels per type would not be faster.
 LAMINA_DEVICE uint64_t key_at(const void* x, DType type, int64_t i, bool equal) {
   switch (type) {
     case DType::f16: return key_of(static_cast<const f16*>(x)[i], equal);
@@ -51,7 +51,7 @@ LAMINA_DEVICE void copy_element(void* to, int64_t i, const void* from, int64_t j
 
 // --- rows ---
 
-// Rows of x along an axis, and how a result laid out as x has them. Element i of all is element i % length of row i / length.
+// The rows of x along an axis, and of a result with the same layout. Element i of all is element i % length of row i / length.
 struct Rows {
   const void* data;
   DType type;
@@ -65,7 +65,7 @@ Rows rows_of(const View& x, const View& y, int axis) {
   return {x.data, x.dtype, axes_without(x, axis), axes_without(y, axis), x.shape[axis], x.strides[axis], y.strides[axis]};
 }
 
-// descending: 0, or all bits of an element's key. with_row: the row stands in front of it.
+// descending: 0, or all bits of an element's key. with_row: the row is the key's prefix.
 template <class K>
 LAMINA_KERNEL(256)
 make_keys(Rows rows, K* keys, int64_t* places, int64_t count, uint64_t descending, bool with_row, int key_bits, bool equal) {
@@ -99,7 +99,7 @@ LAMINA_KERNEL(256) mark_groups(const int64_t* places, Rows rows, uint64_t* begin
   const auto key = [&](int64_t i) { return key_at(rows.data, rows.type, rows.of_x(places[i]), true); };
   for (int64_t i = first_element(); i < count; i += all_threads()) begins[i] = i % rows.length == 0 || key(i) != key(i - 1);
 }
-// begun[i]: how many groups have begun up to element i of all. A group's first element writes where it begins into counts, for
+// begun[i]: number of groups that have begun up to element i of all. A group's first element stores its position in counts, for
 // count_groups.
 LAMINA_KERNEL(256)
 number_groups(const int64_t* places, const uint64_t* begun, int64_t* firsts, int64_t* which, int64_t* counts, int64_t* count, int64_t n,
@@ -140,8 +140,8 @@ search(const void* sorted, const void* values, DType type, int64_t* places, int6
   }
 }
 
-// places: of each row the elements in order, as element i of all. K has the bits for the row and the key, or for the key alone: then rows
-// are brought together by a second sort.
+// places: each row's elements in order, as indices into all elements. K holds row and key, or only the key: then a second sort groups the
+// rows.
 template <class K>
 void order_rows(Stream& stream, const Rows& rows, int key_bits, bool with_row, bool descending, bool equal, int64_t* places) {
   const int64_t count = rows.count();

@@ -1,4 +1,4 @@
-// A warp takes a row, as in softmax.cu. Bound by memory.
+// One warp per row, as in softmax.cu. Memory-bound.
 #include "kernels/sparse_cross_entropy.h"
 
 #include "kernels/cuda/scratch.h"

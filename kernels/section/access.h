@@ -1,4 +1,4 @@
-// What a step reads and writes, for barriers and validation.
+// The operands that a step reads and writes, for placing barriers and for validation.
 #pragma once
 #include <vector>
 
@@ -15,12 +15,12 @@ struct Access {
   bool by_models = false;
 };
 
-// In order: the inputs, then the outputs. The step's operands must be there.
+// In order: the inputs, then the outputs. The step's operands must exist.
 void accesses_of(const Table& table, const Step& step, std::vector<Access>& out);
 
 // Whether two operands share bytes.
 bool overlap(const OperandRange& a, const OperandRange& b);
-// Whether running the two steps at once could be seen by what they read or write through these accesses.
+// Whether the two steps, run concurrently, could interfere through these accesses.
 bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of_b, const std::vector<OperandRange>& ranges);
 
 }  // namespace lamina::section

@@ -46,7 +46,7 @@ class Part {
  private:
   Span rows_of(int64_t width) const { return {rows_.begin * width, rows_.end * width}; }
 
-  // elements: of one model
+  // elements: per model
   void add(int operand, Span elements, bool writes, bool early = false, bool shared = false) {
     if (elements.empty()) return;
     const BlockOperand& o = places_.operands[operand];
@@ -58,7 +58,7 @@ class Part {
   void read(int i, Span elements, bool early = false) { add(s_.first_in + i, elements, false, early); }
   void write(int i, Span elements) { add(s_.first_out + i, elements, true); }
 
-  // What a code's operand is for elements [begin, end) of a matrix that is n wide.
+  // The bytes of a program's operand for elements [begin, end) of a matrix with n columns.
   void read_broadcast(int i, Span of, int64_t n) {
     if (of.empty()) return;
     switch (places_.operands[s_.first_in + i].broadcast) {
@@ -112,7 +112,7 @@ class Part {
     write(0, {0, s_.reduced == Broadcast::scalar ? 1 : s_.n});
   }
 
-  // A dense copy's parts are apart; of any other, all that it touches counts as each part's.
+  // The parts of a dense copy are disjoint; for other copies each part counts as touching everything.
   void copy() {
     const BlockCopy& c = places_.copies[s_.copy];
     int64_t size = 1;

@@ -1,4 +1,4 @@
-// Which bytes a block's part of a step touches: what kernels/cuda/section_*.h address, from the plan's own numbers.
+// The bytes that a block's part of a step touches: the addresses of kernels/cuda/section_*.h, recomputed from the plan's numbers.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -9,20 +9,20 @@ namespace lamina::section {
 
 struct BlockAccess {
   int operand = 0;             // into the plan's operands
-  int64_t begin = 0, end = 0;  // bytes from where the operand lies
+  int64_t begin = 0, end = 0;  // bytes from the operand's start
   bool write = false;
-  bool early = false;   // weights that are asked for as soon as the step's run begins
-  bool shared = false;  // the step's blocks take turns in these bytes, element by element
+  bool early = false;   // weights that are prefetched at the start of the step's run
+  bool shared = false;  // the step's blocks alternate in these bytes, element by element
 };
 
-// What of a plan says so.
+// The parts of a plan that are needed for it.
 struct BlockPlaces {
   const BlockOperand* operands = nullptr;
   const BlockCopy* copies = nullptr;
   const int32_t* codes = nullptr;
 };
 
-// Of a step that is no turn. Empty parts touch nothing.
+// Not for turns. Empty parts touch nothing.
 void accesses_of(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out);
 
 }  // namespace lamina::section

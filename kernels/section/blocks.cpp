@@ -36,7 +36,7 @@ const char* why_not(const ElementwiseCode& code) {
   return nullptr;
 }
 
-// w - rate * g: input 0 of the code is g.
+// Recognises w - rate * g; input 0 of the code is g.
 struct Descent {
   int w = -1, rate = -1;  // inputs
 };
@@ -63,7 +63,7 @@ class Planner {
     for (const FlatBuffer& b : flat_.buffers) ranges_.push_back(b.range);
   }
 
-  // Nothing where a cluster's counters do not fit.
+  // Empty if a cluster's counters do not fit.
   std::optional<BlockPlan> run() {
     place_bases();
     accesses_.resize(table_.steps.size());
@@ -95,7 +95,7 @@ class Planner {
   }
 
  private:
-  // A space's memory has one address.
+  // All buffers of a space share one base address.
   void place_bases() {
     std::map<int, int> of_space;
     for (size_t i = 0; i < flat_.buffers.size(); ++i) {
@@ -109,7 +109,7 @@ class Planner {
     plan_.program.bases = int32_t(plan_.base_of.size());
   }
 
-  // --- who does what ---
+  // --- which block runs which step ---
   bool is_cluster() const { return stages_.count > 0; }
   void share() {
     if (is_cluster()) {
@@ -128,14 +128,14 @@ class Planner {
     plan_.helpers = helped ? most_ - plan_.spines : 0;
     replicas_ = replicas;
     models_ = int(std::clamp<int64_t>(replicas, 1, most_));
-    // No more helpers than there is work for.
+    // No more helpers than the work justifies.
     int64_t wanted = 0;
     for (const Step& s : table_.steps)
       if (is_update(s)) wanted += blocks_worth(s);
     plan_.helpers = int(std::min<int64_t>(plan_.helpers, wanted));
     plan_.program.blocks = std::max(plan_.spines + plan_.helpers, models_);
   }
-  // A product shared by tiles is cut into rows as well: any cut gives the same bits.
+  // A product shared by tiles may also be cut into rows: any cut gives the same bits.
   static bool by_rows(const Step& s) { return s.partition == Partition::rows || (s.partition == Partition::tiles && !is_update(s)); }
   void assign(const Step& s, size_t number, BlockStep& out) {
     const int64_t copied = flat_.copied[number];
@@ -146,7 +146,7 @@ class Planner {
       const Stages::Home& home = stages_.homes[number];
       out.first_block = home.first_block, out.blocks = home.blocks;
       out.resident = home.resident, out.renews = int16_t(home.renews);
-    } else if (copied > 0) {  // all blocks have something to do with the start of a loop
+    } else if (copied > 0) {  // all blocks copy a part at the start of a loop
       constexpr int64_t worth_a_block = 8192;
       out.blocks = int(std::clamp<int64_t>(copied / worth_a_block, 1, plan_.program.blocks));
       if (next_copier_ + out.blocks > plan_.program.blocks) next_copier_ = 0;
@@ -161,7 +161,7 @@ class Planner {
       out.first_block = plan_.spines + next_helper_, out.blocks = blocks;
       next_helper_ += blocks;
     } else if (by_rows(s)) {
-      out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model is that model's
+      out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model belongs to that model's block
     }
   }
 
@@ -206,7 +206,7 @@ class Planner {
   void place_codes() {
     for (const ElementwiseCode& c : table_.codes) {
       code_at_.push_back(int32_t(codes_.size()));
-      if (why_not(c)) continue;  // no step uses it
+      if (why_not(c)) continue;  // no step uses this program
       auto word = [&](int64_t v) { codes_.push_back(int32_t(v)); };
       bool wide = false;
       auto see = [&](DType t) { wide = wide || size_of(t) == 8; };
@@ -234,17 +234,17 @@ class Planner {
     }
   }
 
-  // --- who waits for whom ---
+  // --- which block waits for which ---
   static bool same_blocks(const BlockStep& a, const BlockStep& b) { return a.first_block == b.first_block && a.blocks == b.blocks; }
 
-  // Whether b, which comes later, must not begin a part before all of a is done by other blocks.
+  // Whether b, which comes later, may only start a part after other blocks have finished all of a.
   bool must_wait(size_t a, size_t b) {
     const BlockStep &first = plan_.steps[a], &second = plan_.steps[b];
     const bool same = same_blocks(first, second);
     if (same && first.blocks == 1) return false;
     for (const Access& x : accesses_[a])
       for (const Access& y : accesses_[b])
-        // Part i of both is the same block's only where they are shared alike.
+        // Part i of both belongs to the same block only if they are shared alike.
         if (same ? conflict(table_.steps[a], x, table_.steps[b], y, ranges_)
                  : (x.write || y.write) && overlap(ranges_[size_t(x.buffer)], ranges_[size_t(y.buffer)]))
           return true;
@@ -253,18 +253,18 @@ class Planner {
 
   void find_waits() {
     const size_t count = plan_.steps.size();
-    // What is over when a step's blocks have begun it: known_[b][a]. All that came before a turn is.
+    // known_[b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
     known_.assign(count, std::vector<bool>(count));
     std::vector<std::vector<int>> waits_for(count);
     const auto step_at = [&](size_t place) { return size_t(order_[place]); };
-    size_t begin = 0;  // of the run, as the other places in the order
+    size_t begin = 0;  // start of the run; the other indices are into the order too
     for (size_t place = 0; place < count; ++place) {
       const size_t b = step_at(place);
       if (table_.steps[b].kind == StepKind::loop) {
         begin = place + 1;
         continue;
       }
-      // The same blocks' earlier steps waited for what they did; and part i of them is over for part i of this.
+      // Waits of the same blocks' earlier steps are inherited; and part i of those steps precedes part i of this one.
       for (size_t before = place; before-- > begin;)
         if (same_blocks(plan_.steps[step_at(before)], plan_.steps[b])) {
           known_[b] = known_[step_at(before)];
@@ -275,7 +275,7 @@ class Planner {
         if (known_[b][a] || !must_wait(a, b)) continue;
         waits_for[b].push_back(int(a));
         known_[b][a] = true;
-        // All of a is over: so is all that a waited for, and all that the same blocks did before it.
+        // All of a has ended, and so has everything that a waited for, and everything its blocks did before.
         for (size_t earliest = begin; earliest < before; ++earliest) {
           const size_t e = step_at(earliest);
           if (known_[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known_[b][e] = true;
@@ -294,7 +294,7 @@ class Planner {
     }
   }
 
-  // Weights that no step of the same run has written before.
+  // Weights that no earlier step of the same run writes.
   void find_prefetches() {
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       BlockStep& step = plan_.steps[i];
@@ -310,10 +310,10 @@ class Planner {
   }
 
   // --- a cluster ---
-  // A counter lies with a block that waits for it. False where that is too many.
+  // A counter is placed with a block that waits for it. False if there are too many.
   bool place_words() {
     std::vector<int> used(size_t(plan_.program.blocks));
-    used[0] = 1;  // where all meet
+    used[0] = 1;  // the barrier's word
     counter_places_.assign(size_t(plan_.program.counters), -1);
     for (const BlockStep& step : plan_.steps)
       for (int w = step.first_wait; w < step.first_wait + step.waits; ++w)
@@ -327,12 +327,12 @@ class Planner {
     p.shared_floats = p.words_at + p.words;
     return p.words <= kMostWords;
   }
-  // Rows go to the next block's shared memory where what lies there from before is surely read.
+  // Hands rows to the next block's shared memory if the previous contents have surely been read.
   void hand_rows() {
     for (const BlockTurn& turn : plan_.turns)
       if (!turn.barrier) return;
     constexpr int nobody = -1;
-    std::vector<int> reader(size_t(plan_.program.blocks), nobody);  // of what a block's inbox was given last
+    std::vector<int> reader(size_t(plan_.program.blocks), nobody);  // per block: the last reader of its inbox
     int run = 0;
     for (int i : order_) {
       const Step& s = table_.steps[size_t(i)];
@@ -351,7 +351,7 @@ class Planner {
       last = i;
     }
   }
-  // The product of one block, of the same run, whose result is this product's rows, or -1.
+  // The product of one block in the same run whose result is this product's rows, or -1.
   int giver_of(int i) const {
     const OperandRange& rows = ranges_[size_t(table_.operands[size_t(table_.steps[size_t(i)].first_in)].buffer)];
     for (int e = i; e-- > 0 && table_.steps[size_t(e)].kind != StepKind::loop;)
@@ -400,7 +400,7 @@ class Planner {
     p.tails_at = append(flat_.tails);
     std::vector<int32_t> lists, starts{0}, targets(flat_.turns.size() * size_t(p.blocks));
     for (int b = 0; b < p.blocks; ++b) {
-      std::vector<int> places;  // in the order; a target is the first of its run
+      std::vector<int> places;  // indices into the order; a target is the first of its run
       for (size_t place = 0; place < order_.size(); ++place)
         if (const BlockStep& s = plan_.steps[size_t(order_[place])]; b >= s.first_block && b < s.first_block + s.blocks)
           lists.push_back(order_[place]), places.push_back(int(place));
@@ -433,7 +433,7 @@ class Planner {
   std::vector<OperandRange> ranges_;
   const int most_;
   const Stages stages_;
-  std::vector<int> order_;  // in which each block takes its steps
+  std::vector<int> order_;  // the order in which each block takes its steps
   int64_t replicas_ = 0;
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   BlockPlan plan_;
@@ -558,7 +558,7 @@ BlockSection::~BlockSection() {
       d.stream.backend->free(d.stream, d.state, d.state_bytes);
       if (d.rings) d.infeed_stream.backend->free(d.infeed_stream, d.rings, size_t(plan.infeed.bytes));
       if (d.infeed_stream.backend) d.infeed_stream.backend->destroy_stream(d.infeed_stream);
-    } catch (...) {  // the backend has gone before us
+    } catch (...) {  // the backend has been destroyed before us
     }
   }
 }

@@ -1,15 +1,15 @@
-// How a GPU's blocks share a section: the table as flat numbers that a kernel walks, who does which step, and who waits for whom.
+// Plans how a GPU's blocks share a section: the table as flat numbers, which block runs which step, and which waits for which.
 //
-// Each step belongs to some blocks in a row, part i of it to the i-th. Steps shared by rows all belong to the first blocks, the "spine": a
-// block runs its rows of the batch through the whole chain of layers and waits for nobody. Updates of weights belong to the other blocks,
-// the "helpers", a few each. In a straight run of steps there are no barriers of the whole grid: a step waits for exactly those earlier
-// steps, of other blocks, whose bytes it touches, by counters that their blocks raise. Blocks take their steps in the table's order, so no
-// circle of waits can arise. The bodies of loops and branches lie in the same row (flatten.h): between runs of steps there are turns, which
-// all blocks take alike, mostly behind a barrier of all of them.
+// Each step belongs to consecutive blocks; the i-th runs part i. Steps shared by rows belong to the first blocks, the "spine": each runs
+// its rows of the batch through the whole chain of layers without waiting. Weight updates belong to the other blocks, the "helpers", a few
+// each. In a run of steps there are no grid-wide barriers: a step waits, by counters that blocks increment, only for earlier steps of other
+// blocks whose bytes it touches. Blocks take steps in the table's order, so waits cannot form a cycle. Bodies of loops and branches are
+// part of the same sequence (flatten.h): control-flow points between runs are called turns; all blocks take them alike, mostly after a
+// barrier.
 //
-// Where the GPU has clusters of blocks, the blocks of a section may instead be one cluster and share the layers ("stages"): a block's
-// weights stay in its shared memory for the whole launch, and it makes all rows of the batch, which it hands to the next block's shared
-// memory. Updates are taken as late as what comes after them allows: while other blocks have the batch.
+// If the GPU has clusters, the blocks of a section may instead form one cluster and share the layers ("stages"): a block keeps its weights
+// in shared memory for the whole launch, computes all rows of the batch, and writes them to the next block's shared memory. Updates run as
+// late as later steps allow, while other blocks have the batch.
 #pragma once
 #include <atomic>
 #include <memory>
@@ -26,60 +26,60 @@
 
 namespace lamina::section {
 
-// What a plan may use of a GPU.
+// The resources of a GPU that a plan may use.
 struct BlockLimits {
   int blocks = 1;                     // all resident
-  int cluster = 0;                    // blocks of the largest cluster, each with all of a block's shared memory; 0: there are none
-  int64_t shared_bytes = 0;           // of a block
-  std::optional<bool> clusters = {};  // whether sections are clusters where they can be; nothing: where a model says that it is faster
+  int cluster = 0;                    // size of the largest cluster with full shared memory in each block; 0: none
+  int64_t shared_bytes = 0;           // per block
+  std::optional<bool> clusters = {};  // force or forbid clusters; empty: use one if a model predicts that it is faster
 };
 
 struct BlockPlan {
   BlockProgram program;
   std::vector<char> bytes;
   int spines = 0, helpers = 0;
-  std::string why_no_cluster;    // "" of a cluster
-  std::vector<BlockStep> steps;  // the same as in bytes, for who explains or checks the plan
+  std::string why_no_cluster;    // "" if it is a cluster
+  std::vector<BlockStep> steps;  // the same as in bytes, for explain() and checks
   std::vector<BlockWait> waits;
   std::vector<BlockTurn> turns;
   std::vector<BlockResident> residents;
   std::vector<std::string> names;  // per step, for profilers
   struct Base {
-    int buffer = -1;           // one that lies in it: an operand of the instruction
-    int64_t offset = 0;        // and that one's offset
-    char* constant = nullptr;  // of loops and branches, where there is no buffer
+    int buffer = -1;           // an operand of the instruction inside it
+    int64_t offset = 0;        // that operand's offset
+    char* constant = nullptr;  // used if there is no operand: constants of loops and branches
   };
   std::vector<Base> base_of;
-  // Stacked operands that stay on the host (nested.h): the device has a ring of two chunks of each.
+  // Stacked operands that stay on the host (nested.h). The device has a ring of two chunks for each.
   struct Stack {
     int buffer = 0;
     int64_t slice = 0;  // bytes
-    int64_t at = 0;     // of its ring in the memory of all of them
+    int64_t at = 0;     // of its ring within the memory of all rings
   };
   struct InfeedPlan {
-    int32_t chunk = 0;  // slices; 0: there are none
+    int32_t chunk = 0;  // slices; 0: no stacks
     int64_t slices = 0;
     std::vector<Stack> stacks;
     int64_t bytes = 0;  // of the rings
   } infeed;
-  bool tensor_cores = false;  // some product has another precision than float32: the section kernel that has them runs it
-  bool may_be_long = false;   // loops may take longer than a launch should: it returns, and is launched again from where it was
+  bool tensor_cores = false;  // a product has a precision other than float32, which selects the kernel
+  bool may_be_long = false;   // loops may exceed a launch's time limit: the launch then returns and is continued by another one
 };
 
-// Why no block of a GPU can run this step, whose codes are among these, or null. Of a loop or branch: `nested` is what it does.
+// Why a GPU cannot run this step, whose programs are in `codes`; null if it can. For a loop or branch, `nested` is its content.
 LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step,
                                          const Nested* nested = nullptr);
-// ranges and views (whose addresses do not matter): of the instruction's operands, as in the table; operands of one
-// space keep their distances from launch to launch.
+// ranges and views (without addresses): of the instruction's operands, as in the table. Operands in one space keep their relative positions
+// in all launches.
 LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,
                                  const BlockLimits& limits);
 LAMINA_API std::string print(const BlockPlan& plan);
-// What the clock of a launch says (BlockClock), for each step that has run, in the table's order; began and ended are microseconds since
-// the first block began.
+// The clock entries of a launch (BlockClock) for each step that ran, in the table's order; began and ended are microseconds since the first
+// block began.
 LAMINA_API size_t clock_entries(const BlockPlan& plan);
 LAMINA_API std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const std::vector<BlockClock>& clock);
 
-// Arguments of the section kernel: the plan, and what each device keeps of it.
+// Arguments of the section kernel: the plan, and its state on each device.
 struct LAMINA_API BlockSection {
   std::shared_ptr<const TableWithLoops> table;
   BlockPlan plan;
@@ -87,9 +87,9 @@ struct LAMINA_API BlockSection {
   struct OnDevice {
     Stream stream;
     void* program = nullptr;    // plan.bytes
-    uint32_t* state = nullptr;  // counters, how many blocks have ended, the abort word, and where the next launch goes on
+    uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, and where the next launch continues
     size_t state_bytes = 0;
-    void* rings = nullptr;  // of the plan's infeed, and the stream on which they are filled
+    void* rings = nullptr;  // of the plan's infeed; and the stream that fills them
     Stream infeed_stream;
   };
   mutable Mutex mutex;
@@ -98,14 +98,14 @@ struct LAMINA_API BlockSection {
   BlockSection(const BlockSection&) = delete;
   ~BlockSection();
 };
-// What runs a BlockSection on gpu devices: the CUDA build's kernel says so as the program starts.
+// Runs a BlockSection on GPU devices. The CUDA build's kernel registers it at program start.
 struct BlockRunner {
   void (*run)(const KernelCall&) = nullptr;
-  int (*resident_blocks)(Device device) = nullptr;  // that this very card holds at once; 0: it cannot run sections
-  // How many blocks, at most so many, this very card can have as one cluster, each with all of a block's shared memory; 0: none.
+  int (*resident_blocks)(Device device) = nullptr;  // blocks that this card can hold at once; 0: it cannot run sections
+  // Size of the largest cluster on this card, at most `most`, in which each block has its full shared memory; 0: none.
   int (*largest_cluster)(Device device, int most) = nullptr;
 };
 LAMINA_API void set_block_runner(const BlockRunner* runner);
-LAMINA_API const BlockRunner* block_runner();  // null where there is none
+LAMINA_API const BlockRunner* block_runner();  // null if there is none
 
 }  // namespace lamina::section

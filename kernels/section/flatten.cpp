@@ -25,7 +25,7 @@ class Flattener {
     std::vector<int> same(out_.buffers.size());
     for (size_t i = 0; i < same.size(); ++i) same[i] = int(i);
     add_table(outer_, same);
-    // Nothing follows: the launch's end is a barrier as well.
+    // Nothing follows: the end of the launch is a barrier too.
     if (last_is(Turn::meet)) drop_turn();
     for (BlockTurn& turn : out_.turns)
       if (turn.target >= 0) {
@@ -52,7 +52,7 @@ class Flattener {
     out_.table.operands.push_back({.buffer = buffer});
     return int(out_.table.operands.size()) - 1;
   }
-  // Gives its number. A barrier before a barrier goes: who was sent there comes to this one.
+  // Adds a turn and returns its number. A barrier directly before a barrier is dropped, and jumps to it are redirected here.
   int add_turn(BlockTurn turn) {
     if (turn.barrier && last_is(Turn::meet)) drop_turn();
     if (out_.table.steps.empty()) turn.barrier = 0;
@@ -69,7 +69,7 @@ class Flattener {
   }
   BlockTurn& turn(int number) { return out_.turns[size_t(number)]; }
 
-  // buffers: those of the table, as numbers of out_.buffers.
+  // buffers: the table's, as indices into out_.buffers.
   void add_table(const TableWithLoops& table, const std::vector<int>& buffers) {
     const int codes = int(out_.table.codes.size());
     out_.table.codes.insert(out_.table.codes.end(), table.codes.begin(), table.codes.end());
@@ -126,7 +126,7 @@ class Flattener {
     const int again = add_turn({.turn = Turn::again, .infeed = from_host, .loop = loop, .target = body});
     turn(begin).target = turn_step(again);
   }
-  // The rings of stacked inputs that stay on the host, one after the other.
+  // Concatenates the rings of stacked inputs that stay on the host.
   void plan_infeed(const Nested& nested, const std::vector<int>& own) {
     constexpr int64_t alignment = 256;
     const bool fits = out_.infeed.chunk == 0 && !nested.reverse && nested.count < 0 && nested.limit >= 0 &&
@@ -137,7 +137,7 @@ class Flattener {
       int64_t slice = 0;
       for (const InnerBuffer& b : nested.programs[0].buffers)
         if (b.operand == input) slice = b.slice;
-      if (slice == 0) continue;  // nobody reads it
+      if (slice == 0) continue;  // nothing reads it
       out_.infeed.stacks.push_back({.buffer = own.at(size_t(input)), .slice = slice, .at = out_.infeed.bytes});
       out_.infeed.bytes += (2 * nested.infeed.chunk * slice + alignment - 1) / alignment * alignment;
     }

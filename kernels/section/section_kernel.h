@@ -1,4 +1,4 @@
-// Which kernel runs a plan: the launch and fn.explain() both ask here.
+// Which kernel runs a plan. The launch and fn.explain() both ask here.
 #pragma once
 #include "kernels/section/blocks.h"
 

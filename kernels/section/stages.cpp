@@ -12,13 +12,13 @@ namespace {
 
 int64_t floats_of(const Step& s) { return int64_t(s.k) * padded_width(s.n); }
 
-// --- a model of the GPU: cycles of the way that a batch takes through the products ---
-constexpr double kStepCycles = 100;    // reading shared memory, the barrier: whatever the sizes
+// --- a cost model of the GPU: cycles on a batch's path through the products ---
+constexpr double kStepCycles = 100;    // shared memory latency and barrier, whatever the sizes
 constexpr double kBytesPerCycle = 50;  // weights from the L2 cache to one multiprocessor
 constexpr double kFusedMultiplyAdds = 128, kTensorRowGranule = 8;
 
 struct Layer {
-  int buffer = 0;  // one that is its weights
+  int buffer = 0;  // a buffer that holds its weights
   int operand = 0;
   int64_t floats = 0;
   int32_t k = 0, n = 0;
@@ -77,7 +77,7 @@ class Finder {
       layer_of_[i] = at->second;
     }
   }
-  // Who writes weights has to be the block that keeps them.
+  // Only the block that keeps the weights may write them.
   void find_writers() {
     written_.assign(flat_.table.steps.size(), -1);
     for (size_t i = 0; i < flat_.table.steps.size(); ++i) {
@@ -135,7 +135,7 @@ class Finder {
 
   void place() {
     out_.homes.resize(flat_.table.steps.size());
-    int current = 0;  // whose block has the batch
+    int current = 0;  // the layer whose block has the batch
     for (size_t i = 0; i < flat_.table.steps.size(); ++i) {
       const Step& s = flat_.table.steps[i];
       if (s.kind == StepKind::loop) continue;

@@ -1,4 +1,4 @@
-// From what a section's clock has kept to the times of its steps.
+// Converts a section's clock entries to step times.
 #include <algorithm>
 #include <limits>
 
@@ -23,7 +23,7 @@ std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const st
   const int32_t* starts = part<int32_t>(plan, plan.program.starts_at);
   const int32_t* lists = part<int32_t>(plan, plan.program.lists_at);
   constexpr auto never = std::numeric_limits<unsigned long long>::max();
-  unsigned long long start = never, nanoseconds = 0, cycles = 0;  // of the block that was there longest
+  unsigned long long start = never, nanoseconds = 0, cycles = 0;  // of the block that took longest
   for (int b = 0; b < plan.program.blocks; ++b) {
     const BlockClock& all = clock[size_t(starts[b + 1] + b)];
     if (all.times == 0) continue;
@@ -37,7 +37,7 @@ std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const st
     for (int place = 0; place < starts[b + 1] - starts[b]; ++place) {
       const int number = lists[starts[b] + place];
       const BlockClock& c = clock[size_t(starts[b] + b + place)];
-      if (c.times == 0 || c.busy > longest || c.waited > longest) continue;  // the launch ended in the middle of it
+      if (c.times == 0 || c.busy > longest || c.waited > longest) continue;  // the launch ended in the middle of the step
       profiler::DeviceStep& step = of_step[size_t(number)];
       const double began = double(c.began - start) / 1000, ended = double(c.ended - start) / 1000;
       step.began = step.blocks == 0 ? began : std::min(step.began, began);

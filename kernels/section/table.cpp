@@ -77,7 +77,7 @@ void print_step(std::ostream& out, const Table& table, const Step& s) {
   if (s.barrier_before) out << " | barrier";
 }
 
-// Into how many equal parts, one behind the other, threads share the operand; 0: they do not.
+// The number of equal, consecutive parts of the operand that threads share; 0: not shared.
 int64_t parts_of(const Step& s, const Access& access) {
   if (s.partition == Partition::models) return access.by_models ? s.replicas : 0;
   return s.partition == Partition::rows && access.by_rows ? s.rows : 0;
@@ -107,7 +107,7 @@ const char* name(Activation activation) { return activation == Activation::none 
 
 OperandRange range_of(const View& view, int space, int64_t first) {
   const int64_t element = int64_t(size_of(view.dtype));
-  int64_t low = 0, high = 0;  // elements before and behind the first one
+  int64_t low = 0, high = 0;  // elements before and after the first one
   for (int i = 0; i < view.rank; ++i) {
     const int64_t reach = (view.shape[i] - 1) * view.strides[i];
     (reach < 0 ? low : high) += reach;
@@ -118,7 +118,7 @@ OperandRange range_of(const View& view, int space, int64_t first) {
 
 std::string print(const Table& table) {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  out.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
   for (size_t i = 0; i < table.steps.size(); ++i) {
     out << std::setw(3) << i << ' ';
     print_step(out, table, table.steps[i]);
@@ -156,8 +156,8 @@ bool conflict(const Step& a, const Access& of_a, const Step& b, const Access& of
   if (!of_a.write && !of_b.write) return false;
   const OperandRange &x = ranges[size_t(of_a.buffer)], &y = ranges[size_t(of_b.buffer)];
   if (!overlap(x, y)) return false;
-  if (a.partition == Partition::one && b.partition == Partition::one && a.owner == b.owner) return false;  // one thread does both
-  // Row (or model) i of both is the same bytes, and the same thread's.
+  if (a.partition == Partition::one && b.partition == Partition::one && a.owner == b.owner) return false;  // the same thread runs both
+  // Row (or model) i of both is in the same bytes and belongs to the same thread.
   const int64_t parts = parts_of(a, of_a);
   return !(parts > 0 && parts == parts_of(b, of_b) && x.begin == y.begin && x.end == y.end);
 }

@@ -1,5 +1,5 @@
-// A section: a run of small steps over planned buffers, executed as one kernel. The table is plain data; the same table is
-// run by the CPU interpreter (kernels/cpu/section.cpp) and, on a GPU, by one resident kernel.
+// A section: a sequence of small steps over planned buffers, executed as one kernel. The table is plain data. The CPU interpreter
+// (kernels/cpu/section.cpp) and, on a GPU, one resident kernel run the same table.
 #pragma once
 #include <cstdint>
 #include <string>
@@ -28,7 +28,7 @@ enum class StepKind : uint8_t {
 };
 
 constexpr bool is_product(StepKind kind) { return kind == StepKind::dense || kind == StepKind::dense_grad_input; }
-// Columns of what such a step, of weights [k, n], makes.
+// Columns of the result of such a step with weights [k, n].
 constexpr int32_t product_width(StepKind kind, int32_t k, int32_t n) { return kind == StepKind::dense ? n : k; }
 
 enum class Activation : uint8_t {
@@ -45,79 +45,78 @@ struct ActivationRow {
   Slope slope;
   Parameter parameter;
 };
-// All but none, in their order.
+// All except none, in the enum's order.
 inline constexpr ActivationRow kActivations[] = {
 #define ACTIVATION(name, slope, parameter) \
   {Activation::name, #name, kernels::ScalarOp::name, kernels::ScalarOp::name##_grad, Slope::slope, Parameter::parameter},
 #include "kernels/shared/elementwise_ops.inc"
 };
-// Not of none.
+// Not for none.
 constexpr const ActivationRow& row_of(Activation a) { return kActivations[int(a) - 1]; }
-// Whether its slope is taken from what it was given instead of what it gave: a mask is that then.
+// Whether the slope is computed from the activation's input instead of its result; the mask operand is then that input.
 constexpr bool of_input(Activation a) { return a != Activation::none && row_of(a).slope == Slope::of_input; }
 enum class Reduction : uint8_t { sum, mean, max, min, prod };
-enum class Broadcast : uint8_t { full, row, column, scalar };  // an operand of a step over r x n: [r,n], [n], [r,1], [1]
+enum class Broadcast : uint8_t { full, row, column, scalar };  // shape of an operand of a step over r x n: [r,n], [n], [r,1], [1]
 
-// How a step can be shared among threads (or blocks) without changing one bit of its result.
+// How a step can be shared among threads (or blocks) without changing any bit of its result.
 enum class Partition : uint8_t {
-  rows,    // each takes some rows of the batch, and reads only those rows of what earlier `rows` steps wrote
-  tiles,   // each takes some tiles of the result, and reads everything
-  one,     // one does it all
-  models,  // each takes some models of an ensemble: the step as a whole, on those models' parts of its operands
+  rows,    // by batch rows; reads only those rows of what earlier `rows` steps wrote
+  tiles,   // by tiles of the result; reads everything
+  one,     // not shared
+  models,  // by models of an ensemble: the whole step, on each model's parts of the operands
 };
 
 struct Step {
   StepKind kind = StepKind::copy;
   Activation activation = Activation::none;
   Reduction reduction = Reduction::sum;
-  Broadcast reduced = Broadcast::full;  // the shape of a reduction's result: row [n], column [r,1], scalar
+  Broadcast reduced = Broadcast::full;  // a reduction's result: row [n], column [r,1], scalar
   Partition partition = Partition::one;
-  bool barrier_before = false;               // all threads have finished the steps before
-  uint8_t has_bias = 0;                      // dense: whether there is a b; dense_update: whether db is wanted
+  bool barrier_before = false;               // wait until all threads have finished the steps before
+  uint8_t has_bias = 0;                      // dense: whether there is a b; dense_update: whether db is needed
   uint8_t has_mask = 0;                      // dense_grad_input: whether there is a y
-  Precision precision = Precision::float32;  // of the product in the dense steps, on a GPU; the CPU always computes in float32
+  Precision precision = Precision::float32;  // of dense steps on a GPU; the CPU always computes in float32
   int32_t rows = 0, k = 0, n = 0;
   int32_t code = -1, code2 = -1;  // into Table::codes
-  int32_t extras = 0;             // dense_update: how many of the inputs after x and dz belong to code
+  int32_t extras = 0;             // dense_update: how many inputs after x and dz belong to code
   float scalar = 0;               // dropout: the rate; an activation's alpha
   int32_t first_in = 0, ins = 0;  // into Table::operands
   int32_t first_out = 0, outs = 0;
-  int32_t owner = 0;     // Partition::one: which thread, of as many as there are
-  int32_t replicas = 1;  // models of an ensemble; the sizes above are one model's
+  int32_t owner = 0;     // Partition::one: the thread that runs it, modulo their number
+  int32_t replicas = 1;  // models of an ensemble; the sizes above are per model
   int32_t shards = 1;    // V of data-parallel training
 };
 
 struct Operand {
   int32_t buffer = 0;  // index among the instruction's operands: inputs first, then outputs
   Broadcast broadcast = Broadcast::full;
-  int32_t model_stride = 0;  // elements from one model's part to the next one's; 0: all models share it
+  int32_t model_stride = 0;  // elements from one model's part to the next; 0: shared by all models
 };
 
 struct Table {
   std::vector<Step> steps;
   std::vector<Operand> operands;
   std::vector<kernels::ElementwiseCode> codes;
-  std::vector<SourceLine> lines;  // per step: the user's; run_section adds it to an Error that the step throws. May be empty.
-  int threads = 1;                // how many the plan was made for
+  std::vector<SourceLine> lines;  // per step: the user's line, which run_section adds to Errors. May be empty.
+  int threads = 1;                // that the plan was made for
   double flops = 0;
 };
 
 LAMINA_API const char* name(StepKind kind);
 LAMINA_API const char* name(Activation activation);
 LAMINA_API std::string print(const Table& table);
-// What the planner knows about each operand: operands that overlap in memory conflict.
+// Memory of an operand, as the planner knows it. Overlapping operands conflict.
 struct OperandRange {
-  int space = 0;               // two operands can only overlap in one space
+  int space = 0;               // operands overlap only within one space
   int64_t begin = 0, end = 0;  // bytes
-  bool holds_value = true;     // an output that something before the section has written; inputs always do
+  bool holds_value = true;     // false for an output that nothing before the section has written
 };
-// The bytes that a view may touch whose first element lies `first` bytes into the space: some of them before it where the view goes
-// backwards.
+// The bytes that a view may touch if its first element is `first` bytes into the space. With negative strides some are before it.
 LAMINA_API OperandRange range_of(const View& view, int space, int64_t first);
-// Marks the steps that must wait for all threads, from the real overlaps of what steps read and write.
+// Marks the steps that must wait for all threads, from the actual overlaps of reads and writes.
 LAMINA_API void place_barriers(Table& table, const std::vector<OperandRange>& ranges);
-// Throws an internal error when a step reads what nobody wrote, names an operand or code that is not there, or conflicts
-// with an earlier step without a barrier.
+// Throws an internal error when a step reads unwritten memory, names an operand or code that does not exist, or conflicts with an earlier
+// step without a barrier.
 LAMINA_API void validate(const Table& table, const std::vector<OperandRange>& ranges, int instruction_inputs);
 
 }  // namespace lamina::section
@@ -125,7 +124,7 @@ LAMINA_API void validate(const Table& table, const std::vector<OperandRange>& ra
 namespace lamina::kernels::cpu {
 // Runs a section. Args of the instruction are the Table.
 LAMINA_API void run_section(const KernelCall& call);
-// C[m,n] = op(A) op(B) for one matrix, row-major with leading strides; op transposes when asked. Bits do not depend on threads.
+// C[m,n] = op(A) op(B) for one matrix, row-major with leading strides; op optionally transposes. Bits do not depend on threads.
 template <class T>
 void matmul(int64_t m, int64_t n, int64_t k, const T* a, int64_t lda, bool transpose_a, const T* b, int64_t ldb, bool transpose_b, T* c,
             int64_t ldc, Device device);

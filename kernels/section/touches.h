@@ -1,4 +1,4 @@
-// What the validator of block plans keeps of memory: which steps have touched which bytes last.
+// The memory model of the block plan validator: which steps last touched which bytes.
 #pragma once
 #include <cstdint>
 #include <map>
@@ -6,11 +6,11 @@
 
 namespace lamina::section {
 
-struct Place {  // in a block's list
+struct Place {  // index in a block's list
   int block = 0, at = 0;
 };
 
-// What was done last with some bytes.
+// The last access to some bytes.
 struct Touch {
   Place place;
   int step = 0, operand = 0;
@@ -22,6 +22,6 @@ struct Cell {
   int64_t end = 0;
   std::vector<Touch> writers, readers;
 };
-using Memory = std::map<int64_t, Cell>;  // by where they begin
+using Memory = std::map<int64_t, Cell>;  // keyed by begin
 
 }  // namespace lamina::section

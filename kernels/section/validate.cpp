@@ -115,7 +115,7 @@ class TableValidator {
     }
   }
 
-  // A result may take an input's place only where each element is read before it is written, by the same thread.
+  // A result may share an input's memory only if each element is read before it is written, by the same thread.
   void check_own_overlaps(const Step& s) const {
     for (size_t o = size_t(s.ins); o < accesses_.size(); ++o) {
       const OperandRange& out = ranges_[size_t(accesses_[o].buffer)];
@@ -147,7 +147,7 @@ class TableValidator {
       if (!covered(range)) fail(cat("reads %", buffer, ", which nobody wrote"));
     }
   }
-  // A view of what was written under other numbers: every byte was.
+  // A view of bytes written under other buffer numbers: every byte must have been written.
   bool covered(const OperandRange& range) const {
     std::vector<std::pair<int64_t, int64_t>> parts;
     for (int other : of_space_.at(range.space))
@@ -172,7 +172,7 @@ class TableValidator {
     }
   }
 
-  // A buffer that is never written by its own number is an input or a view of what is: its bytes are meant to change.
+  // A buffer never written under its own number is an input or a view of other buffers, so its bytes may change.
   void record_writes() {
     for (const Access& access : accesses_) {
       if (!access.write) continue;

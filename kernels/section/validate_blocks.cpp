@@ -1,14 +1,13 @@
-// Whether a plan of blocks gives what its table means: from the plan's own bytes, without running it.
+// Checks, without running it, that a block plan computes what its table means, from the plan's own bytes.
 //
-// Where a turn has a barrier, all that came before is over. So the plan is cut there, into every straight path from one barrier to the next
-// one. On a path each block takes its steps one after the other, and a wait that is met lies behind those arrivals without which its
-// counter could not have come so far. Who knows what to be over is kept as a clock: of each other block, how many of its places in the
-// path. Then
-//  - all blocks come to the path's end, in an order that any other order of blocks can be exchanged for, as counters only rise;
-//  - of each byte, every read lies behind the write before it in the table's order, and every write behind the write and the reads before.
+// A turn with a barrier ends everything before it. So the plan is cut into straight paths from one barrier to the next. On a path each
+// block takes its steps in order. A satisfied wait implies that certain arrivals happened, without which its counter could not have the
+// value. Each block has a vector clock: for each other block, how many of its positions in the path have ended. Checked are:
+//  - All blocks reach the path's end. One order of blocks is enough, because counters only rise.
+//  - For every byte, each read comes after the preceding write in the table's order, and each write after the preceding write and reads.
 //
-// In a cluster, weights that stay with a block are the same as those in memory, since that block alone writes them and brings them again;
-// and rows that a block is handed are a place in memory too, in which they have to be those that the step reads.
+// In a cluster, resident weights equal those in memory, because only their block writes and reloads them. Rows handed to a block are a
+// memory location too, which must hold the rows that the step reads.
 #include <algorithm>
 #include <cstring>
 #include <map>
@@ -22,7 +21,7 @@
 namespace lamina::section {
 namespace {
 
-using Clock = std::vector<int>;  // per block: how many of its places are over
+using Clock = std::vector<int>;  // per block: how many of its positions have ended
 
 class PlanValidator {
  public:
@@ -72,7 +71,7 @@ class PlanValidator {
                reinterpret_cast<const int32_t*>(plan_.bytes.data() + p_.codes_at)};
     for (size_t t = 0; t < turns_.size(); ++t) {
       BlockTurn turn = turns_[t];
-      turn.barrier = flat_.turns[t].barrier;  // whether one is needed is found out here
+      turn.barrier = flat_.turns[t].barrier;  // recomputed here
       require(std::memcmp(&turn, &flat_.turns[t], sizeof turn) == 0, cat("turn ", t, " is not the table's"));
       require(!turn.infeed || turns_[t].barrier, cat("turn ", t, ": blocks do not meet where slices come from the host"));
     }
@@ -86,7 +85,7 @@ class PlanValidator {
   }
   bool is_turn(int step) const { return table_.steps[size_t(step)].kind == StepKind::loop; }
 
-  // Operands lie where the table has them, from one address for each piece of memory.
+  // Operands are where the table has them, relative to one address per block of memory.
   void check_places() const {
     std::map<int, int> base_of_space, space_of_base;
     for (size_t i = 0; i < table_.operands.size(); ++i) {
@@ -132,7 +131,7 @@ class PlanValidator {
     }
   }
 
-  // A counter is one run's: then it stands, where the run begins, at what all of the run's arrivals have made of it the times before.
+  // A counter belongs to one run. At the start of the run it has the value that the run's earlier executions gave it.
   void check_counters() {
     raisers_.resize(size_t(p_.counters));
     arrivals_.resize(size_t(p_.counters));
@@ -172,7 +171,7 @@ class PlanValidator {
                 p_.shared_floats >= p_.words_at + p_.words,
             "parts of its shared memory overlap");
     const int32_t* counters = table_at<int32_t>(p_.counter_places_at, size_t(p_.counters), "places of counters");
-    std::set<int32_t> places{0};  // where all meet
+    std::set<int32_t> places{0};  // the barrier's word
     for (int c = 0; c < p_.counters; ++c)
       require(
           counters[c] >> 16 >= 0 && counters[c] >> 16 < p_.blocks && (counters[c] & 0xffff) < p_.words && places.insert(counters[c]).second,
@@ -200,7 +199,7 @@ class PlanValidator {
       require(!s.handed || (is_product(s.kind) && s.blocks == 1), cat(step_text(int(i)), " is handed rows that are not all of one block"));
     }
   }
-  // Whoever writes the weights is that block, and brings them again.
+  // The writer of the weights must be that block, and it must reload them.
   void check_resident(const BlockResident* residents, const int32_t* starts, int b, int r) const {
     const BlockResident& own = residents[r];
     const std::string what = cat("weights ", r, ", which stay with block ", b, ", ");
@@ -232,7 +231,7 @@ class PlanValidator {
   }
   static int result_width(const BlockStep& s) { return product_width(s.kind, s.k, s.n); }
 
-  // Each run's steps that are the block's, in any order, and the turn behind them; targets are where a run or a turn begins.
+  // Each run's steps of the block, in any order, followed by its turn; targets are starts of runs or turns.
   void check_list(int b) {
     const int32_t* list = lists_ + starts_[b];
     const int length = starts_[b + 1] - starts_[b];
@@ -270,7 +269,7 @@ class PlanValidator {
   }
 
   // --- paths ---
-  // One element of a path: a run of steps, or a turn that was taken one way or the other.
+  // One element of a path: a run of steps, or a turn taken one way or the other.
   struct Element {
     int run = -1, turn = -1;
     bool jumps = false;
@@ -297,7 +296,7 @@ class PlanValidator {
     if (!at_turn) {
       for (const Element& e : path_) require(e.run != run || p_.blocks == 1, cat("run ", run, " follows itself and blocks do not meet"));
       for (const Element& e : path_)
-        if (e.run == run) return check_path();  // one block alone
+        if (e.run == run) return check_path();  // loop of a single block
       path_.push_back({.run = run});
     }
     if (size_t(run) == turns_.size() || meets(size_t(run)))
@@ -344,7 +343,7 @@ class PlanValidator {
     check_tails();
   }
 
-  // Each block's places in the path.
+  // Each block's positions in the path.
   void lay_out() {
     first_part_.resize(count_ + 1);
     if (first_part_[count_] == 0)
@@ -369,7 +368,7 @@ class PlanValidator {
   }
   int place_of(int step, int block) const { return part_at_[size_t(first_part_[size_t(step)] + block - steps_[step].first_block)]; }
 
-  // All blocks to the end, as far as waits let them; what each knows on the way.
+  // Advances all blocks as far as their waits allow, updating their clocks.
   void advance() {
     const size_t blocks = size_t(p_.blocks);
     clocks_.assign(1, Clock(blocks));
@@ -412,12 +411,12 @@ class PlanValidator {
     }
     fail(cat(step_text(step), " of block ", b, " is never taken"));
   }
-  // How many arrivals on this path lie behind a wait that is met. One that asks for fewer than there are needs none after some iterations.
+  // Number of this path's arrivals that a satisfied wait implies. A wait for fewer than there are needs none after some iterations.
   int sure_arrivals(const BlockStep& s, const BlockWait& wait) const {
     return repeats_[size_t(s.run)] && wait.until < arrivals_[size_t(wait.counter)] ? 0 : wait.until;
   }
 
-  // The clock of a block that has come to this step.
+  // The clock of a block that has reached this step.
   int learn(const BlockStep& s, int b) {
     const int before = clock_of_[size_t(b)].empty() ? 0 : clock_of_[size_t(b)].back();
     Clock now;
@@ -439,7 +438,7 @@ class PlanValidator {
     clocks_.push_back(std::move(now));
     return int(clocks_.size()) - 1;
   }
-  // How far the counter may come before this block has been there.
+  // The maximum of the counter before this block has passed that point.
   int arrivals_without(int counter, int block, int at) const {
     int out = 0;
     for (int step : raisers_[size_t(counter)])
@@ -453,7 +452,7 @@ class PlanValidator {
     return out;
   }
 
-  // Whether x is over when y's block has come to its place `from`, past the waits there. Of one block x may be y.
+  // Whether x has ended when y's block, past the waits at position `from`, is there. For one block, x may be y.
   bool is_before(const Place& x, const Place& y, int from) const {
     if (x.block == y.block) return x.at <= from;
     const auto& clocks = clock_of_[size_t(y.block)];
@@ -462,8 +461,8 @@ class PlanValidator {
   }
 
   // --- bytes ---
-  // Operands that move with the same loops are as far apart in each iteration. Where others share their memory, or an iteration ends on the
-  // path, an operand counts as all places that it comes to.
+  // Operands that move with the same loops keep their distance in each iteration. If others share their memory, or an iteration ends on the
+  // path, an operand counts as all positions that it moves to.
   void find_moves() {
     std::map<int, int> mover_of_base;
     everywhere_.assign(size_t(p_.bases), false);
@@ -484,7 +483,7 @@ class PlanValidator {
       }
     }
   }
-  // Bytes from the address of its base.
+  // Bytes relative to its base address.
   std::pair<int64_t, int64_t> range_of(const BlockAccess& a) const {
     const BlockOperand& o = operands_[a.operand];
     int64_t begin = o.offset + a.begin, end = o.offset + a.end;
@@ -502,7 +501,7 @@ class PlanValidator {
     return int64_t{1} << 32;
   }
 
-  // Cells that are exactly these bytes.
+  // Cells with exactly these bytes.
   template <class F>
   void each_cell(Memory& memory, int64_t begin, int64_t end, const F& f) {
     auto cut = [&](int64_t at) {
@@ -525,7 +524,7 @@ class PlanValidator {
     }
   }
 
-  // Rows that lie in the block's inbox are what the step's operand is.
+  // For rows in the block's inbox, the inbox is the step's operand.
   void take_handed(int step, const Place& place) {
     const int giver = handed_[size_t(place.block)];
     const std::string what = cat(step_text(step), " of block ", place.block, " is handed rows ");
@@ -557,7 +556,7 @@ class PlanValidator {
                  .end = o.offset + a.end},
                 a.write, from);
   }
-  // In one iteration of all loops, operands that move alike are as far apart as in the first one.
+  // In one iteration of all loops, operands that move alike keep the distance of the first iteration.
   bool are_apart(const Touch& a, const Touch& b) const {
     return a.element >= 0 && a.element == b.element && operands_[a.operand].mover == operands_[b.operand].mover &&
            (a.end <= b.begin || b.end <= a.begin);
@@ -582,7 +581,7 @@ class PlanValidator {
       }
       for (const Touch& r : cell.readers)
         if (!is_over(r) && !are_apart(r, now)) fail_unordered(r, false, now, true, begin, end);
-      // Whoever comes later and behind this write is behind what it lies behind.
+      // Accesses after this write are transitively after everything before it.
       std::erase_if(cell.writers, is_over), std::erase_if(cell.readers, is_over);
       cell.writers.push_back(now);
     });
@@ -593,7 +592,7 @@ class PlanValidator {
              a_writes ? " writes" : " reads", " (%", operands_[a.operand].buffer, ") before it, and nothing orders the two"));
   }
 
-  // What blocks decide by, and the number of iterations that the first one writes.
+  // The values by which blocks decide, and the number of iterations, which the first block writes.
   void touch_turn(const Element& e) {
     const BlockTurn& turn = turns_[size_t(e.turn)];
     const int step = turn_steps_[size_t(e.turn)];
@@ -604,8 +603,7 @@ class PlanValidator {
     if (turn.turn == Turn::test && e.jumps)
       touch({.operand = turn.result, .begin = 0, .end = 8, .write = true}, step, {0, place_of(step, 0)}, place_of(step, 0));
   }
-  // All blocks make the slices zero that no iteration gives: nobody else may touch these results on the path but the iterations, by their
-  // slices.
+  // All blocks zero the slices that no iteration writes. On the path, only the iterations' slices may touch these results.
   void check_tails() {
     if (p_.blocks == 1) return;
     const BlockTail* tails = reinterpret_cast<const BlockTail*>(plan_.bytes.data() + p_.tails_at);
@@ -645,16 +643,16 @@ class PlanValidator {
   std::vector<int> turn_steps_;              // per turn
   std::vector<std::vector<int>> run_lists_;  // per block and run: its steps
   std::vector<std::vector<int>> raisers_;    // per counter: steps
-  std::vector<int> arrivals_;                // per counter, each time that its run begins
-  std::vector<bool> repeats_;                // per run: whether a loop is around it
+  std::vector<int> arrivals_;                // per counter, per execution of its run
+  std::vector<bool> repeats_;                // per run: whether it is inside a loop
 
   std::vector<Element> path_;
-  std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per place: which clock
+  std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per position: index of the clock
   std::vector<int> first_part_, part_at_, done_, reached_;
   std::vector<Clock> clocks_;
   std::vector<Memory> memory_;  // per base, then per block: its inbox
-  int element_ = -1;            // of the path: the run whose steps are looked at
-  std::vector<int> handed_;     // per block: which step has handed it rows last
+  int element_ = -1;            // of the path: the run being checked
+  std::vector<int> handed_;     // per block: the step that last handed rows to it
   std::vector<bool> everywhere_;
   std::vector<BlockAccess> accesses_;
 };

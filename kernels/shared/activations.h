@@ -1,8 +1,8 @@
 // Activations, their gradients, and the normal distribution behind gelu, for float and double. Compiled by g++ and nvcc alike.
 //
-// A gradient takes dy and what the activation gave, y, where that is enough (relu, tanh, sigmoid, softplus, leaky_relu), otherwise
-// what it was given, x (elu, gelu, silu). Of floats, sigmoid and softplus are within 2 units in the last place, silu and elu within 4, gelu
-// within 7, gelu_tanh within 4 down to -4. Gradients are as exact where they are not near a zero.
+// A gradient takes dy and the activation's result y where that is enough (relu, tanh, sigmoid, softplus, leaky_relu), otherwise its input x
+// (elu, gelu, silu). For floats, sigmoid and softplus are within 2 ulp, silu and elu within 4, gelu within 7, gelu_tanh within 4 down to
+// -4. Gradients are as accurate, except near their zeros.
 #pragma once
 #include "kernels/shared/scalar_math.h"
 
@@ -12,7 +12,7 @@ namespace scalar {
 inline namespace LAMINA_ISA {  // one copy per instruction set: the linker must not merge them
 #endif
 
-// Beyond this distance from 0 an activation is x or nothing.
+// Beyond this distance from 0, an activation is x or 0.
 template <class T>
 inline constexpr T kFar = sizeof(T) == 4 ? T(110) : T(800);
 template <class T>
@@ -50,7 +50,7 @@ LAMINA_SCALAR float expm1_below_0(float x) {
 LAMINA_SCALAR double expm1_below_0(double x) { return expm1(x); }
 
 // --- sigmoid, softplus ---
-// From e^-|x|, which does not overflow; what 1 + e loses by rounding is put back.
+// From e^-|x|, which does not overflow; the rounding error of 1 + e is added back.
 template <class T>
 LAMINA_SCALAR T sigmoid(T x) {
   T e = exp(-absolute(x)), sum = T(1) + e, lost = e - (sum - T(1));
@@ -72,7 +72,7 @@ LAMINA_SCALAR T softplus_grad(T dy, T y) {
 // log(exp(a) + exp(b)).
 template <class T>
 LAMINA_SCALAR T logaddexp(T a, T b) {
-  T far = a == b ? T(0) : absolute(a - b);  // of equal infinities too
+  T far = a == b ? T(0) : absolute(a - b);  // also for equal infinities
   return (a > b ? a : b) + log1p_to_1(exp(-far));
 }
 
@@ -121,17 +121,17 @@ LAMINA_SCALAR T silu_grad(T dy, T x) {
   return dy * (y * (T(1) + c * (T(1) - y)));
 }
 
-// The share of the normal distribution below x, and its density at x.
+// The standard normal distribution function at x, and its density.
 template <class T>
 struct Normal {
   T share, density;
 };
-// For a = |x|: e^(-a^2/2) t q(t) with t = 1 / (1 + 0.35 a) lies beyond. a^2 is taken in two parts, since the exponential shows its error.
+// With a = |x|, the tail is e^(-a^2/2) t q(t), t = 1 / (1 + 0.35 a). a^2 is split in two, because the exponential amplifies its error.
 LAMINA_SCALAR Normal<float> normal(float x) {
   float a = absolute(x), high = float_of(bits_of(a) & int(0xfffff000u));
   float e = exp_of<true>(-0.5f * high * high, -0.5f * (a - high) * (a + high));
   float t = 1.0f / (1.0f + 0.35f * a);
-  float square = t * t;  // in pairs: half as many operations wait for each other
+  float square = t * t;  // in pairs: shorter dependence chains
   float p = -2.914614789e-02f * square + (1.439727247e-01f * t - 2.557163239e-01f);
   p = p * square + (1.591764688e-01f * t - 2.311135456e-02f);
   p = p * square + (1.055086106e-01f * t + 1.198327243e-01f);
@@ -140,7 +140,7 @@ LAMINA_SCALAR Normal<float> normal(float x) {
   return {x < 0 ? tail : 1.0f - tail, e * 0.398942280f};
 }
 LAMINA_SCALAR Normal<double> normal(double x) { return {0.5 * erfc(-x * 0.7071067811865476), exp(-0.5 * x * x) * 0.3989422804014327}; }
-// x times the share of the normal distribution below it (Hendrycks and Gimpel, "Gaussian error linear units", 2016).
+// x times the standard normal distribution function (Hendrycks and Gimpel, "Gaussian error linear units", 2016).
 template <class T>
 LAMINA_SCALAR T gelu(T x) {
   constexpr T far = sizeof(T) == 4 ? T(15) : T(40);

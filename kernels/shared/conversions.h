@@ -1,6 +1,5 @@
-// Conversions between types. From and To are an unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. A float becomes
-// an integer by truncation: NaN gives 0, what is out of range gives the nearest end; integers wrap; a bool is x != 0. Compiled by g++ and
-// nvcc alike.
+// Conversions between types. From and To are an unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. Floats truncate
+// to integers: NaN gives 0, values out of range the nearest bound. Integers wrap. bool is x != 0. Compiled by g++ and nvcc alike.
 #pragma once
 #include "kernels/shared/scalar_math.h"
 
@@ -19,13 +18,13 @@ template <class From>
 LAMINA_SCALAR Bool to_bool(From x) {
   return x != 0;
 }
-// A number as a float for a half type to be made of, so that it is rounded once: what a float cannot hold is cut off, and its last bit set
-// (rounding to odd).
+// Converts to float by rounding to odd (truncate, then set the last bit if inexact), so that a following conversion to a half type rounds
+// correctly.
 template <class From>
 LAMINA_SCALAR float cut_to_float(From x) {
   if constexpr (sizeof(From) <= 2 || (sizeof(From) == 4 && is_float<From>)) {
     return float(x);
-  } else if constexpr (!is_float<From>) {  // as a double: exact, or 48 bits, the last of which says whether there was more
+  } else if constexpr (!is_float<From>) {  // as a double: exact, or 48 bits and a sticky bit
     const bool exact = sizeof(From) == 4 || (x > -(1ll << 52) && x < 1ll << 52) || !(x & 0xffff);
     return cut_to_float(double(exact ? x : From((x & ~0xffffll) | 0x8000)));
   } else {
@@ -39,7 +38,7 @@ template <class To, class From>
 LAMINA_SCALAR To cast(From x) {
   if constexpr (is_float<From> && !is_float<To>) {
     constexpr int bits = int(sizeof(To)) * 8 - (is_signed<To> ? 1 : 0);
-    constexpr From end = From(2) * From(1ull << (bits - 1));  // one more than the largest
+    constexpr From end = From(2) * From(1ull << (bits - 1));  // the maximum plus one
     constexpr To largest = To(To(((1ull << (bits - 1)) - 1) * 2 + 1)), smallest = is_signed<To> ? To(-largest - 1) : To(0);
     From inside = x >= end || x != x ? From(0) : x;
     inside = inside <= From(smallest) ? From(smallest) : inside;

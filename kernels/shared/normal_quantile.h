@@ -1,4 +1,4 @@
-// The normal distribution's quantiles. Compiled by g++ and nvcc alike.
+// Quantiles of the standard normal distribution. Compiled by g++ and nvcc alike.
 #pragma once
 #include "kernels/shared/scalar_math.h"
 
@@ -11,7 +11,7 @@ LAMINA_SCALAR double ratio_of_polynomials(const double (&a)[n], const double (&b
   return above / below;
 }
 
-// The number below which a normal number lies with probability p in (0, 1): Wichura, "Algorithm AS 241", 1988; relative error 1e-16.
+// The quantile for probability p in (0, 1): Wichura, "Algorithm AS 241", 1988; relative error 1e-16.
 LAMINA_SCALAR double normal_quantile(double p) {
   constexpr double kA[] = {3.3871328727963666080e0, 1.3314166789178437745e2, 1.9715909503065514427e3, 1.3731693765509461125e4,
                            4.5921953931549871457e4, 6.7265770927008700853e4, 3.3430575583588128105e4, 2.5090809287301226727e3};

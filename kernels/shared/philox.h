@@ -1,5 +1,5 @@
 // Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as easy as 1, 2, 3", 2011): a counter and a key give four random
-// words, so any element of a draw can be computed by itself. Compiled by g++ and nvcc alike: no includes.
+// words, so any element of a draw can be computed independently. Compiled by g++ and nvcc alike: no includes.
 //
 // Element i of draw `counter` of the generator `seed` is word i % 4 of block i / 4 (64-bit draws: words 2 (i % 2) and 2 (i % 2) + 1 of
 // block i / 2). The block number fills the lower half of the Philox counter, the draw's number the upper half, the seed is the key.
@@ -42,13 +42,13 @@ LAMINA_PHILOX_FUNCTION Block draw(long long seed, long long counter, long long b
                 static_cast<unsigned int>(s), static_cast<unsigned int>(s >> 32));
 }
 
-// [0, 1) from the upper bits of words, so that every value is a float's or double's exactly.
+// [0, 1) from the upper bits of words; every value is exact as a float or double.
 LAMINA_PHILOX_FUNCTION float unit24(unsigned int word) { return static_cast<float>(word >> 8) * 0x1p-24f; }
 LAMINA_PHILOX_FUNCTION double unit53(unsigned int low, unsigned int high) {
   return static_cast<double>(((static_cast<unsigned long long>(high) << 32) | low) >> 11) * 0x1p-53;
 }
 
-// An element is dropped when its word is below this: rate in [0, 1), exact to 2^-32.
+// An element is dropped if its word is below this. rate is in [0, 1); exact to 2^-32.
 LAMINA_PHILOX_FUNCTION unsigned int drop_below(float rate) { return static_cast<unsigned int>(static_cast<double>(rate) * 4294967296.0); }
 
 }  // namespace lamina::philox

@@ -1,8 +1,8 @@
-// Functions of one float or double that scalar operations are made of. Compiled by g++ and nvcc alike.
+// Functions of one float or double for the scalar operations. Compiled by g++ and nvcc alike.
 //
-// Those of floats are polynomials and one sequence of roundings, so that scalar and vector code give the same bits; no multiplication is
-// fused with an addition. exp, log and tanh are computed in float, within 2 units in the last place of the true value; most others in
-// double (wide_math.h), within 0.52. Those of doubles, fmod, and sin, cos and tan of huge floats are the C library's.
+// Float functions are polynomials with a fixed sequence of roundings, so that scalar and vector code give the same bits; no multiplication
+// is fused with an addition. exp, log and tanh are computed in float, within 2 ulp; most others in double (wide_math.h), within 0.52 ulp.
+// Double functions, fmod, and sin, cos and tan of huge floats come from the C library.
 #pragma once
 #include "kernels/shared/wide_math.h"
 
@@ -77,7 +77,7 @@ LAMINA_WIDE(sinh)
 #undef LAMINA_WIDE
 LAMINA_SCALAR float atan2(float y, float x) { return float(wide::atan2(y, x)); }
 LAMINA_SCALAR double atan2(double y, double x) { return LAMINA_MATH(atan2)(y, x); }
-// near_* is for what is not beyond the limit; a loop whose operands all are has no calls in it.
+// near_* handles arguments within the limit; a loop over such arguments contains no calls.
 LAMINA_SCALAR bool is_near(float x) { return absolute(x) <= wide::kFarthest; }
 #define LAMINA_CIRCULAR(name)                                                                         \
   LAMINA_SCALAR float near_##name(float x) { return float(wide::name(double(x))); }                   \
@@ -90,18 +90,18 @@ LAMINA_CIRCULAR(tan)
 
 // --- exponentials ---
 inline constexpr float kLog2e = 1.44269504f;
-inline constexpr float kToWhole = 12582912.0f;  // 1.5 * 2^23: the last bits of a sum with it are the nearest whole number
-// ln 2 in two parts, of which the first has few bits, so that its product with a small whole number is exact.
+inline constexpr float kToWhole = 12582912.0f;  // 1.5 * 2^23: adding it puts the nearest integer into the last bits
+// ln 2 in two parts. The first has few bits, so its product with a small integer is exact.
 inline constexpr float kLn2High = 0.693359375f, kLn2Low = -2.12194440e-4f;
 
-// e^r - 1 - r for |r| <= ln(2) / 2. In pairs (Estrin): the chain of operations that wait for each other is shorter than Horner's.
+// e^r - 1 - r for |r| <= ln(2) / 2. Estrin's scheme: shorter dependence chains than Horner's.
 LAMINA_SCALAR float exp_terms(float r) {
   float square = r * r;
   float p = (1.381432055e-03f * r + 8.368850686e-03f) * square + (4.166840017e-02f * r + 1.666651964e-01f);
   return square * (p * r + 4.999999404e-01f);
 }
 // 2^n e^r with |r| <= ln(2) / 2: e^r by a polynomial, 2^n by two factors, so that a subnormal result is rounded once. `extra` is a small
-// number that x lacks, as the rounding error of a square.
+// correction to x, such as the rounding error of a square.
 template <bool has_extra = false>
 LAMINA_SCALAR float exp_of(float x, [[maybe_unused]] float extra = 0) {
   float c = x < -104.0f ? -104.0f : x;
@@ -112,7 +112,7 @@ LAMINA_SCALAR float exp_of(float x, [[maybe_unused]] float extra = 0) {
   float rest = c - whole * kLn2High, second = -whole * kLn2Low;  // r = rest + second
   if constexpr (has_extra) second += extra;
   float r = rest + second, low = second - (r - rest);
-  float sum = 1.0f + r;  // what it loses is added with the small terms: within 0.6 units in the last place
+  float sum = 1.0f + r;  // its rounding error is added with the small terms: within 0.6 ulp
   float p = sum + ((r - (sum - 1.0f)) + (low + exp_terms(r)));
   int half = n >> 1;
   return p * float_of(int(unsigned(half + 127) << 23)) * float_of(int(unsigned(n - half + 127) << 23));
@@ -142,7 +142,7 @@ LAMINA_SCALAR float log(float x) {
 }
 LAMINA_SCALAR double log(double x) { return LAMINA_MATH(log)(x); }
 
-// Near 0 a polynomial, further away 1 - 2 / (e^2a + 1), which shows less than the exponential's error and is 1 from 9.02 on.
+// Near 0 a polynomial; elsewhere 1 - 2 / (e^2a + 1), which damps the exponential's error and is 1 from 9.02 on.
 LAMINA_SCALAR float tanh(float x) {
   float a = absolute(x), z = x * x;
   float p = -5.717045162e-03f;

@@ -1,4 +1,4 @@
-// ScalarOp: the elementwise ops by number, with the properties that kernels need. What they compute is in scalar_ops.h.
+// ScalarOp: the elementwise ops as an enum, with the properties that kernels need. scalar_ops.h has their computations.
 #pragma once
 
 #if defined(__CUDACC__)
@@ -16,7 +16,7 @@ enum class ScalarOp : unsigned char {
 };
 inline constexpr int kScalarOps = int(ScalarOp::cast) + 1;
 
-// Which types an op computes in.
+// The types an op computes in.
 enum class Domain : unsigned char {
   floating,
   numeric,  // integers and floating
@@ -47,17 +47,17 @@ LAMINA_SCALAR constexpr ScalarOpRow row_of(ScalarOp op) {
 LAMINA_SCALAR constexpr const char* name(ScalarOp op) { return row_of(op).name; }
 LAMINA_SCALAR constexpr int operands(ScalarOp op) { return row_of(op).operands; }
 LAMINA_SCALAR constexpr Domain domain(ScalarOp op) { return row_of(op).domain; }
-// The result is a bool, whatever the operands are.
+// The result is a bool for all operand types.
 LAMINA_SCALAR constexpr bool gives_bool(ScalarOp op) { return row_of(op).result == ScalarResult::boolean; }
 // Takes much longer than an addition: a polynomial, or a call of the C library.
 LAMINA_SCALAR constexpr bool is_slow(ScalarOp op) { return row_of(op).cost == ScalarCost::slow; }
 
-// scalar::op(a, ...) with as many of a, b and c as the op has, for ELEMENTWISE(name, operands, ...) within a function.
+// scalar::op(a, ...) with the op's number of operands, for ELEMENTWISE(name, operands, ...) within a function.
 #define LAMINA_SCALAR_CALL(name, operands) LAMINA_SCALAR_CALL_##operands(name)
 #define LAMINA_SCALAR_CALL_1(name) lamina::kernels::scalar::name(a)
 #define LAMINA_SCALAR_CALL_2(name) lamina::kernels::scalar::name(a, b)
 #define LAMINA_SCALAR_CALL_3(name) lamina::kernels::scalar::name(a, b, c)
-// And of an activation or its gradient, for ACTIVATION(name, slope, parameter): with alpha where it takes one.
+// The same for an activation or its gradient, for ACTIVATION(name, slope, parameter); passes alpha if it takes one.
 #define LAMINA_ACTIVATION_CALL(parameter, name, ...) LAMINA_ACTIVATION_CALL_##parameter(name, __VA_ARGS__)
 #define LAMINA_ACTIVATION_CALL_plain(name, ...) lamina::kernels::scalar::name(__VA_ARGS__)
 #define LAMINA_ACTIVATION_CALL_alpha(name, ...) lamina::kernels::scalar::name(__VA_ARGS__, alpha)

@@ -1,14 +1,14 @@
-// Scalar operations: what every elementwise op computes for one element. Compiled by g++ and nvcc, so it includes nothing else.
+// Scalar operations: the computation of every elementwise op on one element. Compiled by g++ and nvcc, so it includes nothing else.
 //
 // T is unsigned char (a bool, 0 or 1, or a u8), a signed integer, float or double. Half types compute in float and are rounded once
 // after each operation. The rules follow NumPy:
 //   integers wrap; division by zero and INT_MIN / -1 never trap: floor_divide(x, 0) = mod(x, 0) = 0, INT_MIN // -1 = INT_MIN
 //   floor_divide and mod round towards minus infinity: mod has the divisor's sign; fmod has the dividend's
-//   a shift by as many bits as there are, or by a negative number, leaves 0, or -1 of a negative number to the right
-//   round goes to the even one of two equally near whole numbers; floor, ceil, round and trunc of integers change nothing
-//   an integer to a negative power is 0, but for the bases 1 and -1
+//   a shift by the type's width or more, or by a negative number, gives 0, or -1 for a right shift of a negative number
+//   round goes to even on ties; floor, ceil, round and trunc leave integers unchanged
+//   an integer to a negative power is 0, except for the bases 1 and -1
 //   maximum, minimum, clip, relu, sign and abs pass NaN on
-// What floats give is the same in scalar and vector code; scalar_math.h and activations.h say how near it is.
+// Scalar and vector code give the same floats; scalar_math.h and activations.h give the accuracy.
 #pragma once
 #include "kernels/shared/activations.h"
 #include "kernels/shared/conversions.h"
@@ -19,7 +19,7 @@ namespace scalar {
 inline namespace LAMINA_ISA {  // one copy per instruction set: the linker must not merge them
 #endif
 
-// Where integers are computed: wide enough, and wrapping.
+// The type in which integers are computed: wide enough, and wrapping.
 template <bool wide>
 struct WrapType {
   using type = unsigned int;
@@ -89,7 +89,7 @@ LAMINA_SCALAR T sign(T a) {
 template <class T>
 LAMINA_SCALAR T maximum(T a, T b) {
   if constexpr (is_float<T>) {
-    T larger = a > b ? a : b;  // b when either is NaN
+    T larger = a > b ? a : b;  // b if either is NaN
     return a != a ? a : larger;
   } else {
     return a > b ? a : b;
@@ -154,7 +154,7 @@ template <class T>
 LAMINA_SCALAR T floor_divide(T a, T b) {
   if constexpr (is_float<T>) {
     if (b == 0) return a / b;
-    T r = remainder_of(a, b), q = (a - r) / b;  // a whole number but for rounding
+    T r = remainder_of(a, b), q = (a - r) / b;  // an integer, up to rounding
     if (r != 0 && (r < 0) != (b < 0)) q -= 1;
     if (q == 0) return with_sign_of(T(0), a / b);
     T down = round_down(q);
@@ -192,7 +192,7 @@ template <class T>
 LAMINA_SCALAR Bool logical_xor(T a, T b) {
   return a ^ b;
 }
-// x - x is 0 of a finite x, otherwise NaN.
+// x - x is 0 for a finite x, otherwise NaN.
 template <class T>
 LAMINA_SCALAR Bool isfinite(T x) {
   return x - x == 0;
@@ -237,7 +237,7 @@ template <class T>
 LAMINA_SCALAR T shift_right(T a, T b) {
   constexpr Wrap<T> bits = sizeof(T) * 8;
   Wrap<T> by = Wrap<T>(b);
-  by = by < bits ? by : bits - 1;  // the sign's copies, or of a u8 the last bit, which goes as well
+  by = by < bits ? by : bits - 1;  // copies of the sign; for a u8 the last bit, which is shifted out as well
   T kept = T(a >> by);
   if constexpr (is_signed<T>)
     return kept;

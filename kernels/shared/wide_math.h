@@ -1,8 +1,8 @@
-// Functions of floats computed in double: after the last rounding, to float, a result is within 0.52 units in the last place of the true
-// value. Polynomials and selects only, so that loops over them become vector code. Compiled by g++ and nvcc alike.
+// Float functions computed in double: after the final rounding to float, results are within 0.52 ulp. Only polynomials and selects, so that
+// loops over them vectorise. Compiled by g++ and nvcc alike.
 //
-// The polynomials are minimax approximations in relative error, of degrees that leave 2^-35 or less. Arguments and results are those
-// of floats: nothing here is exact enough, or defined, for the whole range of doubles.
+// The polynomials are minimax approximations with a relative error of at most 2^-35. Arguments and results are floats: nothing here is
+// accurate enough, or defined, for all doubles.
 #pragma once
 #include "kernels/shared/scalar_op.h"
 
@@ -38,7 +38,7 @@ LAMINA_SCALAR double value(Bits b) {
 }
 inline constexpr Bits kSign = 1ull << 63;
 inline constexpr double kLn2 = 0.6931471805599453, kHalfPi = 1.5707963267948966, kPi = 3.141592653589793;
-inline constexpr double kToWhole = 6755399441055744.0;  // 1.5 * 2^52: the last bits of a sum with it are the nearest whole number
+inline constexpr double kToWhole = 6755399441055744.0;  // 1.5 * 2^52: adding it puts the nearest integer into the last bits
 
 LAMINA_SCALAR double size(double x) { return value(bits(x) & ~kSign); }
 LAMINA_SCALAR double signed_as(double x, double sign) { return value((bits(x) & ~kSign) | (bits(sign) & kSign)); }
@@ -61,7 +61,7 @@ LAMINA_SCALAR double scaled_exp(double shifted, double r) {
                           0.0416666642651699,    0.166666667916367,      0.5000000000462331};
   return value(bits(1 + (r + r * r * polynomial(c, r))) + (bits(shifted) << 52));
 }
-// Beyond 200 a float is 0 or infinite.
+// Beyond 200 a float result is 0 or infinite.
 LAMINA_SCALAR double inside(double x, double limit) {
   double c = x < -limit ? -limit : x;
   return c > limit ? limit : c;
@@ -118,11 +118,11 @@ LAMINA_SCALAR double atanh(double x) {
 }
 LAMINA_SCALAR double cbrt(double x) { return signed_as(exp(log(size(x)) * 0.3333333333333333), x); }
 
-// As the C library's: pow(x, 0) = pow(1, y) = 1, NaN for a negative number to a power that is not whole.
+// As in the C library: pow(x, 0) = pow(1, y) = 1, NaN for a negative base with a non-integer power.
 LAMINA_SCALAR double power(double a, double b) {
   double base = size(a), y = exp(b * log(base));
   y = base == 1 ? 1 : y;
-  // Multiples of 2^24 are even. No || and &&: they are branches, which loops cannot have.
+  // Multiples of 2^24 are even. && and || are avoided, because branches prevent vectorisation.
   double half = 0.5 * b;
   bool huge = size(b) >= 16777216, whole = huge | ((b + kToWhole) - kToWhole == b);
   bool odd = whole & !huge & ((half + kToWhole) - kToWhole != half);
@@ -133,10 +133,10 @@ LAMINA_SCALAR double power(double a, double b) {
   return (b == 0) | (a == 1) ? 1 : y;
 }
 
-// --- circular functions, of at most kFarthest ---
+// --- trigonometric functions, up to kFarthest ---
 inline constexpr float kFarthest = 268435456.0f;
 
-// x = quadrant pi / 2 + r with |r| <= pi / 4; pi / 2 in three parts, of which two have 22 bits, so that their products are exact.
+// x = quadrant pi / 2 + r with |r| <= pi / 4; pi / 2 in three parts, two of which have 22 bits, so that their products are exact.
 LAMINA_SCALAR double quadrant_rest(double x, Bits& quadrant) {
   double shifted = x * 0.6366197723675814 + kToWhole, n = shifted - kToWhole;
   quadrant = bits(shifted);
@@ -173,7 +173,7 @@ LAMINA_SCALAR double tan(double x) {
   return over / under;
 }
 
-// --- and back ---
+// --- inverse trigonometric functions ---
 LAMINA_SCALAR double atan_of_at_most_1(double t) {
   constexpr double c[] = {-0.03794442629802221, 0.06992471034578443, -0.08997144918223228, 0.11104040244332011,
                           -0.14285425812304095, 0.199999943868764,   -0.3333333329628163};
@@ -194,7 +194,7 @@ LAMINA_SCALAR double atan2(double y, double x) {
   p = bits(x) & kSign ? kPi - p : p;
   return x != x || y != y ? x + y : signed_as(p, y);
 }
-// asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)), which is what a > 1/2 needs. Gives the smaller asin.
+// asin(a) = pi / 2 - 2 asin(sqrt((1 - a) / 2)) for a > 1/2. Returns the smaller asin.
 LAMINA_SCALAR double asin_of_at_most_half(double a, bool big) {
   constexpr double c[] = {0.03294154980944974,  0.0019486341468556833, 0.02065897696935915, 0.021863018670931184,
                           0.030426841057681578, 0.044640687784491394,  0.0750000504192462,  0.1666666662672564};

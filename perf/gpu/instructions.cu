@@ -1,5 +1,5 @@
-// Every instruction that the emulation has a twin of, on a card: the trial of tests/emulated/instructions.h, which the twins pass in the
-// tests.
+// Runs every instruction that the emulation imitates on a card, by the trial of tests/emulated/instructions.h, which tests run on the
+// emulation.
 //   nvcc -O2 -std=c++20 -fmad=false --expt-relaxed-constexpr -arch=sm_90a -I. -o instructions perf/gpu/instructions.cu
 #include <cuda_runtime.h>
 
@@ -44,7 +44,7 @@ int main() {
   cudaDeviceProp card{};
   check(cudaGetDeviceProperties(&card, 0), "cudaGetDeviceProperties");
   CardMemory memory;
-  // An instruction of tensor cores cuts off digits where an addition would round, at most two more of them.
+  // A tensor core instruction truncates at most two additions that would otherwise be rounded.
   const std::vector<std::string> wrong =
       lamina::kernels::cuda::instructions::wrong(memory, {.numbers = 1u << 22, .sums = 0x1p-21, .clusters = card.major >= 9});
   for (const std::string& name : wrong) std::printf("DIFFERS from the manual, and so from its twin: %s\n", name.c_str());

@@ -1,7 +1,7 @@
-// What decides between designs of resident kernels, each in a kernel of its own: latencies and rates inside of one multiprocessor and
-// between two. Prints one JSON object. Alone of perf/gpu it needs nothing of Lamina:  nvcc -O3 -std=c++17 -arch=sm_90a -o latencies
-// perf/gpu/latencies.cu Cycles are of clock64 on the multiprocessor; microseconds between multiprocessors are of %globaltimer or of events.
-// Smallest of several runs.
+// Measures latencies and rates inside one multiprocessor and between two, which decide between designs of resident kernels. Prints JSON.
+// Cycles are of clock64; microseconds between multiprocessors are of %globaltimer or of events; minimum of several runs. Needs nothing else
+// of Lamina:
+//   nvcc -O3 -std=c++17 -arch=sm_90a -o latencies perf/gpu/latencies.cu
 #include <cuda_runtime.h>
 
 #include <algorithm>
@@ -37,7 +37,7 @@ __device__ unsigned long long nanoseconds() {
   return v;
 }
 
-// --- 1. bytes from the second-level cache to one multiprocessor, by pieces of 16 KB, `deep` of them on their way ---
+// --- 1. bytes from the L2 cache to one multiprocessor, in pieces of 16 KB, `deep` of them in flight ---
 constexpr int kPiece = 16384;
 __global__ void stream_pieces(const char* from, int pieces, int deep, long long* cycles) {
   extern __shared__ __align__(128) char memory[];
@@ -165,7 +165,7 @@ __global__ void pair_barriers(int rounds, long long* cycles) {
   if (threadIdx.x == 0) *cycles = clock64() - start;
 }
 
-// --- 4. m16n8k8 products of tf32: a chain, and `chains` of them side by side in each warp ---
+// --- 4. m16n8k8 products of tf32: a chain, and `chains` of them interleaved in each warp ---
 template <int chains>
 __global__ void products(int rounds, float* out, long long* cycles) {
   float c[chains][4] = {};
@@ -187,14 +187,14 @@ __global__ void products(int rounds, float* out, long long* cycles) {
   out[threadIdx.x] = sum;
 }
 
-// --- 5. is of the host: cudaOccupancyMaxActiveClusters ---
+// --- 5. runs on the host: cudaOccupancyMaxActiveClusters ---
 __global__ void cluster_of_16(int* out) {
   extern __shared__ int room[];
   room[threadIdx.x] = 0;
   out[0] = room[0];
 }
 
-// --- 6. a word between two blocks through the second-level cache, and a barrier of all blocks ---
+// --- 6. a word between two blocks through the L2 cache, and a barrier of all blocks ---
 __global__ void flag_rounds(unsigned* flags, int rounds, unsigned long long* ns) {
   if (threadIdx.x != 0) return;
   unsigned *ping = flags, *pong = flags + 32;
@@ -233,8 +233,8 @@ __global__ void tiny(float* x) {
   if (threadIdx.x == 0) *x += 1;
 }
 
-// --- 8. one multiprocessor's chain of layers, [rows,64] x [64,64], multiply-adds of float32, weights through shared memory from the
-// second-level cache ---
+// --- 8. a chain of layers on one multiprocessor, [rows,64] x [64,64], float32 multiply-adds, weights from the L2 cache through shared
+// memory ---
 template <int rows>
 __global__ void layers(const float* weights, int count, float* out, long long* cycles) {
   __shared__ __align__(16) float w[2][64 * 64];

@@ -1,4 +1,4 @@
-// A bug for each of compute-sanitizer's tools, which must find it: planted memcheck | racecheck | initcheck | synccheck | none
+// A bug for each of compute-sanitizer's tools to find: planted memcheck | racecheck | initcheck | synccheck | none
 #include <cuda_runtime.h>
 
 #include <cstdio>
@@ -9,13 +9,13 @@ __global__ void outside(int* x, int n) { x[n + int(threadIdx.x)] = 1; }
 __global__ void race(int* x) {
   __shared__ int shared[64];
   shared[threadIdx.x] = int(threadIdx.x);
-  x[threadIdx.x] = shared[63 - threadIdx.x];  // no barrier between
+  x[threadIdx.x] = shared[63 - threadIdx.x];  // a barrier is missing
 }
 
 __global__ void unwritten(const int* x, int* y) { y[threadIdx.x] = x[threadIdx.x] + 1; }
 
 __global__ void divergent(int* x) {
-  if (threadIdx.x < 40) __syncthreads();  // not all threads of the block come here
+  if (threadIdx.x < 40) __syncthreads();  // not all threads of the block arrive
   x[threadIdx.x] = 1;
 }
 
@@ -34,7 +34,7 @@ int main(int count, char** words) {
     return 2;
   }
   if (std::strcmp(which, "memcheck") == 0)
-    outside<<<1, 64>>>(x, 1024);  // behind both, or it could be the other's memory
+    outside<<<1, 64>>>(x, 1024);  // beyond both allocations
   else if (std::strcmp(which, "racecheck") == 0)
     race<<<1, 64>>>(x);
   else if (std::strcmp(which, "initcheck") == 0)

@@ -1,4 +1,4 @@
-// What the files of the Python module share: one bind function per file, and how C++ errors become Python exceptions.
+// Shared by the files of the Python module: one bind function per file, and the translation of C++ errors to Python exceptions.
 #pragma once
 #include <nanobind/nanobind.h>
 
@@ -31,15 +31,15 @@ void bind_io(nb::module_& m);
 void bind_control_flow(nb::module_& m);
 void bind_reporting(nb::module_& m);
 
-// Sets the Python exception for an Error: its kind's class in lamina.errors.
+// Sets the Python exception for an Error, of its kind's class in lamina.errors.
 void set_python_error(const Error& error) noexcept;
-// The Python exception that is set now, thrown as a C++ one.
+// Throws the current Python exception as a C++ one.
 [[noreturn]] void throw_python_error();
 [[noreturn]] void throw_type_error(const std::string& what, const std::string& why, const std::string& fix);
 
-// `o` was made without the constructor of its type, or is of another type than a method takes.
+// The error for an `o` that was made without its type's constructor, or has another type than a method takes.
 [[noreturn]] void throw_not_made(nb::handle o, nb::handle type);
-// What a Python object holds, checked: a derived class may use itself before super().__init__().
+// The C++ object in a Python object, checked, because a derived class may be used before super().__init__().
 template <class T>
 T& instance(nb::handle o) {
   const nb::handle type = nb::type<T>();
@@ -47,7 +47,7 @@ T& instance(nb::handle o) {
   return *nb::inst_ptr<T>(o);
 }
 
-// Runs f for a slot of a Python type: C++ exceptions become Python's, and the result is null.
+// Runs f for a slot of a Python type. C++ exceptions become Python's, and the result is null.
 template <class R = PyObject*, class F>
 R guarded(F&& f, R failure = {}) noexcept {
   try {

@@ -1,5 +1,5 @@
-// The border: every compiled function of the module is called through here, so that no error leaves it in nanobind's or Python's own words.
-// What such an error becomes is decided in lamina/_border.py. A call that succeeds costs one more jump.
+// The border: wraps every compiled function of the module, so that no error leaves it in nanobind's or Python's own words.
+// lamina/_border.py converts such errors. A successful call costs one more jump.
 #include "python_bindings/src/border.h"
 
 #include <array>
@@ -8,7 +8,7 @@
 namespace lamina::python {
 namespace {
 
-// nanobind has a few ways of calling, each a function; the borders of them are made for so many.
+// nanobind has a few call functions; this is the maximum that can be wrapped.
 constexpr size_t kMostWays = 12;
 std::array<vectorcallfunc, kMostWays> ways{};
 
@@ -20,7 +20,7 @@ nb::object arguments(PyObject* const* args, size_t count) {
 
 bool named(PyTypeObject* type, const char* name) { return std::strcmp(type->tp_name, name) == 0; }
 
-// The Python exception that is set is another one afterwards, or the same.
+// Replaces the current Python exception by another one, or keeps it.
 void replace_error(PyObject* callable, PyObject* const* args, size_t nargs, PyObject* names) noexcept {
   PyObject *type, *value, *traceback;
   PyErr_Fetch(&type, &value, &traceback);
@@ -46,7 +46,7 @@ template <size_t way>
 PyObject* border(PyObject* callable, PyObject* const* args, size_t nargsf, PyObject* names) {
   PyObject* result = ways[way](callable, args, nargsf, names);
   if (!result) [[unlikely]] {
-    // nanobind keeps a flag of its own beside the count.
+    // nanobind keeps a flag of its own beside the reference count.
     constexpr size_t kCount = (size_t{1} << 32) - 1;
     if (PyErr_Occurred()) replace_error(callable, args, nargsf & kCount, names);
   }

@@ -18,7 +18,7 @@ namespace {
                                      .fix = "pass what it takes, each argument once"});
 }
 
-// The Python function behind a callable, and how many of its first parameters are filled already.
+// The Python function behind a callable, and how many of its first parameters are already bound.
 nb::object plain_function(nb::handle callable, size_t& filled) {
   filled = 0;
   PyObject* o = callable.ptr();
@@ -46,7 +46,7 @@ CallBinding::CallBinding(nb::handle callable) {
   const size_t keyword_only = nb::cast<size_t>(code.attr("co_kwonlyargcount"));
   const int flags = nb::cast<int>(code.attr("co_flags"));
   nb::object names = code.attr("co_varnames"), defaults = function.attr("__defaults__"), keyword_defaults = function.attr("__kwdefaults__");
-  if (positional < filled) return;  // self is one of *args
+  if (positional < filled) return;  // self is part of *args
   const size_t default_count = defaults.is_none() ? 0 : nb::len(defaults);
   for (size_t i = filled; i < positional; ++i) {
     Parameter p{nb::cast<std::string>(names[i]), {}, i >= only_positional};

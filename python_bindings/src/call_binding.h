@@ -1,4 +1,4 @@
-// How a Python callable takes its arguments, so that f(x), f(x, 2), f(x, b=2) and f(b=2, a=x) are one call.
+// Binds a Python callable's arguments to its parameters, so that f(x), f(x, 2), f(x, b=2) and f(b=2, a=x) are the same call.
 #pragma once
 #include <string>
 #include <vector>
@@ -10,39 +10,39 @@ namespace lamina::python {
 
 struct BoundArgument {
   nb::object value;
-  std::string name;     // for people
-  std::string keyword;  // when it must be passed by name
+  std::string name;     // for messages
+  std::string keyword;  // set if it must be passed by name
   bool is_default = false;
 };
 
 class CallBinding {
  public:
   explicit CallBinding(nb::handle callable);
-  // One argument per parameter, defaults filled in, then the rest. Throws an Error of kind signature.
+  // One argument per parameter with defaults filled in, then the remaining ones. Throws signature.
   std::vector<BoundArgument> bind(const std::string& function, PyObject* const* args, Py_ssize_t count, PyObject* names) const;
-  // Whether `count` positional arguments are all that there can be.
+  // Whether `count` positional arguments are the maximum.
   bool all_positional(Py_ssize_t count) const {
     return known_ && !has_rest_ && !has_keywords_ && keyword_only_.empty() && size_t(count) == positional_.size();
   }
   size_t parameter_count() const { return positional_.size() + keyword_only_.size() + has_rest_ + has_keywords_; }
-  // Whether an argument may be given by this name.
+  // Whether an argument may be passed by this name.
   bool takes(std::string_view name) const;
 
-  // "f(x, rate=0.1)": what the function takes, for an error.
+  // "f(x, rate=0.1)": the parameters, for an error.
   std::string signature(const std::string& function) const;
 
  private:
   struct Parameter {
     std::string name;
-    nb::object fallback;  // not valid: required
-    bool by_name = true;  // may be given by name
+    nb::object fallback;  // invalid: required
+    bool by_name = true;  // may be passed by name
   };
-  bool known_ = false;  // false: nothing is known of the parameters; arguments are taken as they come
+  bool known_ = false;  // false: the parameters are unknown; arguments are passed on as they are
   std::vector<Parameter> positional_, keyword_only_;
   bool has_rest_ = false, has_keywords_ = false;
 };
 
-// With an input_signature, numbers and lists become tensors of the specs' dtypes.
+// For an input_signature: converts numbers and lists to tensors of the specs' dtypes.
 void convert_to_signature(const std::vector<TensorSpec>& signature, bool receives_self, std::vector<BoundArgument>& bound);
 
 }  // namespace lamina::python

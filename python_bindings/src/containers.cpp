@@ -12,8 +12,8 @@ namespace {
 
 constexpr int kDeepest = 200;  // levels
 constexpr size_t kMostContainers = 1u << 17;
-constexpr size_t kMostParts = 1u << 20;       // of all containers of one walk
-constexpr size_t kMostElements = kMostParts;  // of something that is looped over
+constexpr size_t kMostParts = 1u << 20;       // of all containers in one walk
+constexpr size_t kMostElements = kMostParts;  // of an iterable
 
 bool has_dataclass_fields(PyObject* o) {
   return !PyType_Check(o) && PyObject_HasAttrString(reinterpret_cast<PyObject*>(Py_TYPE(o)), "__dataclass_fields__");
@@ -59,7 +59,7 @@ Container plain_container_of(PyObject* o) {
   return kind;
 }
 
-// No Python code runs in here for lists, tuples and dicts, so that nothing changes meanwhile.
+// For lists, tuples and dicts no Python code runs here, so nothing changes meanwhile.
 Parts parts_of(nb::handle container, Container kind) {
   PyObject* o = container.ptr();
   Parts out;

@@ -1,4 +1,4 @@
-// lm.cond, lm.while_loop, lm.scan, lm.checkpoint: structures of tensors as branches' results and as loop variables.
+// lm.cond, lm.while_loop, lm.scan, lm.checkpoint: results of branches and loop variables are structures of tensors.
 #include "graph/functions/control_flow.h"
 
 #include <algorithm>
@@ -12,11 +12,11 @@
 namespace lamina::python {
 namespace {
 
-// A structure taken apart: numbers and arrays in it have become tensors, dicts are in the order of their keys.
+// A flattened structure: numbers and arrays have become tensors, dicts are in key order.
 struct Packed {
   std::vector<Tensor> tensors;
   std::vector<std::string> names;  // "[0]", "['x'][1]"
-  std::string form;                // "(Tensor, {'x': Tensor})"; equal exactly when structures are
+  std::string form;                // "(Tensor, {'x': Tensor})"; equal exactly when the structures are equal
   std::shared_ptr<ResultStructure> structure;
 
   nb::object build(std::span<const Tensor> with) const {
@@ -26,7 +26,7 @@ struct Packed {
 
 class Packer {
  public:
-  // Python numbers take the dtype that the tensor at their place in `like` has.
+  // Python numbers get the dtype of the corresponding tensor in `like`.
   Packer(const char* what, const std::vector<Tensor>* like) : what_(what), like_(like), walk_(what) {}
 
   Packed pack(nb::handle value) {

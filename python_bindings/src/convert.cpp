@@ -14,7 +14,7 @@
 namespace lamina::python {
 namespace {
 
-// The dtype that a buffer's format names; false for what no tensor holds, or another byte order.
+// The dtype of a buffer's format; false for formats that tensors lack, or another byte order.
 bool dtype_of_format(const char* format, Py_ssize_t item_size, DType& out) {
   if (!format) format = "B";
   if (*format == '@' || *format == '=' || (*format == '<' && std::endian::native == std::endian::little)) ++format;
@@ -63,7 +63,7 @@ struct BufferView {
 
 nb::object numpy() { return nb::module_::import_("numpy"); }
 
-// A NumPy array, or anything NumPy can make one of. Copies.
+// Converts a NumPy array, or what NumPy can convert to one. Copies.
 Tensor tensor_from_array(nb::handle value) {
   if (std::strcmp(Py_TYPE(value.ptr())->tp_name, "MaskedArray") == 0 && nb::cast<bool>(numpy().attr("ma").attr("is_masked")(value)))
     throw_type_error("a masked array with masked elements does not become a tensor", "a tensor has a value at every place",
@@ -90,7 +90,7 @@ Tensor tensor_from_array(nb::handle value) {
                                         : cat("there are no tensors of dtype ", name),
                        name == "object" ? "" : "the array's elements have no counterpart", "convert the array with astype first");
     }
-    if (attempt > 0) {  // ascontiguousarray makes a scalar a vector
+    if (attempt > 0) {  // ascontiguousarray turns a scalar into a vector
       TensorType type{dtype, {}};
       for (nb::handle d : nb::borrow<nb::tuple>(numpy().attr("shape")(value))) type.shape.emplace_back(nb::cast<int64_t>(d));
       return constant(buffer.view.buf, type);
@@ -123,15 +123,15 @@ bool fits(int64_t n, DType d) {
   }
 }
 
-// The numbers of nested lists, in order, with their shape.
+// The numbers of nested lists in order, and their shape.
 struct NestedNumbers {
   enum Kind { boolean, integer, floating } kind = boolean;
-  std::vector<int64_t> integers;  // while no float was met
+  std::vector<int64_t> integers;  // until the first float
   std::vector<double> floats;
   std::vector<int64_t> shape;
   bool has_tensor = false, has_array = false;
   bool any = false;
-  size_t outside = 0;  // lists around what is walked
+  size_t outside = 0;  // enclosing lists of the part being walked
 
   [[noreturn]] static void ragged(const std::string& detail) {
     throw Error(ErrorKind::invalid_argument, {.what = "constant: the nested lists do not form a rectangle",
@@ -215,7 +215,7 @@ void check_number(const NestedNumbers& in, DType dtype) {
   }
 }
 
-// A value in lists of lists, `depth` of them.
+// Wraps a value in `depth` lists.
 Tensor tensor_of(nb::handle value, std::optional<DType> dtype, size_t depth);
 
 Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t depth) {
@@ -253,7 +253,7 @@ Tensor tensor_from_numbers(nb::handle value, std::optional<DType> dtype, size_t 
 
 std::string shown(nb::handle value) {
   constexpr size_t kLongest = 60;
-  if (container_of(value.ptr()) != Container::none) {  // its text may have no end
+  if (container_of(value.ptr()) != Container::none) {  // its text may be endless
     const bool counted = PyList_Check(value.ptr()) || PyTuple_Check(value.ptr());
     return counted ? cat(a_type(value.ptr()), " of ", Py_SIZE(value.ptr())) : a_type(value.ptr());
   }
@@ -266,7 +266,7 @@ std::string shown(nb::handle value) {
   std::string out(chars);
   if (out.size() <= kLongest) return out;
   size_t end = kLongest;
-  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;  // whole characters
+  while (end > 0 && (static_cast<unsigned char>(out[end]) & 0xC0) == 0x80) --end;  // keeps whole UTF-8 characters
   return out.substr(0, end) + "...";
 }
 

@@ -1,4 +1,4 @@
-// Python values as C++ ones: dtypes, shapes, tensors.
+// Conversions between Python and C++ values: dtypes, shapes, tensors.
 #pragma once
 #include <optional>
 #include <span>
@@ -24,8 +24,8 @@ inline const Variable& as_variable(PyObject* o) {
   if (!is_variable(o) || !nb::inst_ready(o)) throw_not_made(o, reinterpret_cast<PyObject*>(variable_type));
   return *nb::inst_ptr<Variable>(nb::handle(o));
 }
-PyObject* wrap(Tensor tensor);  // a new reference; None for a tensor that is not defined
-// The docstring of an op, for the Python function that it is.
+PyObject* wrap(Tensor tensor);  // a new reference; None for an undefined tensor
+// The docstring of an op.
 inline const char* doc_of(const char* op) { return ir::find_op(op).doc; }
 // A Python object that signatures and stubs show as a Tensor.
 class TensorObject : public nb::object {
@@ -35,7 +35,7 @@ class TensorObject : public nb::object {
 TensorObject to_python(Tensor tensor);
 nb::object to_python(Variable variable);
 
-// The dtype that a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float stands for. Throws not_found or type.
+// The dtype for a name, lm.float32, a NumPy dtype or scalar type, or bool, int, float. Throws not_found or type.
 DType to_dtype(nb::handle value);
 inline DType dtype_or(nb::handle value, DType otherwise) { return value.is_none() ? otherwise : to_dtype(value); }
 nb::object to_python(DType dtype);  // lm.float32, always the same object
@@ -47,25 +47,25 @@ nb::tuple to_python(const Shape& shape);         // None for unknown dimensions
 std::vector<int64_t> to_axes(nb::handle value);  // None: empty
 AxesOrAll to_axes_or_all(nb::handle value);      // None: all
 
-// What lm.constant does: numbers, nested lists of them, NumPy arrays and scalars, tensors. Copies.
+// lm.constant: converts numbers, nested lists, NumPy arrays and scalars, tensors. Copies.
 Tensor to_tensor(nb::handle value, std::optional<DType> dtype = {});
 std::vector<Tensor> tensors_of(nb::handle values);  // of each element
 nb::list to_list(std::span<const Tensor> tensors);
-// An argument of an op: Python numbers stay weak. False when it is nothing of the kind (no exception is set).
+// An argument of an op; Python numbers stay weakly typed. False for anything else (no exception is set).
 bool to_operand(nb::handle value, std::optional<Operand>& out);
 Operand to_operand(nb::handle value);  // throws type
-// Whether constant() would take it for data rather than for a Python value: NumPy arrays and scalars.
+// Whether constant() would take it as data rather than as a Python value: NumPy arrays and scalars.
 bool is_array(PyObject* value);
-std::string shown(nb::handle value);  // what Python shows for it, shortened; its type where Python cannot
-std::string a_type(PyObject* value);  // "an int", "a Policy": what it is, for an error
+std::string shown(nb::handle value);  // its repr, shortened; its type if that fails
+std::string a_type(PyObject* value);  // "an int", "a Policy": for errors
 
 // A NumPy array with a copy of the elements; waits for the device.
 nb::object to_numpy(const Tensor& tensor);
-// Fills a Python buffer request with the tensor's own memory, read only.
+// Fills a Python buffer request with the tensor's own memory, read-only.
 int get_buffer(PyObject* self, Py_buffer* view, int flags);
 void release_buffer(PyObject* self, Py_buffer* view);
 
-// Lets other Python threads run while an op works on much data. Nothing of Python may be touched meanwhile.
+// Releases the GIL while an op works on much data. No Python object may be used meanwhile.
 class Unlock {
  public:
   explicit Unlock(std::initializer_list<const Operand*> operands) {
@@ -78,10 +78,10 @@ class Unlock {
   }
 
  private:
-  static constexpr int64_t kMuch = 1 << 15;  // elements: below, handing over the lock costs more than it gives
+  static constexpr int64_t kMuch = 1 << 15;  // elements: below, releasing the lock costs more than it gains
   std::optional<ReleasedGil> release_;
 };
-// f()'s tensor, computed so.
+// Returns f()'s tensor; f runs without the GIL.
 template <class F>
 TensorObject unlocked(std::initializer_list<const Operand*> operands, F&& f) {
   Tensor result;

@@ -28,10 +28,10 @@ class DeviceContext {
 
  private:
   std::string device_;
-  std::vector<std::unique_ptr<DeviceScope>> scopes_;  // one object may be entered several times
+  std::vector<std::unique_ptr<DeviceScope>> scopes_;  // the object may be entered several times
 };
 
-// A setting that is changed already; `with` sets it back at the end.
+// A changed setting; `with` restores it at the end.
 template <auto set, class T>
 class Changed {
  public:

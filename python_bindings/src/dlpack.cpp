@@ -53,8 +53,8 @@ Tensor copy_of(const Array& array, const TensorType& type) {
               {.what = "from_dlpack: the array cannot be shared", .why = std::move(why), .fix = "use lm.constant, which copies"});
 }
 
-// Asked for here, not by nanobind: that falls back on older ways to the memory, which some libraries give although they refused
-// (a PyTorch parameter), and the reason would be lost.
+// Called here rather than by nanobind, which falls back to older protocols. Some libraries support those although they refused (a PyTorch
+// parameter), and the reason would be lost.
 nb::object capsule_of(const nb::object& object) {
   const nb::object give = object.attr("__dlpack__");
   try {
@@ -63,7 +63,7 @@ nb::object capsule_of(const nb::object& object) {
     if (!e.matches(PyExc_TypeError)) throw_refused(cat("its library says: ", nb::str(e.value()).c_str()));
   }
   try {
-    return give();  // of before max_version
+    return give();  // an object older than max_version
   } catch (nb::python_error& e) {
     throw_refused(cat("its library says: ", nb::str(e.value()).c_str()));
   }
@@ -90,10 +90,10 @@ Tensor tensor_from_dlpack(const nb::object& object) {
                 {.what = "from_dlpack: the array is not in host memory", .where = "", .why = "", .fix = "copy it to the host first"});
   }
   if (!contiguous && array->size() > 0) return copy_of(*array, type);
-  // The last tensor may die on a thread without the GIL.
+  // The last reference may be dropped on a thread without the GIL.
   std::shared_ptr<void> owner(array.get(), [array](void*) mutable {
     if (!Py_IsInitialized()) {
-      new std::shared_ptr<Array>(std::move(array));  // the interpreter has ended: nothing can be freed any more
+      new std::shared_ptr<Array>(std::move(array));  // the interpreter has ended: leaks deliberately
       return;
     }
     HeldGil gil;
@@ -103,10 +103,10 @@ Tensor tensor_from_dlpack(const nb::object& object) {
   return Tensor(std::make_shared<Buffer>(Device{}, data, size_t(byte_size(type)), std::move(owner)), type);
 }
 
-// --- giving: https://dmlc.github.io/dlpack/latest/python_spec.html ---
+// --- export: https://dmlc.github.io/dlpack/latest/python_spec.html ---
 namespace {
 
-// What a capsule points to, as DLPack lays it out: unversioned, and from version 1 on, which can say that the memory is read only.
+// A capsule's content in DLPack's layout: unversioned, and from version 1 on, which has a read-only flag.
 struct ManagedTensor {
   nb::dlpack::dltensor tensor;
   void* context;
@@ -155,7 +155,7 @@ nb::object capsule_of(const char* name, const char* used_name, const Tensor& t, 
   }
   static const char *unused = name, *used = used_name;
   nb::object capsule = nb::steal(PyCapsule_New(&given->managed, unused, [](PyObject* c) {
-    if (PyCapsule_IsValid(c, used)) return;  // its taker deletes it
+    if (PyCapsule_IsValid(c, used)) return;  // its consumer deletes it
     if (M* m = static_cast<M*>(PyCapsule_GetPointer(c, unused))) m->deleter(m);
   }));
   if (!capsule.is_valid()) throw_python_error();

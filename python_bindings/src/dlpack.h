@@ -1,11 +1,11 @@
-// Tensors and other libraries' arrays in one memory.
+// DLPack: shares memory between tensors and other libraries' arrays.
 #pragma once
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
 
 Tensor tensor_from_dlpack(const nb::object& array);
-// What tensor.__dlpack__() gives: a view that keeps the memory alive, marked read only where the taker understands that (max_version).
+// tensor.__dlpack__(): a view that keeps the memory alive. It is marked read-only if the consumer supports that (max_version).
 nb::object dlpack_capsule(const Tensor& tensor, nb::handle max_version, nb::handle device, nb::handle copy);
 
 }  // namespace lamina::python

@@ -1,4 +1,4 @@
-// Errors: Error -> the classes of lamina/errors.py, and the line of the user's program.
+// Converts Error to the classes of lamina/errors.py, and finds the user's line.
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -33,14 +33,14 @@ nb::object exception_for(const Error& e) {
   return nb::module_::import_("lamina.errors").attr("_from_core")(kind_name(e.kind), e.parts.what, e.parts.where, e.parts.why, e.parts.fix);
 }
 
-// The folder of the package, with a slash: frames in it are not the user's. Kept for the life of the process.
+// The package's folder, with a slash: frames in it are not the user's. Lives as long as the process.
 PyObject* package_folder = nullptr;
 
 SourceLine user_line() {
   if (!package_folder || !Py_IsInitialized()) return {};
   HeldGil gil;
   PyObject *type, *value, *traceback;
-  PyErr_Fetch(&type, &value, &traceback);  // this may run while a Python exception is on its way
+  PyErr_Fetch(&type, &value, &traceback);  // this may run while a Python exception is being raised
   PyFrameObject* frame = PyEval_GetFrame();
   Py_XINCREF(frame);
   SourceLine line;

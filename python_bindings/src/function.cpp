@@ -1,5 +1,5 @@
-// lm.Function: what lm.function gives. A Python type of its own rather than nanobind's, for the speed of a cached call, for weak references
-// and for garbage collection of cycles (model.call = lm.function(model.call) is one).
+// lm.Function: the result of lm.function. A Python type of our own instead of nanobind's: for fast cached calls, weak references, and
+// garbage collection of cycles (model.call = lm.function(model.call) is one).
 #include "python_bindings/src/function.h"
 
 #include <structmember.h>
@@ -20,27 +20,27 @@
 namespace lamina::python {
 namespace {
 
-// relax_shapes: calls that differ in lengths only get one graph for all lengths, from the second length on.
+// relax_shapes: calls that differ only in lengths share one graph for all lengths, from the second length on.
 struct Relaxed {
   std::string key;
-  std::vector<TensorType> types;  // what was met so far; lengths that differed are open
+  std::vector<TensorType> types;  // types seen so far; lengths that differed are open
   std::optional<Function> function;
 };
 
-// What a Function is besides a Python object.
+// The C++ state of a Function.
 struct State {
-  std::optional<CallBinding> binding;  // how the Python function takes its arguments; from the first call on
+  std::optional<CallBinding> binding;  // the Python function's parameters; from the first call on
   std::optional<std::vector<TensorSpec>> signature;
   std::optional<Function> function;  // from the first call on, when the arguments' names are known
   bool relax_shapes = false;
   bool autograph = true;
   int64_t memory_budget = 0;
   std::vector<Relaxed> relaxed;
-  int retired_traces = 0;                                           // of relaxed graphs that wider ones replaced
-  std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects of those that were asked for
+  int retired_traces = 0;                                           // traces of relaxed graphs replaced by wider ones
+  std::vector<std::pair<ConcreteFunction*, nb::object>> concretes;  // the Python objects made for them
   TrainableReads trainable;
   LiveCaptures live;
-  bool receives_self = false;  // the first argument is the instance whose method this is: no part of the key
+  bool receives_self = false;  // the first argument is the method's instance, which is not part of the key
   std::string name;
 };
 
@@ -49,8 +49,8 @@ struct FunctionObject {
   PyObject* dict;
   PyObject* weak_references;
   PyObject* python_function;
-  PyObject* held;       // what numbers in its keys stand for: see Flattener
-  PyObject* instances;  // id of an instance -> (weak reference to it, the Function of this method for it); null until needed
+  PyObject* held;       // values that numbers in its keys stand for: see Flattener
+  PyObject* instances;  // id of an instance -> (weak reference to it, this method's Function for it); null until needed
   State* state;
 };
 
@@ -58,11 +58,11 @@ PyTypeObject* function_type = nullptr;
 
 FunctionObject* self_of(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
 
-// A warning about retracing that the observer left: raised when Python may run again.
+// A retrace warning from the observer, raised when Python code may run again.
 thread_local std::string pending_warning;
 
 void observe_retrace(const std::string& name, int traces, const TraceRecord& record) {
-  constexpr int kQuiet = 2;  // one graph for training and one for the last, smaller batch are nothing to speak of
+  constexpr int kQuiet = 2;  // no warning for one graph for training and one for the smaller last batch
   if (traces <= kQuiet) return;
   pending_warning =
       cat("lm.function ", name, " was traced again (", traces, " graphs): ", record.cause, " at ", text(record.line), "; ", record.fix);
@@ -85,13 +85,13 @@ struct Call {
 const CallBinding& binding_of(FunctionObject* self) {
   State& state = *self->state;
   if (!state.binding) {
-    CallBinding made{nb::handle(self->python_function)};  // runs Python, so that another thread may be first
+    CallBinding made{nb::handle(self->python_function)};  // runs Python code, so another thread may be first
     if (!state.binding) state.binding = std::move(made);
   }
   return *state.binding;
 }
 
-// One call's arguments: bound to parameters, then taken apart.
+// One call's arguments: bound to parameters, then flattened.
 struct Prepared {
   std::vector<BoundArgument> bound;
   Flattener flat;
@@ -113,7 +113,7 @@ struct Prepared {
     for (const BoundArgument& one : bound) out.push_back(one.value.ptr());
     return out;
   }
-  // The same call with containers that nobody else can change while it is traced.
+  // The same call with copied containers, which cannot change during the trace.
   Prepared own(FunctionObject* self) const {
     std::vector<BoundArgument> copies = bound;
     for (size_t i = self->state->receives_self ? 1 : 0; i < copies.size(); ++i) copies[i].value = Rebuilder().rebuild(bound[i].value);
@@ -142,7 +142,7 @@ Function& function_of(FunctionObject* self, const std::vector<std::string>& name
   return *state.function;
 }
 
-// The arguments in words. A method's instance has a cache of its own and is none of them.
+// The arguments in words. A method's instance is left out: it has a cache of its own.
 std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool receives_self, TrainableReads& trainable,
                                    const LiveCaptures& live, PyObject* held) {
   Flattener flat(held, true);
@@ -153,7 +153,7 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
   return std::move(flat.parts);
 }
 
-// Runs the Python body on symbolic arguments. Called without the GIL.
+// Runs the Python body on symbolic arguments. The GIL must not be held.
 Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors,
                   std::span<const Variable> variables) {
   HeldGil gil;
@@ -191,7 +191,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   return out;
 }
 
-// Makes `known` take `given` too. False when they differ in more than lengths; `wider` tells whether it changed.
+// Widens `known` to accept `given`. False if they differ in more than lengths; `wider` tells whether it changed.
 bool widen(std::vector<TensorType>& known, std::span<const Tensor> given, bool& wider) {
   if (known.size() != given.size()) return false;
   for (size_t i = 0; i < given.size(); ++i) {
@@ -209,7 +209,7 @@ bool widen(std::vector<TensorType>& known, std::span<const Tensor> given, bool& 
   return true;
 }
 
-// The Function to trace with: with relax_shapes one whose signature leaves lengths open, once two were met.
+// The Function to trace with. With relax_shapes, one whose signature leaves lengths open once they have differed.
 Function relaxed_function(FunctionObject* self, const Prepared& prepared) {
   State& state = *self->state;
   for (Relaxed& r : state.relaxed) {
@@ -231,7 +231,7 @@ Function relaxed_function(FunctionObject* self, const Prepared& prepared) {
   return *state.function;
 }
 
-// The graph for a call; traced when there is none, for what the arguments are then.
+// The graph for a call; if there is none, traces with the arguments' current values.
 std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& prepared) {
   Function function = function_of(self, prepared.flat.tensor_names);
   if (ConcreteFunction* found = function.find(prepared.arguments())) return found->shared_from_this();
@@ -239,7 +239,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
   if (self->state->relax_shapes && !self->state->signature) function = relaxed_function(self, prepared);
   ConcreteFunction* made = nullptr;
   {
-    ReleasedGil release;  // another thread that traces this function holds a lock while it runs Python
+    ReleasedGil release;  // another tracing thread holds a lock while it runs Python code
     made = &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
       return trace_body(self, prepared.bound, tensors, variables);
     });
@@ -274,7 +274,7 @@ PyObject* call(PyObject* callable, PyObject* const* args, size_t flags, PyObject
   return guarded([&]() -> PyObject* {
     State& state = *self->state;
     nb::object keep = nb::borrow(callable);
-    // The common call: tensors for all parameters, a graph that exists. Nothing of Python is touched but the arguments.
+    // Fast path: only tensors, and a graph exists. Touches no Python objects except the arguments.
     const Py_ssize_t skip = state.receives_self;
     if (!names && state.function && state.binding->all_positional(count) && count - skip <= kFewTensors && state.trainable.key().empty() &&
         (!state.live.any() || state.live.key({self->python_function, {args, size_t(count)}}).empty())) {
@@ -308,12 +308,12 @@ PyObject* make(PyObject* python_function, const State& state) {
   return o;
 }
 
-// The Function of a method for one instance: kept as long as the instance lives, and not keeping it alive.
+// A method's Function for one instance. It lives as long as the instance, which it does not keep alive.
 PyObject* function_for(FunctionObject* self, PyObject* instance) {
   if (!self->instances) self->instances = PyDict_New();
   nb::object id = nb::steal(PyLong_FromVoidPtr(instance));
   if (PyObject* entry = PyDict_GetItemWithError(self->instances, id.ptr())) return Py_NewRef(PyTuple_GET_ITEM(entry, 1));
-  // The callback holds the dict, not this Function: a dead instance takes its entry out.
+  // The callback holds the dict, not this Function; it removes the entry of a dead instance.
   static PyMethodDef forget_def{"forget",
                                 [](PyObject* pair, PyObject*) -> PyObject* {
                                   if (PyDict_DelItem(PyTuple_GET_ITEM(pair, 0), PyTuple_GET_ITEM(pair, 1)) != 0) PyErr_Clear();
@@ -325,7 +325,7 @@ PyObject* function_for(FunctionObject* self, PyObject* instance) {
   nb::object reference = nb::steal(PyWeakref_NewRef(instance, forget.ptr()));
   if (!reference.is_valid()) {
     PyErr_Clear();
-    return nullptr;  // it takes no weak references
+    return nullptr;  // no weak references
   }
   State state;
   state.binding = self->state->binding;
@@ -430,8 +430,8 @@ std::shared_ptr<ConcreteFunction> concrete_for(PyObject* o, PyObject* const* arg
   return get_concrete(self, prepared);
 }
 
-// The arguments of methods that take what the function takes. With a method of an instance Python passes the instance itself only in calls
-// of the method, so these are for functions and bound callables.
+// The arguments of methods that take the function's arguments. For a method of an instance Python passes the instance only in calls of the
+// method itself, so these support functions and bound callables.
 PyObject* get_concrete_function(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject* names) {
   return guarded([&] {
     std::shared_ptr<ConcreteFunction> found = concrete_for(o, args, count, names);
@@ -447,7 +447,7 @@ PyObject* inspect_call(PyObject* o, PyObject* const* args, Py_ssize_t count, PyO
   return guarded([&] { return nb::cast(concrete_for(o, args, count, names)->inspect()).release().ptr(); });
 }
 
-// explain(...) has one argument of its own, device=, unless the function has one of that name.
+// explain(...) has an argument device= of its own, unless the function has one of that name.
 struct ExplainCall {
   std::vector<PyObject*> arguments;
   Py_ssize_t positional;

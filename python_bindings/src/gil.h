@@ -1,4 +1,4 @@
-// Python's lock, given back and taken by scope.
+// Scopes that release and acquire the GIL.
 #pragma once
 #include <Python.h>
 
@@ -6,8 +6,8 @@
 
 namespace lamina::python {
 
-// A thread that is at work when the interpreter ends is never given the lock again: up to Python 3.13 CPython then unwinds the thread's
-// stack, and a destructor or catch-all in its way ends the process. The thread is parked instead; the process ends without it.
+// A thread still running when the interpreter ends can never reacquire the GIL: up to Python 3.13, CPython then unwinds the thread's stack,
+// and a destructor or catch-all on it ends the process. Such a thread is parked instead, and the process ends without it.
 template <class F>
 auto or_park(F take) {
   try {

@@ -1,4 +1,4 @@
-// Convolution, pooling, normalisation and embedding: functions of lm, and what the Python layers are made of.
+// Convolution, pooling, normalisation and embedding: functions of lm, used by the Python layers.
 #include "graph/functions/image.h"
 
 #include <nanobind/stl/optional.h>
@@ -41,7 +41,7 @@ ImagePadding to_padding(nb::handle value) {
   const Pair p = to_pair(value, "padding");
   return {p[0], p[0], p[1], p[1]};
 }
-ImagePadding to_line_padding(nb::handle value) {  // of a sequence: (before, after)
+ImagePadding to_line_padding(nb::handle value) {  // for sequences: (before, after)
   if (PyUnicode_Check(value.ptr())) return nb::cast<std::string>(value);
   const Pair p = to_pair(value, "padding");
   return {0, 0, p[0], p[1]};
@@ -148,7 +148,7 @@ nn::ConvOptions conv_options(nb::handle strides, nb::handle padding, nb::handle 
           name};
 }
 
-// What layers with a kernel and a bias have in common.
+// Arguments shared by layers with a kernel and a bias.
 template <class L>
 void bind_conv_members(nb::class_<L>& c) {
   c.def(

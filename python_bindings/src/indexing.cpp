@@ -14,7 +14,7 @@ std::optional<int64_t> bound(PyObject* o) {
   if (!PyIndex_Check(o))
     throw_type_error(cat("index: a slice from or to ", a_type(o)), "the places between elements are integers",
                      "pass ints in x[start:stop:step]");
-  const Py_ssize_t n = PyNumber_AsSsize_t(o, nullptr);  // cut to what fits, as Python's own slices are
+  const Py_ssize_t n = PyNumber_AsSsize_t(o, nullptr);  // clamped, as in Python's slices
   if (n == -1 && PyErr_Occurred()) throw_python_error();
   return n;
 }
@@ -31,7 +31,7 @@ IndexPart index_part(PyObject* o) {
   } else if (is_tensor(o) || is_variable(o) || PyList_Check(o) || (is_array(o) && !(PyIndex_Check(o) && !PyObject_CheckBuffer(o)))) {
     part.kind = IndexPart::Kind::tensor;
     part.indices = to_tensor(o);
-    // An empty list names no places; of a list without numbers nothing says what they are.
+    // An empty list selects nothing; a list without numbers has no dtype.
     if (PyList_Check(o) && part.indices.size() == 0) part.indices = astype(Operand(part.indices, CallSite()), DType::i64);
   } else if (PyIndex_Check(o) && !PyBool_Check(o)) {
     nb::object whole = nb::steal(PyNumber_Index(o));
@@ -61,7 +61,7 @@ std::vector<IndexPart> index_parts(PyObject* key) {
   return parts;
 }
 
-// x.at: waits for its [...].
+// The result of x.at, to be indexed.
 struct AtIndexer {
   Tensor x;
 };

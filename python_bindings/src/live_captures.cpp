@@ -21,7 +21,7 @@ nb::object attributes_of(PyObject* o) {
   return dict && *dict ? nb::borrow(*dict) : nb::object();
 }
 
-// The names of globals and attributes in a code object and in those inside of it.
+// The names of globals and attributes in a code object and in nested ones.
 void add_names(PyObject* code, std::vector<PyObject*>& names, int depth = 0) {
   nb::object own = nb::handle(code).attr("co_names"), constants = nb::handle(code).attr("co_consts");
   for (Py_ssize_t i = 0; i < PyTuple_GET_SIZE(own.ptr()); ++i) names.push_back(PyTuple_GET_ITEM(own.ptr(), i));
@@ -31,14 +31,14 @@ void add_names(PyObject* code, std::vector<PyObject*>& names, int depth = 0) {
 
 }  // namespace
 
-// One step on a way; not valid when there is nothing any more.
+// One step of a path; invalid when it leads nowhere any more.
 nb::object LiveCaptures::at(const Step& step, nb::handle from, const Call& call) {
   PyObject* o = from.ptr();
   PyObject* found = nullptr;
   switch (step.kind) {
     case Step::Kind::function: found = call.function; break;
     case Step::Kind::argument: found = step.index < call.arguments.size() ? call.arguments[step.index] : nullptr; break;
-    case Step::Kind::object:  // what a method, or a lm.Function, is about
+    case Step::Kind::object:  // the object of a method or of a lm.Function
       if (PyMethod_Check(o)) found = step.index ? PyMethod_GET_SELF(o) : PyMethod_GET_FUNCTION(o);
       if (is_function(o)) return nb::getattr(from, "python_function", nb::object());
       break;
@@ -90,7 +90,7 @@ std::string LiveCaptures::key(const Call& call) {
   return key.empty() ? key : key + '\2';
 }
 
-// A walk, nearest first, from the function to the tensors that a graph captured.
+// A breadth-first search from the function to the tensors that a graph captured.
 struct LiveCaptures::Search {
   struct Reached {
     nb::object value;
@@ -100,7 +100,7 @@ struct LiveCaptures::Search {
   std::unordered_set<const TensorData*> wanted;
   std::deque<Reached> queue;
   std::unordered_set<PyObject*> seen;
-  std::vector<nb::object> kept;  // so that addresses in `seen` are not used again
+  std::vector<nb::object> kept;  // keeps addresses in `seen` from being reused
 
   void reach(const Reached& from, Step step, nb::handle value, std::string words) {
     if (!value.ptr() || value.is_none() || from.way.size() >= kLongestWay || seen.size() >= kMostObjects) return;

@@ -1,5 +1,5 @@
-// Tensors that a Python function takes from closures, globals and attributes. Its graphs hold them as captured inputs; when such a name
-// holds another tensor, the function is traced again instead of going on with the old one.
+// Tensors that a Python function takes from closures, globals and attributes. Its graphs hold them as captured inputs. When such a name
+// holds another tensor, the function is retraced.
 #pragma once
 #include <span>
 #include <string>
@@ -13,15 +13,15 @@ namespace lamina::python {
 
 class LiveCaptures {
  public:
-  // What a call starts from.
+  // The start of the search: a call's function and arguments.
   struct Call {
     PyObject* function;
     std::span<PyObject* const> arguments;
   };
-  // Part of the function's key: empty while every name that was found holds what it held at first.
+  // Part of the function's key. Empty while every known name holds its first value.
   std::string key(const Call& call);
   bool any() const { return !places_.empty(); }
-  // Finds the names that hold what the graph captured.
+  // Finds the names that hold the graph's captured tensors.
   void add(const Call& call, const ConcreteFunction& graph);
   const std::string& in_words() const { return words_; }  // of the last key: "as at first", "with another value in self.kept"
 
@@ -32,7 +32,7 @@ class LiveCaptures {
     size_t index = 0;  // of an argument, a cell, or an item of a sequence
     nb::object name;   // of a global, an attribute or an item of a dict
   };
-  // A way to a tensor, and the tensors that were met there, each with a number that no other gets. A graph keeps what it captured alive.
+  // A path to a tensor, and the tensors seen there, each with a unique number. A graph keeps its captured tensors alive.
   struct Place {
     std::vector<Step> way;
     std::string words;

@@ -1,4 +1,4 @@
-// Ops that take more than operands, as functions of lm: activations with a parameter, bounds, reductions that are made of several ops.
+// Functions of lm for ops with further parameters: parametric activations, bounds, reductions built from several ops.
 #include <limits>
 
 #include "graph/functions/op_functions.h"

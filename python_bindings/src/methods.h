@@ -1,28 +1,28 @@
-// Functions of lm that are methods of Tensors and Variables too.
+// Functions of lm that are also methods of Tensor and Variable.
 #pragma once
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
 
-// One integer: an int, a NumPy integer, or a tensor of no axes. Throws type or invalid_argument.
+// One integer: an int, a NumPy integer, or a tensor without axes. Throws type or invalid_argument.
 int64_t to_whole(nb::handle value);
-// Whether a value is one number rather than several.
+// Whether a value is a single number.
 bool is_one_number(nb::handle value);
 
-// Adds f(self, ...) to lm.Tensor and lm.Variable; self comes as a handle.
+// Adds f(self, ...) to lm.Tensor and lm.Variable; self is a handle.
 template <class F, class... Extra>
 void add_method(nb::module_& m, const char* name, F f, const Extra&... extra) {
   for (const char* type : {"Tensor", "Variable"})
     nb::cpp_function_def(f, nb::scope(m.attr(type)), nb::name(name), nb::is_method(), extra...);
 }
-// And as a property.
+// The same as a property.
 template <class F>
 void add_property(nb::module_& m, const char* name, F f, const char* doc) {
   const nb::object property = nb::module_::import_("builtins").attr("property");
   for (const char* type : {"Tensor", "Variable"})
     m.attr(type).attr(name) = property(nb::cpp_function(f, nb::name(name), nb::is_method()), nb::none(), nb::none(), doc);
 }
-// A function of lm and a method of the same name.
+// Adds a function to lm and a method of the same name.
 template <class F, class... Extra>
 void add_both(nb::module_& m, const char* name, F f, const char* doc, const Extra&... extra) {
   m.def(name, f, nb::arg("x"), extra..., doc);

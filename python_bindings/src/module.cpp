@@ -1,4 +1,4 @@
-// lamina._core: the Python module. What a name means in Python is in the file of its bind function.
+// lamina._core: the Python module. Each bind function's file documents its names.
 #include <set>
 #include <string>
 #include <string_view>
@@ -14,7 +14,7 @@ namespace {
 
 namespace nb = nanobind;
 
-// What lamina exports as it is, lamina.abs and the like: every public name but those that the package wraps or uses inside.
+// Names that lamina exports unchanged, such as lamina.abs: all public names except those that the package wraps or uses internally.
 nb::list exports_of(nb::handle m) {
   const std::set<std::string_view> inner{"At",
                                          "AtIndexer",
@@ -77,5 +77,5 @@ NB_MODULE(_core, m) {
   bind_reporting(m);
   bind_profiler(m);
   m.attr("__all__") = exports_of(m);
-  bind_border(m);  // last: it is put around all of them
+  bind_border(m);  // last, because it wraps all of them
 }

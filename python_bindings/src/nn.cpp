@@ -1,4 +1,4 @@
-// What the Python layers are made of: initializers, Dense, Dropout, losses, optimizers and metrics of graph/nn.
+// Bindings for the Python layers: initializers, Dense, Dropout, losses, optimizers and metrics of graph/nn.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -203,7 +203,7 @@ void bind_losses(nb::module_& root) {
 #undef BIND
 }
 
-// A number, or a Variable of lm.per_model: an object with a name for type checkers, looked at by to_hyper().
+// A number, or a Variable of lm.per_model: named for type checkers, converted by to_hyper().
 class HyperObject : public nb::object {
   static bool any(nb::handle) { return true; }
   NB_OBJECT(HyperObject, nb::object, "float | lamina._core.Variable", any)

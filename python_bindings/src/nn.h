@@ -1,4 +1,4 @@
-// What the files that bind layers share: Python's ways to name an initializer and an activation.
+// Conversions for layers: initializers and activations from Python.
 #pragma once
 #include "graph/nn/activation.h"
 #include "graph/nn/initializer.h"
@@ -6,9 +6,9 @@
 
 namespace lamina::python {
 
-// A name, an Initializer, or a Python callable (shape) -> array.
+// From a name, an Initializer, or a Python callable (shape) -> array.
 nn::Initializer to_initializer(nb::handle value);
-// A name, a function of a tensor, or None.
+// From a name, a function of a tensor, or None.
 nn::Activation to_activation(nb::handle value);
 
 }  // namespace lamina::python

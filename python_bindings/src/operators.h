@@ -1,11 +1,11 @@
-// The operators that Tensors and Variables share, as slots of a Python type.
+// The operators of Tensor and Variable, as slots of a Python type.
 #pragma once
 #include "graph/functions/op_functions.h"
 #include "python_bindings/src/convert.h"
 
 namespace lamina::python {
 
-// a OP b, where one of them is a Tensor or Variable; NotImplemented for what is no number or array, so that Python asks the other side.
+// a OP b, where one is a Tensor or Variable. NotImplemented if the other is no number or array, so that Python tries its operator.
 template <Tensor (*op)(const Operand&, const Operand&)>
 PyObject* binary_slot(PyObject* a, PyObject* b) {
   return guarded([&]() -> PyObject* {
@@ -26,11 +26,11 @@ PyObject* unary_slot(PyObject* a) {
 Tensor matrix_product(const Operand& a, const Operand& b);
 PyObject* power_slot(PyObject* a, PyObject* b, PyObject* modulus);
 PyObject* identity_slot(PyObject* a);
-// round(x, digits); without digits to whole numbers, half to even.
+// round(x, digits). Without digits: to integers, ties to even.
 nb::object rounded(const Operand& x, nb::handle digits);
 PyObject* compare_slot(PyObject* a, PyObject* b, int operation);
 
-// x[key] in Python's sense.
+// x[key] with Python's rules.
 PyObject* index_with(const Operand& x, PyObject* key) noexcept;
 
 int truth(const Tensor& t) noexcept;  // -1 with an exception set: several elements, or symbolic

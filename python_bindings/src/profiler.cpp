@@ -13,14 +13,14 @@
 namespace lamina::python {
 namespace {
 
-// What a `with` or a layer's call has begun on this thread. Kept by address: a thread that ends inside of one leaves them as they are.
+// Ranges that a `with` or a layer's call has begun on this thread. Kept by address: a thread that ends within one leaves it open.
 struct Entered {
   std::optional<NameScope> names;
   std::optional<profiler::Range> range;
 };
 thread_local std::vector<Entered*> entered;
 
-// While a function is traced the name goes with its ops, and a profiler sees it whenever they run.
+// While tracing, the name goes with the ops, and a profiler sees it whenever they run.
 void enter(const std::string& name, profiler::Kind kind) {
   auto* one = new Entered;
   entered.push_back(one);

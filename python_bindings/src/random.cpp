@@ -8,7 +8,7 @@
 namespace lamina::python {
 namespace {
 
-// All 64-bit integers, signed or not: the bits are what counts.
+// Any 64-bit integer, signed or not: only the bits count.
 int64_t to_seed(nb::handle seed) {
   nb::object n = nb::steal(PyIndex_Check(seed.ptr()) && !PyBool_Check(seed.ptr()) ? PyNumber_Index(seed.ptr()) : nullptr);
   if (!n.is_valid()) {

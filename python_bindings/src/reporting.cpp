@@ -1,4 +1,4 @@
-// lm.print, lm.check, lm.check_numerics and lm.Graph, for reporting.py and graph.py of the package.
+// lm.print, lm.check, lm.check_numerics and lm.Graph, used by reporting.py and graph.py of the package.
 #include "graph/functions/reporting.h"
 
 #include <memory>
@@ -18,11 +18,11 @@ namespace lamina::python {
 namespace {
 
 void write_to(nb::handle file, std::string_view text) {
-  if (!file.is_valid() || file.is_none()) return;  // a program without a console has no sys.stdout
+  if (!file.is_valid() || file.is_none()) return;  // without a console there is no sys.stdout
   file.attr("write")(nb::str(text.data(), text.size()));
 }
 
-// sys.stdout or sys.stderr, as it is when something is written.
+// sys.stdout or sys.stderr, as current at the time of writing.
 class StandardStream final : public TextTarget {
  public:
   explicit StandardStream(const char* name) : name_(name) {}
@@ -62,7 +62,7 @@ struct Building {
   std::unique_ptr<TraceScope> scope;
 };
 
-// Ctrl-C in a long loop: Python runs signal handlers on its main thread only.
+// Ctrl-C in a long loop: Python runs signal handlers only on its main thread.
 unsigned long main_thread = 0;
 void check_signals() {
   if (PyThread_get_thread_ident() != main_thread) return;

@@ -1,4 +1,4 @@
-// Sorting, the largest, searching and distinct values.
+// Sorting, top-k, binary search and distinct values.
 #include "graph/functions/sorting.h"
 
 #include <nanobind/stl/optional.h>

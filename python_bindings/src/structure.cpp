@@ -11,11 +11,11 @@ namespace lamina::python {
 namespace {
 
 uint64_t next_number() {
-  static uint64_t last = 0;  // under the GIL
+  static uint64_t last = 0;  // guarded by the GIL
   return ++last;
 }
 
-// A number for an object, the same for as long as it lives and never used again. One that takes no weak references is held.
+// A unique number for an object, never reused. An object without weak references is kept alive.
 std::string identity_of(nb::handle value, nb::handle held) {
   static PyObject* known = PyDict_New();  // id -> (weak reference, number)
   static PyMethodDef forget_def{"forget",
@@ -40,7 +40,7 @@ std::string identity_of(nb::handle value, nb::handle held) {
   return number;
 }
 
-// A number for a value, the same for equal values of one type. The first of them is held.
+// A number for a value; equal values of one type get the same one. The first of them is kept alive.
 bool number_of_value(nb::handle value, nb::handle held, std::string& out) {
   nb::object key = nb::make_tuple(nb::handle(reinterpret_cast<PyObject*>(Py_TYPE(value.ptr()))), value);
   PyObject* number = PyDict_GetItemWithError(held.ptr(), key.ptr());
@@ -61,7 +61,7 @@ bool number_of_value(nb::handle value, nb::handle held, std::string& out) {
   return true;
 }
 
-// Of any length: Python writes no more than 4,300 decimal digits.
+// Of any length: Python's str() stops at 4,300 decimal digits.
 std::string big_integer(nb::handle value) { return nb::cast<std::string>(nb::object(nb::steal(PyNumber_ToBase(value.ptr(), 16)))); }
 
 bool compared_by_identity(PyObject* o) {
@@ -72,7 +72,7 @@ void append_bytes(std::string& key, const void* data, size_t size) { key.append(
 
 std::string element_path(const std::string& path, const std::string& inside) { return path + "[" + inside + "]"; }
 
-// What an argument is, for people: "3", "a list of 2", "a tensor", "a Policy".
+// An argument in words: "3", "a list of 2", "a tensor", "a Policy".
 std::string in_words(nb::handle value) {
   PyObject* o = value.ptr();
   if (is_tensor(o) || is_array(o) || nb::isinstance<TensorSpec>(value)) return "a tensor";
@@ -111,7 +111,7 @@ void Flattener::add(nb::handle value, const std::string& path) {
   const size_t part = parts.size(), start = key.size();
   parts.push_back({path, in_words(value), ""});
   add_any(value, path);
-  // What is inside of a container has parts of its own.
+  // The contents of a container are separate parts.
   parts[part].key = parts.size() == part + 1 ? key.substr(start) : parts[part].text;
 }
 
@@ -149,7 +149,7 @@ void Flattener::add_any(nb::handle value, const std::string& path) {
   }
 }
 
-// For every container and string of every call: to_string, as cat's stream costs a quarter of a microsecond.
+// Runs for every container and string of every call: to_string, because cat's stream costs a quarter of a microsecond.
 void Flattener::add_count(char mark, Py_ssize_t n) {
   key += mark;
   key += std::to_string(n);
@@ -164,7 +164,7 @@ void Flattener::add_text(PyObject* string) {
   append_bytes(key, text, size_t(size));
 }
 
-// The mark of each kind of container; of one whose type matters, the type too.
+// The mark of each kind of container; where the type matters, the type too.
 void Flattener::add_container(nb::handle value, Container kind, const std::string& path) {
   Walk::Inside container(walk_, value, kind);
   const Parts& parts = container.parts;
@@ -183,7 +183,7 @@ void Flattener::add_container(nb::handle value, Container kind, const std::strin
         if (PyUnicode_CheckExact(parts.keys[i].ptr())) {
           add_text(parts.keys[i].ptr());
         } else {
-          Flattener key_of_key(held_.ptr());  // a tensor in a dict's key is an object like any other
+          Flattener key_of_key(held_.ptr());  // a tensor in a dict's key is treated as an object
           key_of_key.add(parts.keys[i], "");
           key += key_of_key.key;
         }
@@ -270,7 +270,7 @@ std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::v
   Walk::Inside container(walk, result, out->container_);
   for (const nb::object& part : container.parts.values) out->children_.push_back(take(part, tensors, walk));
   out->keys_ = std::move(container.parts.keys);
-  // Of these the type is all that is needed; the container would keep what was traced alive.
+  // Only the type is needed here; the container would keep traced values alive.
   if (PyList_Check(o) || PyTuple_Check(o)) out->kept_ = nb::borrow(result.type());
   return out;
 }

@@ -1,4 +1,4 @@
-// A call's arguments and a body's results, taken apart into tensors, Variables and the rest.
+// Splits a call's arguments and a body's results into tensors, Variables and the rest.
 #pragma once
 #include <memory>
 #include <span>
@@ -11,16 +11,16 @@
 
 namespace lamina::python {
 
-// Takes arguments apart: tensors and Variables in the order they are met, and a key that is equal exactly when everything else is: how they
-// are nested, and the Python values by type and value. Objects that Python compares by identity count by identity.
+// Flattens arguments: tensors and Variables in order, and a key. Keys are equal exactly when everything else is: the nesting, and Python
+// values by type and value. Objects that Python compares by identity count by identity.
 class Flattener {
  public:
   std::vector<Tensor> tensors;
   std::vector<Variable> variables;
   std::string key;
 
-  // With names, also where each tensor stood, "x" or "d['a'][1]", and every part in words. `held`: a dict of who keeps the key, in which
-  // are the values that numbers in the key stand for: those compared by value, and those without weak references.
+  // With names: also the path of each tensor, "x" or "d['a'][1]", and every part in words. `held`: a dict owned by the key's owner. It
+  // keeps the values that numbers in the key stand for: those compared by value, and those without weak references.
   explicit Flattener(PyObject* held, bool want_names = false) : held_(nb::borrow(held)), want_names_(want_names) {}
   void add(nb::handle value, const std::string& path);
   std::vector<std::string> tensor_names;
@@ -38,7 +38,7 @@ class Flattener {
   Walk walk_{"an argument"};
 };
 
-// Builds an argument again: its containers copied, leaf() in place of tensors, Variables, arrays and TensorSpecs, in the Flattener's order.
+// Rebuilds an argument: copies its containers, with leaf() for tensors, Variables, arrays and TensorSpecs, in the Flattener's order.
 class Rebuilder {
  public:
   virtual ~Rebuilder() = default;
@@ -49,7 +49,7 @@ class Rebuilder {
   Walk walk_{"an argument"};
 };
 
-// With these tensors and Variables.
+// Uses these tensors and Variables.
 class ArgumentsWith final : public Rebuilder {
  public:
   ArgumentsWith(std::span<const Tensor> tensors, std::span<const Variable> variables) : tensors_(tensors), variables_(variables) {}
@@ -63,7 +63,7 @@ class ArgumentsWith final : public Rebuilder {
   size_t tensor_ = 0, variable_ = 0;
 };
 
-// What a traced body returned: its tensors become outputs of the graph, everything else is kept as it was.
+// The structure of a traced body's result. Tensors become outputs of the graph; everything else is kept.
 class ResultStructure {
  public:
   // Appends the tensors of `result` to `tensors`; Variables are read.
@@ -79,12 +79,12 @@ class ResultStructure {
   nb::object build(const std::function<nb::object(size_t)>& leaf, size_t& next) const;
   bool leaf_ = true;  // a tensor
   Container container_ = Container::none;
-  nb::object kept_;               // a value that is no container; the named tuple, dataclass or derived dict to make one like it
+  nb::object kept_;               // a leaf value; or the named tuple, dataclass or derived dict to imitate
   std::vector<nb::object> keys_;  // of a dict, or a dataclass's fields
   std::vector<std::shared_ptr<ResultStructure>> children_;
 };
 
-// A tensor of the spec's type without data: stands for an argument when a graph is asked for.
+// A tensor of the spec's type without data: an argument in get_concrete_function and the like.
 Tensor placeholder(const TensorSpec& spec);
 
 }  // namespace lamina::python

@@ -13,7 +13,7 @@
 namespace lamina::python {
 namespace {
 
-// Applies f to the Tensors and Variables of a nested structure, or builds the structure again from f's results.
+// Applies f to the Tensors and Variables of a nested structure, or rebuilds the structure from f's results.
 template <class F>
 nb::object map_nested(nb::handle value, const std::string& what, F&& f, Walk& walk) {
   PyObject* o = value.ptr();
@@ -21,7 +21,7 @@ nb::object map_nested(nb::handle value, const std::string& what, F&& f, Walk& wa
   if (kind == Container::list || kind == Container::tuple || kind == Container::named_tuple || kind == Container::dict) {
     Walk::Inside container(walk, value, kind);
     for (nb::object& part : container.parts.values) part = map_nested(part, what, f, walk);
-    const bool tuple = kind == Container::named_tuple;  // of gradients: a plain one
+    const bool tuple = kind == Container::named_tuple;  // gradients come as a plain tuple
     return with_parts(kind == Container::dict ? nb::object(nb::dict()) : nb::borrow(value), tuple ? Container::tuple : kind,
                       container.parts.keys, container.parts.values);
   }

@@ -1,4 +1,4 @@
-// lm.Tensor: operators, indexing, conversion to Python's and NumPy's values.
+// lm.Tensor: operators, indexing, conversion to Python and NumPy values.
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 
@@ -85,7 +85,7 @@ nb::object item_of(const Tensor& t) {
   return nb::int_(t.item<int64_t>());
 }
 
-// x.__array__(dtype, copy): without copy=True an array that looks at the tensor's own memory, read only, where that is possible.
+// x.__array__(dtype, copy): without copy=True, if possible, a read-only array on the tensor's own memory.
 nb::object as_array(const nb::object& self, const Tensor& t, nb::handle dtype, nb::handle copy) {
   nb::object array;
   const bool must_copy = !copy.is_none() && nb::cast<bool>(copy);
@@ -231,7 +231,7 @@ void bind_tensor(nb::module_& m) {
       .def(
           "argmax", [](const Tensor& t, int axis, bool keepdims) { return to_python(argmax(self_operand(t), axis, keepdims)); },
           nb::arg("axis") = -1, nb::arg("keepdims") = false);
-  c.attr("__array_priority__") = 1000;  // an ndarray leaves its operators with a tensor to the tensor
+  c.attr("__array_priority__") = 1000;  // an ndarray lets the tensor handle operators with it
   m.def(
       "from_dlpack", [](nb::object array) { return to_python(tensor_from_dlpack(array)); }, nb::arg("array"),
       "The tensor that looks at another library's memory, without a copy when its elements lie in row-major order. The memory must not be\n"

@@ -7,11 +7,11 @@
 namespace lamina::python {
 namespace {
 
-// Under the GIL.
+// Guarded by the GIL.
 uint64_t changes = 0;
 thread_local TrainableReads* reading = nullptr;
 
-// The layer, or none when it is gone.
+// The layer, or none if it was freed.
 nb::object layer_of(nb::handle reference) {
   nb::object layer = nb::steal(PyObject_CallNoArgs(reference.ptr()));
   if (!layer.is_valid()) throw_python_error();

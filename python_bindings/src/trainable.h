@@ -1,5 +1,5 @@
-// Which layers' `trainable` a traced function has read. A graph belongs to what they were: after a change the function is traced again, and
-// what was traced before is found again when it is changed back.
+// Records which layers' `trainable` a traced function has read. A graph is valid for those values: after a change the function is retraced,
+// and changing back reuses the old graph.
 #pragma once
 #include <string>
 #include <unordered_map>
@@ -11,10 +11,10 @@ namespace lamina::python {
 
 class TrainableReads {
  public:
-  // Part of the function's key: empty while all that were read are as they were at first.
+  // Part of the function's key. Empty while all values read are as at first.
   const std::string& key();
   std::string in_words();  // "as at first", "with hidden.trainable False"
-  // While one lives, reads on this thread are this function's.
+  // While it lives, reads on this thread are recorded for this function.
   class Scope {
    public:
     explicit Scope(TrainableReads& reads);
@@ -23,7 +23,7 @@ class TrainableReads {
    private:
     TrainableReads* before_;
   };
-  // What a function that is called reads, the one that is being traced reads too.
+  // Passes the reads of a called function on to the function being traced.
   void pass_on() const;
   void add(nb::handle layer, bool value);
 
@@ -32,11 +32,11 @@ class TrainableReads {
     nb::object layer;  // a weak reference
     bool first;
   };
-  bool changed(Read read) const;  // a copy: Python runs in it, and other threads may add reads
+  bool changed(Read read) const;  // a copy, because Python code runs here, and other threads may add reads
   std::vector<Read> reads_;
-  std::unordered_map<PyObject*, size_t> places_;  // by layer, which may be gone
+  std::unordered_map<PyObject*, size_t> places_;  // by layer, which may have been freed
   std::string key_;
-  uint64_t checked_ = 0;  // the count of changes for which key_ holds
+  uint64_t checked_ = 0;  // the change count for which key_ is valid
 };
 
 void bind_trainable(nb::module_& m);

@@ -56,7 +56,7 @@ int is_true(PyObject* self) {
   return guarded<int>([&] { return truth(value_of(self)); }, -1);
 }
 
-// v += x: the Variable stays the same object and is assigned.
+// v += x: assigns the Variable and keeps the object.
 template <Tensor (*op)(const Operand&, const Operand&)>
 PyObject* in_place(PyObject* self, PyObject* other) {
   return guarded([&]() -> PyObject* {
@@ -152,7 +152,7 @@ void bind_variable(nb::module_& m) {
         const nb::object value = spec.empty() ? nb::object(nb::str(self)) : item_of(value_of(self.ptr()));
         return nb::steal(PyObject_Format(value.ptr(), nb::str(spec.c_str()).ptr()));
       });
-  c.attr("__array_priority__") = 1000;  // an ndarray leaves its operators with a Variable to the Variable
+  c.attr("__array_priority__") = 1000;  // an ndarray lets the Variable handle operators with it
 }
 
 }  // namespace lamina::python

@@ -1,4 +1,4 @@
-// lm.vmap without its structures, which lamina/vmap.py takes apart, and stacked Variables.
+// lm.vmap on flat lists (lamina/vmap.py handles structures), and stacked Variables.
 #include "graph/frontend/vmap.h"
 
 #include <nanobind/stl/optional.h>

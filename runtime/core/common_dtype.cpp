@@ -9,7 +9,7 @@
 namespace lamina {
 namespace {
 
-// Up to which power of 2 a floating dtype holds every integer.
+// A floating dtype holds every integer up to 2 to this power.
 int digits(DType d) {
   switch (d) {
     case DType::bf16: return 8;

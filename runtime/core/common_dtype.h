@@ -1,4 +1,4 @@
-// The dtype that holds all numbers of two, and the advice that follows from it.
+// The common dtype of two dtypes, and advice for error messages.
 #pragma once
 #include <string>
 
@@ -7,9 +7,9 @@
 
 namespace lamina {
 
-// The smallest dtype that holds every number of both; f64 for i64 and a floating dtype, which none holds.
+// The smallest dtype that holds every number of both. For i64 with a floating dtype none does: f64.
 LAMINA_API DType common_dtype(DType a, DType b);
-// How to make them one without losing digits: "convert one of them: lm.astype(x, lm.int16)".
+// Advice without loss of digits: "convert one of them: lm.astype(x, lm.int16)".
 LAMINA_API std::string same_dtype_advice(DType a, DType b);
 
 }  // namespace lamina

@@ -22,7 +22,7 @@ void take_smaller(std::optional<double>& quota, double time, double period) {
 
 void read_folder(const std::string& folder, std::optional<double>& quota) {
   double time = 0, period = 0;
-  // "max 100000" has no number in front: no limit.
+  // "max 100000" does not start with a number: no limit.
   if (std::istringstream both(text_of(folder + "/cpu.max")); both >> time >> period) take_smaller(quota, time, period);
   std::istringstream first(text_of(folder + "/cpu.cfs_quota_us")), second(text_of(folder + "/cpu.cfs_period_us"));
   if (first >> time && second >> period) take_smaller(quota, time, period);

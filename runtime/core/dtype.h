@@ -42,8 +42,8 @@ constexpr bool is_half(DType d) { return d == DType::f16 || d == DType::bf16; }
 constexpr bool is_integer(DType d) { return d >= DType::u8 && d <= DType::i64; }  // bool is neither
 constexpr bool is_signed(DType d) { return d != DType::boolean && d != DType::u8; }
 
-LAMINA_API const char* name(DType d);                 // "f32": in printed graphs and errors
-LAMINA_API const char* numpy_name(DType d);           // "float32": what Python users see
+LAMINA_API const char* name(DType d);                 // "f32": in printed graphs and C++ errors
+LAMINA_API const char* numpy_name(DType d);           // "float32": for Python users
 LAMINA_API DType parse_dtype(std::string_view text);  // accepts both; throws not_found
 inline std::ostream& operator<<(std::ostream& out, DType d) { return out << name(d); }
 
@@ -108,14 +108,14 @@ decltype(auto) with_dtype(DType d, F&& f) {
   return f.template operator()<double>();
 }
 
-// A number as an element: what a half type or a float cannot hold is rounded once; a float becomes an integer by truncation, NaN becomes
-// 0 and what is out of range the nearest end; integers wrap; bool is x != 0.
+// Converts a number to an element. Half types and floats round once. A float becomes an integer by truncation: NaN becomes 0, values out of
+// range the nearest bound. Integers wrap. bool is x != 0.
 template <class T, class From>
 T element_of(From x) {
   if constexpr (std::is_same_v<T, bool>) {
     return x != From(0);
   } else if constexpr (std::is_integral_v<T> && std::is_floating_point_v<From>) {
-    constexpr From end = From(std::numeric_limits<T>::max() / 2 + 1) * 2;  // one more than the largest
+    constexpr From end = From(std::numeric_limits<T>::max() / 2 + 1) * 2;  // the maximum plus one
     if (x != x) return 0;
     return x >= end ? std::numeric_limits<T>::max() : x <= From(std::numeric_limits<T>::min()) ? std::numeric_limits<T>::min() : T(x);
   } else {

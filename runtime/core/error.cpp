@@ -13,7 +13,7 @@ std::string text(const Error::Parts& p) {
   return s;
 }
 
-// Levenshtein distance: how many letters to change.
+// Levenshtein distance.
 size_t distance(const std::string& a, const std::string& b) {
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;

@@ -1,4 +1,4 @@
-// Error: the one exception type. Every error says what failed, where, why, and how to fix it.
+// Error: the one exception type. Each error says what failed, where, why, and how to fix it.
 #pragma once
 #include <sstream>
 #include <stdexcept>
@@ -9,7 +9,7 @@
 
 namespace lamina {
 
-// Python has one class per kind, each also a subclass of the built-in that people catch.
+// Python has one class per kind, which is also a subclass of the usual built-in exception.
 enum class ErrorKind {
   invalid_argument,
   type,
@@ -33,7 +33,7 @@ LAMINA_API const char* name(ErrorKind kind);
 template <class... T>
 std::string cat(const T&... parts) {
   std::ostringstream out;
-  out.exceptions(std::ios_base::badbit);  // no memory is an error, not a shorter text
+  out.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
   (out << ... << parts);
   return out.str();
 }
@@ -44,16 +44,16 @@ class LAMINA_API Error : public std::runtime_error {
     std::string what, where, why, fix;
   };
   Error(ErrorKind kind, Parts parts);
-  // The same error with a place in front, for a caller that knows more than the thrower.
+  // The same error with a place in front, for callers that know more than the thrower.
   Error at(const std::string& where) const;
   const ErrorKind kind;
   const Parts parts;
 };
 
-// A broken promise inside Lamina itself: the text says that it is a bug.
+// A violated invariant of Lamina: the text says that it is a bug.
 [[noreturn]] LAMINA_API void internal_error(const std::string& what);
 
-// The error for a name that does not exist: lists what exists, nearest first.
+// The error for an unknown name; lists the known names, nearest first.
 LAMINA_API Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing);
 
 }  // namespace lamina

@@ -1,4 +1,4 @@
-// LAMINA_API marks what liblamina.so exports; everything else stays hidden.
+// LAMINA_API marks the symbols that liblamina.so exports; all others are hidden.
 #pragma once
 
 #if defined(LAMINA_BUILDING)

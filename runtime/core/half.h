@@ -1,4 +1,4 @@
-// f16 (IEEE half) and bf16 as storage types: they convert to float, arithmetic happens in float.
+// f16 (IEEE half) and bf16 as storage types. Arithmetic happens in float.
 #pragma once
 #include <bit>
 #include <cmath>
@@ -7,13 +7,13 @@
 
 namespace lamina {
 
-// Round to nearest even, as the hardware does; NaN stays NaN.
+// Rounds to nearest even, as the hardware does; NaN stays NaN.
 inline uint16_t f16_bits(float f) {
   uint32_t x = std::bit_cast<uint32_t>(f), sign = (x >> 16) & 0x8000;
   x &= 0x7fffffff;
   if (x >= 0x7f800000) return uint16_t(sign | 0x7c00 | (x > 0x7f800000 ? 0x200 | ((x >> 13) & 0x3ff) : 0));
   if (x >= 0x477ff000) return uint16_t(sign | 0x7c00);  // rounds to 65536 or more
-  if (x < 0x38800000) {                                 // subnormal: a fixed-point number of 2^-24
+  if (x < 0x38800000) {                                 // subnormal: a multiple of 2^-24
     float scaled = std::bit_cast<float>(x) * 16777216.0f;
     uint32_t q = uint32_t(scaled);
     float rest = scaled - float(q);
@@ -35,15 +35,15 @@ inline uint16_t bf16_bits(float f) {
 }
 inline float bf16_value(uint16_t h) { return std::bit_cast<float>(uint32_t(h) << 16); }
 
-// A number as a float for a half type to be made of, so that it is rounded once: what a float cannot hold is cut off, and its last bit set
-// (rounding to odd).
+// Converts to float by rounding to odd (truncate, then set the last bit if inexact), so that a following conversion to a half type rounds
+// correctly.
 inline float cut_to_float(double x) {
   const float f = float(x);
   if (double(f) == x || x != x) return f;
   return std::bit_cast<float>((std::bit_cast<uint32_t>(f) - (std::fabs(double(f)) > std::fabs(x))) | 1);
 }
 inline float cut_to_float(int64_t x) {
-  const bool exact = x > -(int64_t(1) << 52) && x < int64_t(1) << 52;  // as a double; of others 48 bits, the last of which says the rest
+  const bool exact = x > -(int64_t(1) << 52) && x < int64_t(1) << 52;  // as a double; otherwise 48 bits and a sticky bit
   return cut_to_float(double(exact || !(x & 0xffff) ? x : (x & ~int64_t(0xffff)) | 0x8000));
 }
 
@@ -74,7 +74,7 @@ struct bf16 {
   operator float() const { return bf16_value(bits); }
 };
 
-// What a type's arithmetic is done in.
+// The type in which a type's arithmetic is done.
 template <class T>
 struct Compute {
   using type = T;

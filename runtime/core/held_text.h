@@ -1,14 +1,14 @@
-// The text that a thread holds back (TextHold), for other threads that work for it: what a stream's worker prints for a call waits with the
-// call's other text, in order.
+// Lets other threads share a thread's held-back text (TextHold): text that a stream's worker prints for a call is kept in order with the
+// call's own text.
 #pragma once
 
 namespace lamina {
 
 struct HeldText;
 
-HeldText* held_text();  // of this thread; null when it holds none back
+HeldText* held_text();  // of this thread; null when its text is not held back
 
-// Until it ends, this thread's text is held back with `held`, whose owner waits for this thread. Nothing changes when that is null.
+// While it lives, this thread's text is added to `held`, whose owner waits for this thread. Does nothing when `held` is null.
 class HoldTextWith {
  public:
   explicit HoldTextWith(HeldText* held);

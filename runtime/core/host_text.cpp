@@ -99,7 +99,7 @@ void TextHold::release() {
 TextHold::~TextHold() {
   try {
     release();
-  } catch (...) {  // an error is on its way already
+  } catch (...) {  // an exception is already in flight
   }
 }
 

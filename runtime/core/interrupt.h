@@ -1,4 +1,4 @@
-// Whether the user wants a long loop to end (Ctrl-C): a language binding says how to find out, loops ask.
+// Interruption of long loops (Ctrl-C): a language binding provides the check, loops call it.
 #pragma once
 #include <chrono>
 #include <cstdint>
@@ -7,11 +7,11 @@
 
 namespace lamina {
 
-// `check` throws when the thread that it is called on is to end what it does. Null: nobody interrupts.
+// `check` throws when the calling thread should stop. Null: no interruption.
 LAMINA_API void set_interrupt_check(void (*check)());
 void check_interrupt();
 
-// One run of a loop: asks about every 50 ms, however long an iteration takes. Between, an iteration costs a comparison.
+// One run of a loop. Checks about every 50 ms, however long an iteration takes; otherwise an iteration costs one comparison.
 class InterruptPoll {
  public:
   void operator()() {

@@ -11,11 +11,11 @@ namespace {
 
 constexpr std::chrono::milliseconds kForkWaits{20};
 constexpr uint32_t kHeld = 1, kWaitedFor = 2, kBits = 3;  // of a Mutex's state
-constexpr uint32_t kForking = 1;                          // of `epoch`
+constexpr uint32_t kForking = 1;                          // bit of `epoch`
 
 std::atomic<uint32_t> epoch{0};  // fork_count() times two; plus kForking while a fork waits
 
-// How many locks a thread holds or waits for. Records are never deleted; a thread that has ended leaves its own to another one.
+// Number of locks that a thread holds or waits for. Records are never deleted; a thread that ends leaves its record to another one.
 struct Record {
   std::atomic<uint32_t> locks{0};
   std::atomic<bool> used{true};
@@ -35,7 +35,7 @@ struct Leaver {
 thread_local Leaver leaver;
 
 Record* new_record() {
-  leaver.here = true;  // makes this thread's, which gives the record back when the thread ends
+  leaver.here = true;  // registers this thread, which returns the record when it ends
   for (Record* r = records.load(std::memory_order_acquire); r; r = r->next) {
     bool used = false;
     if (!r->gone.load(std::memory_order_relaxed) && r->used.compare_exchange_strong(used, true, std::memory_order_acq_rel)) return r;
@@ -53,7 +53,7 @@ Record& record() {
 }
 
 struct Fork {
-  std::atomic_flag busy;  // one thread forks or adds handlers
+  std::atomic_flag busy;  // held by a thread that forks or adds handlers
   std::atomic<Record*> by{nullptr};
   std::vector<ForkHandlers> handlers;
 
@@ -97,7 +97,7 @@ struct Fork {
       r->gone.store(true, std::memory_order_relaxed);
       r->locks.store(0, std::memory_order_relaxed);
     }
-    epoch.fetch_add(kForking, std::memory_order_seq_cst);  // the next count: locks that were held before are free
+    epoch.fetch_add(kForking, std::memory_order_seq_cst);  // the next count; locks held before become free
     for (const ForkHandlers& h : handlers)
       if (h.in_child) h.in_child();
     by.store(nullptr, std::memory_order_relaxed);
@@ -107,7 +107,8 @@ struct Fork {
 
 const Fork& at_load = Fork::get();  // before anything can be locked
 
-// Counts this thread as inside of one more lock; first waits for a fork to be over, unless it is inside of one. The fork count then.
+// Counts this thread as holding one more lock. Waits first for a fork to end, unless the thread already holds a lock. Returns the fork
+// count.
 uint32_t enter(Record& me) {
   const uint32_t locks = me.locks.load(std::memory_order_relaxed);
   for (;;) {
@@ -128,7 +129,7 @@ void Mutex::lock() {
   uint32_t seen = base;
   uint32_t wanted = base | kHeld;
   while (!state_.compare_exchange_weak(seen, wanted, std::memory_order_acquire, std::memory_order_relaxed)) {
-    if ((seen & ~kBits) != base || (seen & kBits) == 0) continue;  // free; held before a fork is free, too
+    if ((seen & ~kBits) != base || (seen & kBits) == 0) continue;  // free; a lock held before a fork is free, too
     wanted = base | kWaitedFor;
     if ((seen & kBits) == kHeld && !state_.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) continue;
     state_.wait(wanted, std::memory_order_relaxed);

@@ -1,6 +1,6 @@
-// Mutex, RecursiveMutex and Condition: the locks of the project. A lock that another thread holds during a fork would stay held in the
-// child for ever. So a fork waits until no other thread is inside of a lock, and lets none in meanwhile. After a time limit it goes on:
-// what is held then is free in the child.
+// Mutex, RecursiveMutex and Condition: the project's locks, safe across fork. A lock held by another thread during a fork would never be
+// released in the child. A fork therefore waits until no other thread holds a lock, and blocks new holders meanwhile. After a time limit it
+// goes on, and locks still held are free in the child.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,15 +19,15 @@ class LAMINA_API Mutex {
   void unlock();
 
  private:
-  std::atomic<uint32_t> state_{0};  // the fork count of its last use, times four; plus 1 while it is held, 2 while others wait for it
+  std::atomic<uint32_t> state_{0};  // 4 * (fork count at the last use), plus 1 while held, plus 2 while others wait
 };
 
-// A thread, for as long as it lives. In a child process the parent's other threads are gone, and no new thread has their tokens.
+// Identifies a thread while it lives. In a child process, tokens of the parent's other threads are never reused.
 using ThreadToken = const void*;
 LAMINA_API ThreadToken this_thread();
 LAMINA_API bool is_gone(ThreadToken thread);
 
-// A mutex that a thread may lock again while it holds it.
+// A mutex that its holder may lock again.
 class LAMINA_API RecursiveMutex {
  public:
   RecursiveMutex() = default;
@@ -47,7 +47,7 @@ class LAMINA_API Condition {
   Condition() = default;
   Condition(const Condition&) = delete;
   Condition& operator=(const Condition&) = delete;
-  void wait(std::unique_lock<Mutex>& lock);  // may return early
+  void wait(std::unique_lock<Mutex>& lock);  // spurious wakeups are possible
   template <class Done>
   void wait(std::unique_lock<Mutex>& lock, Done done) {
     while (!done()) wait(lock);
@@ -58,10 +58,10 @@ class LAMINA_API Condition {
   std::atomic<uint32_t> changes_{0};
 };
 
-// How many forks lie between the first process and this one.
+// Number of forks from the first process to this one.
 LAMINA_API uint32_t fork_count();
 
-// What else a fork has to do; each may be null. `before` runs in the parent when no other thread is inside of a lock.
+// Additional actions on fork; each may be null. `before` runs in the parent when no other thread holds a lock.
 struct ForkHandlers {
   void (*before)() = nullptr;
   void (*in_parent)() = nullptr;

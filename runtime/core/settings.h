@@ -1,5 +1,5 @@
-// Settings: the LAMINA_ variables of the environment. The table in settings.cpp is the only place that reads them.
-// docs/settings.md shows the table; a test compares the two.
+// Settings: the LAMINA_ environment variables. Only the table in settings.cpp reads them. docs/settings.md shows the table; a test compares
+// the two.
 #pragma once
 #include <optional>
 #include <span>
@@ -34,19 +34,18 @@ namespace config {
 struct SettingInfo {
   Setting setting;
   const char* name;
-  std::vector<std::string_view> words;  // values that are words
-  double least = 0, most = -1;          // the range of values that are numbers; empty: there are none
-  bool whole = true;                    // only whole numbers
-  const char* any = "";                 // any text is a value, and stands for this; its reader checks it
-  const char* otherwise;                // what holds when the variable is not set
+  std::vector<std::string_view> words;  // the values that are words
+  double least = 0, most = -1;          // range of numeric values; empty: none
+  bool whole = true;                    // only integers
+  const char* any = "";                 // name for arbitrary text, which its reader checks
+  const char* otherwise;                // the default
   const char* meaning;
 };
 LAMINA_API std::span<const SettingInfo> settings();  // in the order of Setting
 LAMINA_API const char* name(Setting setting);
 LAMINA_API std::string values(const SettingInfo& info);  // "on or off", "a whole number from 1 to 4"
 
-// The value in the environment now; empty when the variable is unset or empty.
-// Throws Error invalid_argument for a value that the table does not list.
+// The current value in the environment; empty when unset or empty. Throws invalid_argument for a value that the table does not list.
 LAMINA_API std::string text(Setting setting);
 LAMINA_API std::optional<double> number(Setting setting);  // empty for a word too
 LAMINA_API std::optional<bool> is_on(Setting setting);     // on and 1 are true, off and 0 false

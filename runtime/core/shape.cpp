@@ -13,8 +13,8 @@
 namespace lamina {
 namespace {
 
-// An expression in normal form: a sum of monomials, each a coefficient times sorted symbols. A quotient that does not come
-// out even stays a symbol of its own, named by its text.
+// An expression in normal form: a sum of monomials, each a coefficient times sorted symbols. A quotient with a remainder becomes a symbol
+// of its own, named by its text.
 using Monomial = std::vector<std::string>;
 using Polynomial = std::map<Monomial, int64_t>;
 
@@ -97,7 +97,7 @@ Polynomial multiply(const Polynomial& a, const Polynomial& b) {
   return out;
 }
 
-// a / b when every monomial of a is divisible by the single monomial b.
+// a / b if every monomial of a is divisible by the single monomial b.
 std::optional<Polynomial> divide(const Polynomial& a, const Polynomial& b) {
   if (b.size() != 1) return std::nullopt;
   auto& [symbols, factor] = *b.begin();
@@ -115,7 +115,7 @@ Dim from(const Polynomial& p);
 
 }  // namespace
 
-// Built from a negative number, a Dim names a table entry; only this file does that.
+// A Dim made from a negative number names a table entry; only this file makes those.
 Dim make_dim_from_code(int64_t code) { return Dim(code); }
 
 namespace {
@@ -237,7 +237,7 @@ bool match(Dim pattern, int64_t length, DimBindings& bindings) {
   Dim known = substitute(pattern, bindings);
   if (known.known()) return known.number() == length;
   Polynomial p = polynomial(known);
-  // Only a lone symbol (times a number, plus a number) can be learned from one length.
+  // Only a single symbol (times a number, plus a number) can be solved for.
   int64_t constant = 0, factor = 0;
   std::string name;
   for (auto& [symbols, f] : p) {
@@ -246,7 +246,7 @@ bool match(Dim pattern, int64_t length, DimBindings& bindings) {
     else if (symbols.size() == 1 && name.empty())
       name = symbols[0], factor = f;
     else
-      return true;  // checked when its symbols are known from elsewhere
+      return true;  // checked when its symbols are bound elsewhere
   }
   if (name.empty() || factor == 0 || (length - constant) % factor != 0 || (length - constant) / factor < 0) return false;
   bindings[name] = (length - constant) / factor;

@@ -1,5 +1,5 @@
-// Dim and Shape. A dimension is a number, or an expression over named symbols ("n", "n*28"), or a run-time slot ("?3": a
-// length known only from data).
+// Dim and Shape. A dimension is a number, an expression over named symbols ("n", "n*28"), or a run-time slot ("?3": a length known only
+// from data).
 #pragma once
 #include <cstdint>
 #include <initializer_list>
@@ -17,17 +17,17 @@ namespace lamina {
 class LAMINA_API Dim {
  public:
   constexpr Dim() = default;
-  constexpr Dim(int64_t number) : code_(number) {}  // not negative: shapes are checked where they are made
-  static Dim symbol(std::string_view name);         // a letter first, then letters, digits or _; "?" first for a run-time slot
-  static Dim fresh(std::string_view stem);          // a symbol that nobody else has
+  constexpr Dim(int64_t number) : code_(number) {}  // not negative: shapes are checked when they are made
+  static Dim symbol(std::string_view name);         // a letter, then letters, digits or _; "?" in front for a run-time slot
+  static Dim fresh(std::string_view stem);          // a symbol that is not in use
   static Dim parse(std::string_view text);          // what text() prints
 
   constexpr bool known() const { return code_ >= 0; }
   bool is_slot() const;
-  int64_t number() const;  // throws when it is not known
+  int64_t number() const;  // throws when it is unknown
   std::string text() const;
   constexpr bool operator==(const Dim&) const = default;
-  constexpr int64_t code() const { return code_; }  // a hash key, equal exactly when the dimensions are
+  constexpr int64_t code() const { return code_; }  // a hash key: equal exactly when the dimensions are equal
 
  private:
   int64_t code_ = 0;  // a number, or -1 - index into the table of expressions
@@ -36,13 +36,13 @@ class LAMINA_API Dim {
 LAMINA_API Dim operator+(Dim a, Dim b);
 LAMINA_API Dim operator-(Dim a, Dim b);
 LAMINA_API Dim operator*(Dim a, Dim b);
-LAMINA_API Dim operator/(Dim a, Dim b);  // must divide: throws invalid_argument for numbers that do not
+LAMINA_API Dim operator/(Dim a, Dim b);  // throws invalid_argument when it does not divide evenly
 inline std::ostream& operator<<(std::ostream& out, Dim d) { return out << d.text(); }
 
-// What each symbol stands for in one call.
+// The values of symbols in one call.
 using DimBindings = std::map<std::string, int64_t>;
 LAMINA_API Dim substitute(Dim d, const DimBindings& bindings);
-// Learns the symbols of `pattern` from a concrete length; false when they contradict each other.
+// Binds the symbols of `pattern` to match a length; false on a contradiction.
 LAMINA_API bool match(Dim pattern, int64_t length, DimBindings& bindings);
 
 using Shape = std::vector<Dim>;
@@ -51,14 +51,13 @@ LAMINA_API std::string text(const Shape& shape);              // "2,n"
 LAMINA_API Dim size_of(const Shape& shape);                   // the product; throws invalid_argument when it does not fit 63 bits
 LAMINA_API std::vector<int64_t> numbers(const Shape& shape);  // throws when a dimension is unknown
 LAMINA_API Shape substitute(const Shape& shape, const DimBindings& bindings);
-// NumPy's broadcasting of two shapes; throws invalid_argument. An unknown dimension fits itself and 1.
+// NumPy's broadcasting of two shapes; throws invalid_argument. An unknown dimension is compatible with itself and 1.
 LAMINA_API Shape broadcast(const Shape& a, const Shape& b);
-// axis counted from the front; throws invalid_argument naming `op` and the type when it is out of range.
+// The axis counted from the front. Throws invalid_argument with `op` and the type when it is out of range.
 LAMINA_API int normalize_axis(const char* op, int64_t axis, size_t rank);
 
 using Axes = std::vector<int64_t>;
-// The axes that an op is about: all of them when none were named, or the named ones, which may be an empty list. A negative axis counts
-// from the end.
+// The axes of an op: all of them by default, or a list, which may be empty. Negative axes count from the end.
 class AxesOrAll {
  public:
   AxesOrAll() = default;
@@ -66,7 +65,7 @@ class AxesOrAll {
   AxesOrAll(std::initializer_list<int64_t> named) : named_(named) {}
   bool all() const { return !named_; }
   const Axes& named() const { return named_ ? *named_ : kNone; }
-  // Whether `axis`, counted from the front, is among them.
+  // Whether `axis`, counted from the front, is one of them.
   bool contains(size_t axis, size_t rank) const {
     for (int64_t a : named())
       if (size_t(a < 0 ? a + int64_t(rank) : a) == axis) return true;

@@ -13,7 +13,7 @@ struct LineTable {
   std::vector<std::string> texts{""};
 };
 LineTable& lines() {
-  static LineTable* t = new LineTable;  // outlives every static that may still throw at exit
+  static LineTable* t = new LineTable;  // outlives statics that may throw at exit
   return *t;
 }
 }  // namespace

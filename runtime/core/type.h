@@ -1,4 +1,4 @@
-// TensorType: the dtype and shape of a value, known before any data exists.
+// TensorType: the dtype and shape of a value, before any data exists.
 #pragma once
 #include <ostream>
 #include <string>
@@ -18,7 +18,7 @@ struct TensorType {
 
 LAMINA_API std::string text(const TensorType& type);  // "f32[2,n]"
 LAMINA_API TensorType parse_type(std::string_view text);
-LAMINA_API int64_t byte_size(const TensorType& type);  // of a known shape, checked for overflow
+LAMINA_API int64_t byte_size(const TensorType& type);  // the shape must be known; checks for overflow
 inline std::ostream& operator<<(std::ostream& out, const TensorType& t) { return out << text(t); }
 
 }  // namespace lamina

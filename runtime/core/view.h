@@ -1,4 +1,4 @@
-// View: where a tensor's elements lie. What kernels read and write.
+// View: address, shape and strides of a tensor's elements. Kernels read and write Views.
 #pragma once
 #include <cstdint>
 

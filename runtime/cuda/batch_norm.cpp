@@ -12,7 +12,7 @@ namespace lamina::cuda {
 namespace {
 
 constexpr const char* kCalls[] = {"cudnnBatchNormalizationForwardTraining", "cudnnBatchNormalizationBackward"};
-constexpr double kOperations = 4;  // an element
+constexpr double kOperations = 4;  // per element
 
 std::string text_of(const View& x) {
   std::string shape;
@@ -66,7 +66,7 @@ bool BatchNorm::run(Stream& stream, const View& x, bool gradient, F&& call) {
   if (!plan.serves) return false;
   calls.check(api->set_stream(gpu.handle.get(), stream.native), "cudnnSetStream");
   const int status = call(*api, gpu.handle.get(), plan);
-  if (cudnn::not_supported(status)) return plan.serves = false;  // from now on our own kernels
+  if (cudnn::not_supported(status)) return plan.serves = false;  // use our own kernels from now on
   calls.check(status, kCalls[gradient]);
   return true;
 }
@@ -87,7 +87,7 @@ bool BatchNorm::gradient(Stream& stream, const View& x, const View& dy, const Vi
                          const std::function<Gradient()>& vectors) {
   if (!fits_cudnn(x) || !fits_cudnn(dy) || !fits_cudnn(dx)) return false;
   const Factors factors(x.dtype);
-  // The op's moments are rounded in half types, and the library's formula takes it that deviations sum to 0: there it makes its own again.
+  // Half-typed moments are rounded, but the library's formula needs deviations that sum to 0, so the library recomputes them.
   const bool rounded = size_of(x.dtype) == 2;
   return run(stream, x, true, [&](const CudnnApi& api, void* handle, const Plan& plan) {
     const Gradient v = vectors();

@@ -1,4 +1,4 @@
-// Where a profiler that waits for it (nsys --capture-range=cudaProfilerApi, ncu --profile-from-start off) starts and stops.
+// Starts and stops capture by a profiler that waits for it (nsys --capture-range=cudaProfilerApi, ncu --profile-from-start off).
 #pragma once
 #include "runtime/cuda/cuda_api.h"
 

@@ -32,7 +32,7 @@ std::string fix_for(cudaError_t status) {
 }  // namespace
 
 Error error_of(const CudaApi& api, cudaError_t status, const std::string& doing, Device device) {
-  api.take_last_error();  // so that the next call does not report it again
+  api.take_last_error();  // clears it, so that the next call does not report it again
   return Error(status == cudaErrorMemoryAllocation ? ErrorKind::out_of_memory : ErrorKind::device,
                {.what = cat("cuda: cannot ", doing),
                 .where = text(device),

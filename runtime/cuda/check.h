@@ -1,4 +1,4 @@
-// A failed CUDA call becomes an Error of kind device, or out_of_memory.
+// Converts a failed CUDA call to an Error of kind device or out_of_memory.
 #pragma once
 #include <string>
 
@@ -11,7 +11,7 @@ namespace lamina::cuda {
 // `doing` continues "cuda: cannot ...", as in "copy 64 bytes to the device".
 Error error_of(const CudaApi& api, cudaError_t status, const std::string& doing, Device device);
 
-// After such an error the process can do nothing more on the device.
+// Whether the error is sticky: the process can no longer use the device.
 bool ends_the_context(cudaError_t status);
 
 inline void check(const CudaApi& api, cudaError_t status, const char* doing, Device device) {

@@ -17,7 +17,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// What a call answers that has begun something.
+// Statuses of calls that have started something.
 bool is_started(int status) { return status == nccl::kSuccess || status == nccl::kInProgress; }
 
 std::optional<int> type_of(DType dtype) {
@@ -37,7 +37,7 @@ std::optional<int> type_of(DType dtype) {
 }
 int type_of_reduced(const View& view) { return *type_of(view.dtype); }
 
-// A view as NCCL moves it: bytes where it has no such type.
+// A view as NCCL moves it: as bytes if it lacks the type.
 struct Moved {
   explicit Moved(const View& view)
       : type(type_of(view.dtype).value_or(nccl::kUint8)), count(size_t(view.size()) * (type_of(view.dtype) ? 1 : size_of(view.dtype))) {}
@@ -93,7 +93,7 @@ Error nccl_error(const NcclApi& api, int status, const char* call, const std::st
                 .fix = fix_for(status)});
 }
 
-// NCCL's group of calls of a thread, which has to end whatever happens in it.
+// A thread's NCCL group, which must be ended in any case.
 class Group {
  public:
   Group(const NcclApi& api, bool wanted)
@@ -141,17 +141,17 @@ Communicator::Communicator(const NcclApi& api, const CudaApi& cuda, const nccl::
 }
 
 Communicator::~Communicator() {
-  if (std::uncaught_exceptions() > exceptions_) {  // the other ranks may wait for what will never come
+  if (std::uncaught_exceptions() > exceptions_) {  // the other ranks may wait for ever
     abort();
     return;
   }
   try {
     if (!ended_) finalize();
-  } catch (...) {  // it is aborted
+  } catch (...) {  // it is aborted instead
   }
 }
 
-// Does `work`, after which there is no communicator when it throws.
+// Runs `work`; if it throws, the communicator is aborted.
 void Communicator::guarded(const std::function<void()>& work) {
   std::lock_guard lock(mutex_);
   if (ended_)
@@ -181,7 +181,7 @@ void Communicator::connect(const nccl::UniqueId& id) {
   });
 }
 
-// One call for each rank of this process: in a group, since NCCL's may wait for each other. Returns when none is in progress.
+// One call per rank of this process, in a group, since the calls may wait for each other. Returns when none is in progress.
 void Communicator::in_group(const char* call, const std::string& text, const std::function<int(Rank&)>& each) {
   Group group(api_, own_.size() > 1);
   if (group.start_status() != nccl::kSuccess) throw error_of(group.start_status(), "ncclGroupStart", text, nullptr);
@@ -198,7 +198,7 @@ bool Communicator::is_ready(Rank& rank, const char* call, const std::string& tex
   return state == nccl::kSuccess;
 }
 
-// Until all ranks of this process are done, or the time is over.
+// Waits until all ranks of this process are done, or the time limit.
 void Communicator::wait(const char* call, const std::string& text, const std::function<bool(Rank&)>& done) {
   const Clock::time_point until = Clock::now() + limit_;
   InterruptPoll interrupted;
@@ -304,13 +304,13 @@ void Communicator::synchronize(std::span<const Stream> streams) {
       if (!is_ready(rank, "a collective", "")) return false;
       const cudaError_t status = cuda_.stream_query(native(stream));
       if (status == cudaErrorNotReady)
-        cuda_.take_last_error();  // it is no failure, but kept like one
+        cuda_.take_last_error();  // not an error, but stored like one
       else if (status != cudaSuccess)
         throw cuda::error_of(cuda_, status, cat("finish the collectives of rank ", rank.number), rank.device);
       return status == cudaSuccess;
     });
   });
-  for (Stream stream : streams) stream.backend->synchronize(stream);  // throws what kernels on it have found
+  for (Stream stream : streams) stream.backend->synchronize(stream);  // throws errors found by kernels
 }
 
 void Communicator::finalize() {
@@ -321,7 +321,7 @@ void Communicator::finalize() {
   });
 }
 
-// All, whatever one of them says: what it has been given is gone.
+// Frees all even if one fails: each handle is then invalid.
 void Communicator::destroy() {
   Group group(api_, own_.size() > 1);
   if (group.start_status() != nccl::kSuccess) throw error_of(group.start_status(), "ncclGroupStart", "", nullptr);
@@ -334,7 +334,7 @@ void Communicator::destroy() {
   if (!is_started(ended)) throw error_of(ended, "ncclGroupEnd", "", nullptr);
 }
 
-// There is nothing left to try where this fails.
+// Nothing more can be done if this fails.
 void Communicator::abort() noexcept {
   ended_ = true;
   const auto is_there = [](const Rank& rank) { return rank.handle != nullptr; };

@@ -1,11 +1,11 @@
-// Collectives by NCCL: what several GPUs, of one process or of several, compute together.
+// Collectives by NCCL over several GPUs of one or more processes.
 //
-// No call waits inside of NCCL, which does not return where another rank has gone: its communicators are nonblocking, and each call here
-// ends within a time limit, but for ncclCommAbort and ncclCommDestroy, which wait for this process's ranks: where several communicators
-// hang on one GPU, aborting one may wait for the others. After a failure the ranks of this process are aborted, once, since NCCL promises
-// nothing about a communicator after that; a new one can be made, by all ranks.
+// No call blocks inside NCCL, which would hang if another rank has failed: communicators are nonblocking, and each call here ends within a
+// time limit. Exceptions are ncclCommAbort and ncclCommDestroy, which wait for this process's ranks; with several communicators on one GPU,
+// aborting one may wait for the others. After a failure this process's ranks are aborted once, because NCCL then guarantees nothing about
+// the communicator. All ranks can make a new one.
 //
-// All ranks make the same calls in the same order with the same sizes. NCCL does not compare them: where they differ, they wait for each
+// All ranks must make the same calls in the same order with the same sizes. NCCL does not check this; ranks that differ wait for each
 // other.
 #pragma once
 #include <chrono>
@@ -23,10 +23,10 @@
 
 namespace lamina::cuda {
 
-enum class ReduceOp : uint8_t { sum, product, max, min, mean };  // the mean of integers is rounded towards 0
+enum class ReduceOp : uint8_t { sum, product, max, min, mean };  // integer means are rounded towards 0
 const char* name(ReduceOp op);
 
-// What one rank brings to a collective, on its device. Both are contiguous; `in` may be `out` where they have the same size.
+// One rank's operands, on its device. Both are contiguous; `in` may be `out` where they have the same size.
 struct RankOperands {
   Stream stream;
   View in, out;
@@ -34,43 +34,42 @@ struct RankOperands {
 
 inline constexpr std::chrono::milliseconds kCollectiveTimeLimit = std::chrono::minutes(5);
 
-// For a communicator of several processes: one of them makes it and tells the others.
+// For a communicator over several processes: one process creates the id and sends it to the others.
 nccl::UniqueId unique_id(const NcclApi& api);
 
 class Communicator {
  public:
-  // All ranks are this process's, one for each of these GPUs. Both tables must live as long as this.
+  // All ranks are in this process, one per GPU. Both tables must outlive the communicator.
   Communicator(const NcclApi& api, const CudaApi& cuda, std::vector<Device> devices,
                std::chrono::milliseconds limit = kCollectiveTimeLimit);
-  // Of `ranks` ranks this process has `first` and those after it, one for each of `devices`. Returns when all ranks are there.
+  // This process has ranks `first`, first + 1, ... of `ranks`, one per device. Returns when all ranks have joined.
   Communicator(const NcclApi& api, const CudaApi& cuda, const nccl::UniqueId& id, int ranks, int first, std::vector<Device> devices,
                std::chrono::milliseconds limit = kCollectiveTimeLimit);
-  ~Communicator();  // finalizes, or aborts while an exception passes or when that fails
+  ~Communicator();  // finalizes; aborts during an exception or if that fails
   Communicator(const Communicator&) = delete;
   Communicator& operator=(const Communicator&) = delete;
 
   int ranks() const { return ranks_; }
 
-  // Started on the ranks' streams, in whose order they are done; one entry for each rank of this process, from one thread.
-  // Throws device when NCCL says that something failed (out_of_memory when it was memory), collective when the time is over, state after a
-  // failure or finalize(); type and invalid_argument, with nothing done, for operands that it cannot take. Bool and i16 are moved, but not
-  // reduced.
+  // These run in order on the ranks' streams. Pass one entry per rank of this process, from one thread. Throw device when NCCL reports a
+  // failure (out_of_memory for memory), collective on timeout, state after a failure or finalize(); type and invalid_argument, with nothing
+  // done, for unsupported operands. Bool and i16 can be moved, but not reduced.
   void all_reduce(std::span<const RankOperands> own, ReduceOp op);  // out has in's size
   void broadcast(std::span<const RankOperands> own, int root);      // out has in's size; only the root's in is read
   void reduce_scatter(std::span<const RankOperands> own,
-                      ReduceOp op);                    // in is as many pieces of out's size as there are ranks: rank r gets piece r
-  void all_gather(std::span<const RankOperands> own);  // out is as many pieces of in's size as there are ranks: piece r is rank r's
+                      ReduceOp op);                    // `in` has as many pieces of out's size as there are ranks; rank r gets piece r
+  void all_gather(std::span<const RankOperands> own);  // `out` has as many pieces of in's size as there are ranks; piece r is rank r's
 
-  // Waits until each rank's stream has done what was started on it, by the time limit. Throws what was found wrong meanwhile.
+  // Waits, up to the time limit, for all work on the ranks' streams. Throws errors found meanwhile.
   void synchronize(std::span<const Stream> streams);
-  // Waits for what was started, and gives NCCL's resources back. A collective too: all ranks call it.
+  // Waits for started work and frees NCCL's resources. A collective: all ranks must call it.
   void finalize();
 
  private:
   struct Rank {
     int number = 0;
     Device device;
-    void* handle = nullptr;  // null before it is made, and when it was given back
+    void* handle = nullptr;  // null before creation and after release
   };
   using Call = std::function<int(Rank&, const RankOperands*)>;
 
@@ -93,7 +92,7 @@ class Communicator {
   const CudaApi& cuda_;
   const int ranks_;
   const std::chrono::milliseconds limit_;
-  const int exceptions_;  // that were passing when this was made
+  const int exceptions_;  // exceptions in flight at construction
   Mutex mutex_;
   std::vector<Rank> own_;
   bool ended_ = false;

@@ -22,7 +22,7 @@ std::string text_of(const ConvolutionSizes& s, DType dtype) {
              ", ", s.filters, "]");
 }
 
-// [a, b, c, d] of these lengths, in which a step along each axis is so many elements.
+// A descriptor of shape [a, b, c, d] with a stride in elements for each axis.
 View seen(void* data, DType dtype, const int64_t (&shape)[4], const int64_t (&strides)[4]) {
   View v;
   v.data = data, v.dtype = dtype, v.rank = 4;
@@ -111,7 +111,7 @@ bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSi
   const CudnnCalls calls(*api, text);
   calls.check(api->set_stream(gpu.handle.get(), stream.native), "cudnnSetStream");
 
-  // The filters in the library's order, one after the other.
+  // The filters in the library's order, contiguous.
   const int64_t f = s.filters, a = s.window_height, b = s.window_width, c = s.channels / s.groups;
   const size_t bytes = size_t(f * a * b * c) * size_of(result.dtype);
   const LaunchMemory filters(stream, bytes), workspace(stream, plan.workspace);
@@ -130,7 +130,7 @@ bool Convolutions::run(Stream& stream, ConvolutionKind kind, const ConvolutionSi
     case ConvolutionKind::grad_input: status = call(w, filters.data(), y, first.data, x, result.data); break;
     case ConvolutionKind::grad_filter: status = call(x, first.data, y, second.data, w, filters.data()); break;
   }
-  if (cudnn::not_supported(status)) return plan.serves = false;  // its heuristic knew no better: from now on our own kernel
+  if (cudnn::not_supported(status)) return plan.serves = false;  // despite the heuristic: use our own kernel from now on
   calls.check(status, kRun[int(kind)]);
   if (kind == ConvolutionKind::grad_filter)
     copy(stream, seen(filters.data(), result.dtype, {a, b, c, f}, {b * c, c, 1, a * b * c}), result);

@@ -1,5 +1,5 @@
-// cuBLASLt: the functions and the numbers of its interface that Lamina uses. They are declared here, since a build needs none of its
-// headers; a test compares them with the headers where these are.
+// The part of cuBLASLt's interface that Lamina uses: functions and constants. Declared here so that a build does not need its headers;
+// where the headers exist, a test compares them.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -10,25 +10,25 @@ namespace lamina::cuda {
 
 namespace cublaslt {
 
-// Of these structures the library says how large they are, and of the algorithm no more.
+// The library defines the sizes of these structures; the algorithm's content is opaque.
 struct Algorithm {
   uint64_t data[8];
 };
 struct Heuristic {
   Algorithm algorithm;
   size_t workspace_bytes;
-  int state;  // a status; the rest is valid when it is 0
+  int state;  // a status; the other fields are valid when it is 0
   float waves;
   int reserved[4];
 };
 
 inline constexpr int kNotSupported = 15, kNoMemory = 3;                      // cublasStatus_t; 0 is success
-inline constexpr int kCompute32 = 68, kCompute64 = 70;                       // cublasComputeType_t: no tf32 and no emulation in either
-inline constexpr int kCompute32FromBf16 = 75, kCompute32FromTf32 = 77;       // operands may be rounded to that, sums are float
+inline constexpr int kCompute32 = 68, kCompute64 = 70;                       // cublasComputeType_t: neither allows tf32 or emulation
+inline constexpr int kCompute32FromBf16 = 75, kCompute32FromTf32 = 77;       // operands may be rounded to that type; sums are float
 inline constexpr int kReal32 = 0, kReal64 = 1, kReal16 = 2, kRealBf16 = 14;  // cudaDataType_t
 inline constexpr int32_t kPlain = 0, kTransposed = 1;                        // cublasOperation_t
-inline constexpr uint32_t kNoEpilogue = 1, kRelu = 2, kBias = 4;             // cublasLtEpilogue_t; kRelu | kBias: the bias first
-inline constexpr uint32_t kBiasGradientOfFirst = 256;  // sums of the first operand along the product's depth, to where a bias would be read
+inline constexpr uint32_t kNoEpilogue = 1, kRelu = 2, kBias = 4;             // cublasLtEpilogue_t; kRelu | kBias: bias first
+inline constexpr uint32_t kBiasGradientOfFirst = 256;  // sums of the first operand along the product's depth, written to the bias pointer
 inline constexpr int kTransposeA = 3, kTransposeB = 4, kEpilogue = 7, kBiasPointer = 8,
                      kBiasBatchStride = 10;              // cublasLtMatmulDescAttributes_t
 inline constexpr int kBatchCount = 5, kBatchStride = 6;  // cublasLtMatrixLayoutAttribute_t
@@ -38,7 +38,7 @@ inline constexpr uint32_t kReduceInComputeType = 2;  // cublasLtReductionScheme_
 
 }  // namespace cublaslt
 
-// Results are cublasStatus_t.
+// Functions return cublasStatus_t.
 struct CublasLtApi {
   int (*create)(void** handle);
   int (*destroy)(void* handle);

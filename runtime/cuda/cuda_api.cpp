@@ -1,6 +1,6 @@
 #include "runtime/cuda/cuda_api.h"
 
-// Of cuda_profiler_api.h, which NVIDIA's Python packages do not bring with cudart.
+// From cuda_profiler_api.h, which NVIDIA's Python packages for cudart lack.
 extern "C" cudaError_t CUDARTAPI cudaProfilerStart();
 extern "C" cudaError_t CUDARTAPI cudaProfilerStop();
 

@@ -1,4 +1,4 @@
-// CudaApi: every cudart function that Lamina calls. The real table is static cudart's; a test fills it with its own functions.
+// CudaApi: a table of all cudart functions that Lamina calls. The real one is static cudart's; tests fill in their own.
 #pragma once
 #include <cuda_runtime_api.h>
 
@@ -24,7 +24,7 @@ struct CudaApi {
   cudaError_t (*stream_create)(cudaStream_t* stream, unsigned flags);
   cudaError_t (*stream_destroy)(cudaStream_t stream);
   cudaError_t (*stream_synchronize)(cudaStream_t stream);
-  cudaError_t (*stream_query)(cudaStream_t stream);  // cudaErrorNotReady while something is left to do
+  cudaError_t (*stream_query)(cudaStream_t stream);  // cudaErrorNotReady while work is pending
   cudaError_t (*stream_wait)(cudaStream_t stream, cudaEvent_t event, unsigned flags);
   cudaError_t (*event_create)(cudaEvent_t* event, unsigned flags);
   cudaError_t (*event_destroy)(cudaEvent_t event);
@@ -41,7 +41,7 @@ struct CudaApi {
   cudaError_t (*free_to_pool)(void* data, cudaStream_t stream);
   cudaError_t (*allocate)(void** data, size_t bytes);
   cudaError_t (*free)(void* data);
-  cudaError_t (*allocate_host)(void** data, size_t bytes, unsigned flags);  // pinned, and mapped where a device shall see it
+  cudaError_t (*allocate_host)(void** data, size_t bytes, unsigned flags);  // pinned; mapped if the device accesses it
   cudaError_t (*free_host)(void* data);
   cudaError_t (*copy)(void* to, const void* from, size_t bytes, cudaMemcpyKind kind, cudaStream_t stream);
 

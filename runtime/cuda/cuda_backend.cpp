@@ -22,7 +22,7 @@ namespace {
 
 std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
 
-// What cudart says is misleading: without any driver it is "the driver version is insufficient".
+// Without any driver, cudart's message is misleading: "the driver version is insufficient".
 std::string explain(const CudaApi& api, cudaError_t status, int count) {
   int driver = 0, runtime = 0;
   api.driver_version(&driver);
@@ -52,7 +52,7 @@ std::string explain(const CudaApi& api, cudaError_t status, int count) {
              "): ", api.error_text(status));
 }
 
-// What this thread is launching.
+// The launch in progress on this thread.
 struct Launching {
   const char* name = "";
   SourceLine line;
@@ -60,7 +60,7 @@ struct Launching {
 thread_local Launching launching;
 
 struct LaunchingFor {
-  const Launching before = launching;  // a host's loop launches its body's instructions
+  const Launching before = launching;  // launches can nest: a host loop launches its body's instructions
   explicit LaunchingFor(const Launching& now) { launching = now; }
   ~LaunchingFor() { launching = before; }
 };
@@ -108,7 +108,7 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
   require(device);
   Opened& opened = *opened_[static_cast<size_t>(device.index)];
   std::call_once(opened.once, [&] {
-    // What is there already when something failed the first time is kept.
+    // Keeps what was already made when a step fails.
     if (!opened.stream.native) opened.stream = create_stream(device);
     CurrentDevice current(api_, device);
     if (!opened.fault) {
@@ -125,7 +125,7 @@ CudaBackend::Opened& CudaBackend::open(Device device) {
     wanted.location = {.type = cudaMemLocationTypeDevice, .id = device.index};
     cudaMemPool_t pool = nullptr;
     check(api_, api_.pool_create(&pool, &wanted), "make a memory pool", device);
-    // Freed memory stays in the pool: giving it back to the driver at every synchronization would stall each step.
+    // Freed memory stays in the pool: returning it to the driver at every synchronisation would stall each step.
     uint64_t keep = std::numeric_limits<uint64_t>::max();
     if (const cudaError_t status = api_.pool_set(pool, cudaMemPoolAttrReleaseThreshold, &keep); status != cudaSuccess) {
       api_.pool_destroy(pool);
@@ -234,7 +234,7 @@ void* CudaBackend::allocate(Stream& stream, size_t bytes) {
   cudaError_t status = cudaSuccess;
   void* data = try_allocate(opened, stream, bytes, &status);
   if (status == cudaErrorMemoryAllocation && opened.pool) {
-    // What other streams have freed may only be taken when they are done.
+    // Memory freed by other streams may be reused only when they have finished.
     check(api_, api_.stream_synchronize(native(stream)), "finish what was started on the stream", stream.device);
     check(api_, api_.pool_trim(opened.pool, 0), "give cached memory back", stream.device);
     data = try_allocate(opened, stream, bytes, &status);
@@ -264,7 +264,7 @@ void CudaBackend::free(Stream& stream, void* data, size_t) {
   if (GraphScratch* scratch = GraphScratch::now(); scratch && scratch->give_back(data)) return;
   Opened& opened = open(stream.device);
   const cudaError_t status = opened.pool ? api_.free_to_pool(data, native(stream)) : api_.free(data);
-  // Destructors call this, so a failure is kept for the stream's next wait. While the process ends CUDA is gone already.
+  // Called by destructors: a failure is kept for the stream's next wait. At process exit CUDA may already be gone.
   if (status != cudaSuccess && status != cudaErrorCudartUnloading) keep_error(stream, error_of(api_, status, "free memory", stream.device));
 }
 
@@ -299,7 +299,7 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
   }
   CurrentDevice current(api_, stream.device);
   const LaunchingFor now({name, call.line});
-  // Of a call that nobody waited for: this launch is not to blame. An error that ended the context stays for ever.
+  // An error of an earlier call that nobody waited for: not this launch's fault. An error that ended the context stays for ever.
   if (const cudaError_t before = api_.take_last_error(); ends_the_context(before)) throw launch_error(stream, before);
   kernel.run(call);
   if (const cudaError_t status = api_.take_last_error(); status != cudaSuccess) throw launch_error(stream, status);
@@ -308,7 +308,7 @@ void CudaBackend::launch(Stream& stream, const Kernel& kernel, const KernelCall&
 Error launch_error(const Stream& stream, int failure) {
   const CudaApi& api = static_cast<CudaBackend&>(*stream.backend).api();
   const auto status = cudaError_t(failure);
-  // A launch reports errors of what already ran.
+  // A launch may report errors of earlier work.
   if (ends_the_context(status))
     return error_of(api, status, cat("launch ", launching.name, "; it is an earlier launch that failed"), stream.device);
   const Error error = error_of(api, status, cat("launch ", launching.name), stream.device);

@@ -1,4 +1,4 @@
-// CudaBackend: NVIDIA GPUs over a table of cudart calls. Nothing is asked of CUDA before the first question about a device.
+// CudaBackend: NVIDIA GPUs over a table of cudart calls. CUDA is not called before the first question about a device.
 #pragma once
 #include <map>
 #include <memory>
@@ -23,7 +23,7 @@ namespace lamina::cuda {
 class CudaBackend final : public Backend {
  public:
   explicit CudaBackend(const CudaApi& api) : api_(api) {}
-  ~CudaBackend() override { opened_.clear(); }  // before what giving it back needs
+  ~CudaBackend() override { opened_.clear(); }  // before the members that freeing needs
 
   const char* name() const override { return "cuda"; }
   int device_count() override { return found().count; }
@@ -54,7 +54,7 @@ class CudaBackend final : public Backend {
   Convolutions& convolutions();  // large convolutions, by cuDNN
   Pooling& pooling();            // large max pooling
   BatchNorm& batch_norm();       // large batch normalisation in training
-  // Whether the kernel may be started with so much shared memory, or as so large a cluster. Asked of cudart once for each kernel and size.
+  // Whether the kernel may start with this much shared memory or this cluster size. Calls cudart once per kernel and size.
   bool allow(Device device, const void* kernel, const LaunchShape& shape);
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
@@ -64,16 +64,16 @@ class CudaBackend final : public Backend {
     int count = 0;
     std::string reason;  // why count is 0
   };
-  // What is made on a device's first use and kept.
+  // The state of a device, made on its first use.
   struct Opened {
     std::once_flag once;
     Stream stream;
-    cudaMemPool_t pool = nullptr;  // null where the driver has no memory pools
+    cudaMemPool_t pool = nullptr;  // null if the driver has no memory pools
     CaptureStreams capture_streams;
     std::unique_ptr<Staging> staging;
-    Fault* fault = nullptr;  // in pinned memory, where kernels report what they cannot use
+    Fault* fault = nullptr;  // pinned memory in which kernels report faults
     struct Allowed {
-      unsigned shared_bytes = 48 * 1024, cluster = 8;  // what every kernel may have
+      unsigned shared_bytes = 48 * 1024, cluster = 8;  // limits that hold for every kernel
     };
     Mutex allowed_mutex;
     std::map<const void*, Allowed> allowed;  // by kernel
@@ -100,13 +100,13 @@ class CudaBackend final : public Backend {
   std::once_flag batch_norm_once_;
   std::unique_ptr<BatchNorm> batch_norm_;
   Mutex errors_mutex_;
-  std::map<void*, Error> errors_;  // the first error of a stream that no caller has seen yet
+  std::map<void*, Error> errors_;  // the first error of each stream, until a caller sees it
 };
 
-// The name of the instruction that this thread is launching, for errors of libraries; "" while there is none.
+// The instruction that this thread is launching, for errors of libraries; "" if none.
 const char* launching_instruction();
 
-// Makes a device current and on leaving the one that was, for the sake of other libraries in the process.
+// Makes a device current and restores the previous one on leaving, because other libraries in the process share that state.
 class CurrentDevice {
  public:
   CurrentDevice(const CudaApi& api, Device device);

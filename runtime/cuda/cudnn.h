@@ -1,7 +1,6 @@
-// cuDNN: the functions and the numbers of its interface that Lamina uses, declared here as those of cublaslt.h are. It is the interface by
-// function (cudnnConvolutionForward), which every cuDNN 9 has: two dozen calls whose numbers have been the same for years, and its
-// heuristics say which algorithms are deterministic. The interface by graphs would fuse more, and is a hundred attributes that no card was
-// there to try.
+// The part of cuDNN's interface that Lamina uses, declared as in cublaslt.h. It is the function interface (cudnnConvolutionForward): stable
+// for years, in every cuDNN 9, and its heuristics say which algorithms are deterministic. The graph interface could fuse more, but has
+// about a hundred attributes.
 #pragma once
 #include <cstddef>
 
@@ -11,7 +10,7 @@ namespace lamina::cuda {
 
 namespace cudnn {
 
-// An algorithm that its heuristic proposes: cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t, which are one struct.
+// An algorithm that a heuristic proposes: the common layout of cudnnConvolution{Fwd,BwdData,BwdFilter}AlgoPerf_t.
 struct Choice {
   int algorithm;
   int status;
@@ -35,7 +34,7 @@ inline constexpr int kSpatial = 1;                                              
 
 }  // namespace cudnn
 
-// Results are cudnnStatus_t. choices and run: forward (x, w -> y), backward data (w, dy -> dx), backward filter (x, dy -> dw).
+// Functions return cudnnStatus_t. choices and run: forward (x, w -> y), backward data (w, dy -> dx), backward filter (x, dy -> dw).
 struct CudnnApi {
   int (*create)(void** handle);
   int (*destroy)(void* handle);

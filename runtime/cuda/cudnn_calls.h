@@ -1,4 +1,4 @@
-// What the callers of cuDNN have in common: descriptors, what it can take, and errors.
+// Helpers of cuDNN's callers: descriptors, limits and errors.
 #pragma once
 #include <string>
 
@@ -8,13 +8,13 @@
 
 namespace lamina::cuda {
 
-int cudnn_type(DType dtype);  // of a floating one
+int cudnn_type(DType dtype);  // of a floating type
 
 // Its sizes are ints, and its kernels read 16 bytes at once.
 bool fits_cudnn(const View& v);
 
-// Calls for one operation, which `text` describes. One that fails is an Error device (out_of_memory) that names the call, the instruction
-// and the operation.
+// Makes the calls of one operation, described by `text`. A failed call throws device (or out_of_memory) with the call, the instruction and
+// the operation.
 class CudnnCalls {
  public:
   CudnnCalls(const CudnnApi& api, const std::string& text) : api_(api), text_(text) {}
@@ -22,7 +22,7 @@ class CudnnCalls {
   void check(int status, const char* call) const;
   Owned make(int (*create)(void**), int (*destroy)(void*), const char* call) const;
   Owned handle() const;
-  Owned images(DType dtype, int64_t images, int64_t height, int64_t width, int64_t channels) const;  // a tensor's descriptor, channels last
+  Owned images(DType dtype, int64_t images, int64_t height, int64_t width, int64_t channels) const;  // a tensor descriptor, channels last
 
  private:
   const CudnnApi& api_;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr size_t kMostReady = 4, kMissesKept = 8;
 
-// A graph could not be made, and nothing has been started.
+// Making the graph failed before anything was started.
 struct NoGraph {
   cudaError_t status;
   std::string why;
@@ -102,7 +102,7 @@ void CaptureStreams::give_back(std::vector<Lane> lanes) noexcept {
   try {
     std::lock_guard lock(mutex_);
     idle_.insert(idle_.end(), lanes.begin(), lanes.end());
-  } catch (const std::bad_alloc&) {  // others are made when they are needed
+  } catch (const std::bad_alloc&) {  // streams are made on demand
     destroy(lanes);
   }
 }
@@ -112,7 +112,7 @@ void CaptureStreams::destroy(std::vector<Lane>& lanes) {
     if (lane.event.native) lane.event.backend->destroy_event(lane.event);
     try {
       if (lane.stream.native) lane.stream.backend->destroy_stream(lane.stream);
-    } catch (...) {  // nothing is lost with it
+    } catch (...) {  // nothing is lost
     }
   }
   lanes.clear();
@@ -135,10 +135,10 @@ void RecordedGraph::run(std::span<Stream> streams, std::span<void* const> addres
   for (size_t s = 1; s < streams.size(); ++s) backend_.record(streams[s], joins_[s]), backend_.wait(streams[0], joins_[s]);
 }
 
-// False when the launches are to be started one by one.
+// False: the launches should be started one by one.
 bool RecordedGraph::launch_recorded(std::span<Stream> streams, std::span<void* const> addresses,
                                     const std::function<void(std::span<Stream>)>& launches) {
-  // What runs once is not worth a graph; and the first run loads kernels, which a recording should not have to.
+  // Work that runs once needs no graph; and the first run loads kernels, which should not happen during capture.
   if (!std::exchange(ran_, true) || !why_not_.empty() || profiler::step_clock_runs()) return false;
   const CudaApi& api = backend_.api();
   try {
@@ -151,10 +151,10 @@ bool RecordedGraph::launch_recorded(std::span<Stream> streams, std::span<void* c
     if (ends_the_context(e.status)) throw error_of(api, e.status, "run launches as a graph; it is an earlier launch that failed", device_);
     why_not_ = e.why;
   } catch (const Error& e) {
-    // One by one they throw it again if it is theirs.
+    // If the error is theirs, launching one by one throws it again.
     drop();
     why_not_ = e.parts.why.empty() ? e.parts.what : cat(e.parts.what, " (", e.parts.why, ")");
-  } catch (const std::bad_alloc&) {  // of the host's memory, which the next call may have again
+  } catch (const std::bad_alloc&) {  // out of host memory; the next call may succeed
     drop();
     throw;
   }
@@ -175,8 +175,8 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
   Ready& ready = ready_.front();
   if (ready.executable && std::equal(addresses.begin(), addresses.end(), ready.addresses.begin(), ready.addresses.end())) return ready;
 
-  std::vector<void*> now(addresses.begin(), addresses.end());  // from here on an executable and its addresses change together
-  struct Graph {                                               // until it is made ready
+  std::vector<void*> now(addresses.begin(), addresses.end());  // from here on, an executable and its addresses change together
+  struct Graph {                                               // committed at the end
     const CudaApi& api;
     cudaGraph_t graph;
     ~Graph() { api.graph_destroy(graph); }
@@ -195,7 +195,7 @@ RecordedGraph::Ready& RecordedGraph::ready_for(std::span<Stream> streams, std::s
   return ready;
 }
 
-// Whether these addresses were missed before, not long ago: then they will be seen again.
+// Whether these addresses were missed recently and so are likely to recur.
 bool RecordedGraph::came_before(std::span<void* const> addresses) {
   size_t hash = addresses.size();
   for (void* address : addresses) hash = (hash ^ reinterpret_cast<uintptr_t>(address)) * 0x9e3779b97f4a7c15u, hash ^= hash >> 29;
@@ -215,7 +215,7 @@ cudaGraph_t RecordedGraph::record(size_t streams, const std::function<void(std::
   try {
     for (const CaptureStreams::Lane& lane : lanes) on.push_back(lane.stream);
     scratch_->start_again();
-    // Relaxed: launches may load code and get memory, of which nothing is part of the graph. Nobody else uses these streams.
+    // Relaxed mode: launches may load code and allocate memory, neither of which is part of the graph. No other thread uses these streams.
     require(api, api.capture_begin(native(on[0]), cudaStreamCaptureModeRelaxed), "begin to record");
     begun = true;
     if (streams > 1) require(api, api.event_record(event(0), native(on[0])), "record an event");

@@ -1,4 +1,4 @@
-// Launches recorded as a CUDA graph, which the driver starts with one call.
+// Records launches as a CUDA graph, which the driver then starts with one call.
 #pragma once
 #include <functional>
 #include <map>
@@ -15,22 +15,21 @@ namespace lamina::cuda {
 
 class CudaBackend;
 
-// Memory for the time of a launch, of launches that are recorded: theirs as long as the graph lives. Each recording gets it in the same
-// order.
+// Scratch memory of recorded launches. It lives as long as the graph; each recording gets the same blocks in the same order.
 class GraphScratch {
  public:
   GraphScratch(CudaBackend& backend, const Stream& home) : backend_(backend), home_(home) {}
   ~GraphScratch();
   GraphScratch(const GraphScratch&) = delete;
   void* take(const Stream& stream, size_t bytes);
-  bool give_back(void* data);  // false: it is not of this
-  // Memory that stays with the graph and begins as `contents`: in each recording the same for the same owner.
+  bool give_back(void* data);  // false: not allocated here
+  // Memory that stays with the graph and initially holds `contents`; the same owner gets the same memory in each recording.
   void* keep(const void* owner, std::span<const char> contents);
   void start_again();
 
-  // Of the recording that this thread is in, or null.
+  // The GraphScratch of this thread's current recording, or null.
   static GraphScratch* now();
-  class Recording {  // makes it the one of this thread
+  class Recording {  // sets now() for this thread
    public:
     explicit Recording(GraphScratch* scratch);
     ~Recording();
@@ -45,15 +44,15 @@ class GraphScratch {
     void* data;
     size_t bytes;
     bool taken;
-    void* stream;  // whose launches have used it in this recording: those of others are not ordered behind them
+    void* stream;  // stream that used it in this recording; launches on others are not ordered after it
   };
   CudaBackend& backend_;
-  Stream home_;  // the graph is launched here, so that memory given back is free after it
+  Stream home_;  // the graph is launched here, so freed memory can be reused after it
   std::vector<Block> blocks_;
   std::map<const void*, Block> kept_;  // by owner
 };
 
-// Streams of a device that nothing but recordings use: what other threads start meanwhile on a stream of theirs is not recorded.
+// Streams used only for recording, so that work which other threads start on their own streams is not recorded.
 class CaptureStreams {
  public:
   struct Lane {
@@ -70,9 +69,9 @@ class CaptureStreams {
   std::vector<Lane> idle_;
 };
 
-// A LaunchGraph that records from the second run on. Same addresses as in a recording: it is launched as it is. Others: the launches are
-// recorded again and the executable graph is updated; only when that cannot be, as when there are other launches, it is made anew.
-// Addresses that come back after others get an executable graph of their own, up to four.
+// A LaunchGraph that records from the second run on. With the addresses of the recording, the graph is launched as it is. With other
+// addresses, the launches are recorded again and the executable graph is updated, or rebuilt if the update fails (different launches).
+// Addresses that recur after others get an executable graph of their own, up to four.
 class RecordedGraph final : public LaunchGraph {
  public:
   RecordedGraph(CudaBackend& backend, Device device) : backend_(backend), device_(device) {}
@@ -96,9 +95,9 @@ class RecordedGraph final : public LaunchGraph {
   bool ran_ = false;
   std::string why_not_;
   std::unique_ptr<GraphScratch> scratch_;
-  std::vector<Ready> ready_;    // the one used last is first
-  std::vector<size_t> missed_;  // hashes of the last addresses that no recording had
-  std::vector<Event> joins_;    // per stream
+  std::vector<Ready> ready_;    // most recently used first
+  std::vector<size_t> missed_;  // hashes of the last addresses without a recording
+  std::vector<Event> joins_;    // one per stream
 };
 
 }  // namespace lamina::cuda

@@ -40,7 +40,7 @@ int resident_blocks(Device device, const void* kernel, unsigned threads, size_t 
   int each = 0;
   const LaunchShape shape{.grid = {}, .threads = threads, .shared_bytes = unsigned(shared_bytes)};
   if (!backend.allow(device, kernel, shape) || api.resident_blocks(&each, kernel, int(threads), shared_bytes) != cudaSuccess) {
-    api.take_last_error();  // what does not fit is no failure of a launch
+    api.take_last_error();  // clears it: too large is not an error here
     return 0;
   }
   return each * backend.properties(device).multiprocessors;
@@ -68,7 +68,7 @@ int largest_cluster(Device device, const void* kernel, unsigned threads, int mos
       if (api.resident_clusters(&clusters, kernel, &config) == cudaSuccess && clusters > 0) found = int(blocks);
     }
   }
-  api.take_last_error();  // what does not fit is no failure of a launch
+  api.take_last_error();  // clears it: too large is not an error here
   return found;
 }
 

@@ -1,19 +1,19 @@
-// Starting a kernel that nvcc compiled, and what a card says of how many of its blocks fit.
+// Launches kernels compiled by nvcc and queries their occupancy.
 #pragma once
 #include "runtime/device/launch_shape.h"
 #include "runtime/device/stream.h"
 
 namespace lamina::cuda {
 
-// A failure stays cudart's last error, which CudaBackend::launch takes and names. `arguments`: a pointer to each.
+// On failure the error stays cudart's last error; CudaBackend::launch reads and reports it. `arguments`: a pointer to each.
 void launch_kernel(Stream& stream, const LaunchShape& shape, const void* kernel, void** arguments);
-// Whether the launch before this has failed; the error stays.
+// Whether the previous launch failed; the error is kept.
 bool launch_failed(const Stream& stream);
 
-// Blocks of a launch that the whole card holds at once; 0: not one fits.
+// Number of blocks of such a launch that fit on the device at once; 0: none fits.
 int resident_blocks(Device device, const void* kernel, unsigned threads, size_t shared_bytes);
-// Blocks of the largest cluster, at most `most`, each with all of a block's shared memory; 0: there is none. A card may have fewer
-// multiprocessors side by side than its kind has, or be a part of one.
+// Size of the largest cluster, at most `most`, in which each block has a block's full shared memory; 0: none. A card may have fewer
+// adjacent multiprocessors than its model, or be a partition of one.
 int largest_cluster(Device device, const void* kernel, unsigned threads, int most);
 
 }  // namespace lamina::cuda

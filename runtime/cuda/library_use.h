@@ -1,4 +1,4 @@
-// What the callers of NVIDIA's libraries have in common.
+// Helpers for using NVIDIA's libraries.
 #pragma once
 #include <algorithm>
 #include <cstdint>
@@ -16,12 +16,12 @@
 
 namespace lamina::cuda {
 
-// A library's table, loaded when it is first asked for, and only once.
+// A library's table, loaded once, on first use.
 template <class Api>
 class LazyApi {
  public:
   explicit LazyApi(std::function<Api()> load) : load_(std::move(load)) {}
-  // Null when the library is missing.
+  // Null if the library is missing.
   const Api* get() {
     std::lock_guard lock(mutex_);
     if (!asked_) {
@@ -34,7 +34,7 @@ class LazyApi {
     }
     return api_.get();
   }
-  // "" when it is there, or nothing has asked for it.
+  // "" if the library is there or was never needed.
   std::string why_missing() {
     std::lock_guard lock(mutex_);
     return missing_;
@@ -48,7 +48,7 @@ class LazyApi {
   std::unique_ptr<const Api> api_;
 };
 
-// What one of a library's create functions made.
+// Owns what a library's create function returned.
 class Owned {
  public:
   Owned() = default;
@@ -65,16 +65,16 @@ class Owned {
   int (*destroy_)(void*) = nullptr;
 };
 
-inline constexpr size_t kMostPlans = 512;  // per device; the one that was used longest ago goes first
+inline constexpr size_t kMostPlans = 512;  // per device; the least recently used is dropped first
 
-// What a library has on one device: its handle, and a plan for each key.
+// A library's state on one device: its handle, and a plan per key.
 template <class Key, class Plan>
 class PlansOnGpu {
  public:
-  Mutex mutex;  // held while a plan is looked for and used: a handle may hold the stream of the call that is being made
+  Mutex mutex;  // held while a plan is found and used, since a handle may hold the current call's stream
   Owned handle;
 
-  // make(plan) fills in one that is not there yet.
+  // make(plan) fills in a missing plan.
   template <class F>
   Plan& plan(const Key& key, F&& make) {
     auto found = plans_.find(key);
@@ -100,7 +100,7 @@ class PlansOnGpu {
   uint64_t clock_ = 0;
 };
 
-// A Gpu, which is a PlansOnGpu, for each device that was asked for.
+// A Gpu, which is a PlansOnGpu, for each device in use.
 template <class Gpu>
 class PerDevice {
  public:
@@ -125,7 +125,7 @@ class PerDevice {
   std::map<int, std::unique_ptr<Gpu>> gpus_;
 };
 
-// The factors 1 and 0 of `result = 1 * product + 0 * result`, in the type in which a library wants them.
+// The factors 1 and 0 in `result = 1 * product + 0 * result`, in the type that the library expects.
 struct Factors {
   explicit Factors(DType dtype) : is_double(dtype == DType::f64) {}
   const void* one() const { return is_double ? static_cast<const void*>(&one64) : &one32; }

@@ -1,4 +1,4 @@
-// NCCL: the functions and the numbers of its interface that Lamina uses, declared here as those of cudnn.h are.
+// The part of NCCL's interface that Lamina uses, declared as in cudnn.h.
 #pragma once
 #include <climits>
 #include <cstddef>
@@ -11,11 +11,11 @@ namespace lamina::cuda {
 
 namespace nccl {
 
-struct UniqueId {  // what processes tell each other so that their ranks find together
+struct UniqueId {  // processes exchange it so that their ranks can connect
   char bytes[128] = {};
 };
 
-// ncclConfig_t as it was in 2.14, the first that has it; later ones take it and fill in the rest.
+// ncclConfig_t of 2.14, the first version that has it; later versions accept it and fill in the rest.
 struct Config {
   size_t size = sizeof(Config);
   unsigned magic = 0xcafebeef;
@@ -30,7 +30,7 @@ inline constexpr int kSuccess = 0, kCudaError = 1, kSystemError = 2, kInternalEr
 inline constexpr int kInt8 = 0, kUint8 = 1, kInt32 = 2, kInt64 = 4, kHalf = 6, kFloat = 7, kDouble = 8, kBfloat16 = 9;  // ncclDataType_t
 inline constexpr int kSum = 0, kProduct = 1, kMax = 2, kMin = 3, kAverage = 4;                                          // ncclRedOp_t
 
-// It has no status for memory that ran out: the device's is an error of CUDA, the host's one of the system, and `said` tells.
+// NCCL has no status for out of memory: it reports a CUDA error (device) or a system error (host); `said`, its message, tells.
 inline bool no_memory(int status, std::string_view said) {
   return (status == kCudaError && said.find("out of memory") != said.npos) ||
          (status == kSystemError && said.find("Failed to malloc") != said.npos);
@@ -39,7 +39,7 @@ std::string version_text(int version);  // 22809: "2.28.9"
 
 }  // namespace nccl
 
-// Results are ncclResult_t; a communicator is one rank's.
+// Functions return ncclResult_t; a communicator is one rank's.
 struct NcclApi {
   int (*version)(int* version);
   int (*unique_id)(nccl::UniqueId* id);
@@ -55,7 +55,7 @@ struct NcclApi {
   int (*reduce_scatter)(const void* in, void* out, size_t out_count, int type, int op, void* communicator, void* stream);
   int (*all_gather)(const void* in, void* out, size_t in_count, int type, void* communicator, void* stream);
   const char* (*status_text)(int status);
-  const char* (*last_error)(void* communicator);  // may be null; of the whole process, whatever the communicator
+  const char* (*last_error)(void* communicator);  // may be null; for the whole process, whatever the communicator
 };
 // Throws device, with every path that was tried, when the library is missing.
 NcclApi load_nccl(const Loader& loader);

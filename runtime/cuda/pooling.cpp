@@ -70,7 +70,7 @@ bool Pooling::run(Stream& stream, const PoolingSizes& s, DType dtype, bool gradi
   if (!plan.serves) return false;
   calls.check(api->set_stream(gpu.handle.get(), stream.native), "cudnnSetStream");
   const int status = call(*api, gpu.handle.get(), plan);
-  if (cudnn::not_supported(status)) return plan.serves = false;  // from now on our own kernel
+  if (cudnn::not_supported(status)) return plan.serves = false;  // use our own kernel from now on
   calls.check(status, gradient ? "cudnnPoolingBackward" : "cudnnPoolingForward");
   return true;
 }

@@ -1,9 +1,8 @@
 // Large max pooling and its gradient by cuDNN.
 //
-// Images lie as ours do, channels last, and its padding is the same on both sides, as for convolutions (convolutions.h). It has no places:
-// the gradient is made from x, y and dy. The mode is the deterministic one. What NVIDIA does not document: which of equal elements of a
-// window gets its gradient (ours: the first), where the gradient of a NaN goes, and how sums are rounded in half types where windows
-// overlap.
+// Images are channels last, and padding is equal on both sides, as in convolutions.h. cuDNN returns no indices; the gradient is computed
+// from x, y and dy, in deterministic mode. NVIDIA does not document which of equal elements in a window gets the gradient (ours: the
+// first), where the gradient of a NaN goes, and how half types round sums of overlapping windows.
 #pragma once
 #include <functional>
 #include <string>
@@ -15,7 +14,7 @@
 
 namespace lamina::cuda {
 
-// As kernels/max_pool2d.h names them.
+// Named as in kernels/max_pool2d.h.
 struct PoolingSizes {
   int64_t images = 0, height = 0, width = 0, channels = 0;
   int64_t out_height = 0, out_width = 0;
@@ -27,28 +26,28 @@ struct PoolingSizes {
 
 class Pooling {
  public:
-  // load: called once, by the first pooling that is large enough.
+  // load: called once, at the first pooling that is large enough.
   Pooling(std::function<CudnnApi()> load, double least);
   ~Pooling();
   Pooling(const Pooling&) = delete;
   Pooling& operator=(const Pooling&) = delete;
 
-  // Whether the library is there, and is to make a pooling that compares so many elements.
+  // Whether the library is there and should run a pooling with this many comparisons.
   bool serves(double operations);
-  // x gives y; x, y and dy give dx. All contiguous; f16, bf16, f32, f64. The stream's device is current. False, with nothing done, when our
-  // own kernel is to serve: the pooling is small, its padding is one-sided, the library is missing or refuses. Throws device, naming the
-  // call, the instruction and the sizes, when a call fails.
+  // x -> y; x, y, dy -> dx. All contiguous; f16, bf16, f32, f64. The stream's device must be current. Returns false, with nothing done,
+  // when our own kernel should run: the pooling is small, its padding is one-sided, or the library is missing or does not support it.
+  // Throws device with call, instruction and sizes when a call fails.
   bool forward(Stream& stream, const PoolingSizes& sizes, const View& x, const View& y);
   bool gradient(Stream& stream, const PoolingSizes& sizes, const View& x, const View& y, const View& dy, const View& dx);
 
-  size_t plan_count();  // of all devices; kMostPlans on each
+  size_t plan_count();  // of all devices; at most kMostPlans each
 
  private:
   struct Key;
   struct Plan;
   struct Gpu;
   void make(const CudnnApi& api, Gpu& gpu, const Key& key, const std::string& text, Plan& plan);
-  // call(api, handle, plan) for a pooling that the library is to make; false where it is not to, or refuses.
+  // Calls call(api, handle, plan) if the library should run this pooling; false if not, or if it does not support it.
   template <class F>
   bool run(Stream& stream, const PoolingSizes& sizes, DType dtype, bool gradient, F&& call);
 

@@ -13,8 +13,8 @@
 namespace lamina::cuda {
 namespace {
 
-constexpr int64_t kMostCalls = 64;                // of one product whose batches are no single row of matrices
-constexpr uint64_t kMostWorkspace = 32ull << 20;  // what a product may take for the length of its launch
+constexpr int64_t kMostCalls = 64;                // for a product whose batches are not evenly strided
+constexpr uint64_t kMostWorkspace = 32ull << 20;  // workspace for the duration of a launch
 constexpr int64_t kMostLength = std::numeric_limits<int32_t>::max();
 
 int type_of(DType dtype) {
@@ -33,7 +33,7 @@ int compute_type(DType dtype, Precision precision) {
   return cublaslt::kCompute32;
 }
 
-// A matrix as it lies: rows of `leading` elements' distance; turned says that what lies there is its transpose.
+// A matrix in memory: row stride `leading`; `turned`: memory holds its transpose.
 struct Lying {
   bool turned = false;
   int64_t leading = 0;
@@ -51,16 +51,16 @@ bool lie(int64_t rows, int64_t columns, int64_t row_step, int64_t column_step, L
 }
 
 struct Batch {
-  int64_t count = 1, a = 0, b = 0, bias = 0, c = 0;  // steps in elements
+  int64_t count = 1, a = 0, b = 0, bias = 0, c = 0;  // strides in elements
 };
 
-// The step of an operand whose own leading axes are the last of the result's.
+// The stride of an operand whose leading axes are the last ones of the result's.
 int64_t step_of(const View& v, int trailing, const View& c, int axis) {
   const int own = axis - ((c.rank - 2) - (v.rank - trailing));
   return own >= 0 && v.shape[own] != 1 ? v.strides[own] : 0;
 }
 
-// The largest power of two, up to what the library asks for, that divides the address.
+// The largest power of two dividing the address, up to what the library asks for.
 uint32_t alignment_of(uintptr_t address) { return uint32_t(std::min<uintptr_t>(256, address ? address & (~address + 1) : 256)); }
 
 std::string shape_text(const View& v) {
@@ -71,7 +71,7 @@ std::string shape_text(const View& v) {
 
 }  // namespace
 
-// The bytes of a plan's identity.
+// The bytes that identify a plan.
 struct Products::Key {
   DType dtype = DType::f32;
   int compute = cublaslt::kCompute32;
@@ -91,7 +91,7 @@ struct Products::Problem {
   Key key;
   const char *a = nullptr, *b = nullptr, *bias = nullptr;
   char* c = nullptr;
-  std::vector<Batch> outer;  // batches that take a call each
+  std::vector<Batch> outer;  // batches that need separate calls
   std::string text;          // for errors
 };
 
@@ -144,8 +144,8 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   key.transpose_a = transpose_a != left.turned, key.transpose_b = transpose_b != right.turned;
   key.leading_a = left.leading, key.leading_b = right.leading;
 
-  // The leading axes, the last one first. One matrix b for many of a is one product of all their rows; what else goes on in equal steps is
-  // one axis; the longest axis is the library's batch, and the others take a call for each element.
+  // Merges leading axes, last first. One matrix b for many of a becomes one product of all their rows; axes with a common stride merge. The
+  // longest axis becomes the library's batch, and the others need a call per element.
   std::vector<Batch> batches;
   int64_t step = key.rows * key.columns;
   for (int axis = c.rank - 3; axis >= 0; --axis) {
@@ -184,7 +184,7 @@ bool Products::multiply(Stream& stream, const View& a, const View& b, const View
   if (bias) problem.bias = bias->as<const char>();
   const uintptr_t size = size_of(c.dtype);
   uintptr_t at[4] = {uintptr_t(problem.a), uintptr_t(problem.b), uintptr_t(problem.c), uintptr_t(problem.bias)};
-  for (const Batch& batch : problem.outer)  // of all calls at once
+  for (const Batch& batch : problem.outer)  // over all calls
     at[0] |= uintptr_t(batch.a) * size, at[1] |= uintptr_t(batch.b) * size, at[2] |= uintptr_t(batch.c) * size,
         at[3] |= uintptr_t(batch.bias) * size;
   key.align_a = alignment_of(at[0]), key.align_b = alignment_of(at[1]), key.align_c = alignment_of(at[2]);
@@ -219,7 +219,7 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
   const auto set_operation = [&](int attribute, auto value) {
     set(api.operation_set, made, attribute, value, "cublasLtMatmulDescSetAttribute");
   };
-  set_operation(cublaslt::kTransposeA, key.transpose_b ? cublaslt::kTransposed : cublaslt::kPlain);  // our b comes first
+  set_operation(cublaslt::kTransposeA, key.transpose_b ? cublaslt::kTransposed : cublaslt::kPlain);  // our b is its first operand
   set_operation(cublaslt::kTransposeB, key.transpose_a ? cublaslt::kTransposed : cublaslt::kPlain);
   const uint32_t after = key.epilogue == Epilogue::bias_gradient
                              ? cublaslt::kBiasGradientOfFirst
@@ -227,7 +227,7 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
   set_operation(cublaslt::kEpilogue, after ? after : cublaslt::kNoEpilogue);
   if (key.has_bias) {
     set_operation(cublaslt::kBiasPointer,
-                  reinterpret_cast<const void*>(uintptr_t(key.align_bias)));  // the heuristic looks at its alignment
+                  reinterpret_cast<const void*>(uintptr_t(key.align_bias)));  // the heuristic checks its alignment
     if (key.batch.count > 1) set_operation(cublaslt::kBiasBatchStride, key.batch.bias);
   }
   const auto layout = [&](uint64_t rows, uint64_t columns, int64_t leading, int64_t stride) {
@@ -256,7 +256,7 @@ void Products::make(const CublasLtApi& api, Gpu& gpu, const Problem& problem, Pl
   set_preference(cublaslt::kAlignmentB, key.align_a);
   set_preference(cublaslt::kAlignmentC, key.align_c);
   set_preference(cublaslt::kAlignmentD, key.align_c);
-  // Parts of a long sum are not to be rounded to halves.
+  // Partial results of a long sum must not be rounded to half types.
   if (size_of(key.dtype) == 2) set_preference(cublaslt::kReductions, cublaslt::kReduceInComputeType);
 
   cublaslt::Heuristic result{};
@@ -275,7 +275,7 @@ void Products::run(const CublasLtApi& api, Gpu& gpu, Stream& stream, const Probl
   const int64_t size = int64_t(size_of(key.dtype));
   std::vector<int64_t> index(problem.outer.size(), 0);
   while (true) {
-    Batch at{};  // where this call's matrices begin
+    Batch at{};  // position of this call's matrices
     for (size_t i = 0; i < index.size(); ++i) {
       const Batch& batch = problem.outer[i];
       at.a += index[i] * batch.a, at.b += index[i] * batch.b, at.bias += index[i] * batch.bias, at.c += index[i] * batch.c;

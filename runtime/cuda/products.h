@@ -1,12 +1,12 @@
 // Large matrix products by cuBLASLt.
 //
-// Its matrices lie by columns, ours by rows. A matrix by rows is its own transpose by columns, so c = a b is asked for as c^T = b^T a^T:
-// our b is its first operand and our rows are its columns. A bias, one number for each of our columns, is then one for each of its rows,
-// which is what its epilogue adds.
+// cuBLASLt's matrices are column-major, ours row-major. A row-major matrix is its own transpose in column-major order, so c = a b is
+// computed as c^T = b^T a^T: our b is its first operand, and our columns are its rows. A bias per column of ours is one per row of its
+// result, which its epilogue adds.
 //
-// Sums: floats and halves are summed in float, doubles in double; the order is the library's, and the same for the same shapes, types,
-// alignment, card and version. Operands of type float are rounded to tf32 or bf16 where the caller's precision says so: the library's
-// documentation says that it may do it, and for bf16 that it may take tf32. It has no 3xtf32: that is float32 here.
+// Floats and halves are summed in float, doubles in double. The order of sums is the library's; it is the same for the same shapes, types,
+// alignment, card and version. The caller's precision may allow rounding float operands to tf32 or bf16: the library documents that it may
+// do so, and that for bf16 it may use tf32. It has no 3xtf32; float32 is used instead.
 #pragma once
 #include <compare>
 #include <functional>
@@ -20,30 +20,30 @@
 
 namespace lamina::cuda {
 
-// Products of fewer multiply-adds than LAMINA_CUBLASLT says (library_use.h) are left to our own kernel.
+// Products with fewer multiply-adds than LAMINA_CUBLASLT (library_use.h) are left to our own kernel.
 
-// What follows the product. relu is max(x, 0); what the library makes of NaN there is not documented. bias_gradient: the sums of b's
-// columns, along the product's depth, are written to where a bias would be read: of dw = x^T dz they are the bias's gradient.
+// The epilogue of a product. relu: max(x, 0); NaN handling is not documented. bias_gradient: writes the sums of b's columns along the
+// product's depth to the bias pointer; for dw = x^T dz these are the bias's gradient.
 enum class Epilogue : uint8_t { none, relu, bias_gradient };
 
 class Products {
  public:
-  // load: called once, by the first product that is large enough.
+  // load: called once, at the first product that is large enough.
   Products(std::function<CublasLtApi()> load, double least);
   ~Products();
   Products(const Products&) = delete;
   Products& operator=(const Products&) = delete;
 
-  // c = epilogue(op(a) op(b) + bias) on the stream, whose device is current. Matrices are the last two axes of a, b and c, op transposes,
-  // and leading axes broadcast; a bias has c's columns as its last axis; for its gradient there are no leading axes. c is contiguous. f16,
-  // bf16, f32 and f64. False, with nothing done, when our own kernel is to serve: the product is small, the library is missing or has no
-  // algorithm for it, or the strides are none that it can take. precision: of f32. Throws device, naming the call, the instruction and the
-  // shapes, when a call fails.
+  // c = epilogue(op(a) op(b) + bias) on the stream, whose device must be current. Matrices are the last two axes of a, b and c; op
+  // transposes; leading axes broadcast. A bias has c's columns as its last axis; bias_gradient allows no leading axes. c is contiguous.
+  // f16, bf16, f32, f64; precision applies to f32. Returns false, with nothing done, when our own kernel should run: the product is small,
+  // the strides are unsupported, or the library is missing or has no algorithm. Throws device with call, instruction and shapes when a call
+  // fails.
   bool multiply(Stream& stream, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b, const View* bias = nullptr,
                 Epilogue epilogue = Epilogue::none, Precision precision = Precision::float32);
 
-  std::string why_missing() { return api_.why_missing(); }  // "" when the library is there, or nothing has asked for it
-  size_t plan_count();                                      // of all devices; kMostPlans on each
+  std::string why_missing() { return api_.why_missing(); }  // "" if the library is there or was never needed
+  size_t plan_count();                                      // of all devices; at most kMostPlans each
 
  private:
   struct Problem;

@@ -40,7 +40,7 @@ void Staging::copy(Stream& stream, void* to, const void* from, size_t bytes, cud
   if (status != cudaSuccess) throw error_of(api_, status, cat("copy ", bytes, " bytes"), stream.device);
 }
 
-// A copy that uses the block's next bytes has been started.
+// A copy using the block's next bytes has been started.
 void Staging::mark(Stream& stream, Block& block, size_t bytes) {
   const cudaError_t status = api_.event_record(block.done, native(stream));
   if (status == cudaSuccess) {
@@ -48,7 +48,7 @@ void Staging::mark(Stream& stream, Block& block, size_t bytes) {
     return;
   }
   const Error error = error_of(api_, status, "record an event", stream.device);
-  api_.stream_synchronize(native(stream));  // without the event nothing else says when the copy has ended
+  api_.stream_synchronize(native(stream));  // without the event this is the only way to know that the copy has ended
   throw error;
 }
 
@@ -59,7 +59,7 @@ void Staging::to_device(Stream& stream, void* to, const void* from, size_t bytes
     const char* source = static_cast<const char*>(from) + done;
     char* target = static_cast<char*>(to) + done;
     Block* block = take(stream, piece);
-    if (!block) {  // cudart's own staging, which waits
+    if (!block) {  // falls back to cudart's own staging, which is synchronous
       copy(stream, target, source, bytes - done, cudaMemcpyHostToDevice);
       check(api_, api_.stream_synchronize(native(stream)), "finish a copy", stream.device);
       return;
@@ -79,7 +79,7 @@ void Staging::to_host(Stream& stream, void* to, const void* from, size_t bytes) 
     size_t bytes;
   };
   std::lock_guard lock(mutex_);
-  std::deque<Piece> pieces;  // started, the oldest first
+  std::deque<Piece> pieces;  // started pieces, oldest first
   const auto finish_oldest = [&] {
     const Piece piece = pieces.front();
     check(api_, api_.event_synchronize(piece.block->done), "finish a copy", stream.device);

@@ -18,9 +18,9 @@
 namespace lamina::data {
 namespace {
 
-constexpr size_t kPiece = size_t{1} << 20;  // read at a time
-constexpr uint64_t kBestRatio = 1032;       // deflate cannot pack better
-constexpr uint64_t kUsualRatio = 100;       // of a packed file that is more than kHarmless unpacked; images and labels have up to 20
+constexpr size_t kPiece = size_t{1} << 20;  // bytes per read
+constexpr uint64_t kBestRatio = 1032;       // the maximum of deflate
+constexpr uint64_t kUsualRatio = 100;       // limit for files larger than kHarmless when unpacked; images and labels reach up to 20
 constexpr uint64_t kHarmless = uint64_t{64} << 20;
 
 struct Closer {
@@ -55,7 +55,7 @@ class Reader {
       const int n = gzread(file_.get(), static_cast<char*>(to) + done, piece);
       int code = Z_OK;
       const char* message = gzerror(file_.get(), &code);
-      // Z_BUF_ERROR is zlib's word for gzipped data that stops in the middle.
+      // zlib reports gzipped data that ends early as Z_BUF_ERROR.
       if (n < 0 || code == Z_BUF_ERROR) {
         bad(path_, "the file cannot be unpacked",
             code == Z_BUF_ERROR ? "the gzipped data stops in the middle"
@@ -70,9 +70,9 @@ class Reader {
     return done;
   }
 
-  // The most bytes that can still come; known once something was read.
+  // Upper bound of the remaining bytes; known after the first read.
   uint64_t most() const { return gzdirect(file_.get()) ? size_ - std::min(size_, taken_) : size_ * kBestRatio; }
-  // How many bytes are taken from the file at all: a small packed file does not fill the memory.
+  // Total limit of bytes read: a small packed file must not fill the memory.
   uint64_t budget() const { return gzdirect(file_.get()) ? size_ : std::max(kHarmless, size_ * kUsualRatio); }
 
  private:
@@ -149,7 +149,7 @@ IdxArray read_idx(const std::string& path) {
     bad(path, "the file is too short", cat("its header declares ", total, " bytes of elements, it has ", has),
         "copy or download the file again");
   };
-  // Nothing is reserved for what such a file cannot hold, and only what has arrived is touched.
+  // Memory is reserved only for what such a file can hold, and touched only for data that has arrived.
   if (total > reader.most()) too_short(reader.most());
   if (total > reader.budget()) {
     bad(path, "the file unpacks to too much",

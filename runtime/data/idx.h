@@ -1,4 +1,4 @@
-// Reader of IDX files, the format of MNIST: a type, the dimensions, the elements, all big-endian; plain or gzipped.
+// Reader of IDX files, the format of MNIST: element type, dimensions, elements, all big-endian; plain or gzipped.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -15,7 +15,7 @@ struct IdxArray {
   std::vector<std::byte> bytes;  // the elements, row-major, in this machine's byte order
 };
 
-// Throws file errors. A file is never believed: memory grows with what was really read, and never past what the header declares.
+// Throws file. Safe for hostile files: memory grows with the bytes really read, up to the size that the header declares.
 LAMINA_API IdxArray read_idx(const std::string& path);
 
 }  // namespace lamina::data

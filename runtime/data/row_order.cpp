@@ -72,14 +72,14 @@ class Batches final : public RowOrder {
   bool drop_;
 };
 
-// The engine's output is fixed by the standard, its distributions are not.
+// The standard fixes the engine's output, but not its distributions.
 class Choice {
  public:
   Choice(uint64_t seed, uint64_t pass) {
     std::seed_seq seeds{uint32_t(seed), uint32_t(seed >> 32), uint32_t(pass), uint32_t(pass >> 32)};
     engine_.seed(seeds);
   }
-  // In [0, n), all equally likely: what falls into the incomplete last stretch of n is drawn again.
+  // Uniform in [0, n): rejects values in the incomplete last interval of n.
   uint64_t below(uint64_t n) {
     const uint64_t rest = (std::mt19937_64::max() % n + 1) % n;
     uint64_t x = engine_();

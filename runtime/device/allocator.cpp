@@ -19,7 +19,7 @@
 namespace lamina {
 namespace {
 
-constexpr size_t kGrain = 64, kSmallClasses = 16;  // up to 1024 bytes every multiple of 64 is a class
+constexpr size_t kGrain = 64, kSmallClasses = 16;  // up to 1024 bytes each multiple of 64 is a size class
 constexpr size_t kStepBits = 3;                    // above, eight classes per power of two: at most 1/8 is wasted
 constexpr size_t kHuge = size_t(2) << 20;
 constexpr size_t kMostCached = size_t(1) << 30;
@@ -27,7 +27,7 @@ constexpr size_t kMostCached = size_t(1) << 30;
 void* from_system(size_t bytes) {
   void* data = nullptr;
   if (posix_memalign(&data, bytes >= kHuge ? kHuge : kGrain, bytes) != 0) return nullptr;
-  if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);  // weights of many layers: fewer address translations
+  if (bytes >= kHuge) madvise(data, bytes, MADV_HUGEPAGE);  // fewer TLB misses for the weights of many layers
   return data;
 }
 
@@ -91,10 +91,10 @@ void Allocator::free(void* data, size_t bytes) {
   std::unique_lock lock(mutex_);
   in_use_ -= size;
   bool keep = size <= cache_limit_;
-  if (keep && cached_ + size > cache_limit_) trim_locked();  // what is cached does not fit what is used: start afresh
+  if (keep && cached_ + size > cache_limit_) trim_locked();  // the cached sizes do not match those in use: start afresh
   try {
     if (keep) cache_[index].push_back(data);
-  } catch (const std::bad_alloc&) {  // no memory to note it
+  } catch (const std::bad_alloc&) {  // no memory to cache it
     keep = false;
   }
   if (!keep) {

@@ -1,4 +1,4 @@
-// Allocator: the memory of one CPU device. Freed blocks are kept by size class and given out again, up to a bound.
+// Allocator: the memory of one CPU device. Freed blocks are cached by size class, up to a limit, and reused.
 #pragma once
 #include <cstddef>
 #include <string>
@@ -10,21 +10,21 @@ namespace lamina {
 
 class Allocator {
  public:
-  // `limit`: bytes that may be in use or cached at once.
+  // `limit`: maximum of bytes in use plus bytes cached.
   Allocator(std::string device, size_t limit);
   ~Allocator();
   Allocator(const Allocator&) = delete;
   Allocator& operator=(const Allocator&) = delete;
 
-  void* allocate(size_t bytes);         // 64-byte aligned, uninitialised; throws out_of_memory with asked, free and cached
-  void free(void* data, size_t bytes);  // with the bytes that were asked for
+  void* allocate(size_t bytes);         // 64-byte aligned, uninitialised; throws out_of_memory with requested, free and cached bytes
+  void free(void* data, size_t bytes);  // `bytes` as requested
 
   struct Usage {
     size_t in_use = 0, cached = 0, limit = 0;
   };
   Usage usage();
-  void trim();                       // gives the cached blocks back to the system
-  Mutex& mutex() { return mutex_; }  // held over a fork
+  void trim();                       // frees the cached blocks
+  Mutex& mutex() { return mutex_; }  // held during a fork
 
   static size_t class_of(size_t bytes);
   static size_t class_bytes(size_t index);

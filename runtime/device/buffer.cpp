@@ -17,12 +17,12 @@ Buffer::~Buffer() {
   try {
     Stream stream = backend_of(device_).default_stream(device_);
     backend_of(device_).free(stream, data_, bytes_);
-  } catch (...) {  // a destructor has nobody to tell; the stream keeps the error
+  } catch (...) {  // a destructor cannot throw; the stream keeps the error
   }
 }
 
 namespace {
-// What follows on the stream starts after all that was started on the other device.
+// Later work on the stream starts after everything started on the other device.
 void wait_for(Device other, Stream& stream) {
   struct OwnedEvent {
     Event event;
@@ -38,7 +38,7 @@ void copy(Device on, void* to, const void* from, size_t bytes, CopyKind kind) {
   Backend& backend = backend_of(on);
   Stream stream = backend.default_stream(on);
   backend.copy(stream, to, from, bytes, kind);
-  if (kind != CopyKind::to_device) backend.synchronize(stream);  // what follows on the device is ordered behind it
+  if (kind != CopyKind::to_device) backend.synchronize(stream);  // otherwise stream order suffices
 }
 }  // namespace
 

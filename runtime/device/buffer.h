@@ -1,4 +1,4 @@
-// Buffer: one reference-counted allocation. Tensors share it; the last one frees it.
+// Buffer: a reference-counted allocation, shared by tensors.
 #pragma once
 #include <cstddef>
 #include <memory>
@@ -10,7 +10,7 @@ namespace lamina {
 class LAMINA_API Buffer {
  public:
   Buffer(Device device, size_t bytes);  // uninitialised memory on the device's default stream
-  // Memory that somebody else owns, kept alive by `owner` (DLPack, NumPy).
+  // Foreign memory (DLPack, NumPy), kept alive by `owner`.
   Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner);
   ~Buffer();
   Buffer(const Buffer&) = delete;
@@ -30,7 +30,7 @@ class LAMINA_API Buffer {
 
 using BufferRef = std::shared_ptr<Buffer>;
 
-// Copies. When these return, what they read may be changed; what they wrote on a device is there in the order of its default stream.
+// Copies. On return the source may be changed; a copy on a device is complete in the order of its default stream.
 LAMINA_API BufferRef copy_to(Device device, const BufferRef& buffer, size_t bytes);
 LAMINA_API void copy_to_host(void* to, const BufferRef& buffer, size_t offset, size_t bytes);
 LAMINA_API BufferRef copy_from_host(Device device, const void* from, size_t bytes);

@@ -1,20 +1,20 @@
-// Contention: whether the workers of a pool have cores of their own. Another process that keeps a core busy stops whichever thread shares
-// that core for milliseconds, and the others wait for it at the next barrier: two threads are then slower than one.
+// Contention: detects whether the workers of a pool have cores of their own. If another process keeps a core busy, the thread on that core
+// stalls for milliseconds and the others wait at the next barrier: two threads are then slower than one.
 #pragma once
 #include <algorithm>
 #include <chrono>
 
 namespace lamina {
 
-// One caller at a time. A run counts as stopped when its threads slept for more than a third of it. Two such runs in a row, or one after a
-// pause, start a pause in which runs should take one thread; pauses double from 4 ms to 200 ms, and 32 good runs forget them.
+// Not thread-safe. A run counts as stalled when its threads slept for more than a third of it. Two stalled runs in a row, or one after a
+// pause, start a pause in which runs should use one thread. Pauses double from 4 ms to 200 ms; 32 good runs reset them.
 class Contention {
  public:
   using Time = std::chrono::steady_clock::time_point;
   using Duration = std::chrono::nanoseconds;
 
   bool allows_workers(Time now) const { return pause_ == Duration(0) || now >= until_; }
-  // After a run with workers that took `total`; `slept`: the sum over its threads.
+  // After a run with workers of duration `total`; `slept`: summed over its threads.
   void record(Time now, Duration total, Duration slept, int threads) {
     if (slept * 3 <= total * (threads - 1)) {
       stopped_ = 0;

@@ -15,7 +15,7 @@
 namespace lamina {
 namespace {
 
-// What this process may use: the machine's memory, or its control group's limit.
+// Memory limit of this process: the machine's, or its cgroup's.
 int64_t machine_memory() {
   int64_t bytes = int64_t(sysconf(_SC_PHYS_PAGES)) * int64_t(sysconf(_SC_PAGESIZE));
   int64_t limit = 0;
@@ -84,7 +84,7 @@ class CpuBackend final : public Backend {
     try {
       s.submit({.run = [e, ticket] { e->reach(ticket); }, .name = "", .always = true});
     } catch (...) {
-      e->reach(ticket);  // nobody may wait for what was not submitted
+      e->reach(ticket);  // it was not submitted, so nothing may wait for it
       throw;
     }
   }
@@ -112,7 +112,7 @@ class CpuBackend final : public Backend {
     if (s.idle()) return allocator.free(data, bytes);
     try {
       s.submit({.run = [&allocator, data, bytes] { allocator.free(data, bytes); }, .name = "", .always = true});
-    } catch (const std::bad_alloc&) {  // destructors call this
+    } catch (const std::bad_alloc&) {  // called by destructors
       if (!s.may_finish()) throw;
       s.finish();
       allocator.free(data, bytes);
@@ -121,7 +121,7 @@ class CpuBackend final : public Backend {
   void copy(Stream& stream, void* to, const void* from, size_t bytes, CopyKind kind) override {
     if (bytes == 0) return;
     CpuStream& s = stream_of(stream);
-    const bool with_host = kind != CopyKind::within_device && s.may_finish();  // which goes on with its memory then
+    const bool with_host = kind != CopyKind::within_device && s.may_finish();  // the host then reuses its memory
     if (with_host) s.synchronize();
     if (with_host || s.idle()) {
       std::memmove(to, from, bytes);
@@ -140,7 +140,7 @@ class CpuBackend final : public Backend {
       }
       return;
     }
-    // The lists of views may be the caller's locals; the views themselves outlive the launch.
+    // The lists of views may be locals of the caller; the views themselves outlive the launch.
     struct Deferred {
       Stream stream;
       Kernel kernel;

@@ -11,7 +11,7 @@
 namespace lamina {
 namespace {
 
-thread_local const CpuStream* served = nullptr;  // by this thread, its worker
+thread_local const CpuStream* served = nullptr;  // the stream whose worker this thread is
 
 void run_named(const CpuStream::Task& task) {
   try {
@@ -30,7 +30,7 @@ void CpuEvent::reach(uint64_t ticket) {
   changed.notify_all();
 }
 
-// All streams of the process, for fork: their locks are held over it, and the child, which has no workers, forgets what is queued.
+// All streams of the process, for fork: their locks are held during it, and the child, which has no workers, drops queued tasks.
 struct AllStreams {
   Mutex mutex;
   std::vector<CpuStream*> streams;
@@ -94,7 +94,7 @@ void CpuStream::enqueue(Task task) {
     worker_ = std::thread([this] { serve(); });
     count_worker(1);
   }
-  tasks_.push_back(std::move(task));  // throws before anything counts it
+  tasks_.push_back(std::move(task));  // may throw, so before counting it
   busy_.fetch_add(1);
   pending_.fetch_add(1);
   lock.unlock();
@@ -135,7 +135,7 @@ void CpuStream::serve() {
         if (!error_) error_ = error;
       }
     }
-    task = {};  // whatever it keeps alive goes before the stream counts as finished
+    task = {};  // destroys captured objects before the stream counts as finished
     busy_.fetch_sub(1);
     pending_.fetch_sub(1);
     finished_.advance();
@@ -159,12 +159,12 @@ void CpuStream::synchronize() {
 }
 
 void CpuStream::after_fork_in_child() {
-  new (&worker_) std::thread();  // the parent's thread is not here to be joined
+  new (&worker_) std::thread();  // the parent's thread cannot be joined here
   busy_ = runs_inline_ ? 0 : 1;
   pending_ = 0;
   error_ = nullptr;
   stop_ = false;
-  new (&tasks_) std::deque<Task>();  // what was queued is the parent's work, and what it holds may be half changed
+  new (&tasks_) std::deque<Task>();  // queued tasks are the parent's, possibly in an inconsistent state
   mutex_.unlock();
 }
 

@@ -1,5 +1,5 @@
-// CpuStream: the order of work on a CPU device. An inline stream (a device's default one) runs a task on the caller's thread as
-// long as nothing waits in its queue; a queued one (created) always hands tasks to its worker thread, first in first out.
+// CpuStream: an in-order queue of tasks on a CPU device. An inline stream (a device's default) runs a task on the caller's thread while its
+// queue is empty. A queued one (created by the user) always hands tasks to its worker thread.
 #pragma once
 #include <atomic>
 #include <deque>
@@ -17,12 +17,12 @@
 
 namespace lamina {
 
-// What CpuStream's events point to.
+// The state of a CpuStream's event.
 struct CpuEvent {
   Mutex mutex;
   Condition changed;
-  uint64_t recorded = 0, reached = 0;  // counts of record(): asked for, and passed by the stream
-  uint32_t process = 0;                // fork_count() when it was recorded: a parent's work is never reached in the child
+  uint64_t recorded = 0, reached = 0;  // number of record() calls: requested, and reached by the stream
+  uint32_t process = 0;                // fork_count() at record(): a child never reaches the parent's work
   void reach(uint64_t ticket);
 };
 
@@ -30,23 +30,23 @@ class CpuStream {
  public:
   struct Task {
     std::function<void()> run;
-    std::string name;          // of the instruction; "" for what cannot fail
+    std::string name;          // of the instruction; "" for tasks that cannot fail
     bool always = false;       // also after an error: events must be reached, memory must be freed
-    HeldText* held = nullptr;  // where the text of its submitter waits; set when it is queued
+    HeldText* held = nullptr;  // collects the submitter's text; set when queued
   };
 
   CpuStream(Device device, bool runs_inline);
-  ~CpuStream();  // after everything queued has run
+  ~CpuStream();  // waits for all queued tasks
   CpuStream(const CpuStream&) = delete;
   CpuStream& operator=(const CpuStream&) = delete;
 
   const Device device;
-  // True when a task may simply be run by the caller now.
+  // Whether the caller may run a task itself now.
   bool idle() const { return busy_.load(std::memory_order_acquire) == 0; }
-  void submit(Task task);   // runs it now when the stream is inline and nothing is pending, otherwise queues it
-  void enqueue(Task task);  // queues it: for what would make the caller wait
+  void submit(Task task);   // runs it now if inline and nothing is pending, otherwise queues it
+  void enqueue(Task task);  // queues it, for tasks that would block the caller
   void synchronize();       // throws the first error since the last call
-  void finish();            // the same wait; the error stays for synchronize()
+  void finish();            // waits, but leaves the error for synchronize()
   bool may_finish() const;  // false on its own worker
 
  private:
@@ -62,7 +62,7 @@ class CpuStream {
   std::thread worker_;
   bool stop_ = false;
   std::exception_ptr error_;
-  std::atomic<int> busy_{0};  // tasks that are queued or running, and 1 for a stream that is not inline
+  std::atomic<int> busy_{0};  // queued and running tasks; plus 1 if the stream is not inline
   std::atomic<int> pending_{0};
   Signal arrived_, finished_;
 };

@@ -1,4 +1,4 @@
-// Kernel: a function chosen for given dtypes and attributes, ready to run on views. KernelCall: one run of it.
+// Kernel: a function chosen for given dtypes and attributes. KernelCall: one run of it on views.
 #pragma once
 #include <memory>
 #include <span>
@@ -11,14 +11,14 @@ namespace lamina {
 
 struct KernelCall {
   Stream& stream;
-  const void* args;  // the kernel's own immutable arguments
+  const void* args;  // the kernel's immutable arguments
   std::span<const View* const> in;
   std::span<const View* const> out;
-  SourceLine line = {};  // the user's, for errors that are found later
+  SourceLine line = {};  // the user's, for errors found later
 };
 
 struct Kernel {
-  void (*run)(const KernelCall&) = nullptr;  // called by Backend::launch only
+  void (*run)(const KernelCall&) = nullptr;  // only Backend::launch calls it
   std::shared_ptr<const void> args;
   explicit operator bool() const { return run != nullptr; }
 };

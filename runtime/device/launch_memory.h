@@ -1,4 +1,4 @@
-// Device memory for the length of a launch.
+// Device memory for the duration of a launch.
 #pragma once
 #include <cstddef>
 
@@ -6,7 +6,7 @@
 
 namespace lamina {
 
-// Given back in the stream's order when this goes out of scope.
+// Freed in stream order when it goes out of scope.
 class LaunchMemory {
  public:
   LaunchMemory(Stream& stream, size_t bytes) : stream_(stream), bytes_(bytes), data_(stream.backend->allocate(stream, bytes)) {}

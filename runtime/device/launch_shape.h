@@ -1,4 +1,4 @@
-// How many threads a kernel of a GPU is started with, and which of them must run at once.
+// Launch configuration of a GPU kernel: threads, blocks, and which blocks must be co-resident.
 #pragma once
 
 namespace lamina {
@@ -10,8 +10,8 @@ struct LaunchShape {
   Grid grid;
   unsigned threads = 256;
   unsigned shared_bytes = 0;
-  bool cooperative = false;  // all blocks are resident
-  bool cluster = false;      // all blocks are one cluster
+  bool cooperative = false;  // all blocks must be resident
+  bool cluster = false;      // all blocks form one cluster
 };
 
 }  // namespace lamina

@@ -1,4 +1,4 @@
-// What a backend needs besides the code that is linked, and what it found of it: for `python -m lamina doctor`.
+// A library that a backend loads at run time, and what was found: for `python -m lamina doctor`.
 #pragma once
 #include <string>
 #include <vector>
@@ -9,10 +9,10 @@ struct LibraryReport {
   std::string name;       // "cuBLASLt"
   std::string wanted;     // "libcublasLt.so.13"
   std::string found;      // its path; "" when it is missing
-  std::string version;    // as it says itself
-  std::string why;        // when it is missing: what was tried, and what the loader said
-  std::string fix;        // when it is missing: the command that brings it
-  bool required = false;  // without it there is no GPU; the others make it faster
+  std::string version;    // as it reports itself
+  std::string why;        // if missing: what was tried, and the loader's message
+  std::string fix;        // if missing: the command that installs it
+  bool required = false;  // without it there is no GPU; the others only make it faster
 };
 
 }  // namespace lamina

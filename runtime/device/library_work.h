@@ -1,4 +1,4 @@
-// Which work a library of the device's maker is to do (runtime/cuda calls them), as far as its size and form say.
+// Which work goes to vendor libraries (called by runtime/cuda), judged by size and form.
 #pragma once
 #include <cstdint>
 
@@ -6,14 +6,14 @@
 
 namespace lamina {
 
-// Work of fewer multiply-adds is left to our own kernels, whose launch needs no plan. Not measured: there was no card to measure on.
+// Smaller work is left to our own kernels, whose launch needs no plan. An estimate, not measured on a card.
 inline constexpr double kLeastMultiplyAdds = 4 << 20;
-// Of more images cuDNN makes no spatial batch normalisation in training: PyTorch looks for the same number.
+// Limit of cuDNN's spatial batch normalisation in training; PyTorch uses the same number.
 inline constexpr int64_t kMostNormalizedImages = 880'801;
-// What the setting says instead: always is 1, never is infinity.
+// The threshold that the setting gives: always is 1, never is infinity.
 double least_multiply_adds(Setting setting);
 
-// Whether a window with as much padding after as before stands in just these places: cuDNN has one padding for both sides.
+// Whether equal padding on both sides (cuDNN has no other) gives the same window positions.
 bool pads_alike(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places);
 
 }  // namespace lamina

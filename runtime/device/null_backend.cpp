@@ -14,7 +14,7 @@ namespace {
 constexpr int kDevicesPerModel = 1 << 15;
 constexpr size_t kMostLines = size_t(1) << 20;
 
-// Devices that exist only for planning: addresses that nobody may touch, a memory limit that holds, a record of every call.
+// Devices only for planning: invalid addresses, an enforced memory limit, and a record of every call.
 class NullBackend final : public Backend {
  public:
   const char* name() const override { return "null"; }
@@ -89,7 +89,7 @@ class NullBackend final : public Backend {
              : kind == CopyKind::to_host ? "from "
                                          : "within ",
              place(stream)));
-    if (kind == CopyKind::to_host && bytes > 0) std::memset(to, 0, bytes);  // nothing was computed; what the host reads is at least defined
+    if (kind == CopyKind::to_host && bytes > 0) std::memset(to, 0, bytes);  // nothing was computed, but host reads are defined
   }
   void launch(Stream& stream, const Kernel&, const KernelCall&, const char* name) override {
     std::lock_guard lock(mutex_);
@@ -104,7 +104,7 @@ class NullBackend final : public Backend {
  private:
   struct Memory {
     size_t used = 0;
-    uintptr_t next = uintptr_t(1) << 48;  // above what Linux gives to programs, so that a touch faults at once
+    uintptr_t next = uintptr_t(1) << 48;  // above Linux's user addresses, so that any access faults
   };
   static size_t rounded(size_t bytes) { return bytes == 0 ? 256 : (bytes + 255) / 256 * 256; }
   static int number_of(const Event& event) { return event.native ? *static_cast<const int*>(event.native) : 0; }
@@ -112,7 +112,7 @@ class NullBackend final : public Backend {
     return stream.native ? cat("stream ", *static_cast<const int*>(stream.native), " of ", stream.device) : text(stream.device);
   }
   void note(std::string line) {
-    if (record_.size() < kMostLines) record_.push_back(std::move(line));  // a program that never takes the record must not fill memory
+    if (record_.size() < kMostLines) record_.push_back(std::move(line));  // bounded, in case nobody takes the record
   }
 
   Mutex mutex_;

@@ -1,7 +1,6 @@
-// NVTX 3 as tools see it: what NVTX_INJECTION64_PATH names is loaded and told where a process keeps its function pointers. This is the
-// process's side of that interface, which is fixed for binaries, and as much of it as Lamina uses. It is here, rather than NVIDIA's header,
-// so that every build has ranges, also one without the CUDA toolkit; tests/cuda/nvtx_test.cpp compares it with the header where there is
-// one.
+// NVTX 3 as tools see it: the process loads the library named by NVTX_INJECTION64_PATH and tells it where its function pointers are. This
+// is the process's side of that binary interface, as far as Lamina uses it. It replaces NVIDIA's header so that builds without the CUDA
+// toolkit have ranges too; tests/cuda/nvtx_test.cpp compares it with the header where there is one.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -37,9 +36,9 @@ struct EventAttributes {
 
 using Function = void (*)();
 
-// The functions by module and number. A tool writes its own into those that it wants. It may want modules that Lamina never calls.
+// The functions by module and number. A tool overwrites those that it wants, possibly in modules that Lamina never calls.
 constexpr int kModules = 7, kDomains = 5;                            // none, core, CUDA, OpenCL, CUDA runtime, domains, synchronization
-constexpr unsigned kFunctions[kModules] = {0, 16, 9, 15, 7, 16, 7};  // with the unused number 0
+constexpr unsigned kFunctions[kModules] = {0, 16, 9, 15, 7, 16, 7};  // including the unused number 0
 enum DomainFunction : unsigned { kRangePush = 4, kRangePop = 5, kNameCategory = 8, kRegisterString = 10, kCreateDomain = 12 };
 
 using RangePush = int (*)(void* domain, const EventAttributes* attributes);
@@ -48,7 +47,7 @@ using NameCategory = void (*)(void* domain, uint32_t category, const char* name)
 using RegisterString = void* (*)(void* domain, const char* text);
 using CreateDomain = void* (*)(const char* name);
 
-// What a tool is given: a function that finds tables by number.
+// A tool gets a function that returns tables by number.
 enum Table : uint32_t { kCallbacks = 1, kVersionInfo = 3 };
 struct Callbacks {
   size_t size;
@@ -61,6 +60,6 @@ struct VersionInfo {
   void (*set_tool_version)(uint32_t version);
 };
 using GetTable = const void* (*)(uint32_t table);
-using Initialize = int (*)(GetTable get);  // kEntry; 0: the tool does not want this process
+using Initialize = int (*)(GetTable get);  // kEntry; 0: the tool ignores this process
 
 }  // namespace lamina::nvtx

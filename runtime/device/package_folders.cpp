@@ -13,7 +13,7 @@ struct Folders {
   std::vector<std::string> list;
 };
 Folders& folders() {
-  static auto* kept = new Folders;  // never destroyed: asked while the process ends
+  static auto* kept = new Folders;  // never destroyed: used at process exit
   return *kept;
 }
 

@@ -1,4 +1,4 @@
-// The site-packages of the Python that runs in this process, in which pip puts NVIDIA's libraries.
+// The site-packages folders of the Python in this process, where pip installs NVIDIA's libraries.
 #pragma once
 #include <string>
 #include <vector>

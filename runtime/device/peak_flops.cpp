@@ -9,9 +9,9 @@
 namespace lamina {
 namespace {
 
-constexpr int kRounds = 2000, kChains = 12;  // enough independent sums to fill two pipelines of four cycles
+constexpr int kRounds = 2000, kChains = 12;  // enough independent sums for two pipelines with four cycles of latency
 
-// The volatile start keeps the compiler from computing the sums itself, the sink from dropping them.
+// Volatile input and output keep the compiler from evaluating or dropping the sums.
 volatile float start = 1.0f, sink = 0;
 
 #define LAMINA_CHAINS(vector, fma)                                           \

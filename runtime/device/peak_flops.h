@@ -1,11 +1,11 @@
-// The machine's arithmetic floor, measured: how fast one core multiplies and adds when nothing else is in the way.
+// Measures the peak arithmetic rate of one core.
 #pragma once
 #include "runtime/core/export.h"
 
 namespace lamina {
 
-// f32 operations per second of one core with the instruction set in use (config::cpu_isa()): a multiplication and an addition count as
-// two. The best of several short runs, so that a busy machine disturbs it little; takes about `seconds`.
+// f32 operations per second of one core with the instruction set in use (config::cpu_isa()); a multiply-add counts as two. Takes about
+// `seconds`; the best of several short runs, so that other load disturbs it little.
 LAMINA_API double peak_flops(double seconds = 0.05);
 
 }  // namespace lamina

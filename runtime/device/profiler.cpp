@@ -19,7 +19,7 @@ constinit std::atomic<int> state{unknown};
 
 namespace {
 
-// Where tools write their functions. Those that nobody wrote stay null.
+// The functions that tools fill in; others stay null.
 constexpr unsigned kMost = 16;
 nvtx::Function functions[nvtx::kModules][kMost];
 nvtx::Function* tables[nvtx::kModules][kMost + 1];  // each ends with a null
@@ -39,13 +39,13 @@ const void* get_table(uint32_t table) {
   return nullptr;
 }
 
-// Null while no tool wants it. Read for each use: a tool may write its functions later than it is loaded.
+// Null while no tool wants it. Read on each use, because a tool may fill it in after it was loaded.
 template <class F>
 F domain_function(nvtx::DomainFunction number) {
   return reinterpret_cast<F>(std::atomic_ref(functions[nvtx::kDomains][number]).load(std::memory_order_acquire));
 }
 
-std::string path, failure;  // known when detail::state is no longer unknown
+std::string path, failure;  // valid once detail::state is no longer unknown
 std::once_flag looked, made_domain;
 std::atomic<void*> made{nullptr};
 
@@ -68,7 +68,7 @@ void* domain() {
 void look_for_tool() {
   const char* named = std::getenv(nvtx::kPathVariable);
   if (!named || !*named) return void(failure = cat(nvtx::kPathVariable, " is not set"));
-  if (*named != '/') return void(failure = cat(named, " is no absolute path"));  // a foreign folder's code must not run
+  if (*named != '/') return void(failure = cat(named, " is no absolute path"));  // relative paths could run code from a foreign folder
   path = named;
   void* library = dlopen(named, RTLD_LAZY);
   if (!library) {
@@ -82,7 +82,7 @@ void look_for_tool() {
   }
   for (int module = 1; module < nvtx::kModules; ++module)
     for (unsigned i = 1; i < nvtx::kFunctions[module]; ++i) tables[module][i] = &functions[module][i];
-  if (!initialize(get_table)) failure = cat(path, " does not want this process");  // it stays loaded: it may have started threads
+  if (!initialize(get_table)) failure = cat(path, " does not want this process");  // it stays loaded, because it may have started threads
 }
 
 void push(Kind kind, int32_t message_type, const void* message, const int64_t* payload) {
@@ -119,7 +119,7 @@ void* Name::registered() const {
   void* known = registered_.load(std::memory_order_acquire);
   const auto keep = domain_function<nvtx::RegisterString>(nvtx::kRegisterString);
   if (known || !keep) return known;
-  known = keep(domain(), text_.c_str());  // two threads may both do it: both handles are good
+  known = keep(domain(), text_.c_str());  // if two threads do this at once, both handles are valid
   registered_.store(known, std::memory_order_release);
   return known;
 }

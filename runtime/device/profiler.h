@@ -1,5 +1,5 @@
-// Ranges for profilers: what Nsight Systems and other NVTX tools show on a thread's timeline, in the domain "Lamina". A call of a traced
-// function is a range, each instruction in it one, each step of a section on the CPU one. Without a tool a range costs one branch.
+// NVTX ranges on a thread's timeline in Nsight Systems and similar tools, in the domain "Lamina": for each call of a traced function, each
+// instruction in it, and each step of a section on the CPU. Without a tool a range costs one branch.
 #pragma once
 #include <atomic>
 #include <cstdint>
@@ -19,8 +19,8 @@ extern LAMINA_API std::atomic<int> state;
 LAMINA_API bool find_tool();  // once per process; sets state
 }  // namespace detail
 
-// Whether a tool takes ranges: the library that the environment variable NVTX_INJECTION64_PATH names, which nsys, ncu and CUPTI set. It is
-// loaded at the first question.
+// Whether a tool receives ranges: the library named by the environment variable NVTX_INJECTION64_PATH, which nsys, ncu and CUPTI set. It is
+// loaded at the first call.
 inline bool listening() {
   const int state = detail::state.load(std::memory_order_acquire);
   return state != detail::off && (state == detail::on || detail::find_tool());
@@ -28,7 +28,7 @@ inline bool listening() {
 // In words: "ranges go to /opt/...so", "no tool listens: NVTX_INJECTION64_PATH is not set", or why its library was not loaded.
 LAMINA_API std::string status();
 
-// The text of a range that is pushed many times: given to the tool once.
+// The text of a range that is pushed many times; the tool gets it once.
 class LAMINA_API Name {
  public:
   Name() = default;
@@ -54,7 +54,7 @@ LAMINA_API void push(const Name& name, int64_t payload);  // while listening() o
 LAMINA_API void push(Kind kind, std::string_view text);
 LAMINA_API void pop();
 
-// A range of a kept Name, from here to the end of the block, also when an exception ends it. Null: none.
+// A range with a kept Name until the end of the block, also on exceptions. Null: none.
 class Scope {
  public:
   Scope(const Name* name, int64_t payload) : on_(name != nullptr) {
@@ -72,7 +72,7 @@ class Scope {
   const bool on_;
 };
 
-// A range of your own: lm::profiler::Range range("load batch");
+// A range of the user's: lm::profiler::Range range("load batch");
 class Range {
  public:
   explicit Range(std::string_view text, Kind kind = Kind::user) : on_(listening()) {
@@ -90,22 +90,21 @@ class Range {
   const bool on_;
 };
 
-// Why this process is taken to be under a profiler, a sanitizer or a debugger; "" when it is not. Such tools run a kernel several times, or
-// one kernel at a time, so that a kernel that waits for the host while it runs would wait in vain. Asked anew on every call, a few
-// microseconds. What is looked at:
+// Why this process seems to run under a profiler, sanitizer or debugger; "" if not. Such tools replay or serialise kernels, so a kernel
+// that waits for the host would deadlock. Checked on every call, in a few microseconds:
 //   LAMINA_RESIDENT=staged           the user says so
 //   NVTX_INJECTION64_PATH            set by nsys, ncu and for CUPTI
 //   CUDA_INJECTION64_PATH            a library that the CUDA driver loads: profilers, NVBit
 //   NSYS_PROFILING_SESSION_ID        nsys
 //   NV_COMPUTE_PROFILER_PERFWORKS_DIR, NV_NSIGHT_INJECTION_TRANSPORT_TYPE    ncu
 //   NV_SANITIZER_INJECTION_PORT_BASE, NV_SANITIZER_INJECTION_PORT_RANGE_BEGIN    compute-sanitizer
-//   TracerPid of /proc/self/status   a debugger, cuda-gdb among them
-// NVIDIA documents the two injection paths; the variables below them are what its tools are known to set.
+//   TracerPid of /proc/self/status   a debugger, such as cuda-gdb
+// NVIDIA documents the two injection paths; the variables below them are observed behaviour of its tools.
 LAMINA_API std::string attached_by();
 inline bool profiler_attached() { return !attached_by().empty(); }
 
 namespace detail {
-// cudaProfilerStart and cudaProfilerStop; nothing where there is no GPU. Throws device when CUDA refuses. In runtime/cuda.
+// cudaProfilerStart and cudaProfilerStop; does nothing without a GPU. Throws device when CUDA refuses. In runtime/cuda.
 LAMINA_API void cuda_capture(bool on);
 }  // namespace detail
 

@@ -16,16 +16,16 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-Mutex mutex;  // of what follows
+Mutex mutex;  // guards the members below
 uint64_t session = 0;
 bool other_tool = false;
 int threads = 0;
 Clock::time_point began;
-std::vector<TimedRange>& ranges = *new std::vector<TimedRange>;  // threads may outlive every static object
+std::vector<TimedRange>& ranges = *new std::vector<TimedRange>;  // never destroyed: threads may outlive statics
 std::vector<DeviceStep>& device_steps = *new std::vector<DeviceStep>;
 std::atomic<bool> steps_wanted{false};
 
-// What is open on this thread in a session.
+// Ranges open on this thread in a session.
 struct Open {
   uint64_t session = 0;
   int thread = 0;
@@ -93,7 +93,7 @@ void detail::record_push(Kind kind, std::string_view text, int64_t payload) {
   if (open.session != session) open = {session, threads++, {}};
   ranges.push_back({std::string(text), kind, payload, open.thread, open.ranges.empty() ? -1 : open.ranges.back(), 0, -1});
   open.ranges.push_back(int(ranges.size()) - 1);
-  ranges.back().begin = since(Clock::now());  // last: the rest of this is not the range's time
+  ranges.back().begin = since(Clock::now());  // last, so that our own work is not part of the range
 }
 
 void detail::record_pop() {

@@ -1,4 +1,4 @@
-// Signal: a counter that threads wait on until it moves: a bounded spin, then sleep in the kernel.
+// Signal: a counter that threads can wait on until it changes: they spin for a bounded time, then sleep in the kernel.
 #pragma once
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -15,7 +15,7 @@ class Signal {
  public:
   uint32_t value() const { return value_.load(std::memory_order_acquire); }
 
-  // Returns when the value is not `old`. The result is how long it slept; spinning is not counted.
+  // Returns when the value differs from `old`. Result: time slept, without spinning.
   std::chrono::nanoseconds wait_while(uint32_t old, bool spin) {
     if (spin) {
       auto start = std::chrono::steady_clock::now();
@@ -26,8 +26,8 @@ class Signal {
         }
       } while (std::chrono::steady_clock::now() - start < std::chrono::microseconds(50));
     }
-    // The sleepers and the value are written and read in one total order: a waker that sees no sleeper moved the value before
-    // that sleeper looked at it for the last time.
+    // Sleeper count and value are accessed in one total order: if a waker sees no sleeper, it changed the value before the sleeper's last
+    // look at it.
     const auto began = std::chrono::steady_clock::now();
     sleepers_.fetch_add(1);
     while (value_.load() == old) syscall(SYS_futex, reinterpret_cast<uint32_t*>(&value_), FUTEX_WAIT_PRIVATE, old, nullptr, nullptr, 0);

@@ -1,4 +1,4 @@
-// Stream and Event: order on a device. Values; their Backend owns what they name.
+// Stream and Event: order of work on a device. Both are values; their Backend owns the resources behind them.
 #pragma once
 #include "runtime/device/device.h"
 

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kMaxDevices = 1024;
 
-// The phase changes when the last thread arrives; nobody can arrive for the next phase before it has seen this one.
+// The phase changes when the last thread arrives. A thread cannot arrive for the next phase before it has seen this one.
 class PhaseBarrier final : public ThreadPool::Barrier {
  public:
   void start(uint32_t threads, bool spin) {
@@ -41,7 +41,7 @@ class PhaseBarrier final : public ThreadPool::Barrier {
       slept_.fetch_add(slept.count(), std::memory_order_relaxed);
     }
   }
-  // Of all threads since start().
+  // Summed over all threads since start().
   std::chrono::nanoseconds slept() const { return std::chrono::nanoseconds(slept_.load(std::memory_order_relaxed)); }
 
  private:
@@ -71,7 +71,7 @@ class Pool final : public ThreadPool {
 
  private:
   struct alignas(64) Worker {
-    Signal tickets;  // one per job that this worker takes part in
+    Signal tickets;  // incremented for each job of this worker
     std::thread thread;
   };
 
@@ -96,7 +96,7 @@ class Pool final : public ThreadPool {
       slept += done_.wait_while(seen, spin_);
     }
     const auto now = std::chrono::steady_clock::now();
-    // Threads without a core each wait for one another anyway: whoever asked for them gets them.
+    // With fewer cores than threads, threads wait for each other anyway, as requested.
     if (threads <= cores().usable()) contention_.record(now, now - began, slept + barrier_.slept(), threads);
     std::exception_ptr error = std::move(error_);
     busy_.store(false, std::memory_order_release);
@@ -111,12 +111,12 @@ class Pool final : public ThreadPool {
     }
   }
 
-  // Starts workers until there are `wanted`; returns how many there are, fewer when the system has no more threads or memory to give.
+  // Starts workers up to `wanted`; returns how many there are, fewer if the system has no more threads or memory.
   int grow(int wanted) {
     while (int(workers_.size()) < wanted) {
       try {
         auto worker = std::make_unique<Worker>();
-        workers_.reserve(size_t(wanted));  // once the thread runs, nothing may fail
+        workers_.reserve(size_t(wanted));  // nothing may fail once the thread runs
         worker->thread = std::thread([this, w = worker.get(), number = int(workers_.size()) + 1] { serve(*w, number); });
         count_worker(1);
         workers_.push_back(std::move(worker));
@@ -139,7 +139,7 @@ class Pool final : public ThreadPool {
   }
 
   std::atomic<bool> busy_{false};
-  std::vector<std::unique_ptr<Worker>> workers_;  // changed only by the caller that holds busy_
+  std::vector<std::unique_ptr<Worker>> workers_;  // changed only by the holder of busy_
   Job job_ = nullptr;
   void* context_ = nullptr;
   int threads_ = 1;
@@ -147,15 +147,15 @@ class Pool final : public ThreadPool {
   std::exception_ptr error_;
   std::atomic<bool> failed_{false};
   PhaseBarrier barrier_;
-  Contention contention_;  // of the caller that holds busy_
+  Contention contention_;  // used by the holder of busy_
   alignas(64) std::atomic<int> running_{0};
   alignas(64) Signal done_;
 };
 
 std::atomic<Pool*> pools[kMaxDevices];
 
-// A child process has none of its parent's workers: it gets new pools. The old ones are left alone, for their state may be
-// half changed.
+// A child process has none of its parent's workers, so it gets new pools. The old ones are abandoned, because their state may be
+// inconsistent.
 void forget_pools() {
   for (auto& pool : pools) pool.store(nullptr, std::memory_order_relaxed);
   inside_job = false;

@@ -1,9 +1,9 @@
-// How many worker threads this process has started, and whether there is a core for each of them.
+// Counts this process's worker threads, and tells whether each has a core.
 #pragma once
 
 namespace lamina {
 
-void count_worker(int change);  // +1 when one starts, -1 when one ends; forgotten after fork
-bool may_spin();                // all workers and one caller have a core each
+void count_worker(int change);  // +1 at a start, -1 at an end; reset after fork
+bool may_spin();                // whether all workers and one caller have a core each
 
 }  // namespace lamina

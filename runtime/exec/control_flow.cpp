@@ -103,13 +103,13 @@ void FrameStock::give_back(std::unique_ptr<Frames> frames) const {
   std::lock_guard lock(mutex_);
   try {
     stock_.push_back(std::move(frames));
-  } catch (const std::bad_alloc&) {  // a destructor calls this: the next call makes new ones
+  } catch (const std::bad_alloc&) {  // called by a destructor; the next call makes new frames
   }
 }
 
 namespace {
 
-// A set of frames, for as long as this lives.
+// Holds a set of frames.
 class Frames {
  public:
   Frames(const FrameStock& stock, const std::vector<SubProgram>& programs) : stock_(stock), frames_(stock.take(programs)) {}
@@ -127,7 +127,7 @@ char* scratch_of(const KernelCall& call, size_t results) {
   return call.out.size() > results ? static_cast<char*>(call.out[results]->data) : nullptr;
 }
 
-// The host runs loops of other devices too: it waits for what it decides by.
+// The host also runs loops of other devices: it must wait for the condition's value.
 bool on_host(const KernelCall& call) { return call.stream.device.kind == DeviceKind::cpu; }
 template <class T>
 T value_at(const KernelCall& call, const void* data) {
@@ -234,7 +234,7 @@ namespace {
 
 constexpr size_t kMostLengthPlans = 16;
 
-// The length rounded up to three leading bits: few plans, and at most a quarter more memory than the length needs.
+// The length rounded up to three significant bits: few plans, and at most a quarter more memory than needed.
 int64_t capacity_for(int64_t length) {
   if (length <= 8) return std::max<int64_t>(length, 1);
   const int64_t unit = int64_t(std::bit_floor(uint64_t(length)) >> 2);

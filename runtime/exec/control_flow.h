@@ -1,5 +1,5 @@
-// Running the Programs of cond, while_loop, scan and with_length inside of one instruction. The instruction's operands are the node's
-// inputs and results, then, when they need temporary memory, one more result with those bytes.
+// Runs the Programs of cond, while_loop, scan and with_length inside of one instruction. Its operands are the node's inputs and results,
+// then, if needed, an extra result as temporary memory.
 #pragma once
 #include <functional>
 #include <memory>
@@ -11,14 +11,14 @@
 
 namespace lamina::exec {
 
-// A Program whose storages are bound to addresses instead of being allocated: an arena lies at an address of the caller's, a carried value
-// of a loop is a variable of the Program, which reads it and assigns it in place. One device, no copies between devices.
+// A Program whose storages are bound to given addresses instead of allocated: its arena is at a given address, and a loop's carried value
+// is a variable of the Program, which reads it and assigns it in place. One device, no copies between devices.
 class SubProgram {
  public:
   explicit SubProgram(std::shared_ptr<const Program> program);
   struct Frame {
     std::vector<View> views;            // per slot
-    std::vector<const View*> operands;  // of all instructions, one after the other
+    std::vector<const View*> operands;  // of all instructions, concatenated
   };
   Frame new_frame() const;
   void bind(Frame& frame, StorageKind kind, size_t index, void* data) const;
@@ -35,7 +35,7 @@ class SubProgram {
   std::vector<profiler::Name> names_;          // per instruction
 };
 
-// The frames of one instruction's programs, kept between runs: one set per concurrent run.
+// Frames of one instruction's programs, reused between runs: one set per concurrent run.
 class FrameStock {
  public:
   using Frames = std::vector<SubProgram::Frame>;
@@ -48,24 +48,24 @@ class FrameStock {
 };
 
 struct CondArgs {
-  std::vector<SubProgram> programs;  // inputs: the captures, outputs: the results
+  std::vector<SubProgram> programs;  // inputs: the captures; outputs: the results
   FrameStock stock;
 };
 struct LoopArgs {
-  std::vector<SubProgram> programs;  // condition (outputs: a bool), body (variables: the carried values, inputs: the captures)
+  std::vector<SubProgram> programs;  // condition (output: a bool), body (variables: the carried values); inputs: the captures
   size_t carried = 0;
   int64_t maximum = -1;
   FrameStock stock;
 };
 struct ScanArgs {
-  std::vector<SubProgram> programs;  // body: variables: the carried values; inputs: the slices, then the captures; outputs: the ys
+  std::vector<SubProgram> programs;  // the body; variables: the carried values; inputs: slices, then captures; outputs: ys
   size_t carried = 0, stacked = 0, captures = 0;
   int64_t length = 0;
   bool reverse = false, counted = false;
   std::vector<int64_t> slice_bytes;  // of each stacked value, then of each y
   FrameStock stock;
 };
-// The region of with_length, planned for lengths of up to `capacity`.
+// The region of with_length, planned for lengths up to `capacity`.
 struct LengthPlan {
   int64_t capacity = 0;
   std::vector<SubProgram> programs;
@@ -73,7 +73,7 @@ struct LengthPlan {
 struct LengthArgs {
   std::function<std::shared_ptr<const LengthPlan>(int64_t capacity)> plan;
   mutable Mutex mutex;
-  mutable std::vector<std::shared_ptr<const LengthPlan>> plans;  // the one used last is first
+  mutable std::vector<std::shared_ptr<const LengthPlan>> plans;  // most recently used first
 };
 
 void run_cond(const KernelCall& call);         // args: CondArgs

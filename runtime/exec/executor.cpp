@@ -17,25 +17,24 @@ struct Executor::Frame {
   std::vector<View> views;            // per slot; addresses filled in
   std::vector<const View*> operands;  // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
-  std::vector<std::pair<size_t, Event>>
-      sides;  // streams beside a GPU's default stream, each with an event for where it leaves that and comes back
+  std::vector<std::pair<size_t, Event>> sides;  // streams beside a GPU's default stream, each with a fork and a join event
   struct Graph {
-    std::unique_ptr<LaunchGraph> graph;  // null: one by one
+    std::unique_ptr<LaunchGraph> graph;  // null: launched one by one
     std::vector<Stream> streams;
     std::function<void(std::span<Stream>)> launches;
   };
   std::vector<Graph> graphs;              // per stretch
-  std::vector<void*> addresses;           // of the stretch that is being started
+  std::vector<void*> addresses;           // of the stretch being started
   std::vector<VariableState*> variables;  // of the last call that used this frame
-  std::vector<VariableState*> locked;     // the written ones, in the order in which they are locked
+  std::vector<VariableState*> locked;     // the written ones, in locking order
   std::vector<BufferRef> held;            // per variable, during a call
   struct Fresh {
     VariableState* variable;
-    BufferRef buffer;  // takes the place of its own
-    bool first;        // it had none
+    BufferRef buffer;  // replaces the variable's own
+    bool first;        // it had no value
   };
-  std::vector<Fresh> fresh;           // of written variables that cannot be written in place, during a call
-  std::vector<profiler::Name> names;  // per instruction, from the first call on that a profiler sees
+  std::vector<Fresh> fresh;           // new buffers of variables that cannot be written in place, during a call
+  std::vector<profiler::Name> names;  // per instruction, once a profiler has listened
 
   Frame() = default;
   Frame(const Frame&) = delete;
@@ -46,7 +45,7 @@ struct Executor::Frame {
 };
 
 namespace {
-// The first stream runs on the caller's thread where the backend can do that. A GPU's first is where buffers are filled and freed.
+// The first stream runs on the caller's thread if the backend supports it. A GPU's first stream fills and frees buffers.
 bool is_default_stream(const Program& p, size_t s) {
   const Device device = p.streams[s].device;
   return s == 0 || (device.kind != DeviceKind::cpu && std::none_of(p.streams.begin(), p.streams.begin() + int64_t(s),
@@ -84,7 +83,7 @@ void Executor::destroy_streams() noexcept {
     if (is_default_stream(*program_, s)) continue;
     try {
       streams_[s].backend->destroy_stream(streams_[s]);
-    } catch (...) {  // of a device that has failed: there is nobody to tell
+    } catch (...) {  // the device has failed, and this function cannot report it
     }
   }
 }
@@ -139,10 +138,10 @@ void Executor::give_back(Frame* frame) {
 }
 
 namespace {
-// Whether nobody else holds the buffer, so that it may be written in place.
+// Whether there are no other holders, so that the buffer may be written in place.
 bool owned_alone(const BufferRef& buffer) {
   if (buffer.use_count() > 1 || buffer->foreign()) return false;
-  // use_count() orders nothing. Dropping one more reference does: what the last reader read, it has read before it dropped its own.
+  // use_count() does not synchronise. Dropping another reference does: the last reader finished before it dropped its own.
   BufferRef(buffer).reset();
   return true;
 }
@@ -154,17 +153,18 @@ class Executor::Call {
     const Program& p = *executor.program_;
     try {
       if (frame_->variables.size() != variables.size() || !std::equal(variables.begin(), variables.end(), frame_->variables.begin())) {
-        frame_->variables.clear();  // until the list of locks is complete, it is nobody's
+        frame_->variables.clear();  // empty until the list of locks is complete
         frame_->locked.clear();
         frame_->locked.reserve(variables.size());
         for (size_t v = 0; v < variables.size(); ++v)
           if (p.variables[v].written) frame_->locked.push_back(variables[v]);
-        // One order for all programs, so that two of them cannot wait for each other.
+        // The same locking order in all programs prevents deadlock.
         std::sort(frame_->locked.begin(), frame_->locked.end());
         frame_->locked.erase(std::unique(frame_->locked.begin(), frame_->locked.end()), frame_->locked.end());
         frame_->variables.assign(variables.begin(), variables.end());
       }
-      // What is only read is taken before any lock is held: taking it needs that Variable's lock, and its writer may want one of ours.
+      // Buffers that are only read are taken before holding any lock: taking one needs that Variable's lock, whose writer may want one of
+      // ours.
       for (size_t v = 0; v < variables.size(); ++v)
         if (!p.variables[v].written) frame_->held[v] = read(*variables[v]);
     } catch (...) {
@@ -193,18 +193,18 @@ std::vector<BufferRef> Executor::run(std::span<const BufferRef> inputs, std::spa
   if (inputs.size() != p.inputs.size() || variables.size() != p.variables.size())
     internal_error(cat("a program of ", p.inputs.size(), " inputs and ", p.variables.size(), " variables was run with ", inputs.size(),
                        " and ", variables.size()));
-  std::optional<TextHold> hold;  // text is written when the variables' locks are gone
+  std::optional<TextHold> hold;  // writes text after the variables' locks have been released
   if (p.host_effects && std::any_of(p.variables.begin(), p.variables.end(), [](const VariableUse& v) { return v.written; })) hold.emplace();
   std::vector<BufferRef> outputs = run_locked(inputs, variables);
   if (hold) hold->release();
   return outputs;
 }
 
-// What the call writes to for a Variable that it has locked: the Variable's buffer, or one in the list of fresh ones.
+// The buffer that the call writes for a locked Variable: the Variable's own, or one in the list of fresh ones.
 Buffer& Executor::written_buffer(Frame& frame, VariableState& variable, const VariableUse& use, size_t bytes) {
   const auto known =
       std::find_if(frame.fresh.begin(), frame.fresh.end(), [&](const Frame::Fresh& fresh) { return fresh.variable == &variable; });
-  if (known != frame.fresh.end()) return *known->buffer;  // the same Variable twice
+  if (known != frame.fresh.end()) return *known->buffer;  // the same Variable passed twice
   if (!variable.buffer) {
     if (!use.written_first)
       throw Error(ErrorKind::state, {.what = cat("the variable '", variable.name, "' has no value yet"),
@@ -215,7 +215,7 @@ Buffer& Executor::written_buffer(Frame& frame, VariableState& variable, const Va
   }
   if (owned_alone(variable.buffer)) return *variable.buffer;
   return *frame.fresh.emplace_back(Frame::Fresh{&variable, copy_to(variable.device, variable.buffer, bytes), false})
-              .buffer;  // somebody still reads the old value
+              .buffer;  // the old value still has readers
 }
 
 std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, std::span<VariableState* const> variables) {
@@ -247,7 +247,7 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
     for (int slot : slots_of_[s]) frame.views[size_t(slot)].data = static_cast<char*>(data) + p.slots[size_t(slot)].offset;
   }
 
-  // All memory is there now: a call that had none has changed no Variable.
+  // All memory has been allocated: an out-of-memory call changes no Variable.
   for (Frame::Fresh& fresh : frame.fresh) fresh.variable->buffer = std::move(fresh.buffer);
 
   auto changed = [&] {
@@ -257,9 +257,9 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
   try {
     launch_all(frame);
   } catch (...) {
-    changed();  // what was assigned before the error stays
+    changed();  // assignments before the error are kept
     for (Frame::Fresh& fresh : frame.fresh)
-      if (fresh.first) fresh.variable->buffer.reset();  // a first value may not have been written: it is none
+      if (fresh.first) fresh.variable->buffer.reset();  // a first value may be unwritten: there is none
     throw;
   }
 
@@ -278,7 +278,7 @@ std::vector<BufferRef> Executor::run_locked(std::span<const BufferRef> inputs, s
 }
 
 namespace {
-constexpr size_t kFewestForAGraph = 3;  // fewer launches cost no more than the launch of a graph, and need no recording
+constexpr size_t kFewestForAGraph = 3;  // below this, a graph launch and its recording do not pay off
 }
 
 void Executor::find_stretches() {
@@ -304,7 +304,7 @@ void Executor::find_stretches() {
     auto add = [](std::vector<int>& list, int value) {
       if (std::find(list.begin(), list.end(), value) == list.end()) list.push_back(value);
     };
-    // First that of the device's buffers, also when no instruction is on it.
+    // The stream of the device's buffers first, even if no instruction uses it.
     for (size_t t = 0; s.streams.empty(); ++t)
       if (p.streams[t].device == device(begin)) s.streams.push_back(int(t));
     for (size_t i = 0; i < count; ++i) {
@@ -339,7 +339,7 @@ void Executor::find_streams_of_one_stretch() {
     const int here = stretch_of(i);
     only = only == unused || only == here ? here : -1;
   }
-  for (const Stretch& stretch : stretches_)  // others wait for what is on it
+  for (const Stretch& stretch : stretches_)  // others wait for events on it
     for (int event : stretch.signals) only_in_[size_t(p.instructions[signal_at_[size_t(event)]].stream)] = -1;
   for (int& only : only_in_) only = std::max(only, -1);
   for (size_t s = 0; s < stretches_.size(); ++s)
@@ -347,12 +347,12 @@ void Executor::find_streams_of_one_stretch() {
       if (const int stream = stretches_[s].streams[t]; only_in_[size_t(stream)] != int(s)) stretches_[s].outer.push_back(stream);
 }
 
-// Then its graph orders it.
+// Ordered within the stretch's graph.
 bool Executor::is_inside_a_graph(const Frame& frame, size_t stream) const {
   return only_in_[stream] >= 0 && frame.graphs[size_t(only_in_[stream])].graph;
 }
 
-// A GPU's stream goes on behind what is on the device's default stream now; and the other way round.
+// Joins a GPU's stream with the device's default stream: after the current work there, or the other way round.
 void Executor::fork(size_t stream, Event& event) {
   Stream first = event.backend->default_stream(streams_[stream].device);
   event.backend->record(first, event);
@@ -364,7 +364,7 @@ void Executor::join(size_t stream, Event& event) {
   event.backend->wait(first, event);
 }
 
-// What follows on the stream starts after the event. Backends do not know each other's events: between two of them the host waits.
+// Later work on the stream starts after the event. Backends do not share events, so between two of them the host waits.
 void Executor::wait(Frame& frame, Stream& stream, int event) {
   Event& e = frame.events[size_t(event)];
   if (e.backend == stream.backend) return stream.backend->wait(stream, e);
@@ -389,7 +389,7 @@ void Executor::launch(Frame& frame, size_t index, Stream& stream) {
     bool to_host = stream.device.kind == DeviceKind::cpu, from_host = source.kind == DeviceKind::cpu;
     CopyKind kind = to_host == from_host ? CopyKind::within_device : to_host ? CopyKind::to_host : CopyKind::to_device;
     Stream& carrier = to_host && !from_host ? streams_[size_t(instruction.source_stream)] : stream;
-    if (&carrier != &stream) stream.backend->synchronize(stream);  // what it holds may still use the memory that is written
+    if (&carrier != &stream) stream.backend->synchronize(stream);  // pending work may still use the memory to be written
     carrier.backend->copy(carrier, to.data, from.data, size_t(to.size()) * size_of(to.dtype), kind);
   } catch (const Error& e) {
     if (!instruction.line.known() || e.parts.where.find(text(instruction.line)) != std::string::npos) throw;
@@ -397,7 +397,7 @@ void Executor::launch(Frame& frame, size_t index, Stream& stream) {
   }
 }
 
-// The stretch's instructions with the events between them, on streams that stand for its own.
+// The stretch's instructions and inner events, on stand-in streams.
 void Executor::launch_one_by_one(Frame& frame, size_t index, std::span<Stream> streams) {
   const Stretch& stretch = stretches_[index];
   for (size_t i = stretch.begin; i < stretch.end; ++i) {
@@ -415,7 +415,7 @@ void Executor::launch_one_by_one(Frame& frame, size_t index, std::span<Stream> s
 void Executor::launch_stretch(Frame& frame, size_t index) {
   Stretch& stretch = stretches_[index];
   Frame::Graph& g = frame.graphs[index];
-  // Waits for what is outside come before all of it, signals to the outside after it: what is outside is all earlier or all later.
+  // All waits for outside events come first and all signals to the outside last: other work is entirely earlier or later.
   for (int event : stretch.waits) wait(frame, g.streams[0], event);
   const auto is_outer = [&](size_t stream) {
     return std::find(stretch.outer.begin(), stretch.outer.end(), int(stream)) != stretch.outer.end();
@@ -444,7 +444,7 @@ void Executor::launch_all(Frame& frame) {
   const Program& p = *program_;
   if (profiler::listening() && frame.names.empty()) frame.names = range_names(p);
   try {
-    for (auto& [s, event] : frame.sides)  // inputs and arenas are ready in the order of the default stream
+    for (auto& [s, event] : frame.sides)  // inputs and arenas are ready in the default stream's order
       if (!is_inside_a_graph(frame, s)) fork(s, event);
     size_t next = 0;  // stretch
     for (size_t i = 0; i < p.instructions.size();) {
@@ -461,18 +461,18 @@ void Executor::launch_all(Frame& frame) {
       if (instruction.signal >= 0) stream.backend->record(stream, frame.events[size_t(instruction.signal)]);
       ++i;
     }
-    // The frame may be taken by another caller now: on devices whose work goes on, the next call is ordered behind it by the stream.
+    // Another caller may take the frame now; on asynchronous devices the stream orders the next call after this one.
     if (p.host_effects || (streams_.size() > 1 && !one_gpu_))
       for (Stream& stream : streams_) stream.backend->synchronize(stream);
     else
       for (auto& [s, event] : frame.sides)
         if (!is_inside_a_graph(frame, s)) join(s, event);
-  } catch (...) {             // an Error, or what interrupts a loop
-    if (streams_.size() > 1)  // nothing may still be using the frame
+  } catch (...) {             // an Error, or an interrupt of a loop
+    if (streams_.size() > 1)  // no stream may still use the frame
       for (Stream& stream : streams_) {
         try {
           stream.backend->synchronize(stream);
-        } catch (...) {  // the first error is the one to report
+        } catch (...) {  // report the first error
         }
       }
     throw;

@@ -1,4 +1,4 @@
-// Executor: runs a Program. Safe to call from many threads at once.
+// Executor: runs a Program. Thread-safe.
 #pragma once
 #include <atomic>
 #include <span>
@@ -20,20 +20,20 @@ class LAMINA_API Executor {
   // Returns a buffer per output.
   std::vector<BufferRef> run(std::span<const BufferRef> inputs, std::span<VariableState* const> variables);
   const Program& program() const { return *program_; }
-  // A line for each stretch of instructions that is run as one graph of its device's, or why it is not.
+  // One line per stretch of instructions: that it runs as one device graph, or why not.
   std::string graphs() const;
 
  private:
-  // Instructions in a row that one device may run as one graph: nothing of the host's and no other device's is between them.
+  // A stretch: consecutive instructions that a device may run as one graph, without host work or other devices in between.
   struct Stretch {
     size_t begin = 0, end = 0;
-    std::vector<int> streams;         // the device's first of all, then those of the instructions
-    std::vector<int> outer;           // of these, beside the first: those that are used outside of it too
-    std::vector<int> waits, signals;  // events that instructions outside of it signal, and wait for
-    std::string why_not;              // under mutex_: why its graph could not be made
+    std::vector<int> streams;         // the device's first one, then those of the instructions
+    std::vector<int> outer;           // of these, except the first: those used outside the stretch too
+    std::vector<int> waits, signals;  // events shared with instructions outside: waited for, signalled
+    std::string why_not;              // mutex_ must be held; why there is no graph
   };
-  struct Frame;  // the arenas of one concurrent call and the slots' views with their addresses filled in
-  class Call;    // a frame in use: gives it back, and the variables' locks, when it ends
+  struct Frame;  // a concurrent call's arenas, and the views of slots with addresses
+  class Call;    // a frame in use; its end releases the frame and the variables' locks
   Frame* take_frame();
   void give_back(Frame* frame);
   void destroy_streams() noexcept;
@@ -53,11 +53,11 @@ class LAMINA_API Executor {
   std::shared_ptr<const Program> program_;
   std::vector<std::vector<int>> slots_of_;  // per storage
   std::vector<Stream> streams_;
-  std::vector<size_t> operand_of_;  // per instruction: its first in Frame::operands
+  std::vector<size_t> operand_of_;  // per instruction: its first operand in Frame::operands
   std::vector<size_t> signal_at_;   // per event: the instruction that signals it
   std::vector<Stretch> stretches_;
-  std::vector<int> only_in_;  // per stream: the stretch outside of which nobody knows of it, or -1
-  bool one_gpu_ = false;      // all streams are one device's, which has finished nothing when a call returns
+  std::vector<int> only_in_;  // per stream: the only stretch that uses it, or -1
+  bool one_gpu_ = false;      // all streams are on one device, whose work is asynchronous to the call
   mutable Mutex mutex_;
   std::atomic<Frame*> stock_[8] = {};
 };

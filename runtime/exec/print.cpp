@@ -1,4 +1,4 @@
-// A Program as text: what is allocated, and each instruction with its operands.
+// A Program as text: allocations, and each instruction with its operands.
 #include <algorithm>
 
 #include "runtime/core/error.h"

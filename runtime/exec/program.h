@@ -1,4 +1,4 @@
-// Program: what a planned graph became. A flat list of instructions over buffer slots, with streams and events.
+// Program: the compiled form of a graph. A flat list of instructions over buffer slots, with streams and events.
 #pragma once
 #include <memory>
 #include <string>
@@ -11,21 +11,21 @@
 
 namespace lamina::exec {
 
-// Where bytes lie. An arena is one allocation per device and call; outputs are never inside it.
+// A kind of memory. An arena is one allocation per device and call; outputs are never inside it.
 enum class StorageKind : uint8_t { input, variable, constant, arena, output };
 
 struct Storage {
   StorageKind kind = StorageKind::arena;
-  int index = 0;       // which input, variable, constant or output; of an arena: which device of Program::devices
-  int64_t offset = 0;  // of an arena: bytes from its start
+  int index = 0;       // which input, variable, constant or output; for an arena: index into Program::devices
+  int64_t offset = 0;  // in an arena: bytes from its start
   int64_t bytes = 0;
 };
 
-// A tensor inside a storage: a whole one, or a view of it (reshape, transpose, slice).
+// A tensor inside a storage, whole or as a view (reshape, transpose, slice).
 struct Slot {
   int storage = 0;
   int64_t offset = 0;  // bytes from the storage's start
-  View view;           // data is null here; filled for each call
+  View view;           // without data, which is set for each call
 };
 
 struct Instruction {
@@ -33,22 +33,22 @@ struct Instruction {
   Kernel kernel;
   std::vector<int> inputs, outputs;  // slots
   int stream = 0;
-  int source_stream = -1;     // of a copy from another device (kernel is empty): where its input comes from
-  SourceLine line;            // the user's line
-  std::vector<int> wait_for;  // events, before it starts
-  int signal = -1;            // the event recorded after it, or -1
-  std::string detail;     // for profilers, in its first line: layer and what is fused, or a section's layers; then more text for print()
-  int section_steps = 0;  // of a section
-  std::string why_in_no_section;  // of what could have been a step of one, where that is known
-  bool waits = false;             // its kernel waits for the device, as one that reads a loop's condition does: it cannot be recorded
+  int source_stream = -1;         // for a copy from another device (kernel is empty): the stream that makes its input
+  SourceLine line;                // the user's line
+  std::vector<int> wait_for;      // events to wait for before it starts
+  int signal = -1;                // the event recorded after it, or -1
+  std::string detail;             // first line for profilers: layer and fused ops, or a section's layers; the rest for print()
+  int section_steps = 0;          // of a section
+  std::string why_in_no_section;  // why it is not part of a section, if known
+  bool waits = false;             // the kernel blocks on the device, for instance to read a loop's condition, and cannot be recorded
 };
 
 struct VariableUse {
   std::string name;
   TensorType type;
   Device device;
-  bool written = false;        // the call takes the variable's lock, and makes its buffer its own before it starts
-  bool written_first = false;  // before any read: it needs no value yet
+  bool written = false;        // the call locks the variable and gets exclusive use of its buffer before it starts
+  bool written_first = false;  // written before any read: needs no value yet
 };
 
 struct StreamUse {
@@ -62,19 +62,19 @@ struct Program {
   std::vector<BufferRef> constants;
   std::vector<TensorType> outputs;  // concrete
   std::vector<Device> output_devices;
-  std::vector<int> output_slots;  // an output's slot is in its own storage, or is all of an input's, variable's or constant's storage
+  std::vector<int> output_slots;  // an output's slot covers its own storage, or an input's, variable's or constant's entire storage
   std::vector<Storage> storages;
   std::vector<Slot> slots;
   std::vector<Instruction> instructions;
-  std::vector<Device> devices;  // an arena each
+  std::vector<Device> devices;  // one arena each
   std::vector<int64_t> arena_bytes;
   std::vector<StreamUse> streams;
   int events = 0;
-  bool host_effects = false;  // print, assert: has finished, and raises, when the call returns
+  bool host_effects = false;  // print, assert: the call returns only when finished, and throws their errors
 };
 
 LAMINA_API std::string print(const Program& program);
-// Which of its device's streams one of the program's is, from 0.
+// The number, from 0, of one of the program's streams on its device.
 LAMINA_API int stream_number(const Program& program, int stream);
 
 }  // namespace lamina::exec

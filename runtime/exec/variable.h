@@ -7,8 +7,8 @@
 
 namespace lamina::exec {
 
-// A program that writes it holds the mutex; readers take the buffer under it and then keep what they took: a writer never changes a
-// buffer that somebody else still holds.
+// A program that writes it holds the mutex. Readers lock it only to take the buffer. A writer never changes a buffer that has other
+// holders.
 struct VariableState {
   Mutex mutex;
   BufferRef buffer;  // null until initialised
@@ -18,7 +18,7 @@ struct VariableState {
   uint64_t version = 0;
 };
 
-LAMINA_API BufferRef read(VariableState& variable);  // the whole value now; throws state when it is not initialised
+LAMINA_API BufferRef read(VariableState& variable);  // the complete current value; throws state when not initialised
 LAMINA_API void write(VariableState& variable, BufferRef value);
 
 }  // namespace lamina::exec

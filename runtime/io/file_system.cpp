@@ -47,7 +47,7 @@ class RealFileSystem final : public FileSystem {
     if (descriptor < 0) return errno;
     const int failed = sync(descriptor);
     ::close(descriptor);
-    return failed == EINVAL ? 0 : failed;  // some file systems have nothing to sync for a directory
+    return failed == EINVAL ? 0 : failed;  // some file systems cannot sync directories
   }
   int rename(const std::string& from, const std::string& to) override { return result(::rename(from.c_str(), to.c_str())); }
   int exchange(const std::string& one, const std::string& two) override {

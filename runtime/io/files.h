@@ -1,5 +1,4 @@
-// Files as a program reads and writes them: every failure is an Error of kind file, nothing is followed out of its folder, and a directory
-// is replaced at one instant.
+// File access with Errors of kind file. Symbolic links are not followed out of a folder, and directories are replaced atomically.
 #pragma once
 #include <cstddef>
 #include <cstdint>
@@ -12,20 +11,20 @@
 
 namespace lamina::io {
 
-// A regular file that is open for reading. It may be read from several threads at once.
+// A regular file open for reading. Thread-safe.
 class LAMINA_API InputFile {
  public:
-  // `reader` begins the texts of errors: "load". A symbolic link at the end of the path is refused, unless follow_link.
+  // `reader` begins error messages: "load". A symbolic link at the end of the path is refused, unless follow_link.
   static InputFile open(const std::string& path, const std::string& reader, bool follow_link = false);
   InputFile(InputFile&& other) noexcept;
   ~InputFile();
 
   uint64_t size() const { return size_; }
   const std::string& path() const { return path_; }
-  // All of `to`, from this offset on; throws when the file has become shorter.
+  // Fills `to` from this offset; throws if the file is shorter.
   void read(uint64_t offset, std::span<std::byte> to) const;
-  std::string text(uint64_t most) const;  // the whole file, of at most so many bytes
-  // Throws what is wrong at an offset of this file.
+  std::string text(uint64_t most) const;  // the whole file; throws above `most` bytes
+  // Throws an error about an offset of this file.
   [[noreturn]] void bad(uint64_t offset, const std::string& what, const std::string& why, const std::string& fix) const;
 
  private:
@@ -35,23 +34,23 @@ class LAMINA_API InputFile {
   uint64_t size_ = 0;
 };
 
-// The calls that change a file system. Each returns 0 or an errno; tests let them fail, or forget what was not synced.
+// The system calls that change a file system. Each returns 0 or an errno. Tests make them fail, or drop unsynced data.
 class LAMINA_API FileSystem {
  public:
   virtual ~FileSystem() = default;
-  virtual int create(const std::string& path, int& descriptor) = 0;  // a file that did not exist
+  virtual int create(const std::string& path, int& descriptor) = 0;  // the file must not exist
   virtual int write(int descriptor, std::span<const std::byte> bytes, size_t& written) = 0;
   virtual int sync(int descriptor) = 0;
   virtual int close(int descriptor) = 0;
   virtual int make_directory(const std::string& path) = 0;
   virtual int sync_directory(const std::string& path) = 0;
-  virtual int rename(const std::string& from, const std::string& to) = 0;    // a file that is there is replaced
-  virtual int exchange(const std::string& one, const std::string& two) = 0;  // at one instant; ENOTSUP where a file system cannot
-  virtual int remove(const std::string& path) = 0;                           // a directory with all that is in it
+  virtual int rename(const std::string& from, const std::string& to) = 0;    // replaces an existing file
+  virtual int exchange(const std::string& one, const std::string& two) = 0;  // atomic; ENOTSUP if the file system cannot
+  virtual int remove(const std::string& path) = 0;                           // a directory with all its contents
   static FileSystem& real();
 };
 
-// A file that is written from its beginning to its end. What was written stays only after finish().
+// A file written from beginning to end. Its content is kept only after finish().
 class LAMINA_API OutputFile {
  public:
   OutputFile(FileSystem& files, std::string path);
@@ -59,7 +58,7 @@ class LAMINA_API OutputFile {
   OutputFile(const OutputFile&) = delete;
   void write(std::span<const std::byte> bytes);
   void write(const std::string& text) { write(std::as_bytes(std::span(text))); }
-  void finish();  // written through to the disk
+  void finish();  // syncs to disk
 
  private:
   FileSystem& files_;
@@ -67,14 +66,14 @@ class LAMINA_API OutputFile {
   int descriptor_ = -1;
 };
 
-// Replaces a file or a directory: what is written lies beside it until commit(), which puts it in its place at one instant. When the
-// process or the machine ends before, the old one is there as it was; what such an end left behind is removed by the next replacement.
+// Replaces a file or a directory atomically: writes beside it until commit(). If the process or the machine stops earlier, the old one is
+// unchanged; the next replacement removes what was left behind.
 class LAMINA_API Replacement {
  public:
   Replacement(std::string path, bool is_directory, FileSystem& files = FileSystem::real());
-  ~Replacement();  // without commit(): nothing has changed
+  ~Replacement();  // without commit(): changes nothing
   Replacement(const Replacement&) = delete;
-  // A file inside of the new directory, or the new file itself with no name. One at a time.
+  // A file in the new directory, or with no name the new file itself. One at a time.
   OutputFile& file(const std::string& name = "");
   void commit();
 
@@ -86,8 +85,8 @@ class LAMINA_API Replacement {
   std::unique_ptr<OutputFile> open_;
 };
 
-// What to open for a directory that Replacement wrote: the path itself, or, where a file system cannot exchange two directories and the
-// process ended between two renames, the old one beside it.
+// The path to open for a directory written by Replacement: the path itself, or the old directory beside it, if the file system cannot
+// exchange directories and the process ended between two renames.
 LAMINA_API std::string replaced_directory(const std::string& path);
 
 }  // namespace lamina::io

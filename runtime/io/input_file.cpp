@@ -21,7 +21,7 @@ InputFile InputFile::open(const std::string& path, const std::string& reader, bo
   out.path_ = path;
   out.reader_ = reader;
   do {
-    // Without O_NONBLOCK a named pipe would wait for its writer.
+    // Without O_NONBLOCK, opening a named pipe would block.
     out.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow_link ? 0 : O_NOFOLLOW));
   } while (out.descriptor_ < 0 && errno == EINTR);
   if (out.descriptor_ < 0) {

@@ -20,8 +20,8 @@
 namespace lamina::io {
 namespace {
 
-constexpr const char* kMade = ".lamina-new-";       // begins the name of what is not committed yet
-constexpr const char* kBefore = ".lamina-before-";  // of an old directory, where a file system cannot exchange
+constexpr const char* kMade = ".lamina-new-";       // name prefix of uncommitted replacements
+constexpr const char* kBefore = ".lamina-before-";  // name prefix of an old directory, if the file system cannot exchange
 
 [[noreturn]] void failed(const std::string& what, const std::string& path, int error) {
   const bool full = error == ENOSPC || error == EDQUOT;
@@ -44,7 +44,7 @@ std::string without_end_slashes(std::string path) {
 
 std::string name_of(const std::string& path) { return std::filesystem::path(path).filename(); }
 
-// The lock file or directory that the replacement itself is: held as long as its process lives.
+// The replacement's lock file or directory, held while its process lives.
 int locked(const std::string& path) {
   const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
   if (descriptor >= 0 && flock(descriptor, LOCK_EX | LOCK_NB) == 0) return descriptor;
@@ -52,19 +52,19 @@ int locked(const std::string& path) {
   return -1;
 }
 
-// Whether "PID-COUNT" may be of a process that has ended. In a container the next process may have the same number.
+// Whether "PID-COUNT" may belong to a process that has ended. In a container PIDs recur quickly.
 bool may_be_left_over(const char* name) {
   const long pid = std::strtol(name, nullptr, 10);
   return pid == getpid() || (pid > 0 && kill(pid_t(pid), 0) != 0 && errno == ESRCH);
 }
 
-// In this process, nothing is removed between being made and being locked.
+// Within this process, nothing is removed between creating and locking.
 Mutex& making() {
   static Mutex mutex;
   return mutex;
 }
 
-// What processes that have ended left beside `path`.
+// Removes what ended processes left beside `path`.
 void remove_left_over(FileSystem& files, const std::string& parent, const std::string& name) {
   const std::lock_guard one(making());
   DIR* directory = opendir(parent.c_str());

@@ -33,8 +33,8 @@ std::string hexadecimal(uint32_t checksum) {
 static_assert(std::endian::native == std::endian::little, "the format is little endian");
 
 constexpr const char* kMetadata = "__metadata__";
-constexpr const char* kChecked = "lamina";      // a file with checksums has this key; its value is the checksum of the other metadata
-constexpr const char* kChecksum = "checksum:";  // begins the key of a tensor's
+constexpr const char* kChecked = "lamina";      // metadata key of files with checksums; its value is the checksum of the other metadata
+constexpr const char* kChecksum = "checksum:";  // key prefix of tensors' checksums
 constexpr size_t kMostRank = 16;
 constexpr size_t kMostName = 4096;
 
@@ -52,7 +52,7 @@ const char* stored_name(DType d) {
 
 std::string checked_text(const std::string& name, const TensorType& type) { return cat(name, '\0', text(type), '\0'); }
 
-// Of all metadata but the key kChecked itself, tensors' checksums among it.
+// Checksum of all metadata (including tensors' checksums) except the key kChecked itself.
 uint32_t checksum_of(const Metadata& metadata) {
   std::string all;
   for (const auto& [key, value] : metadata)
@@ -60,7 +60,7 @@ uint32_t checksum_of(const Metadata& metadata) {
   return crc32(all, {});
 }
 
-// The header's grammar, which is all JSON that is taken: one level of names, one below it. Nothing is kept of what does not belong there.
+// The accepted JSON: one level of names and one below it. Everything else is discarded.
 class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
  public:
   struct Tensor {
@@ -70,8 +70,8 @@ class HeaderReader final : public nlohmann::json_sax<nlohmann::json> {
   };
   std::vector<Tensor> tensors;
   Metadata metadata;
-  std::string wrong;  // why it was given up
-  size_t at = 0;      // a byte of the header, when nlohmann said it
+  std::string wrong;  // why parsing stopped
+  size_t at = 0;      // position in the header, if nlohmann reported it
 
   bool start_object(size_t) override {
     if (++depth_ == 1 && place_ == Place::nowhere) return go(Place::names);

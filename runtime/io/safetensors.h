@@ -1,9 +1,9 @@
-// The safetensors format: named tensors in one file, which other programs read and write too.
+// The safetensors format: named tensors in one file, shared with other programs.
 //
-//   8 bytes: how long the header is; the header: JSON, {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, ...,
-//   "__metadata__": {text: text}}; then the tensors' bytes, without a gap, little endian, in C order
+//   8 bytes: the header's length; the header: JSON, {"name": {"dtype": "F32", "shape": [2,3], "data_offsets": [0,24]}, ...,
+//   "__metadata__": {text: text}}; then the tensors' bytes without gaps, little endian, in C order
 //
-// A file that Lamina wrote has a checksum of each tensor in its metadata. Format: https://huggingface.co/docs/safetensors.
+// A file written by Lamina has a checksum of each tensor in its metadata. Format: https://huggingface.co/docs/safetensors.
 #pragma once
 #include <map>
 #include <span>
@@ -23,11 +23,11 @@ struct NamedBytes {
   std::span<const std::byte> bytes;
 };
 
-// The same tensors and metadata give the same bytes, in whatever order they come. Throws invalid_argument for two of one name.
+// The same tensors and metadata give the same bytes, in any order. Throws invalid_argument for duplicate names.
 LAMINA_API void write_safetensors(OutputFile& out, std::vector<NamedBytes> tensors, const Metadata& metadata = {});
 
-// A file that was opened and whose header was checked: offsets without gap or overlap, sizes that follow from dtype and shape, no name
-// twice. Throws kind file with the byte at which it is wrong.
+// An open file with a checked header: no gaps or overlaps, sizes that match dtype and shape, no duplicate names. Throws file with the
+// position of the faulty byte.
 class LAMINA_API Safetensors {
  public:
   explicit Safetensors(InputFile file);
@@ -36,11 +36,11 @@ class LAMINA_API Safetensors {
     std::string name;
     TensorType type;
     uint64_t begin = 0, size = 0;  // in the file
-    uint32_t checksum = 0;         // when the file has them
+    uint32_t checksum = 0;         // if the file has checksums
   };
-  const std::vector<Entry>& entries() const { return entries_; }  // as they lie in the file
+  const std::vector<Entry>& entries() const { return entries_; }  // in file order
   const Metadata& metadata() const { return metadata_; }          // without checksums
-  // The tensor's bytes, which are checked. `to` has the entry's size.
+  // Reads the tensor's bytes and verifies the checksum. `to` has the entry's size.
   void read(const Entry& entry, std::span<std::byte> to) const;
   const InputFile& file() const { return file_; }
 
@@ -51,7 +51,7 @@ class LAMINA_API Safetensors {
   bool checked_ = false;
 };
 
-// The largest header that is read.
+// The largest accepted header.
 inline constexpr uint64_t kMostHeader = uint64_t{16} << 20;
 
 }  // namespace lamina::io

@@ -21,7 +21,7 @@ bool counts() {
   return !outside || !outside();
 }
 
-// In front of every block of operator new, as far as it must be aligned.
+// Header of every block of operator new, as large as its alignment.
 struct Header {
   uint64_t counted;
   void* start;
@@ -85,7 +85,7 @@ void* operator new(size_t bytes, std::align_val_t alignment) {
   if (void* data = lamina::tests::take(bytes, size_t(alignment))) return data;
   throw std::bad_alloc();
 }
-// A sanitizer's own would come between otherwise: std::stable_sort takes its buffer here.
+// Otherwise a sanitizer's would be used: std::stable_sort allocates its buffer here.
 void* operator new(size_t bytes, const std::nothrow_t&) noexcept { return lamina::tests::take(bytes, 16); }
 void* operator new(size_t bytes, std::align_val_t alignment, const std::nothrow_t&) noexcept {
   return lamina::tests::take(bytes, size_t(alignment));
@@ -95,7 +95,7 @@ void operator delete(void* data, size_t) noexcept { lamina::tests::give(data); }
 void operator delete(void* data, std::align_val_t) noexcept { lamina::tests::give(data); }
 void operator delete(void* data, size_t, std::align_val_t) noexcept { lamina::tests::give(data); }
 
-// The linker sends Lamina's calls here (--wrap in cmake/tests.cmake).
+// The linker redirects Lamina's calls here (--wrap in cmake/tests.cmake).
 extern "C" int __real_posix_memalign(void** data, size_t alignment, size_t bytes);
 extern "C" int __wrap_posix_memalign(void** data, size_t alignment, size_t bytes) {
   return lamina::tests::allocation_fails() ? ENOMEM : __real_posix_memalign(data, alignment, bytes);

@@ -1,4 +1,4 @@
-// The CPU's backend with memory for tensors that can be made to fail, and is counted.
+// The CPU backend with counted tensor memory that can be made to fail.
 #pragma once
 #include <atomic>
 

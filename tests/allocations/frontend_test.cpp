@@ -1,4 +1,4 @@
-// What users do with tensors, functions, tapes and models, with every allocation failing in turn.
+// Common uses of tensors, functions, tapes and models, with every allocation failing in turn.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -13,7 +13,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// run() may be called again and again, and always gives what it gave on fresh objects.
+// run() may be repeated, and always returns the result for fresh objects.
 Scenario repeating(const std::function<std::function<Floats()>()>& make) {
   return {.make = [make] {
     struct State {
@@ -34,8 +34,8 @@ Scenario repeating(const std::function<std::function<Floats()>()>& make) {
   }};
 }
 
-// step() changes Variables. Failing, it leaves each as it was or as it should be (`whole`: all of them the same way); what it does later
-// starts there.
+// step() changes Variables. If it fails, each is left unchanged or fully updated (`whole`: all of them the same way), and later steps
+// continue from there.
 struct Stepping {
   std::function<void()> step;
   std::vector<Variable> variables;
@@ -141,7 +141,7 @@ TEST(FailingAllocations, AGradientTape) {
   }));
 }
 
-// The tape itself is used on: what fails is one op on it or its gradient.
+// The same tape is used again: one op on it, or its gradient, fails.
 TEST(FailingAllocations, OnePersistentTape) {
   Scenario s = repeating([] {
     auto tape = std::make_shared<GradientTape>(GradientTape::Options{.persistent = true});
@@ -152,7 +152,7 @@ TEST(FailingAllocations, OnePersistentTape) {
   survives_failing_allocations(s);
 }
 
-TEST(FailingAllocations, AGradientThatIsAskedForAgain) {
+TEST(FailingAllocations, AGradientRequestedAgain) {
   survives_failing_allocations({.make = [] {
     struct State {
       GradientTape tape;
@@ -261,8 +261,8 @@ TEST(FailingAllocations, Assignments) {
   }));
 }
 
-// Somebody holds the old values, so that a call copies before it writes: both Variables or none.
-TEST(FailingAllocations, AssignmentsInAFunctionOfWhatIsHeldElsewhere) {
+// With other holders of the old values, a call copies before it writes: both Variables or none.
+TEST(FailingAllocations, AssignmentsOfSharedBuffersInAFunction) {
   survives_failing_allocations(stepping([] {
     Variable a(tensor({1, 2}, {2}), "a"), b(tensor({3, 4}, {2}), "b");
     auto f = function([a, b](Tensor x) {
@@ -401,7 +401,7 @@ TEST(FailingAllocations, CheckpointsAndConcreteFunctions) {
   }));
 }
 
-// Everything that is written goes to a target that keeps it; a text may be missing only when the call has thrown.
+// Text goes to a target that stores it; a text may be missing only if the call has thrown.
 class Kept final : public TextTarget {
  public:
   void write(std::string_view text) override { all += text; }
@@ -437,8 +437,7 @@ TEST(FailingAllocations, PrintsAndChecks) {
   }});
 }
 
-// What the attempt itself gives is not compared: a stream whose memory runs out inside of cat() (runtime/core/error.h) makes a shorter
-// text.
+// The attempt's own text is not compared: a stream that runs out of memory inside cat() (runtime/core/error.h) truncates it.
 TEST(FailingAllocations, Explanations) {
   survives_failing_allocations({.make = [] {
     auto f = function([w = numbers(4, 4)](Tensor x) { return relu(matmul(x, w) + 1.f); });
@@ -560,7 +559,7 @@ TEST(FailingAllocations, Draws) {
   }});
 }
 
-// A section with products that need scratch, which a thread gets once: on a new thread each time.
+// A section with products that need scratch, which a thread allocates once: on a new thread each time.
 TEST(FailingAllocations, ScratchOfAThread) {
   Scenario s = repeating([] {
     const Tensor x = full({128, 64}, 0.1f), w = full({64, 64}, 0.01f);
@@ -577,7 +576,7 @@ TEST(FailingAllocations, ScratchOfAThread) {
   survives_failing_allocations(s);
 }
 
-// Allocations of any thread fail, also those of the pool's.
+// Allocations fail on any thread, including the pool's.
 TEST(FailingAllocations, ThreadsOfThePool) {
   Scenario s = repeating([] {
     const Tensor x = full({256, 128}, 0.1f), w = full({128, 128}, 0.01f);
@@ -589,8 +588,8 @@ TEST(FailingAllocations, ThreadsOfThePool) {
   survives_failing_allocations(s);
 }
 
-// A traced body that catches what failed, and tries again in the same trace.
-TEST(FailingAllocations, ABodyThatCatchesAndGoesOn) {
+// A traced body that catches the failure and retries in the same trace.
+TEST(FailingAllocations, ABodyThatCatchesTheError) {
   survives_failing_allocations(repeating([] {
     Variable v(numbers(1, 4), "v");
     const Tensor large = numbers(2048, 4), small = numbers(1, 4);

@@ -18,16 +18,16 @@
 namespace lamina::tests {
 namespace {
 
-constexpr int64_t kQuick = 60;  // attempts per manner
+constexpr int64_t kQuick = 60;  // attempts per way of failing
 
-// What is kept for later by whoever did something: plans of eager ops, which the next op of this thread lets go.
+// Drops caches: plans of eager ops, which the next op on this thread releases.
 void forget_eager_ops() {
   clear_eager_cache();
   apply_one(ops::def::neg, nullptr, std::array{scalar(1)});
 }
 
 struct Outcome {
-  std::string wrong;  // "" when it is one that there may be
+  std::string wrong;  // "" for an allowed error
   bool threw = false, failed = false;
   int64_t asked = 0;
 };
@@ -70,7 +70,7 @@ Outcome attempt(const Scenario& s, const Work& work, int64_t index, Failing mann
 void survives_failing_allocations(const Scenario& s) {
   FailingBackend::install();
   const bool all = std::getenv("LAMINA_TEST_LONG") != nullptr;
-  // Twice with memory: what is made once per process or thread, and kept, is made here.
+  // Twice with memory, so that state kept per process or thread is already there.
   int64_t asked = 0;
   for (int i = 0; i < 2; ++i) {
     const Work work = s.make();
@@ -86,7 +86,7 @@ void survives_failing_allocations(const Scenario& s) {
     for (int64_t index = 1;; index += step) {
       SCOPED_TRACE(cat("allocation ", index, " of about ", asked, manner == Failing::once ? " fails" : " and all later ones fail"));
       Outcome outcome;
-      auto once = [&] {  // how many blocks and bytes of tensors are left
+      auto once = [&] {  // number of live blocks and tensor bytes
         if (s.forget_eager_ops) forget_eager_ops();
         const int64_t blocks = blocks_alive(), bytes = int64_t(FailingBackend::bytes_in_use());
         {
@@ -104,7 +104,7 @@ void survives_failing_allocations(const Scenario& s) {
         if (s.forget_eager_ops) forget_eager_ops();
         return std::pair(blocks_alive() - blocks, int64_t(FailingBackend::bytes_in_use()) - bytes);
       };
-      // What the first error at a line keeps for the next one, as the line's text, is no leak; what each error keeps is.
+      // State kept by the first error at a line, such as the line's text, is no leak; growth with each error is.
       std::pair<int64_t, int64_t> left = once();
       if (left != std::pair<int64_t, int64_t>() && !testing::Test::HasFailure()) left = once();
       EXPECT_EQ(left.first, 0) << "blocks leaked";

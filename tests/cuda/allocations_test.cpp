@@ -1,4 +1,4 @@
-// The CUDA backend over its fake, with every allocation of the host's and of the device's failing in turn.
+// The CUDA backend on its fake, with every host and device allocation failing in turn.
 #include <gtest/gtest.h>
 
 #include <memory>
@@ -29,7 +29,7 @@ class FailingCudaAllocations : public testing::Test {
   }
 };
 
-// A backend of its own for each attempt; what it has allocated on the device, and its graphs, must be gone when its users are.
+// Each attempt has a backend of its own, whose device memory and graphs must be gone when its users are.
 struct Device0 {
   Device0() { replace_backend(DeviceKind::gpu, &backend); }
   ~Device0() {
@@ -84,17 +84,17 @@ TEST_F(FailingCudaAllocations, ProgramsThatBecomeGraphs) {
   survives_failing_allocations(calls_of(cuda::random_case(3, 2, 8), 0));
 }
 
-TEST_F(FailingCudaAllocations, ProgramsThatAreGraphsAlready) { survives_failing_allocations(calls_of(cuda::random_case(5, 3, 8), 3)); }
+TEST_F(FailingCudaAllocations, ProgramsAlreadyRecordedAsGraphs) { survives_failing_allocations(calls_of(cuda::random_case(5, 3, 8), 3)); }
 
 TEST_F(FailingCudaAllocations, ProgramsOnTwoBackends) {
   Case c = cuda::chain(3);
   c.streams = {kGpu, cuda::kCpu};
-  // On the GPU into place 3, from there to the CPU's place 6, which computes place 7, and back.
+  // On the GPU into place 3, to the CPU's place 6, which computes place 7, and back.
   c.steps = {{0, 1, 3, {}, 0}, {3, 3, 6, {}, 1}, {6, 6, 7, {.a = 3}, 1}, {7, 7, 4, {}, 0}, {4, 1, 2, {}, 0}};
   survives_failing_allocations(calls_of(c, 0));
 }
 
-TEST_F(FailingCudaAllocations, WhatABackendIsAskedFor) {
+TEST_F(FailingCudaAllocations, EveryCallOfABackend) {
   survives_failing_allocations({.make =
                                     [] {
                                       auto device = std::make_shared<Device0>();
@@ -131,8 +131,8 @@ TEST_F(FailingCudaAllocations, WhatABackendIsAskedFor) {
                                 .forget_eager_ops = false});
 }
 
-// The device's memory itself: what is asked of it fails at each of its allocations in turn.
-TEST_F(FailingCudaAllocations, OfTheDevice) {
+// Each device allocation fails in turn.
+TEST_F(FailingCudaAllocations, DeviceMemory) {
   const Case c = cuda::random_case(3, 2, 8);
   FakeCuda& fake = FakeCuda::now();
   int64_t failed = 0, threw = 0;

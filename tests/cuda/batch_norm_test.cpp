@@ -1,4 +1,4 @@
-// Batch normalisation by cuDNN, with a library that is made of fakes, and with as much of the real one as works without a driver.
+// Batch normalisation by cuDNN, with a fake library, and the parts of the real one that work without a driver.
 #include "runtime/cuda/batch_norm.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +17,7 @@ constexpr double kEpsilon = 0.05;
 
 class CudaBatchNorm : public CudnnFixture<BatchNorm> {
  protected:
-  // P: what belongs to channels.
+  // P: the type of per-channel values.
   template <class T, class P = std::conditional_t<sizeof(T) == 8, double, float>>
   struct Operands {
     Numbers<T> x, y, dy, dx;
@@ -54,7 +54,7 @@ class CudaBatchNorm : public CudnnFixture<BatchNorm> {
       return BatchNorm::Gradient{o.scale.data(), o.mean.data(), o.inverse.data(), o.dscale.data(), o.dbias.data()};
     });
   }
-  // y, the moments and the gradients, by the formulas; the gradient of x by differences of the loss sum(y dy).
+  // y, moments and gradients by the formulas; the gradient of x by differences of the loss sum(y dy).
   template <class T>
   void compare(const std::vector<int64_t>& shape) {
     SCOPED_TRACE(cat(dtype_of<T>(), " ", shape.size(), " dimensions, ", shape.back(), " channels"));
@@ -122,8 +122,8 @@ TEST_F(CudaBatchNorm, SpreadsNaNWithinItsChannel) {
   EXPECT_TRUE(std::isfinite(o.y.data()[1]) && std::isfinite(o.mean.data()[1]) && std::isfinite(o.running_variance.data()[1]));
 }
 
-TEST_F(CudaBatchNorm, IsLeftToOurOwnKernelsWhereItIsSmallOneRowOrNotAligned) {
-  restart(481);  // four operations an element
+TEST_F(CudaBatchNorm, SmallOneRowOrUnalignedUsesOwnKernels) {
+  restart(481);  // four operations per element
   EXPECT_FALSE(forward(Operands<float>({2, 3, 4, 5})));
   EXPECT_EQ(loads_, 0);
   restart(480);
@@ -141,7 +141,7 @@ TEST_F(CudaBatchNorm, IsLeftToOurOwnKernelsWhereItIsSmallOneRowOrNotAligned) {
   EXPECT_EQ(asked_, 0) << "vectors are made that nobody needs";
 }
 
-TEST_F(CudaBatchNorm, IsLeftToOurOwnKernelsWhereTheLibraryIsMissingOrRefuses) {
+TEST_F(CudaBatchNorm, MissingOrRefusingLibraryUsesOwnKernels) {
   const Operands<float> o({2, 3, 4, 5});
   fake().fail = {{"cudnnBatchNormalizationForwardTraining", 3000}, {"cudnnBatchNormalizationBackward", 3007}};
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(forward(o) || gradient(o));
@@ -173,7 +173,7 @@ TEST_F(CudaBatchNorm, FailedCallIsNamedAndCanBeRetried) {
 }
 
 #if LAMINA_HAS_CUDNN_HEADER
-TEST(CudaBatchNormNumbers, AreThoseOfTheLibrarysHeader) {
+TEST(CudaBatchNormNumbers, MatchTheLibrarysHeader) {
   static_assert(cudnn::kSpatial == CUDNN_BATCHNORM_SPATIAL && CUDNN_BN_MIN_EPSILON == 0.0);
   const CudnnApi api{};
   EXPECT_TRUE(alike(cudnnDeriveBNTensorDescriptor, api.norm_derive));
@@ -182,8 +182,8 @@ TEST(CudaBatchNormNumbers, AreThoseOfTheLibrarysHeader) {
 }
 #endif
 
-// The real library's descriptors need no driver: it takes the ones that we make.
-TEST_F(CudaBatchNorm, MakesDescriptorsThatTheRealLibraryTakes) {
+// The real library's descriptors need no driver: checks that it accepts ours.
+TEST_F(CudaBatchNorm, RealLibraryAcceptsTheDescriptors) {
   const std::optional<CudnnApi> library = real_library();
   if (!library) GTEST_SKIP() << "cuDNN is missing";
   const CudnnApi& real = *library;

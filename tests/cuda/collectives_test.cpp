@@ -1,4 +1,4 @@
-// Collectives by NCCL, with a library of fakes in which ranks really meet, and with as much of the real one as works without a GPU.
+// Collectives by NCCL, with a fake library in which ranks really meet, and the parts of the real one that work without a GPU.
 #include "runtime/cuda/collectives.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ class CudaCollectives : public CudaRanks {
         ASSERT_EQ(double(float(brought.out[own]->data()[i])), want(int(own), i))
             << dtype_of<T>() << " own rank " << own << " element " << i;
   }
-  // Each of the collectives, on `own` ranks from `first` of `ranks`.
+  // Runs each collective on `own` ranks from `first` of `ranks`.
   template <class T>
   void run_reductions(Communicator& c, int first, int own, int ranks) {
     for (const ReduceOp op : kOps) {
@@ -73,7 +73,7 @@ class CudaCollectives : public CudaRanks {
         if (dtype != DType::boolean && dtype != DType::i16) run_reductions<T>(c, first, own, ranks);
       });
   }
-  // What `work` throws, which aborts `c` once and for all.
+  // The error of `work`, which aborts `c` for good.
   Error failure_of(Communicator& c, const std::function<void()>& work) {
     const Error error = error_of(work);
     const int calls = int(fake().calls.size());
@@ -95,7 +95,7 @@ class CudaCollectives : public CudaRanks {
   }
 };
 
-TEST_F(CudaCollectives, GiveEachRankWhatTheirNamesSayForEachDtype) {
+TEST_F(CudaCollectives, EveryOpGivesEachRankTheRightResultForEachDtype) {
   for (int ranks = 1; ranks <= kGpus; ++ranks) {
     SCOPED_TRACE(cat(ranks, " ranks"));
     const auto c = communicator(ranks);
@@ -106,7 +106,7 @@ TEST_F(CudaCollectives, GiveEachRankWhatTheirNamesSayForEachDtype) {
   EXPECT_EQ(fake().destroyed, 1 + 2 + 3 + 4);
 }
 
-TEST_F(CudaCollectives, MayWriteWhereTheyRead) {
+TEST_F(CudaCollectives, CanWorkInPlace) {
   const auto c = communicator(3);
   Brought<float> b(*backend_, 0, 3, 11, 11);
   for (RankOperands& o : b.operands) o.out = o.in;
@@ -116,7 +116,7 @@ TEST_F(CudaCollectives, MayWriteWhereTheyRead) {
     for (int64_t i = 0; i < 11; ++i) EXPECT_EQ(in->data()[i], float(reduced<float>(ReduceOp::sum, 3, i)));
 }
 
-TEST_F(CudaCollectives, ComeInTheOrderOfEachRanksStream) {
+TEST_F(CudaCollectives, RunInTheOrderOfEachRanksStream) {
   for (unsigned seed = 1; seed <= 20; ++seed) {
     FakeCuda::now().work.random.seed(seed);
     const auto c = communicator(3);
@@ -132,8 +132,8 @@ TEST_F(CudaCollectives, ComeInTheOrderOfEachRanksStream) {
   }
 }
 
-// Threads stand for processes: one has two ranks, the other ones one each.
-TEST_F(CudaCollectives, OfSeveralProcessesMeetByTheirId) {
+// Threads act as processes: one has two ranks, the others one each.
+TEST_F(CudaCollectives, ProcessesConnectByTheirId) {
   const nccl::UniqueId id = unique_id(fake_nccl());
   for (int r = 0; r < kGpus; ++r) backend_->default_stream(gpu(r));
   const auto process = [&](int first, int own) {
@@ -146,7 +146,7 @@ TEST_F(CudaCollectives, OfSeveralProcessesMeetByTheirId) {
   EXPECT_EQ(fake().destroyed, 4);
 }
 
-TEST_F(CudaCollectives, OfNothingStartNothing) {
+TEST_F(CudaCollectives, EmptyOperandsStartNothing) {
   const auto c = communicator(2);
   const size_t calls = fake().calls.size();
   Brought<float> b(*backend_, 0, 2, 0, 0);
@@ -159,7 +159,7 @@ TEST_F(CudaCollectives, OfNothingStartNothing) {
   EXPECT_EQ(error_of([&] { c->all_gather(b.operands); }).parts.what, "the communicator was finalized");
 }
 
-TEST_F(CudaCollectives, RefuseOperandsThatTheyCannotTakeAndGoOn) {
+TEST_F(CudaCollectives, RefusedOperandsLeaveTheCommunicatorUsable) {
   const auto c = communicator(2);
   const size_t calls = fake().calls.size();
   Brought<float> b(*backend_, 0, 2, 12, 12);
@@ -206,7 +206,7 @@ TEST_F(CudaCollectives, RefuseOperandsThatTheyCannotTakeAndGoOn) {
   made(2, 0, {}), made(2, 0, {gpu(0), gpu(0)}), made(2, 0, {{}, gpu(0)}), made(2, 1, gpus(2)), made(2, -1, gpus(2)), made(1, 0, gpus(2));
 }
 
-TEST_F(CudaCollectives, WhoseRanksNeverAnswerEndByTheTimeLimit) {
+TEST_F(CudaCollectives, UnresponsiveRanksEndAtTheTimeLimit) {
   const auto c = communicator(3, kSoon);
   Brought<float> b(*backend_, 0, 3, 11, 11);
   fake().faults = {{"state", 0, nccl::kInProgress}};
@@ -219,7 +219,7 @@ TEST_F(CudaCollectives, WhoseRanksNeverAnswerEndByTheTimeLimit) {
   EXPECT_EQ(fake().aborted, 3);
 }
 
-TEST_F(CudaCollectives, OfWhichAProcessIsMissingEndByTheTimeLimit) {
+TEST_F(CudaCollectives, AMissingProcessEndsAtTheTimeLimit) {
   const nccl::UniqueId id = unique_id(fake_nccl());
   const Error alone = error_of([&] { Communicator(fake_nccl(), fake_api(), unique_id(fake_nccl()), 3, 0, gpus(2), kSoon); });
   EXPECT_EQ(alone.kind, ErrorKind::collective);
@@ -228,7 +228,7 @@ TEST_F(CudaCollectives, OfWhichAProcessIsMissingEndByTheTimeLimit) {
   EXPECT_EQ(alone.parts.why, "these ranks wait for another; 1 rank is other processes'");
   EXPECT_EQ(fake().aborted, 2);
 
-  // All are there, and then one calls something of another size.
+  // All ranks are there, then one calls with another size.
   std::unique_ptr<Communicator> c, other;
   std::thread process([&] { other = std::make_unique<Communicator>(fake_nccl(), fake_api(), id, 3, 2, gpus(1, 2), kSoon); });
   c = std::make_unique<Communicator>(fake_nccl(), fake_api(), id, 3, 0, gpus(2), kSoon);
@@ -246,7 +246,7 @@ TEST_F(CudaCollectives, OfWhichAProcessIsMissingEndByTheTimeLimit) {
   EXPECT_EQ(fake().aborted, 5);
 }
 
-TEST_F(CudaCollectives, WhoseKernelsNeverEndAreAbortedByTheTimeLimit) {
+TEST_F(CudaCollectives, HangingKernelsAreAbortedAtTheTimeLimit) {
   const auto c = communicator(2, kSoon);
   Brought<float> b(*backend_, 0, 2, 11, 11);
   c->all_reduce(b.operands, ReduceOp::sum);
@@ -266,7 +266,7 @@ TEST_F(CudaCollectives, WhoseKernelsNeverEndAreAbortedByTheTimeLimit) {
   FakeCuda::now().fail.clear();
 }
 
-TEST_F(CudaCollectives, ThatWaitEndWhenTheUserAsksForIt) {
+TEST_F(CudaCollectives, AnInterruptEndsTheWait) {
   struct Interrupt {};
   const auto c = communicator(2);
   Brought<float> b(*backend_, 0, 2, 11, 11);
@@ -278,7 +278,7 @@ TEST_F(CudaCollectives, ThatWaitEndWhenTheUserAsksForIt) {
   EXPECT_EQ(error_of([&] { c->finalize(); }).parts.why, "of what failed before: the call was interrupted");
 }
 
-TEST_F(CudaCollectives, AreAbortedWhereAnExceptionPasses) {
+TEST_F(CudaCollectives, AnExceptionAbortsTheCommunicator) {
   try {
     const auto c = communicator(2);
     throw 1;
@@ -288,7 +288,7 @@ TEST_F(CudaCollectives, AreAbortedWhereAnExceptionPasses) {
   EXPECT_EQ(fake().count("ncclCommFinalize"), 0);
 }
 
-TEST_F(CudaCollectives, AreAbortedWhereTheirEndFails) {
+TEST_F(CudaCollectives, AFailedFinalizeAbortsTheCommunicator) {
   fake().faults = {{"ncclCommFinalize", 2, nccl::kSystemError}};
   communicator(3).reset();
   EXPECT_EQ(fake().aborted, 3);
@@ -297,7 +297,7 @@ TEST_F(CudaCollectives, AreAbortedWhereTheirEndFails) {
   EXPECT_EQ(fake().aborted, 6);
 }
 
-TEST_F(CudaCollectives, SayWhatTheLibraryComplainedOf) {
+TEST_F(CudaCollectives, ErrorsContainTheLibrarysMessage) {
   const auto failed = [&](int status, const std::string& said) {
     const auto c = communicator(2);
     Brought<float> b(*backend_, 0, 2, 11, 11);
@@ -339,7 +339,7 @@ constexpr bool same_call(R (*)(A...), TheirR (*)(TheirA...)) {
     return alike<R, TheirR>() && (alike<A, TheirA>() && ...);
 }
 
-TEST(CudaCollectivesNumbers, AreThoseOfTheLibrarysHeader) {
+TEST(CudaCollectivesNumbers, MatchTheLibrarysHeader) {
   static_assert(nccl::kSuccess == ncclSuccess && nccl::kCudaError == ncclUnhandledCudaError && nccl::kSystemError == ncclSystemError &&
                 nccl::kInternalError == ncclInternalError && nccl::kInvalidArgument == ncclInvalidArgument &&
                 nccl::kInvalidUsage == ncclInvalidUsage && nccl::kRemoteError == ncclRemoteError && nccl::kInProgress == ncclInProgress);
@@ -378,8 +378,8 @@ TEST(CudaCollectivesNumbers, AreThoseOfTheLibrarysHeader) {
 }
 #endif
 
-// The real library makes ids and texts without a driver; ranks need a GPU, and say so.
-TEST(CudaCollectivesLibrary, HasEachFunctionAndSaysWhatIsMissing) {
+// The real library makes ids and texts without a driver; ranks need a GPU, and the error says so.
+TEST(CudaCollectivesLibrary, RealLibraryHasEveryFunction) {
   NcclApi real{};
   try {
     real = load_nccl(system_loader());

@@ -1,4 +1,4 @@
-// Programs of one small kernel, out = a x + b y, for the fake GPU: any steps on any streams, with the events that they need.
+// Programs of one small kernel, out = a x + b y, for the fake GPU: any steps on any streams, with the necessary events.
 #pragma once
 #include <algorithm>
 #include <atomic>
@@ -56,7 +56,7 @@ inline void run_combine(const KernelCall& call) {
   call.stream.backend->free(call.stream, scratch, kBytes);
 }
 
-// A program of Combines over places 0 and 1, the inputs, 2, the result, and more in the arena. The result is a Variable or an output.
+// A program of Combines over places: 0 and 1 are the inputs, 2 the result, others in the arena. The result is a Variable or an output.
 struct Step {
   int x, y, out;
   Combine how;
@@ -111,7 +111,7 @@ struct Case {
   }
   bool on_cpu(int place) const { return streams.size() > 1 && streams[1] == kCpu && place >= places - 2; }
 
-  // Behind the last instruction of each other stream that used the same place, when one of the two writes it.
+  // After the last instruction of every other stream that used the same place, if one of the two writes it.
   void add_events(exec::Program& p) const {
     for (size_t i = 0; i < steps.size(); ++i) {
       std::map<int, size_t> last;

@@ -1,4 +1,4 @@
-// Convolutions by cuDNN, with a library that is made of fakes, and with as much of the real one as works without a driver.
+// Convolutions by cuDNN, with a fake library, and the parts of the real one that work without a driver.
 #include "runtime/cuda/convolutions.h"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 constexpr ConvolutionKind kKinds[] = {ConvolutionKind::forward, ConvolutionKind::grad_input, ConvolutionKind::grad_filter};
 
-// Stride 1 and dilation 1 unless they are given; as much padding after as before.
+// Stride 1 and dilation 1 by default; equal padding on both sides.
 ConvolutionSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t channels, int64_t filters, int64_t a, int64_t b,
                           int64_t before = 0, int64_t stride = 1, int64_t dilation = 1, int64_t groups = 1) {
   ConvolutionSizes s{.images = images, .height = height, .width = width, .channels = channels};
@@ -75,7 +75,7 @@ class CudaConvolutions : public CudnnFixture<Convolutions> {
   }
 };
 
-TEST_F(CudaConvolutions, AreThoseOfTheCpuWithTheirGradients) {
+TEST_F(CudaConvolutions, ResultsAndGradientsMatchTheCpu) {
   for (const ConvolutionSizes& s :
        {sizes_of(2, 6, 7, 3, 5, 3, 2), sizes_of(1, 5, 5, 4, 2, 3, 3, 1), sizes_of(2, 9, 8, 2, 3, 3, 4, 2, 2),
         sizes_of(1, 9, 9, 2, 3, 3, 3, 2, 1, 2), sizes_of(2, 5, 4, 6, 9, 2, 3, 1, 1, 1, 3), sizes_of(3, 4, 5, 4, 4, 3, 3, 1, 1, 1, 4),
@@ -103,7 +103,7 @@ TEST_F(CudaConvolutions, AreThoseOfTheCpuWithTheirGradients) {
   }
 }
 
-TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheyAreSmallOneSidedOrNotAligned) {
+TEST_F(CudaConvolutions, SmallOneSidedOrUnalignedUseOwnKernel) {
   restart(1e9);
   EXPECT_FALSE(run(Operands<float>(ConvolutionKind::forward, sizes_of(2, 6, 7, 3, 5, 3, 2))));
   EXPECT_EQ(loads_, 0);
@@ -116,7 +116,7 @@ TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheyAreSmallOneSidedOrNotAlig
   EXPECT_EQ(fake().calls, std::vector<std::string>{});
 }
 
-TEST_F(CudaConvolutions, TakeTheFirstAlgorithmThatIsDeterministicFitsAndRoundsAsAsked) {
+TEST_F(CudaConvolutions, UseTheFirstDeterministicAlgorithmThatFits) {
   fake().choices = {FakeCudnn::choice(1, 0, 1, 3, 3000),
                     FakeCudnn::choice(2, 0, 0),
                     FakeCudnn::choice(3, size_t{1} << 40),
@@ -134,7 +134,7 @@ TEST_F(CudaConvolutions, TakeTheFirstAlgorithmThatIsDeterministicFitsAndRoundsAs
   EXPECT_FALSE(run(Operands<float>(ConvolutionKind::grad_input, sizes_of(2, 6, 7, 3, 5, 3, 2))));
 }
 
-TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses) {
+TEST_F(CudaConvolutions, MissingOrRefusingLibraryUsesOwnKernel) {
   const Operands<float> o(ConvolutionKind::forward, sizes_of(2, 6, 7, 3, 5, 3, 2)),
       p(ConvolutionKind::grad_filter, sizes_of(2, 6, 7, 3, 5, 3, 2));
   fake().fail["cudnnGetConvolutionForwardAlgorithm_v7"] = 3001;
@@ -146,7 +146,7 @@ TEST_F(CudaConvolutions, AreLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses)
   expect_left_without_library([&] { return run(o); });
 }
 
-TEST_F(CudaConvolutions, ForgetThePlansThatWereUsedLongestAgo) {
+TEST_F(CudaConvolutions, DropTheLeastRecentlyUsedPlans) {
   for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images)
     ASSERT_TRUE(run(Operands<float>(ConvolutionKind::forward, sizes_of(images, 1, 1, 1, 1, 1, 1))));
   EXPECT_EQ(layer_->plan_count(), kMostPlans);
@@ -168,7 +168,7 @@ TEST_F(CudaConvolutions, FailedCallIsNamedAndCanBeRetried) {
 }
 
 #if LAMINA_HAS_CUDNN_HEADER
-TEST(CudaConvolutionsNumbers, AreThoseOfTheLibrarysHeader) {
+TEST(CudaConvolutionsNumbers, MatchTheLibrarysHeader) {
   static_assert(cudnn::kFloat == CUDNN_DATA_FLOAT && cudnn::kDouble == CUDNN_DATA_DOUBLE && cudnn::kHalf == CUDNN_DATA_HALF &&
                 cudnn::kBfloat16 == CUDNN_DATA_BFLOAT16);
   static_assert(cudnn::kChannelsLast == CUDNN_TENSOR_NHWC && cudnn::kCrossCorrelation == CUDNN_CROSS_CORRELATION &&
@@ -190,8 +190,8 @@ TEST(CudaConvolutionsNumbers, AreThoseOfTheLibrarysHeader) {
 }
 #endif
 
-// The real library's descriptors need no driver: it takes the ones that we make, and only what needs a GPU fails.
-TEST_F(CudaConvolutions, MakeDescriptorsThatTheRealLibraryTakes) {
+// The real library's descriptors need no driver: it accepts ours, and only calls that need a GPU fail.
+TEST_F(CudaConvolutions, RealLibraryAcceptsTheDescriptors) {
   const std::optional<CudnnApi> library = real_library();
   if (!library) GTEST_SKIP() << "cuDNN is missing";
   const CudnnApi& real = *library;

@@ -40,7 +40,7 @@ class Cuda : public testing::Test {
   CudaBackend backend{fake_api()};
 };
 
-TEST_F(Cuda, AsksNothingBeforeTheFirstQuestion) { EXPECT_TRUE(fake.calls.empty()); }
+TEST_F(Cuda, MakesNoCallsBeforeTheFirstQuery) { EXPECT_TRUE(fake.calls.empty()); }
 
 TEST_F(Cuda, CountsDevicesOnce) {
   EXPECT_EQ(backend.device_count(), 2);
@@ -86,7 +86,7 @@ TEST_F(Cuda, SaysThatTheProcessWasForked) {
   EXPECT_NE(backend.unavailable_reason().find("forked"), std::string::npos);
 }
 
-TEST_F(Cuda, PassesOnWhatTheDriverSays) {
+TEST_F(Cuda, ReportsTheDriversMessage) {
   fake.count_status = cudaErrorSystemNotReady;
   EXPECT_NE(backend.unavailable_reason().find("cudaErrorSystemNotReady (802)"), std::string::npos) << backend.unavailable_reason();
 }
@@ -169,7 +169,7 @@ TEST_F(Cuda, CopiesInEveryDirection) {
   EXPECT_EQ(fake.used, 0u);
 }
 
-// The fake runs what nothing has ordered in any order.
+// The fake runs unordered work in any order.
 TEST_F(Cuda, ACopyBetweenDevicesWaitsForTheSourcesStream) {
   replace_backend(DeviceKind::gpu, &backend);
   for (unsigned seed = 0; seed < 50; ++seed) {
@@ -177,7 +177,7 @@ TEST_F(Cuda, ACopyBetweenDevicesWaitsForTheSourcesStream) {
     const std::string old(64, 'o'), made(64, 'm');
     const BufferRef from = copy_from_host(gpu(0), old.data(), 64), other = copy_from_host(gpu(0), made.data(), 64);
     Stream stream = backend.default_stream(gpu(0));
-    backend.copy(stream, from->data(), other->data(), 64, CopyKind::within_device);  // as a kernel that is still to run
+    backend.copy(stream, from->data(), other->data(), 64, CopyKind::within_device);  // like a kernel that has not run yet
     const BufferRef moved = copy_to(gpu(1), from, 64);
     std::string found(64, ' ');
     copy_to_host(found.data(), moved, 0, 64);
@@ -194,24 +194,24 @@ TEST_F(Cuda, AllocatesNothingForZeroBytes) {
   EXPECT_EQ(times("allocate"), 0);
 }
 
-TEST_F(Cuda, GivesCachedMemoryBackBeforeItSaysThatMemoryIsOut) {
+TEST_F(Cuda, FreesCachedMemoryBeforeOutOfMemory) {
   Stream stream = backend.default_stream(gpu(0));
   void* first = backend.allocate(stream, 700'000);
   backend.free(stream, first, 700'000);
-  void* second = backend.allocate(stream, 800'000);  // fits only without what is cached
+  void* second = backend.allocate(stream, 800'000);  // fits only after the cache is freed
   EXPECT_NE(second, nullptr);
   EXPECT_EQ(times("pool_trim"), 1);
   backend.free(stream, second, 800'000);
 }
 
-TEST_F(Cuda, SaysWhatIsAskedFreeUsedAndCachedWhenMemoryIsOut) {
+TEST_F(Cuda, OutOfMemoryNamesRequestedFreeUsedAndCached) {
   Stream stream = backend.default_stream(gpu(0));
   void* first = backend.allocate(stream, 600'000);
   const Error e = error_from([&] { backend.allocate(stream, 500'000); });
   EXPECT_EQ(e.kind, ErrorKind::out_of_memory);
   EXPECT_EQ(e.parts.what, "out of memory on gpu:0: asked for 500000 bytes");
   EXPECT_EQ(e.parts.why, "free: 448576 of 1048576 bytes; used by Lamina: 600000; cached by Lamina: 0");
-  void* third = backend.allocate(stream, 400'000);  // the process goes on
+  void* third = backend.allocate(stream, 400'000);  // the process continues
   backend.free(stream, third, 400'000);
   backend.free(stream, first, 600'000);
 }
@@ -236,7 +236,7 @@ TEST_F(Cuda, ThrowsTheFirstErrorOfAFreeAtTheNextWaitOnce) {
   EXPECT_NO_THROW(backend.synchronize(stream));
 }
 
-TEST_F(Cuda, SaysNothingAboutMemoryFreedWhileTheProcessEnds) {
+TEST_F(Cuda, IgnoresFailedFreesAtProcessExit) {
   Stream stream = backend.default_stream(gpu(0));
   void* data = backend.allocate(stream, 64);
   fake.fail["free_to_pool"] = cudaErrorCudartUnloading;
@@ -287,11 +287,11 @@ TEST_F(Cuda, ThrowsWhatAKernelReportedAtTheNextWaitWithItsInstructionAndLine) {
   EXPECT_EQ(e.parts.what, "index 7");
   EXPECT_NE(e.parts.where.find("instruction gather"), std::string::npos) << e.parts.where;
   EXPECT_NE(e.parts.where.find("train.py:12"), std::string::npos) << e.parts.where;
-  backend.synchronize(stream);  // once
+  backend.synchronize(stream);  // thrown once
 }
 
-// A launch that is recorded reports under the same number long after, when thousands of others have been started.
-TEST_F(Cuda, BlamesAFaultOnItsInstructionHoweverLongAgoThatWasLaunched) {
+// A recorded launch reports under the same number much later, after thousands of other launches.
+TEST_F(Cuda, LateFaultsNameTheRightInstruction) {
   Stream stream = backend.default_stream(gpu(0));
   static FaultSite site;
   const Kernel kernel{.run =
@@ -311,8 +311,7 @@ TEST_F(Cuda, BlamesAFaultOnItsInstructionHoweverLongAgoThatWasLaunched) {
   EXPECT_NE(e.parts.where.find("train.py:1"), std::string::npos) << e.parts.where;
 }
 
-// Every call of cudart fails in turn with every kind of error: a typed error each time, nothing kept that was not asked for, and everything
-// works afterwards.
+// Every cudart call fails in turn with every kind of error: each time a typed error, nothing leaks, and everything works afterwards.
 TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
   struct Everything {
     CudaBackend& backend;
@@ -325,7 +324,7 @@ TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
         backend.destroy_event(event);
         try {
           backend.destroy_stream(stream);
-        } catch (const Error&) {  // it was the call that fails
+        } catch (const Error&) {  // thrown by the failing call
         }
       };
       try {
@@ -345,7 +344,7 @@ TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
       clean();
     }
   };
-  Everything{backend}();  // opened once, so that what stays is known
+  Everything{backend}();  // opened once, so that permanent state is known
   const size_t used = fake.used;
   std::set<std::string> names;
   for (const std::string& call : fake.calls) names.insert(call.substr(0, call.find(' ')));
@@ -356,7 +355,7 @@ TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
   ASSERT_GE(statuses.size(), 100u);
   const std::set<cudaError_t> always = {cudaErrorMemoryAllocation, cudaErrorInvalidValue, cudaErrorIllegalAddress, cudaErrorLaunchFailure,
                                         cudaErrorUnknown};
-  const size_t stride = std::getenv("LAMINA_TEST_LONG") ? 1 : 10;  // of the others each call gets some, and each of them some call
+  const size_t stride = std::getenv("LAMINA_TEST_LONG") ? 1 : 10;  // a sample of errors for each call, covering all errors
   size_t turn = 0;
   for (const std::string& name : names)
     for (size_t s = 0, shift = turn++; s < statuses.size(); ++s) {
@@ -384,7 +383,7 @@ TEST_F(Cuda, SurvivesEveryCallFailingInEveryWay) {
     }
 }
 
-TEST_F(Cuda, GivesAHalfMadePoolBackWhenItCannotBeSetUp) {
+TEST_F(Cuda, FreesAPoolThatCannotBeSetUp) {
   fake.fail["pool_set"] = cudaErrorUnknown;
   error_from([&] { backend.default_stream(gpu(0)); });
   EXPECT_EQ(times("pool_destroy"), 1);

@@ -1,5 +1,5 @@
-// What the tests of layers by cuDNN share: a Layer (Convolutions, Pooling, BatchNorm) with a library of fakes, calls that fail, a missing
-// library, and as much of the real one as works without a driver.
+// Shared by the tests of layers on cuDNN: a Layer (Convolutions, Pooling, BatchNorm) with a fake library, failing calls, a missing library,
+// and the parts of the real library that work without a driver.
 #pragma once
 #include <optional>
 #include <string>
@@ -38,8 +38,8 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
   }
   void restart(double least = 1) { load_by(fake_cudnn, least); }
 
-  // With each of these calls failing, run() throws an error that names it and keeps nothing of what it had made; the next run works.
-  // A call that the run does not make fails nothing.
+  // With each of these calls failing, run() throws an error that names it and frees everything; the next run works. Calls that the run does
+  // not make are ignored.
   template <class Run>
   void expect_named_failures(const std::vector<const char*>& calls, const char* where, size_t descriptors_of_a_plan, Run run) {
     for (const char* name : calls) {
@@ -65,7 +65,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
       EXPECT_TRUE(run());
     }
   }
-  // A missing library is looked for once, and run() leaves the layer to our own kernels.
+  // A missing library is searched once, and run() leaves the work to our own kernels.
   template <class Run>
   void expect_left_without_library(Run run) {
     loads_ = 0;
@@ -86,7 +86,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
       return {};
     }
   }
-  // Its descriptors need no driver, its handles do.
+  // Real descriptors need no driver; handles do.
   static CudnnApi with_fake_handles(CudnnApi api) {
     static int handle;
     api.create = [](void** made) { return *made = &handle, 0; };
@@ -94,7 +94,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
     api.set_stream = [](void*, void*) { return 0; };
     return api;
   }
-  // Without a GPU the real library's first call fails, with its own words.
+  // Without a GPU the real library's first call fails with its own message.
   template <class Run>
   void expect_no_gpu(const CudnnApi& real, Run run) {
     void* handle = nullptr;
@@ -114,7 +114,7 @@ class CudnnFixture : public LibraryFixture<FakeCudnn> {
 };
 
 #if LAMINA_HAS_CUDNN_HEADER
-// As many arguments, of the same sizes and kinds: enums are ints here, descriptors pointers.
+// Whether both have as many arguments of the same sizes and kinds: enums are ints here, descriptors pointers.
 template <class... A, class... B>
 constexpr bool alike(cudnnStatus_t (*)(A...), int (*)(B...)) {
   if constexpr (sizeof...(A) != sizeof...(B))

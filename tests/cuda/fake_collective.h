@@ -1,4 +1,4 @@
-// What one rank asks of a collective, and what all of them get: done on the host from the arguments alone, on the ranks' fake streams.
+// One rank's part in a collective. The result is computed on the host from the arguments alone, on the ranks' fake streams.
 #pragma once
 #include <cstring>
 #include <memory>
@@ -23,7 +23,7 @@ struct FakeCollective {
 
   bool meets(const FakeCollective& o) const { return kind == o.kind && count == o.count && type == o.type && op == o.op && root == o.root; }
 
-  // It begins when all ranks' streams have come to it, and each rank's memory is written when all is read.
+  // Starts when all ranks' streams have reached it; writes only after everything has been read.
   static void start(std::vector<FakeCollective> ranks) {
     struct Meeting {
       std::vector<FakeCollective> ranks;

@@ -1,6 +1,5 @@
-// A CublasLtApi that a test controls. It checks every handle, the size of every attribute, leading dimensions, batch strides and
-// alignments, and makes the product on the host from nothing but the descriptors. It counts what is created and destroyed, and fails where
-// it is told to.
+// A CublasLtApi controlled by a test. It checks handles, attribute sizes, leading dimensions, batch strides and alignments, and computes
+// the product on the host from the descriptors alone. It counts objects created and destroyed, and fails on request.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -37,7 +36,7 @@ struct FakeCublasLt : FakeLibrary {
     uint64_t workspace = 0;
     uint32_t reductions = 7, alignment[4] = {256, 256, 256, 256};
   };
-  // What an algorithm was chosen for, and so may be used for.
+  // The problem that an algorithm was chosen for.
   struct Chosen {
     Layout a, b, c, d;
     Preference preference;
@@ -45,11 +44,11 @@ struct FakeCublasLt : FakeLibrary {
     size_t workspace = 0;
   };
 
-  size_t workspace = 0;  // what the heuristic asks for
-  int algorithms = 1;    // how many it finds
+  size_t workspace = 0;  // requested by the heuristic
+  int algorithms = 1;    // found by the heuristic
   int products = 0;
   int64_t handles = 0;
-  std::set<void*> live;  // handles of the library itself
+  std::set<void*> live;  // handles of the library
   std::map<void*, Operation> operations;
   std::map<void*, Layout> layouts;
   std::map<void*, Preference> preferences;
@@ -86,7 +85,7 @@ struct FakeCublasLt : FakeLibrary {
     f.expect((f.*kind).erase(handle) == 1, cat(name, " of what is not there"));
     return 0;
   }
-  // Sets the field that an attribute stands for, after a look at its size.
+  // Sets the field of an attribute after checking its size.
   template <class F>
   static void put(FakeCublasLt& f, const char* name, int attribute, F& field, const void* value, size_t bytes) {
     f.expect(bytes == sizeof(F), cat(name, " ", attribute, " with ", bytes, " bytes instead of ", sizeof(F)));
@@ -145,7 +144,7 @@ struct FakeCublasLt : FakeLibrary {
     return 0;
   }
 
-  // What both the heuristic and the product ask of descriptors that go together.
+  // Checks that descriptors fit together, for the heuristic and the product.
   void check(const Operation& o, const Layout& a, const Layout& b, const Layout& c, const Layout& d) {
     const bool rounds = o.compute == 75 || o.compute == 77;  // operands to bf16 or tf32
     expect(((o.compute == 68 || rounds) && o.scale == 0) || (o.compute == 70 && o.scale == 1), "a compute type that is not meant");
@@ -203,7 +202,7 @@ struct FakeCublasLt : FakeLibrary {
       default: return float(static_cast<const bf16*>(data)[i]);
     }
   }
-  // As the compute type lets it be rounded: to 8 or 11 significant bits.
+  // Rounded as the compute type allows: to 8 or 11 significant bits.
   static double operand(int compute, double v) {
     if (compute == 75) return float(bf16(float(v)));
     if (compute != 77) return v;
@@ -250,7 +249,7 @@ struct FakeCublasLt : FakeLibrary {
     f.expect((wide ? *static_cast<const double*>(beta) : *static_cast<const float*>(beta)) == 0, "beta is not 0");
     if (!f.complaints.empty()) return 7;
 
-    // By columns: element (row, column) lies at row + column * leading.
+    // Column-major: element (row, column) is at row + column * leading.
     const uint64_t m = ld.rows, n = ld.columns, k = o.transpose[0] ? la.rows : la.columns;
     for (int64_t batch = 0; batch < ld.batches; ++batch)
       for (uint64_t j = 0; j < n; ++j)

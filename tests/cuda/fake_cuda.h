@@ -1,4 +1,4 @@
-// A CudaApi that a test controls: it records every call, hands out host memory, and fails where it is told to.
+// A CudaApi controlled by a test: it records every call, returns host memory, and fails on request.
 #pragma once
 #include <cstring>
 #include <string>

@@ -1,5 +1,5 @@
-// A CudnnApi that a test controls, as fake_cublaslt.h is: it checks every descriptor, makes convolutions, pooling and normalisation on the
-// host from the descriptors alone, counts what is created and destroyed, and fails where it is told to.
+// A CudnnApi controlled by a test, like fake_cublaslt.h: it checks descriptors, computes convolutions, pooling and normalisation on the
+// host from the descriptors alone, counts objects created and destroyed, and fails on request.
 #pragma once
 #include "tests/cuda/fake_cudnn_layers.h"
 
@@ -11,7 +11,7 @@ struct Three {
   FakeCudnn::Tensor x, w, y;
   FakeCudnn::Convolution c;
 };
-// The descriptors of a call in their order, which differs among the three.
+// The descriptors of a call; their order differs among the three calls.
 inline bool look(FakeCudnn& f, int kind, void* first, void* second, void* convolution, void* third, Three& out) {
   void *x = kind == 1 ? third : first, *w = kind == 0 ? second : kind == 1 ? first : third, *y = kind == 0 ? third : second;
   if (!f.tensors.count(x) || !f.filters.count(w) || !f.tensors.count(y) || !f.convolutions.count(convolution))

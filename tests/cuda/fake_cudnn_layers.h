@@ -1,4 +1,4 @@
-// What fake_cudnn.h makes beside convolutions.
+// The other layers of fake_cudnn.h: pooling and normalisation.
 #pragma once
 #include <cmath>
 #include <limits>
@@ -13,8 +13,7 @@ struct Windows {
   F::Tensor x, y;
   F::Pooling p;
 
-  // The element of x that window (i, j) of an image and channel takes: the first of the largest ones that are no padding; a NaN if there is
-  // one.
+  // The element of x that window (i, j) of an image and channel selects: the first maximum outside the padding; a NaN if there is one.
   int64_t chosen(const void* data, int64_t n, int64_t i, int64_t j, int64_t c) const {
     int64_t best = -1;
     for (int64_t row = i * p.stride_h - p.pad_h; row < i * p.stride_h - p.pad_h + p.window_h; ++row)
@@ -95,7 +94,7 @@ inline int norm_derive(void* of_channels, void* x, int mode) {
   return 0;
 }
 
-// The tensors of a normalisation, and what belongs to its channels. Under the lock.
+// The tensors of a normalisation, and its per-channel vectors. The lock must be held.
 struct Norm {
   F::Tensor x, channels;
   int64_t rows() const { return int64_t(x.n) * x.h * x.w; }
@@ -145,7 +144,7 @@ inline int normalize(void* handle, int mode, const void* alpha, const void* beta
     for (int64_t r = 0; r < t.rows(); ++r)
       F::write(t.x.type, y_data, r * t.x.c + c,
                (F::read(t.x.type, x_data, r * t.x.c + c) - mean) * inverse * t.read(scale, c) + t.read(bias, c));
-    // 0 times NaN is NaN: what was there must be a number.
+    // 0 times NaN is NaN: the old value must be a number.
     t.write(running_mean, c, mean + t.read(running_mean, c) * (1 - average_factor));
     t.write(running_variance, c, squares / double(t.rows() - 1) + t.read(running_variance, c) * (1 - average_factor));
     t.write(saved_mean, c, mean), t.write(saved_inverse_deviation, c, inverse);
@@ -174,7 +173,7 @@ inline int normalize_gradient(void* handle, int mode, const void* alpha_data, co
     double mean = 0, inverse = 0;
     if (saved_mean) {
       mean = t.read(saved_mean, c), inverse = t.read(saved_inverse_deviation, c);
-    } else {  // then it makes them again
+    } else {  // it then computes them again
       for (int64_t r = 0; r < t.rows(); ++r) mean += F::read(t.x.type, x_data, r * t.x.c + c) / rows;
       for (int64_t r = 0; r < t.rows(); ++r) inverse += std::pow(F::read(t.x.type, x_data, r * t.x.c + c) - mean, 2) / rows;
       inverse = 1 / std::sqrt(inverse + epsilon);

@@ -1,4 +1,4 @@
-// What fake_cudnn.h keeps: what was created and not destroyed, what each descriptor is, and how elements are read.
+// The state of fake_cudnn.h: live objects, the contents of descriptors, and how elements are read.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -25,14 +25,14 @@ struct FakeCudnn : FakeLibrary {
   struct Convolution {
     int pad_h = 0, pad_w = 0, stride_h = 0, stride_w = 0, dilation_h = 0, dilation_w = 0, compute = -1, math = 0, groups = 1;
   };
-  std::vector<cudnn::Choice> choices;  // what the heuristics propose
+  std::vector<cudnn::Choice> choices;  // proposed by the heuristics
   int64_t handles = 0;
   std::map<void*, void*> live;  // handle: its stream
   std::map<void*, Tensor> tensors, filters;
   std::map<void*, Convolution> convolutions;
   std::map<void*, Pooling> poolings;
-  std::vector<int> algorithms;  // of the convolutions that were made
-  std::vector<void*> streams;   // where something was made
+  std::vector<int> algorithms;  // of the convolutions that were run
+  std::vector<void*> streams;   // used by calls
 
   static FakeCudnn& now() {
     static auto* fake = new FakeCudnn;
@@ -64,7 +64,7 @@ struct FakeCudnn : FakeLibrary {
     f.expect((f.*kind).erase(handle) == 1, cat(name, " of what is not there"));
     return 0;
   }
-  // Sets what a descriptor is.
+  // Sets the contents of a descriptor.
   template <class T, class F>
   static int set(const char* name, std::map<void*, T> FakeCudnn::* kind, void* handle, F change) {
     FakeCudnn& f = now();
@@ -93,7 +93,7 @@ struct FakeCudnn : FakeLibrary {
     }
   }
 
-  // The factors of `alpha * made + beta * result`, and operands as its kernels read them. Under the lock.
+  // The factors of `alpha * result + beta * old result`, and operands as its kernels read them. The lock must be held.
   void look_at(int type, const void* alpha, const void* beta, std::initializer_list<const void*> data) {
     const bool wide = type == cudnn::kDouble;
     expect((wide ? *static_cast<const double*>(alpha) : *static_cast<const float*>(alpha)) == 1, "alpha is not 1");

@@ -1,4 +1,4 @@
-// FakeCuda: the state behind the calls of fake_cuda.h. Kernels, copies and graphs run as FakeWork says.
+// FakeCuda: the state behind the calls of fake_cuda.h. FakeWork runs kernels, copies and graphs.
 #pragma once
 #include <cstdlib>
 #include <cstring>
@@ -19,20 +19,19 @@ struct FakeCuda {
   static inline thread_local int current = 0;
   cudaError_t count_status = cudaSuccess;
   bool has_pools = true;
-  bool sticky = false;      // an error that ends the context is reported by every call from then on
+  bool sticky = false;      // an error that ends the context is returned by every later call
   int resident_blocks = 1;  // per multiprocessor
   unsigned largest_cluster = 16;
-  bool only_records_kernels = false;  // for those of nvcc, which do not run on the host
+  bool only_records_kernels = false;  // for nvcc's kernels, which cannot run on the host
   size_t memory = 1 << 20, used = 0, cached = 0;
-  std::map<std::string, cudaError_t> fail;  // the call of this name fails, every time
+  std::map<std::string, cudaError_t> fail;  // calls of this name always fail
   std::vector<std::string> calls;
   std::map<void*, size_t> blocks;
-  bool gives_again =
-      false;  // what was freed last is the next block of its size, as from a pool; or else a new one, where a use of the old one is found
+  bool gives_again = false;  // true: a freed block is reused at once, as in a pool; false: never, so that use after free is found
   std::map<size_t, std::vector<void*>> freed;
-  int countdown = -1;  // so many calls work, the next one fails with countdown_status
+  int countdown = -1;  // so many calls succeed, the next fails with countdown_status
   cudaError_t countdown_status = cudaErrorUnknown;
-  std::string failing_call;  // there is no memory for it after so many calls of it
+  std::string failing_call;  // out of memory after so many calls of it
   int failing_after = -1;
   std::map<void*, std::shared_ptr<char[]>> pinned;
   std::map<void*, size_t> pinned_bytes;
@@ -53,7 +52,7 @@ struct FakeCuda {
     std::lock_guard<RecursiveMutex> lock;
     FakeCuda* operator->() const { return &now(); }
   };
-  static inline thread_local int inside = 0;  // of calls of the fake: what is done there is not Lamina's
+  static inline thread_local int inside = 0;  // depth in calls of the fake, whose own work is not Lamina's
   static Locked lock() {
     static RecursiveMutex mutex;
     return {.lock = std::lock_guard(mutex)};
@@ -92,7 +91,7 @@ struct FakeCuda {
     used += bytes;
     return cudaSuccess;
   }
-  // In the order of the stream, or without one when everything is done.
+  // In stream order, or without a stream after all work.
   cudaError_t give(void* data, cudaStream_t stream) {
     const auto found = blocks.find(data);
     if (found == blocks.end()) return last = cudaErrorInvalidValue;
@@ -110,7 +109,7 @@ struct FakeCuda {
     blocks.erase(found);
     return cudaSuccess;
   }
-  // What may not be asked of a stream while it is captured.
+  // Rejects calls that are not allowed on a capturing stream.
   cudaError_t live(cudaStream_t stream) {
     if (!work.capturing(stream)) return cudaSuccess;
     work.invalidate();
@@ -127,7 +126,7 @@ struct FakeCuda {
     if (kind == cudaMemcpyDeviceToDevice) return work.add(stream, std::move(o)), cudaSuccess;
     if (const cudaError_t status = live(stream); status != cudaSuccess) return status;
     const bool direct = is_pinned(kind == cudaMemcpyHostToDevice ? from : to);
-    if (!direct && kind == cudaMemcpyHostToDevice) {  // taken from the host at once
+    if (!direct && kind == cudaMemcpyHostToDevice) {  // copied from the host at once
       o.kernel = nullptr;
       o.other = [to, taken = std::string(static_cast<const char*>(from), bytes)] { std::memcpy(to, taken.data(), taken.size()); };
     }

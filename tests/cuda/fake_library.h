@@ -1,4 +1,4 @@
-// What libraries that are made of fakes have in common: they count calls, fail where a test says so, and keep complaints.
+// Shared by fake libraries: counting calls, failing on request, and collecting complaints.
 #pragma once
 #include <algorithm>
 #include <map>
@@ -13,7 +13,7 @@ struct FakeLibrary {
   Mutex mutex;
   std::map<std::string, int> fail;  // the call of this name fails with this status
   std::vector<std::string> calls;
-  std::vector<std::string> complaints;  // what the library would not have taken, or not have meant
+  std::vector<std::string> complaints;  // calls that the real library would reject or misread
 
   int count(const std::string& name) const { return int(std::count(calls.begin(), calls.end(), name)); }
   int call(const char* name) {

@@ -1,5 +1,5 @@
-// An NcclApi that a test controls: ranks that really meet. A collective starts once all ranks have called it, and is in progress until
-// then. Statuses are planted in single calls.
+// An NcclApi controlled by a test, whose ranks really meet: a collective starts when all ranks have called it, and is in progress until
+// then. Statuses can be planted in single calls.
 #pragma once
 #include <cstring>
 #include <map>
@@ -23,11 +23,11 @@ struct FakeNccl : FakeLibrary {
   struct Comm {
     std::string id;
     int rank = 0, ranks = 0, device = 0;
-    int state = 0;  // what ncclCommGetAsyncError says
-    int polls = 0;  // so often it says in progress before that
+    int state = 0;  // returned by ncclCommGetAsyncError
+    int polls = 0;  // how often it first returns "in progress"
     bool finalized = false;
   };
-  // Those of one id. What their ranks have called and not all of them yet.
+  // The communicators of one id, and the calls that not all of their ranks have made yet.
   struct Clique {
     std::map<int, void*> ranks;
     std::map<int, Call> called;
@@ -35,7 +35,7 @@ struct FakeNccl : FakeLibrary {
   };
   struct Fault {
     std::string call;
-    int nth = 1;     // from 1; 0: every one
+    int nth = 1;     // from 1; 0: every call
     int status = 0;  // of the function; for the name "state", of the communicator
   };
   std::vector<Fault> faults;
@@ -44,7 +44,7 @@ struct FakeNccl : FakeLibrary {
   int version = 22809;
   int64_t ids = 0;
   std::string last_error;
-  std::map<void*, Comm> comms;  // that are there
+  std::map<void*, Comm> comms;  // live ones
   std::map<std::string, Clique> cliques;
   static inline thread_local int depth = 0;  // of groups
   static inline thread_local std::vector<Call> grouped;
@@ -126,7 +126,7 @@ struct FakeNccl : FakeLibrary {
     for (const auto& [rank, handle] : clique.ranks) f.comms[handle].state = nccl::kSuccess;
     return status;
   }
-  // Gone, whatever it answers.
+  // It is gone, whatever the status.
   static int destroy(void* communicator) {
     FakeNccl& f = now();
     std::lock_guard lock(f.mutex);
@@ -142,7 +142,7 @@ struct FakeNccl : FakeLibrary {
     const int status = f.call("ncclCommAbort");
     if (Comm* comm = f.find(communicator, "ncclCommAbort")) {
       Clique& clique = f.cliques[comm->id];
-      clique.ranks.erase(comm->rank);  // the others wait for good
+      clique.ranks.erase(comm->rank);  // the others wait for ever
       clique.called.erase(comm->rank);
       FakeCuda::lock()->work.finish_all();
     }
@@ -157,7 +157,7 @@ struct FakeNccl : FakeLibrary {
     ++depth;
     return 0;
   }
-  // Ends, whatever it answers.
+  // It ends, whatever the status.
   static int group_end() {
     FakeNccl& f = now();
     std::lock_guard lock(f.mutex);
@@ -189,7 +189,7 @@ struct FakeNccl : FakeLibrary {
     return status;
   }
 
-  // A rank has come; the last one starts what they do together.
+  // A rank has arrived; the last one starts the collective.
   void arrive(const Call& c) {
     Comm& comm = comms[c.communicator];
     Clique& clique = cliques[comm.id];
@@ -197,7 +197,7 @@ struct FakeNccl : FakeLibrary {
     comm.state = nccl::kInProgress;
     comm.polls = 1;
     for (const auto& [rank, other] : clique.called)
-      if (!other.meets(c)) return;  // they wait for each other for good
+      if (!other.meets(c)) return;  // they wait for each other for ever
     if (int(clique.called.size()) < comm.ranks) return;
     std::vector<Call> all;
     for (const auto& [rank, call] : clique.called) all.push_back(call), comms[call.communicator].state = nccl::kSuccess;

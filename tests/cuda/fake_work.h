@@ -1,5 +1,5 @@
-// What a fake GPU has been asked to do: a graph of operations, which runs when somebody waits, in a random order that keeps to streams and
-// events only. So an order that nobody asked for is not there, as on a real one. Streams that are captured collect the operations instead.
+// Pending work of a fake GPU: a graph of operations. They run when someone waits, in a random order that respects only streams and events,
+// so that missing ordering shows as on a real GPU. Capturing streams collect the operations instead.
 #pragma once
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace lamina::cuda {
 
-// What a kernel of a test gets. Its launch's only argument.
+// The only argument of a test kernel's launch.
 struct FakeArguments {
   void* data[4] = {};
   double number[2] = {};
@@ -25,10 +25,10 @@ class FakeWork {
  public:
   using Kernel = void (*)(FakeArguments&);
   struct Operation {
-    Kernel kernel = nullptr;  // null: nothing is to be done
+    Kernel kernel = nullptr;  // null: an empty node
     FakeArguments arguments;
     std::vector<size_t> after = {};    // earlier operations of the same list
-    std::function<void()> other = {};  // what is no kernel, and cannot be captured
+    std::function<void()> other = {};  // work that is no kernel and cannot be captured
     bool done = false;
   };
   using Graph = std::vector<Operation>;
@@ -50,7 +50,7 @@ class FakeWork {
     Place& place = streams_[stream];
     const Place& other = events_[event];
     if (place.graph && place.graph != other.graph) return invalid_ = true, cudaErrorStreamCaptureIsolation;
-    if (!place.graph && other.graph) {  // the stream's work is part of that capture from now on
+    if (!place.graph && other.graph) {  // the stream joins that capture
       if (!captured_.count(other.graph.get())) return cudaErrorInvalidValue;
       before_[stream] = place.last;
       place = other;
@@ -68,7 +68,7 @@ class FakeWork {
     streams_[stream] = {graph, {}};
     return cudaSuccess;
   }
-  // The streams of the capture are as before it.
+  // The streams of the capture continue as before it.
   cudaError_t end(void* stream, Graph* made) {
     const std::shared_ptr<Graph> graph = streams_[stream].graph;
     if (!graph) return cudaErrorIllegalState;
@@ -85,7 +85,7 @@ class FakeWork {
   }
   void invalidate() { invalid_ = true; }
 
-  // Other addresses, numbers and kernels, or nothing.
+  // Accepts other addresses, numbers and kernels; nothing else.
   static bool update(Graph& executable, const Graph& graph) {
     if (executable.size() != graph.size()) return false;
     for (size_t i = 0; i < graph.size(); ++i)
@@ -109,7 +109,7 @@ class FakeWork {
   }
 
   void finish(void* stream) { finish(streams_[stream].last); }
-  // Time passes: some more operations are done. Whether the stream had nothing left to do.
+  // Lets time pass: some more operations run. Returns whether the stream is idle.
   bool advance(void* stream) {
     if (are_done(streams_[stream].last)) return true;
     for (size_t some = 1 + random() % 8; some > 0 && !are_done(streams_[stream].last); --some) run_one();
@@ -128,7 +128,7 @@ class FakeWork {
 
  private:
   struct Place {
-    std::shared_ptr<Graph> graph;  // that is being captured; null: pending_
+    std::shared_ptr<Graph> graph;  // the graph being captured; null: pending_
     std::vector<size_t> last;
   };
   static std::set<size_t> ancestors(const Graph& graph, const std::vector<size_t>& of) {
@@ -144,7 +144,7 @@ class FakeWork {
   bool are_done(const std::vector<size_t>& operations) {
     return std::all_of(operations.begin(), operations.end(), [&](size_t i) { return pending_[i].done; });
   }
-  // Runs an operation whose turn it may be, any of them.
+  // Runs any one operation that is ready.
   void run_one() {
     std::vector<size_t> able;
     for (size_t i = 0; i < pending_.size(); ++i)
@@ -155,7 +155,7 @@ class FakeWork {
     o.done = true;
     o.other = nullptr;
   }
-  // Runs operations until these are done.
+  // Runs operations until these have run.
   void finish(const std::vector<size_t>& wanted) {
     while (!are_done(wanted)) run_one();
     if (std::all_of(pending_.begin(), pending_.end(), [](const Operation& o) { return o.done; })) {
@@ -170,7 +170,7 @@ class FakeWork {
 
   Graph pending_;
   std::map<void*, Place> streams_, events_;
-  std::map<void*, std::vector<size_t>> before_;  // what a captured stream had last
+  std::map<void*, std::vector<size_t>> before_;  // the last operation of a stream before its capture
   std::set<Graph*> captured_;
   bool invalid_ = false;
 };

@@ -1,5 +1,5 @@
-// Every error that a header of CUDA's libraries lists, at every call that Lamina makes: a typed error that names the instruction and the
-// user's line, or our own kernel instead; nothing leaked, and the same object works afterwards.
+// Every error that the headers of CUDA's libraries list, at every call that Lamina makes: a typed error with the instruction and the user's
+// line, or our own kernel instead; nothing leaks, and the same object works afterwards.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -57,7 +57,7 @@ class Faults : public LibraryFixture<Fake> {
     replace_backend(DeviceKind::gpu, nullptr);
     LibraryFixture<Fake>::TearDown();
   }
-  // `work` in a new object, and again in the same one when the call no longer fails; says whether the library or our own kernel served it.
+  // Runs `work` on a new object, and again on the same one when the call no longer fails. Returns who ran it: library or own kernel.
   template <class Object>
   void check(const std::string& call, int status, bool unsupported, bool no_memory, const std::string& library,
              const std::function<std::unique_ptr<Object>()>& make, const std::function<bool(Object&, Stream&)>& work) {
@@ -94,7 +94,7 @@ class Faults : public LibraryFixture<Fake> {
 };
 
 using CublasLtFaults = Faults<FakeCublasLt>;
-TEST_F(CublasLtFaults, AreErrorsOfTheInstructionAtEveryCall) {
+TEST_F(CublasLtFaults, EveryFailingCallNamesTheInstruction) {
   const Numbers<float> x({2, 6, 4}, 1), w({2, 4, 5}, 2), bias({5}, 3), y({2, 6, 5}, 4);
   const View b = bias.view();
   const char* calls[] = {"cublasLtCreate",
@@ -119,7 +119,7 @@ TEST_F(CublasLtFaults, AreErrorsOfTheInstructionAtEveryCall) {
 }
 
 using CudnnFaults = Faults<FakeCudnn>;
-TEST_F(CudnnFaults, AreErrorsOfTheInstructionAtEveryCall) {
+TEST_F(CudnnFaults, EveryFailingCallOfConvolutionsNamesTheInstruction) {
   ConvolutionSizes s{.images = 2,
                      .height = 6,
                      .width = 8,
@@ -179,7 +179,7 @@ class NcclFaults : public CudaRanks {
     replace_backend(DeviceKind::gpu, nullptr);
     CudaRanks::TearDown();
   }
-  // A communicator from its id to its end, with each collective; the collectives are one instruction.
+  // A communicator's whole life with each collective; the collectives form one instruction.
   void run(std::unique_ptr<Communicator>& made) {
     made = communicator(kRanks, std::chrono::milliseconds(500));
     Brought<float> all(*backend_, 0, kRanks, 4, 4), moved(*backend_, 0, kRanks, 4, 4), scattered(*backend_, 0, kRanks, 6, 2),
@@ -218,7 +218,7 @@ class NcclFaults : public CudaRanks {
   }
 };
 
-TEST_F(NcclFaults, AreErrorsAtEveryCallAndTheRanksAreAbortedOnce) {
+TEST_F(NcclFaults, EveryFailingCallIsAnErrorAndAbortsTheRanksOnce) {
   std::unique_ptr<Communicator> made;
   run(made);
   const std::map<std::string, int> counts = fake().counts;
@@ -252,8 +252,8 @@ TEST_F(NcclFaults, AreErrorsAtEveryCallAndTheRanksAreAbortedOnce) {
       }
 }
 
-// Whatever it answers when it is to end: the first error is the one that is told.
-TEST_F(NcclFaults, OfAnAbortChangeNothing) {
+// Whatever the final calls return, the first error is reported.
+TEST_F(NcclFaults, AFailedAbortKeepsTheFirstError) {
   std::unique_ptr<Communicator> made;
   for (const std::string call : {"ncclCommAbort", "ncclGroupStart", "ncclGroupEnd"})
     for (int nth = 1; nth <= 3; ++nth)
@@ -275,7 +275,7 @@ TEST_F(NcclFaults, OfAnAbortChangeNothing) {
       }
 }
 
-TEST_F(CudnnFaults, OfPoolingAreErrorsOfTheInstructionAtEveryCall) {
+TEST_F(CudnnFaults, EveryFailingCallOfPoolingNamesTheInstruction) {
   const PoolingSizes s{.images = 2,
                        .height = 6,
                        .width = 8,
@@ -311,7 +311,7 @@ TEST_F(CudnnFaults, OfPoolingAreErrorsOfTheInstructionAtEveryCall) {
     EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnPooling") ? 1 : 2)) << call;
 }
 
-TEST_F(CudnnFaults, OfNormalisationAreErrorsOfTheInstructionAtEveryCall) {
+TEST_F(CudnnFaults, EveryFailingCallOfNormalisationNamesTheInstruction) {
   const Numbers<float> x({2, 6, 8, 4}, 1), y({2, 6, 8, 4}, 2), dy({2, 6, 8, 4}, 3), dx({2, 6, 8, 4}, 4);
   const Numbers<float> a({4}, 5), b({4}, 6), c({4}, 7), d({4}, 8), e({4}, 9), h({4}, 10);
   const char* calls[] = {"cudnnCreate",
@@ -340,8 +340,8 @@ TEST_F(CudnnFaults, OfNormalisationAreErrorsOfTheInstructionAtEveryCall) {
     EXPECT_EQ(reached_[call], int(std::size(kCudnnStatuses)) * (call.starts_with("cudnnBatchNorm") ? 1 : 2)) << call;
 }
 
-// Every error that cudart knows, when a launch fails and when the wait for it does.
-TEST(CudartFaults, OfEveryKindNameTheInstructionTheLineAndTheError) {
+// Every cudart error, when a launch fails and when waiting for it fails.
+TEST(CudartFaults, EveryErrorNamesInstructionLineAndStatus) {
   FakeCuda::reset();
   CudaBackend backend(fake_api());
   replace_backend(DeviceKind::gpu, &backend);
@@ -379,8 +379,8 @@ TEST(CudartFaults, OfEveryKindNameTheInstructionTheLineAndTheError) {
   replace_backend(DeviceKind::gpu, nullptr);
 }
 
-// An error that ends the context is reported by every call after it. None of their instructions is to blame.
-TEST(CudartFaults, AStickyErrorIsNeverBlamedOnTheInstructionAtHand) {
+// An error that ends the context is returned by every later call; none of their instructions is to blame.
+TEST(CudartFaults, AStickyErrorNamesNoLaterInstruction) {
   FakeCuda::reset();
   CudaBackend backend(fake_api());
   replace_backend(DeviceKind::gpu, &backend);

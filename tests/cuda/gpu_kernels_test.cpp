@@ -1,4 +1,4 @@
-// The kernels that nvcc compiled, as this program has them, started on a simulated card, which records them and runs none.
+// The kernels compiled by nvcc, launched on a simulated card that records them without running them.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ namespace {
 
 constexpr Device kCard{.kind = DeviceKind::gpu, .model = 0, .index = 0};
 
-TEST(GpuKernels, AreInThisProgramForEveryOpThatSaysSo) {
+TEST(GpuKernels, AreLinkedForEveryOpThatDeclaresOne) {
   ASSERT_NE(section::block_runner(), nullptr) << "section_kernel";
   std::set<std::string> there, missing;
   for (const auto& [name, make] : tests::cases_of_ops()) {
@@ -69,7 +69,7 @@ class OnASimulatedCard : public testing::Test {
   int times(const std::string& call) {
     return int(std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c.starts_with(call); }));
   }
-  // Small layers, which are a section, between two cumsums, which are in none.
+  // Small layers, which form a section, between two cumsums, which are in none.
   static ir::Graph layers_between_cumsums() {
     ir::Graph g;
     const TensorType rows{DType::f32, {20, 64}}, weights{DType::f32, {64, 64}};
@@ -102,8 +102,8 @@ TEST_F(OnASimulatedCard, ASectionIsPartOfAGraph) {
   EXPECT_EQ(times("graph_launch"), 4) << "every run but the first";
 }
 
-// Each graph has its own counters: two may run at once.
-TEST_F(OnASimulatedCard, EachGraphHasASectionStateOfItsOwn) {
+// Each graph has its own counters, because two may run at once.
+TEST_F(OnASimulatedCard, EachGraphHasItsOwnSectionState) {
   const ir::Graph g = layers_between_cumsums();
   const auto program = compile::compile(g, {.device = kCard, .input_devices = {}, .variable_devices = {}});
   const std::vector<BufferRef> inputs = inputs_of(g);
@@ -166,7 +166,7 @@ TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnce) {
   EXPECT_EQ(times("function_attribute"), 0);
 }
 
-TEST_F(OnASimulatedCard, TheKernelThatIsLaunchedIsTheOneThatIsNamed) {
+TEST_F(OnASimulatedCard, TheLaunchedKernelIsTheReportedOne) {
   const std::map<std::string, const void*> kernels{
       {"section_kernel", reinterpret_cast<const void*>(&kernels::cuda::section_kernel)},
       {"section_kernel_with_tensor_cores", reinterpret_cast<const void*>(&kernels::cuda::section_kernel_with_tensor_cores)},
@@ -192,7 +192,7 @@ TEST_F(OnASimulatedCard, TheKernelThatIsLaunchedIsTheOneThatIsNamed) {
   EXPECT_EQ(named.size(), 3u);
 }
 
-// Thrust calls cudart itself, which has no card here.
+// Thrust calls cudart directly, which has no card here.
 TEST_F(OnASimulatedCard, AFailureInThrustIsAnErrorOfTheInstruction) {
   int cards = 0;
   if (cudaGetDeviceCount(&cards) == cudaSuccess && cards > 0) GTEST_SKIP() << "a real card would be handed the simulated one's streams";

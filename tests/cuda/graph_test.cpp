@@ -1,4 +1,4 @@
-// Programs on a fake GPU, whose operations run in any order that streams, events and graphs allow.
+// Programs on a fake GPU that runs operations in any order allowed by streams, events and graphs.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -35,7 +35,7 @@ class CudaGraphs : public testing::Test {
   CudaBackend backend{fake_api()};
 };
 
-TEST_F(CudaGraphs, GiveTheValuesOfPlainLaunches) {
+TEST_F(CudaGraphs, MatchPlainLaunches) {
   for (unsigned seed = 0; seed < 60; ++seed) {
     SCOPED_TRACE(seed);
     const Case c = random_case(seed, 1 + int(seed % 3));
@@ -49,8 +49,8 @@ TEST_F(CudaGraphs, GiveTheValuesOfPlainLaunches) {
   EXPECT_TRUE(fake.work.executables.empty());
 }
 
-// Or else the test above could not fail.
-TEST_F(CudaGraphs, GiveOtherValuesWithoutTheEventsBetweenBranches) {
+// Proves that the test above can fail.
+TEST_F(CudaGraphs, MissingEventsChangeTheResult) {
   int wrong = 0;
   for (unsigned seed = 0; seed < 60; ++seed) {
     Case c = random_case(seed, 3);
@@ -63,7 +63,7 @@ TEST_F(CudaGraphs, GiveOtherValuesWithoutTheEventsBetweenBranches) {
   EXPECT_GE(wrong, 10);
 }
 
-TEST_F(CudaGraphs, AreUpdatedAndNotMadeAnewWhenOnlyAddressesChange) {
+TEST_F(CudaGraphs, OtherAddressesUpdateTheGraph) {
   Case c = chain(4, Combine::with_scratch);
   c.variable = true;
   exec::VariableState v{.mutex = {}, .buffer = nullptr, .type = {}, .device = kGpu, .name = "v"};
@@ -88,14 +88,14 @@ TEST_F(CudaGraphs, AreUpdatedAndNotMadeAnewWhenOnlyAddressesChange) {
   EXPECT_EQ(counts(), (std::vector<int>{1, 1, 0, 2}));
   run(1), run(2);
   EXPECT_EQ(counts(), (std::vector<int>{3, 1, 2, 4}));
-  run(0), run(2), run(0), run(2);  // addresses that come back have a graph of their own, and nothing is recorded any more
+  run(0), run(2), run(0), run(2);  // recurring addresses have their own graphs, so nothing more is recorded
   EXPECT_EQ(counts(), (std::vector<int>{4, 2, 2, 8}));
 }
 
-TEST_F(CudaGraphs, AreMadeAnewWhenThereAreOtherLaunches) {
+TEST_F(CudaGraphs, OtherLaunchesRebuildTheGraph) {
   const Case c = chain(3, Combine::changing);
   exec::Executor executor(c.program());
-  std::vector<BufferRef> held;  // so that no address comes back
+  std::vector<BufferRef> held;  // keeps addresses from being reused
   const auto run = [&](float from) {
     held.push_back(on_gpu(values(from))), held.push_back(on_gpu(values(1)));
     const BufferRef in[] = {held.end()[-2], held.end()[-1]};
@@ -133,7 +133,7 @@ TEST_F(CudaGraphs, FallBackToPlainLaunchesAndKeepTheReason) {
   }
 }
 
-TEST_F(CudaGraphs, BlameALaunchOnItsOwnInstructionAndAnEarlierOneOnNobody) {
+TEST_F(CudaGraphs, ALaunchErrorNamesItsOwnInstruction) {
   const Case c = chain(4);
   exec::Executor executor(c.program());
   call(executor, values(0), values(1));
@@ -155,7 +155,7 @@ TEST_F(CudaGraphs, BlameALaunchOnItsOwnInstructionAndAnEarlierOneOnNobody) {
   EXPECT_EQ(call(executor, values(4), values(1)), c.expected(values(4), values(1)));
 }
 
-TEST_F(CudaGraphs, GoWithTheirProgram) {
+TEST_F(CudaGraphs, AreFreedWithTheirProgram) {
   const Case c = random_case(5, 2);
   backend.default_stream(kGpu);
   {
@@ -168,7 +168,7 @@ TEST_F(CudaGraphs, GoWithTheirProgram) {
   EXPECT_EQ(fake.used, 0u);
 }
 
-TEST_F(CudaGraphs, AreNotMadeForTwoLaunchesOrWhenTheyAreSwitchedOff) {
+TEST_F(CudaGraphs, AreNotMadeForTwoLaunchesOrWhenSwitchedOff) {
   for (const bool off : {false, true}) {
     if (off) setenv("LAMINA_CUDA_GRAPHS", "0", 1);
     const Case c = chain(off ? 6 : 2);
@@ -184,10 +184,10 @@ TEST_F(CudaGraphs, EndWhereTheHostIsNeeded) {
   c.streams = {kGpu, kCpu};
   c.steps = {{0, 1, 3, {2, 1}}, {3, 1, 4, {2, 1}},
              {4, 0, 3, {1, 1}},                                       // a graph
-             {3, 3, 6, {}, 1},  {6, 6, 7, {1, 1, Combine::slow}, 1},  // to the CPU, and there
-             {4, 4, 6, {}, 1},                                        // over what the CPU is reading
+             {3, 3, 6, {}, 1},  {6, 6, 7, {1, 1, Combine::slow}, 1},  // to the CPU, and work there
+             {4, 4, 6, {}, 1},                                        // overwrites what the CPU is reading
              {7, 7, 5, {}, 0},  {5, 3, 4, {1, 2}},
-             {4, 5, 3, {1, 1}}, {3, 4, 2, {1, 1}}};  // back: the copy is no part of the second graph
+             {4, 5, 3, {1, 1}}, {3, 4, 2, {1, 1}}};  // back: the copy is not part of the second graph
   exec::Executor executor(c.program());
   for (int n = 0; n < 4; ++n) EXPECT_EQ(call(executor, values(float(n)), values(1)), c.expected(values(float(n)), values(1)));
   EXPECT_EQ(times("graph_launch"), 6);
@@ -201,8 +201,8 @@ TEST_F(CudaGraphs, AreOrderedWithPlainLaunchesOfOtherStreamsBeforeAndAfter) {
   c.streams = {kGpu, kCpu, kGpu};
   c.steps = {{0, 1, 3, {2, 1}, 2}, {3, 1, 4, {2, 1}, 2},  // too few for a graph
              {0, 0, 6, {}, 1},     {6, 6, 7, {1, 1}, 1}, {7, 7, 5, {}, 0},
-             {4, 5, 3, {1, 2}, 0}, {3, 4, 4, {1, 1}, 0}, {4, 3, 4, {1, 1}, 0},   // a graph that needs them
-             {1, 1, 6, {}, 1},     {4, 5, 3, {1, 1}, 2}, {3, 4, 2, {1, 1}, 2}};  // and two that need it
+             {4, 5, 3, {1, 2}, 0}, {3, 4, 4, {1, 1}, 0}, {4, 3, 4, {1, 1}, 0},   // a graph that depends on them
+             {1, 1, 6, {}, 1},     {4, 5, 3, {1, 1}, 2}, {3, 4, 2, {1, 1}, 2}};  // and two that depend on it
   for (unsigned seed = 0; seed < 20; ++seed) {
     fake.work.random.seed(seed);
     exec::Executor executor(c.program());
@@ -211,7 +211,7 @@ TEST_F(CudaGraphs, AreOrderedWithPlainLaunchesOfOtherStreamsBeforeAndAfter) {
   EXPECT_EQ(times("graph_launch"), 40);
 }
 
-TEST_F(CudaGraphs, ComeBehindWhatIsOnTheirFirstStreamAndBeforeWhatFollows) {
+TEST_F(CudaGraphs, RunInTheOrderOfTheirFirstStream) {
   Stream streams[] = {backend.create_stream(kGpu), backend.create_stream(kGpu)};
   const BufferRef a = on_gpu(values(1)), b = on_gpu(values(2)), out = on_gpu(values(3));
   std::unique_ptr<LaunchGraph> graph = backend.launch_graph(kGpu);
@@ -253,8 +253,7 @@ TEST_F(CudaGraphs, ServeTwoThreads) {
   EXPECT_GE(times("graph_launch"), 50);
 }
 
-// The first call fails, the second, and so on to the last: a typed error or the right values, nothing kept, and the program works
-// afterwards.
+// Every call fails in turn: a typed error or the right values, nothing leaks, and the program works afterwards.
 TEST_F(CudaGraphs, SurviveEveryCallFailingInTurn) {
   const Case c = random_case(3, 2, 6);
   const auto everything = [&](exec::Executor& executor) {
@@ -286,7 +285,7 @@ TEST_F(CudaGraphs, SurviveEveryCallFailingInTurn) {
         fake.countdown = -1;
         name = failing < int(fake.calls.size()) ? fake.calls[size_t(failing)] : "";
         SCOPED_TRACE(cat(failing, ": ", name, ", ", cudaGetErrorName(status)));
-        try {  // an error of a free is kept for the next wait
+        try {  // errors of free are kept for the next wait
           Stream stream = backend.default_stream(kGpu);
           backend.synchronize(stream);
         } catch (const Error&) {

@@ -1,4 +1,4 @@
-// The host's side of an infeed: which bytes lie in the rings when, and what it says of them. The kernel's side is played by the test.
+// The host side of an infeed: the contents of the rings over time, and the host's signals. The test plays the kernel.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -41,7 +41,7 @@ class CudaInfeed : public testing::Test {
     fake.work.finish_all();
     return word(resident::kCome);
   }
-  // Whether the slices from `first` to before `end` lie in the rings.
+  // Whether the slices [first, end) are in the rings.
   bool lie_there(Infeed& from, int first, int end) {
     const int *x = reinterpret_cast<const int*>(from.ring_of(0)), *y = reinterpret_cast<const int*>(from.ring_of(2));
     for (int s = first; s < end; ++s) {
@@ -81,10 +81,10 @@ class CudaInfeed : public testing::Test {
 
 TEST_F(CudaInfeed, FillsTheRingsAsTheyAreRead) {
   goes_through();
-  goes_through();  // the next call begins with the first slice
+  goes_through();  // the next call starts at the first slice
 }
 
-TEST_F(CudaInfeed, SaysThatSlicesHaveComeWhenTheyHave) {
+TEST_F(CudaInfeed, AnnouncesSlicesAfterTheyAreCopied) {
   Infeed feed = infeed();
   feed.prepare();
   word(resident::kTaken) = 2;
@@ -93,7 +93,7 @@ TEST_F(CudaInfeed, SaysThatSlicesHaveComeWhenTheyHave) {
   std::vector<std::string> order;
   for (const std::string& c : fake.calls)
     if (c.starts_with("copy") || c.starts_with("event_synchronize")) order.push_back(c.substr(0, c.find(" kind")));
-  // The words are looked at; then a chunk of each stack, which is waited for with another look, and behind it how many slices there are.
+  // Per chunk: read the words, copy a slice chunk of each stack, wait with another read, then announce the number of slices.
   const std::vector<std::string> end(order.end() - 5, order.end());
   EXPECT_EQ(end[0], "copy 24") << testing::PrintToString(order);
   EXPECT_EQ(end[1], "copy 8") << testing::PrintToString(order);
@@ -108,15 +108,15 @@ TEST_F(CudaInfeed, FollowsALaunchToItsEnd) {
   word(resident::kLeft) = 1;  // a label was out of range, say
   feed.follow();
   EXPECT_EQ(come(), 4u);
-  // The launch is to go on: it has what it may have left for.
+  // The launch will be continued: the slices for which it may have left are there.
   word(resident::kTaken) = 2;
   feed.prepare();
   EXPECT_EQ(come(), 6u);
   EXPECT_EQ(word(resident::kLeft), 0u);
 }
 
-// Each call of CUDA's fails once.
-TEST_F(CudaInfeed, FailsWithAnErrorAndWorksAfterwards) {
+// Each CUDA call fails once.
+TEST_F(CudaInfeed, AFailedCallIsAnErrorAndTheNextOneWorks) {
   int failures = 0;
   for (bool failed = true; failed; ++failures) {
     fake.countdown = failures, fake.countdown_status = cudaErrorMemoryAllocation;

@@ -21,7 +21,7 @@ int some_function() { return 0; }
 struct FakeLoader {
   std::vector<std::string> asked;
   std::string there;  // the only path that opens
-  std::string lacks;  // a function that the library does not have
+  std::string lacks;  // a function that the library lacks
   Loader loader() {
     return {.open = [this](const std::string& path) -> void* { return asked.push_back(path), path == there ? this : nullptr; },
             .symbol = [this](void*, const char* name) { return name == lacks ? nullptr : reinterpret_cast<void*>(&some_function); },
@@ -30,14 +30,14 @@ struct FakeLoader {
   }
 };
 
-TEST(CudaLibraries, AreLookedForInOrderAndOnlyUntilOneOpens) {
+TEST(CudaLibraries, AreSearchedInOrderUntilOneOpens) {
   FakeLoader fake{.there = std::string("/first/") + cublaslt_name().file};
   const OpenLibrary found = open_library(cublaslt_name(), fake.loader());
   EXPECT_EQ(found.handle, &fake);
   EXPECT_EQ(fake.asked, (std::vector<std::string>{cublaslt_name().file, fake.there}));
 }
 
-TEST(CudaLibraries, AreNeverLookedForBelowTheWorkingDirectory) {
+TEST(CudaLibraries, AreNeverSearchedInTheWorkingDirectory) {
   const std::filesystem::path before = std::filesystem::current_path(), folder = std::filesystem::temp_directory_path() / "lamina_foreign";
   for (const char* inside : {"lib64", "lib/python3.11/site-packages/nvidia/x/lib"}) std::filesystem::create_directories(folder / inside);
   std::filesystem::current_path(folder);
@@ -53,8 +53,8 @@ TEST(CudaLibraries, AreNeverLookedForBelowTheWorkingDirectory) {
   std::filesystem::remove_all(folder);
 }
 
-// pip's packages of the interpreter that runs, whether or not its environment is activated.
-TEST(CudaLibraries, AreLookedForInTheInterpretersSitePackages) {
+// pip's packages of the running interpreter, whether or not its environment is activated.
+TEST(CudaLibraries, AreSearchedInTheInterpretersSitePackages) {
   namespace fs = std::filesystem;
   const fs::path site = fs::temp_directory_path() / "lamina_site", before = fs::current_path();
   fs::create_directories(site / "nvidia/cudnn/lib");
@@ -83,7 +83,7 @@ TEST(CudaLibraries, ListEveryPathThatWasTriedWhenOneIsMissing) {
   }
 }
 
-// Each function of each library in turn, as in one that is too old.
+// Each library without one of its functions in turn, as in an old version.
 TEST(CudaLibraries, SayWhichFunctionIsMissing) {
   const std::pair<const LibraryName&, std::function<void(const Loader&)>> libraries[] = {
       {cublaslt_name(), [](const Loader& l) { load_cublaslt(l); }},
@@ -97,7 +97,7 @@ TEST(CudaLibraries, SayWhichFunctionIsMissing) {
     load(noting);
     EXPECT_GE(functions.size(), 9u);
     for (const std::string& function : functions) {
-      if (function == name.symbol && std::count(functions.begin(), functions.end(), function) == 1) continue;  // only asked where it lies
+      if (function == name.symbol && std::count(functions.begin(), functions.end(), function) == 1) continue;  // only queried for the path
       FakeLoader fake{.there = name.file, .lacks = function};
       try {
         load(fake.loader());
@@ -111,8 +111,8 @@ TEST(CudaLibraries, SayWhichFunctionIsMissing) {
   }
 }
 
-// What doctor says of a library that is there: its version, or nothing where it has none to say or fails to say it.
-TEST(CudaLibraries, ReportTheVersionThatTheySay) {
+// doctor's report of a library: its version, or nothing if it has none or fails to report it.
+TEST(CudaLibraries, ReportTheirVersion) {
   static int nccl = 0, status = 0;
   const auto version = [&](const char* lacks) {
     FakeLoader fake{.there = "libnccl.so.2", .lacks = lacks};
@@ -129,14 +129,14 @@ TEST(CudaLibraries, ReportTheVersionThatTheySay) {
   };
   nccl = 22809;
   EXPECT_EQ(version(""), "2.28.9");
-  nccl = 2804;  // how versions before 2.9 are counted
+  nccl = 2804;  // version numbering before 2.9
   EXPECT_EQ(version(""), "2.8.4");
   EXPECT_EQ(version("ncclGetVersion"), "") << "it is too old to have it";
   for (status = 1; status < 8; ++status) EXPECT_EQ(version(""), "") << "ncclResult_t " << status;
   status = 0;
 }
 
-TEST(CudaLibraries, ReportsSayWhatIsWantedAndWhatBringsIt) {
+TEST(CudaLibraries, ReportsNameTheFileAndTheFix) {
   FakeLoader fake;
   const std::vector<LibraryReport> reports = library_reports(fake.loader());
   ASSERT_EQ(reports.size(), 4u);

@@ -1,4 +1,4 @@
-// A CUDA backend of fakes, with one of NVIDIA's libraries as a fake too, which must have got everything back in the end.
+// A CUDA backend on fakes, with one fake NVIDIA library. Everything must be freed in the end.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// Random tensors in host memory, which stands for a GPU's where the libraries are fakes.
+// Random tensors in host memory, which acts as GPU memory where the libraries are fakes.
 #pragma once
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-// What needs a card: the kernels of all ops, against double precision. perf/gpu/run.sh runs it; elsewhere it says why not.
+// Tests that need a card: all ops' kernels against double precision. perf/gpu/run.sh runs them; elsewhere they are skipped with a reason.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -19,7 +19,7 @@ TEST(OnACard, TheKernelsOfAllOpsAgreeWithDoublePrecision) {
   std::printf("%d launches\n", launches);
 }
 
-// Thrust's calls within a CUDA graph: the second run is recorded, the others are that graph.
+// Thrust's calls within a CUDA graph: the second run is recorded, later ones replay the graph.
 TEST(OnACard, SortsAreRecordedInAGraph) {
   if (cuda_backend().device_count() == 0) GTEST_SKIP() << cuda_backend().unavailable_reason();
   ir::Graph g;
@@ -46,7 +46,7 @@ TEST(OnACard, SortsAreRecordedInAGraph) {
   EXPECT_EQ(graphs.find("one by one"), std::string::npos) << graphs;
 }
 
-// Without them the other tests pass as well, by our own kernels.
+// Without the libraries the other tests pass too, by our own kernels.
 TEST(OnACard, CuBlasLtAndCuDnnAreFound) {
   Backend& backend = cuda_backend();
   if (backend.device_count() == 0) GTEST_SKIP() << backend.unavailable_reason();

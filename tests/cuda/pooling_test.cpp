@@ -1,4 +1,4 @@
-// Max pooling by cuDNN, with a library that is made of fakes, and with as much of the real one as works without a driver.
+// Max pooling by cuDNN, with a fake library, and the parts of the real one that work without a driver.
 #include "runtime/cuda/pooling.h"
 
 #include <gtest/gtest.h>
@@ -12,7 +12,7 @@
 namespace lamina::cuda {
 namespace {
 
-// As much padding after as before.
+// Equal padding on both sides.
 PoolingSizes sizes_of(int64_t images, int64_t height, int64_t width, int64_t channels, int64_t a, int64_t b, int64_t stride_height,
                       int64_t stride_width, int64_t before_height = 0, int64_t before_width = 0) {
   PoolingSizes s{.images = images, .height = height, .width = width, .channels = channels};
@@ -76,7 +76,7 @@ class CudaPooling : public CudnnFixture<Pooling> {
   }
 };
 
-TEST_F(CudaPooling, IsThatOfTheCpuWithItsGradient) {
+TEST_F(CudaPooling, ResultAndGradientMatchTheCpu) {
   for (const PoolingSizes& s : {kUsual, sizes_of(1, 7, 9, 3, 3, 3, 2, 2), sizes_of(3, 7, 5, 2, 3, 3, 2, 2, 1, 1),
                                 sizes_of(2, 9, 8, 1, 3, 2, 1, 3, 1, 0), sizes_of(1, 5, 5, 7, 5, 5, 1, 1), sizes_of(2, 5, 6, 3, 1, 1, 2, 1),
                                 sizes_of(1, 1, 1, 1, 1, 1, 1, 1), sizes_of(1, 6, 11, 2, 2, 3, 4, 5)}) {
@@ -87,9 +87,9 @@ TEST_F(CudaPooling, IsThatOfTheCpuWithItsGradient) {
   }
 }
 
-// Of which of the equal ones takes the gradient NVIDIA says nothing; the fake takes ours. What is tested is that NaN is asked to go
-// through.
-TEST_F(CudaPooling, SpreadsNaNAndKnowsEqualAndInfiniteElements) {
+// NVIDIA does not say which of equal elements gets the gradient; the fake takes the same as ours. The test checks that propagation of NaN
+// is requested.
+TEST_F(CudaPooling, HandlesNaNTiesAndInfinity) {
   const PoolingSizes s = sizes_of(2, 7, 9, 3, 3, 3, 2, 2, 1, 1);
   compare<float>(s, [](Numbers<float>& x) {
     for (int64_t i = 0; i < x.size(); ++i) x.data()[i] = float(i % 3);
@@ -98,7 +98,7 @@ TEST_F(CudaPooling, SpreadsNaNAndKnowsEqualAndInfiniteElements) {
   compare<double>(s, [](Numbers<double>& x) { std::fill_n(x.data(), x.size(), -INFINITY); });
 }
 
-TEST_F(CudaPooling, IsLeftToOurOwnKernelWhereItIsSmallOneSidedOrNotAligned) {
+TEST_F(CudaPooling, SmallOneSidedOrUnalignedUsesOwnKernel) {
   // 2 * 3 * 4 * 4 windows of 4 elements.
   restart(385);
   EXPECT_FALSE(layer_->serves(384));
@@ -121,7 +121,7 @@ TEST_F(CudaPooling, IsLeftToOurOwnKernelWhereItIsSmallOneSidedOrNotAligned) {
   EXPECT_EQ(fake().calls, std::vector<std::string>{});
 }
 
-TEST_F(CudaPooling, IsLeftToOurOwnKernelWhereTheLibraryIsMissingOrRefuses) {
+TEST_F(CudaPooling, MissingOrRefusingLibraryUsesOwnKernel) {
   const Operands<float> o(kUsual);
   fake().fail = {{"cudnnPoolingForward", 3000}, {"cudnnPoolingBackward", 3004}};
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(forward(o));
@@ -143,7 +143,7 @@ TEST_F(CudaPooling, IsPlannedOnceAndRunsOnTheStream) {
   EXPECT_EQ(fake().streams, std::vector<void*>(6, stream_.native));
 }
 
-TEST_F(CudaPooling, ForgetsThePlansThatWereUsedLongestAgo) {
+TEST_F(CudaPooling, DropsTheLeastRecentlyUsedPlans) {
   for (int64_t images = 1; images < int64_t(kMostPlans) + 20; ++images)
     ASSERT_TRUE(forward(Operands<float>(sizes_of(images, 1, 1, 1, 1, 1, 1, 1))));
   EXPECT_EQ(layer_->plan_count(), kMostPlans);
@@ -153,7 +153,7 @@ TEST_F(CudaPooling, ForgetsThePlansThatWereUsedLongestAgo) {
 TEST_F(CudaPooling, FailedCallIsNamedAndCanBeRetried) {
   for (const bool backward : {false, true}) {
     const Operands<float> o(kUsual);
-    ASSERT_TRUE(forward(o));  // y is x's pooling
+    ASSERT_TRUE(forward(o));  // y is the pooled x
     expect_named_failures({"cudnnCreate", "cudnnSetStream", "cudnnCreateTensorDescriptor", "cudnnSetTensor4dDescriptor",
                            "cudnnCreatePoolingDescriptor", "cudnnSetPooling2dDescriptor", "cudnnPoolingForward", "cudnnPoolingBackward"},
                           "f32 images [2, 6, 8, 4], window [2, 2], result [2, 3, 4, 4]", 3,
@@ -162,7 +162,7 @@ TEST_F(CudaPooling, FailedCallIsNamedAndCanBeRetried) {
 }
 
 #if LAMINA_HAS_CUDNN_HEADER
-TEST(CudaPoolingNumbers, AreThoseOfTheLibrarysHeader) {
+TEST(CudaPoolingNumbers, MatchTheLibrarysHeader) {
   static_assert(cudnn::kMaxDeterministic == CUDNN_POOLING_MAX_DETERMINISTIC && cudnn::kPropagateNan == CUDNN_PROPAGATE_NAN);
   const CudnnApi api{};
   EXPECT_TRUE(alike(cudnnCreatePoolingDescriptor, api.pooling_create));
@@ -173,8 +173,8 @@ TEST(CudaPoolingNumbers, AreThoseOfTheLibrarysHeader) {
 }
 #endif
 
-// The real library's descriptors need no driver: it takes the ones that we make, and only what needs a GPU fails.
-TEST_F(CudaPooling, MakesDescriptorsThatTheRealLibraryTakes) {
+// The real library's descriptors need no driver: it accepts ours, and only calls that need a GPU fail.
+TEST_F(CudaPooling, RealLibraryAcceptsTheDescriptors) {
   const std::optional<CudnnApi> library = real_library();
   if (!library) GTEST_SKIP() << "cuDNN is missing";
   const CudnnApi& real = *library;

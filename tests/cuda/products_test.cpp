@@ -1,4 +1,4 @@
-// Products by cuBLASLt, with a library that is made of fakes, and with as much of the real one as works without a driver.
+// Products by cuBLASLt, with a fake library, and the parts of the real one that work without a driver.
 #include "runtime/cuda/products.h"
 
 #include <gtest/gtest.h>
@@ -61,7 +61,7 @@ std::vector<int64_t> matrix(std::vector<int64_t> batches, int64_t rows, int64_t 
   return batches;
 }
 
-TEST_F(CudaProducts, AreThoseOfTheCpuForEveryTransposition) {
+TEST_F(CudaProducts, MatchTheCpuForEveryTransposition) {
   for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{5, 7, 3}, {1, 9, 4}, {6, 1, 5}, {4, 3, 1}, {1, 1, 1}, {33, 18, 20}})
     for (bool ta : {false, true})
       for (bool tb : {false, true}) {
@@ -72,7 +72,7 @@ TEST_F(CudaProducts, AreThoseOfTheCpuForEveryTransposition) {
       }
 }
 
-TEST_F(CudaProducts, AreThoseOfTheCpuForEveryKindOfBatch) {
+TEST_F(CudaProducts, MatchTheCpuForEveryKindOfBatch) {
   using Shape = std::vector<int64_t>;
   struct Case {
     Shape a, b, c;
@@ -98,18 +98,18 @@ TEST_F(CudaProducts, AreThoseOfTheCpuForEveryKindOfBatch) {
       }
 }
 
-TEST_F(CudaProducts, OfManyRowsWithOneMatrixAreOneProduct) {
+TEST_F(CudaProducts, ASharedMatrixMakesOneProduct) {
   compare<float>({6, 3, 4}, {4, 5}, {6, 3, 5}, false, false);
   EXPECT_EQ(fake().chosen.back().d.columns, 18u);
   EXPECT_EQ(fake().chosen.back().d.batches, 1);
   compare<float>({2, 6, 3, 4}, {2, 1, 4, 5}, {2, 6, 3, 5}, false, false);  // rows of 6, batches of 2
   EXPECT_EQ(fake().chosen.back().d.columns, 18u);
   EXPECT_EQ(fake().chosen.back().d.batches, 2);
-  compare<float>({6, 4, 3}, {4, 5}, {6, 3, 5}, true, false);  // transposed: the rows of one lie beside each other
+  compare<float>({6, 4, 3}, {4, 5}, {6, 3, 5}, true, false);  // transposed: the rows of one are adjacent
   EXPECT_EQ(fake().chosen.back().d.batches, 6);
 }
 
-TEST_F(CudaProducts, TakeRowsAndColumnsOfLargerMatrices) {
+TEST_F(CudaProducts, AcceptPartsOfLargerMatrices) {
   const Numbers<float> a({9, 8}, 1), b({9, 8}, 2), c({4, 5}, 3), want({4, 5}, 4);
   View left = a.view(), right = b.view();
   left.shape[0] = 4, left.shape[1] = 3, left.data = a.data() + 2;                      // 4 rows of 3
@@ -121,7 +121,7 @@ TEST_F(CudaProducts, TakeRowsAndColumnsOfLargerMatrices) {
       for (int k = 0; k < 3; ++k) want.data()[i * 5 + j] += a.data()[i * 8 + k + 2] * b.data()[k + j * 8];
     }
   expect_close(c, want);
-  left.strides[1] = 2;  // every other column: no layout of the library's
+  left.strides[1] = 2;  // every other column: an unsupported layout
   EXPECT_FALSE(products_->multiply(stream_, left, right, c.view(), false, false));
 }
 
@@ -152,7 +152,7 @@ TEST_F(CudaProducts, AddTheBiasAndTakeTheRelu) {
       }
 }
 
-// dw = x^T dz with the bias's gradient, of x and dz as they lie and turned.
+// dw = x^T dz with the bias's gradient, for plain and transposed x and dz.
 TEST_F(CudaProducts, SumTheBiasGradientBesideTheWeights) {
   const Numbers<float> x({6, 4}, 1), dz({6, 5}, 2), turned({5, 6}, 2), dw({4, 5}, 3), db({5}, 4), want({4, 5}, 5);
   for (int i = 0; i < 30; ++i) turned.data()[i % 5 * 6 + i / 5] = dz.data()[i];
@@ -175,7 +175,7 @@ TEST_F(CudaProducts, SumTheBiasGradientBesideTheWeights) {
   EXPECT_FALSE(products_->multiply(stream_, stacked.view(), more.view(), both.view(), true, false, &sums, Epilogue::bias_gradient));
 }
 
-TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheyAreSmallOrOfIntegers) {
+TEST_F(CudaProducts, SmallOrIntegerUseOwnKernel) {
   restart(5 * 7 * 3 + 1);
   const Numbers<float> a({5, 3}, 1), b({3, 7}, 2), c({5, 7}, 3);
   EXPECT_FALSE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false));
@@ -185,7 +185,7 @@ TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheyAreSmallOrOfIntegers) {
   restart(1);
   const Numbers<int32_t> i({5, 3}, 1), j({3, 7}, 2), k({5, 7}, 3);
   EXPECT_FALSE(products_->multiply(stream_, i.view(), j.view(), k.view(), false, false));
-  const Numbers<float> none({5, 0}, 1), nothing({0, 7}, 2);  // a sum of nothing is 0
+  const Numbers<float> none({5, 0}, 1), nothing({0, 7}, 2);  // empty sums are 0
   EXPECT_FALSE(products_->multiply(stream_, none.view(), nothing.view(), c.view(), false, false));
 }
 
@@ -202,7 +202,7 @@ TEST_F(CudaProducts, TheSettingIsANumberAlwaysOrNever) {
   unsetenv("LAMINA_CUBLASLT");
 }
 
-// tf32 and bf16 have a compute type, 3xtf32 has none; types that are not float32 keep theirs.
+// tf32 and bf16 have a compute type, 3xtf32 has none; other dtypes keep theirs.
 TEST_F(CudaProducts, TakeTheComputeTypeOfThePrecision) {
   const Numbers<float> a({5, 40}, 1), b({40, 8}, 2), c({5, 8}, 3), want({5, 8}, 4);
   Stream cpu;
@@ -261,7 +261,7 @@ TEST_F(CudaProducts, ArePlannedOncePerShapeTypeEpilogueAndAlignment) {
   backend_->destroy_stream(second);
 }
 
-TEST_F(CudaProducts, ForgetThePlansThatWereUsedLongestAgo) {
+TEST_F(CudaProducts, DropTheLeastRecentlyUsedPlans) {
   const Numbers<float> kept({1, 1}, 1), kept_result({1, 1}, 2);
   auto keep = [&] { return products_->multiply(stream_, kept.view(), kept.view(), kept_result.view(), false, false); };
   for (int64_t rows = 2; rows < int64_t(kMostPlans) + 20; ++rows) {
@@ -276,7 +276,7 @@ TEST_F(CudaProducts, ForgetThePlansThatWereUsedLongestAgo) {
   EXPECT_EQ(fake().layouts.size(), 3 * kMostPlans);
 }
 
-TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheLibraryIsMissing) {
+TEST_F(CudaProducts, MissingLibraryUsesOwnKernel) {
   products_ = std::make_unique<Products>(
       [this]() -> CublasLtApi {
         ++loads_;
@@ -291,7 +291,7 @@ TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheLibraryIsMissing) {
   EXPECT_EQ(products_->why_missing(), "cuda: cuBLASLt is missing: tried a, b. pip install nvidia-cublas");
 }
 
-TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheLibraryHasNoAlgorithm) {
+TEST_F(CudaProducts, NoAlgorithmUsesOwnKernel) {
   const Numbers<float> a({5, 3}, 1), b({3, 7}, 2), c({5, 7}, 3), d({6, 3}, 1), e({6, 7}, 1);
   fake().algorithms = 0;
   for (int i = 0; i < 3; ++i) EXPECT_FALSE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false));
@@ -301,7 +301,7 @@ TEST_F(CudaProducts, AreLeftToOurOwnKernelWhereTheLibraryHasNoAlgorithm) {
   EXPECT_EQ(fake().products, 0);
 }
 
-TEST_F(CudaProducts, OfWhichACallFailsAreAnErrorThatNamesItAndWorkTheNextTime) {
+TEST_F(CudaProducts, FailedCallIsNamedAndCanBeRetried) {
   const Numbers<float> x({2, 6, 4}, 1), w({2, 4, 5}, 2), bias({5}, 3), y({2, 6, 5}, 4);
   const View b = bias.view();
   for (const char* name : {"cublasLtCreate", "cublasLtMatmulDescCreate", "cublasLtMatmulDescSetAttribute", "cublasLtMatrixLayoutCreate",
@@ -361,7 +361,7 @@ TEST_F(CudaProducts, TakeTheirWorkspaceFromTheDevicesAllocator) {
   EXPECT_TRUE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false));
 }
 
-TEST_F(CudaProducts, OfSeveralThreadsKeepTheirOwnBias) {
+TEST_F(CudaProducts, ThreadsKeepTheirOwnBias) {
   const Numbers<float> x({4, 3}, 1), w({3, 5}, 2), plain({4, 5}, 3);
   ASSERT_TRUE(products_->multiply(stream_, x.view(), w.view(), plain.view(), false, false));
   std::vector<std::thread> threads;
@@ -380,7 +380,7 @@ TEST_F(CudaProducts, OfSeveralThreadsKeepTheirOwnBias) {
   EXPECT_EQ(wrong, 0);
 }
 
-TEST(CudaProductsNumbers, AreThoseOfTheLibrarysHeader) {
+TEST(CudaProductsNumbers, MatchTheLibrarysHeader) {
 #if LAMINA_HAS_CUBLASLT_HEADER
   static_assert(cublaslt::kNotSupported == CUBLAS_STATUS_NOT_SUPPORTED && cublaslt::kNoMemory == CUBLAS_STATUS_ALLOC_FAILED &&
                 cublaslt::kCompute32 == CUBLAS_COMPUTE_32F && cublaslt::kCompute64 == CUBLAS_COMPUTE_64F &&
@@ -413,8 +413,8 @@ TEST(CudaProductsNumbers, AreThoseOfTheLibrarysHeader) {
 #endif
 }
 
-// The real library's descriptors need no driver: it takes every attribute that we set, with the sizes that we set them with.
-TEST_F(CudaProducts, SetAttributesThatTheRealLibraryTakes) {
+// The real library's descriptors need no driver: it accepts every attribute that we set, with our sizes.
+TEST_F(CudaProducts, RealLibraryAcceptsTheAttributes) {
   CublasLtApi real{};
   try {
     real = load_cublaslt(system_loader());
@@ -443,7 +443,7 @@ TEST_F(CudaProducts, SetAttributesThatTheRealLibraryTakes) {
   EXPECT_TRUE(products_->multiply(stream_, a.view(), b.view(), c.view(), false, false));
   EXPECT_EQ(fake().products, 2);
 
-  // With no GPU, its first own call fails, and that is an error and no crash.
+  // Without a GPU its first own call fails: an error, not a crash.
   void* handle = nullptr;
   if (real.create(&handle) == 0) {
     real.destroy(handle);

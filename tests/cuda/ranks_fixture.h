@@ -1,4 +1,4 @@
-// GPUs of a fake backend with a fake NCCL between them, and what their ranks bring to a collective.
+// GPUs of a fake backend with a fake NCCL between them, and their ranks' operands.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -21,10 +21,10 @@ inline std::vector<Device> gpus(int count, int first = 0) {
   return all;
 }
 
-// Element i of rank r's operand: 1, 2 or 3, so that sums and products of a few are the same in each dtype.
+// Element i of rank r's operand: 1, 2 or 3, so that small sums and products are exact in each dtype.
 inline int brought(int rank, int64_t i) { return 1 + int((i * 5 + rank * 7 + i / 3) % 3); }
 
-// Operands of some ranks, filled with what they bring.
+// Filled operands of some ranks.
 template <class T>
 struct Brought {
   std::vector<std::unique_ptr<Numbers<T>>> in, out;

@@ -27,7 +27,7 @@ class CudaStaging : public testing::Test {
     return static_cast<int>(
         std::count_if(fake.calls.begin(), fake.calls.end(), [&](const std::string& c) { return c.starts_with(call + " "); }));
   }
-  // Up and down again, with sizes that do and do not divide into blocks.
+  // Round trips with sizes that do and do not divide into blocks.
   void round_trips() {
     Stream stream = backend.default_stream(device), other = backend.create_stream(device);
     for (const size_t count : {size_t{1}, size_t{1000}, size_t{262'144}, size_t{262'145}, size_t{1'500'000}}) {
@@ -40,7 +40,7 @@ class CudaStaging : public testing::Test {
       void* second = backend.allocate(stream, 16);
       int four[4] = {1, 2, 3, 4};
       backend.synchronize(stream);
-      backend.copy(other, second, four, 16, CopyKind::to_device);  // another stream's bytes lie in a block of their own
+      backend.copy(other, second, four, 16, CopyKind::to_device);  // another stream's bytes use a block of their own
       std::vector<int> back(count);
       backend.copy(stream, back.data(), data, bytes, CopyKind::to_host);
       EXPECT_TRUE(back == numbers(count, 7));
@@ -105,7 +105,7 @@ TEST_F(CudaStaging, WorksWithoutPinnedMemory) {
   round_trips();
 }
 
-TEST_F(CudaStaging, GivesItsMemoryBack) {
+TEST_F(CudaStaging, FreesItsMemory) {
   {
     CudaBackend other(fake_api());
     Stream stream = other.default_stream(device);
@@ -117,7 +117,7 @@ TEST_F(CudaStaging, GivesItsMemoryBack) {
   EXPECT_EQ(fake.pinned.size(), 1u) << "the record of faults, which kernels may still write";
 }
 
-// A copy that fails half-way leaves nothing that a later one trips over.
+// A copy that fails half-way leaves no state that disturbs a later one.
 TEST_F(CudaStaging, WorksAfterEachCallFailed) {
   Stream stream = backend.default_stream(device);
   const size_t bytes = size_t{6} << 20;
@@ -129,7 +129,7 @@ TEST_F(CudaStaging, WorksAfterEachCallFailed) {
     backend.copy(stream, back.data(), data, bytes, CopyKind::to_host);
     EXPECT_TRUE(back == from);
   };
-  both();  // the blocks are there now
+  both();  // allocates the blocks
   fake.calls.clear();
   both();
   const int calls = int(fake.calls.size());

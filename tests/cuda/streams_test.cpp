@@ -1,5 +1,5 @@
-// Plans with several streams on a fake GPU, which runs what streams, events and graphs leave open in any order. Its instructions are the
-// CPU's kernels, so what comes out must be, bit for bit, what the CPU computes on one stream.
+// Plans with several streams on a fake GPU that runs work in any order allowed by streams, events and graphs. Its instructions are CPU
+// kernels, so results must equal, bit for bit, those of the CPU on one stream.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -19,12 +19,12 @@ using cuda::FakeCuda;
 using cuda::kCpu;
 using cuda::kGpu;
 
-// A launch of one of the CPU's kernels, as the fake GPU runs it later.
+// A launch of a CPU kernel, which the fake GPU runs later.
 struct Launch {
   Kernel kernel;
   std::vector<View> in, out;
 };
-// Never moved, and kept as long as graphs may run them again.
+// Never moved, and kept as long as graphs may replay them.
 std::deque<Launch>& launches() {
   static std::deque<Launch> all;
   return all;
@@ -85,7 +85,7 @@ class CudaStreams : public testing::Test {
     replace_backend(DeviceKind::gpu, nullptr);
     launches().clear();
   }
-  // The graph's outputs, then its Variables, after so many calls; the first of them on other inputs, where these are given.
+  // The graph's outputs, then its Variables, after this many calls; the first call uses other inputs, if given.
   std::vector<Tensor> run(const std::shared_ptr<const exec::Program>& program, const RandomGraph& g, int times,
                           const std::vector<Tensor>* others = nullptr) {
     calls.clear();
@@ -136,7 +136,7 @@ class CudaStreams : public testing::Test {
     return a.size() == b.size() &&
            std::equal(a.begin(), a.end(), b.begin(), [](const Tensor& x, const Tensor& y) { return x.same_bits(y); });
   }
-  // In the nth call of the program.
+  // Counts calls in the program's nth run.
   int count(size_t n, const std::string& name) {
     return int(std::count_if(calls.at(n).begin(), calls.at(n).end(),
                              [&](const std::string& c) { return c == name || c.starts_with(name + " "); }));
@@ -153,18 +153,18 @@ class CudaStreams : public testing::Test {
   }
 
   FakeCuda& fake = FakeCuda::now();
-  bool same_addresses = false;                  // results are given back before each call
-  std::vector<std::vector<std::string>> calls;  // of cudart, in each call of the last program
+  bool same_addresses = false;                  // results are freed before each call
+  std::vector<std::vector<std::string>> calls;  // cudart calls in each call of the last program
   cuda::CudaBackend backend{cuda::fake_api()};
 };
 
-TEST_F(CudaStreams, TwoBranchesAreOneGraphWithNothingAroundIt) {
+TEST_F(CudaStreams, TwoBranchesAreOneGraph) {
   const RandomGraph g = branches(1);
   auto program = on_gpu(*compile::compile(g.graph, options_of(2)));
   ASSERT_EQ(program->streams.size(), 2u);
   same_addresses = fake.gives_again = true;
   EXPECT_TRUE(same(run(program, g, 12), expected(g, 12)));
-  // First plain launches: the streams fork and join, and the second branch's end is awaited. The recording has the same events.
+  // First plain launches: the streams fork and join, with an event at the end of the second branch. The recording has the same events.
   EXPECT_EQ(count(0, "event_record"), 3);
   EXPECT_EQ(count(0, "launch"), 5);
   EXPECT_EQ(count(1, "event_record"), 3);
@@ -178,7 +178,7 @@ TEST_F(CudaStreams, TwoBranchesAreOneGraphWithNothingAroundIt) {
   for (size_t n = 0; n < 12; ++n) EXPECT_EQ(count(n, "stream_synchronize"), 0) << "a call waits for the device";
 }
 
-TEST_F(CudaStreams, WithoutAnyOneOfItsEventsTwoBranchesGiveOtherValues) {
+TEST_F(CudaStreams, EveryEventOfTwoBranchesIsNeeded) {
   const exec::Program planned = *compile::compile(two_branches(1, 4, 3), options_of(2));
   int waits = 0;
   for (size_t i = 0; i < planned.instructions.size(); ++i)
@@ -190,7 +190,7 @@ TEST_F(CudaStreams, WithoutAnyOneOfItsEventsTwoBranchesGiveOtherValues) {
       for (unsigned seed = 0; seed < 40; ++seed) {
         fake.work.random.seed(seed);
         const RandomGraph g = branches(seed);
-        const std::vector<Tensor> others = branches(seed + 100).inputs;  // or else what the last call left would be right
+        const std::vector<Tensor> others = branches(seed + 100).inputs;  // otherwise the last call's leftovers would be right
         const std::vector<Tensor> right = expected(g, 1);
         plain += !same(run(on_gpu(without), g, 1), right);
         graphs += !same(run(on_gpu(without), g, 2, &others), right);
@@ -217,7 +217,7 @@ TEST_F(CudaStreams, RandomGraphsGiveTheBitsOfOneStreamOfTheCpu) {
       fake.work.random.seed(seed);
       ASSERT_TRUE(same(run(on_gpu(planned), g, 4), right)) << describe(g) << exec::print(planned);
     }
-    exec::Program without = planned;  // or else this could not fail
+    exec::Program without = planned;  // proves that this can fail
     for (exec::Instruction& instruction : without.instructions) instruction.wait_for.clear();
     const std::vector<Tensor> first_call = expected(g, 1);
     bool wrong = false;

@@ -1,4 +1,4 @@
-// Batch normalisation's kernels: those around the library, with one that is made of host code. Our own ones are compared by tests/ops.
+// Kernels around the library's batch normalisation, with a host implementation of the library. tests/ops compares our own kernels.
 #include "kernels/cuda/batch_norm.cu"
 
 #include <gtest/gtest.h>
@@ -35,7 +35,7 @@ class EmulatedBatchNormTest : public testing::Test {
   void TearDown() override { emulated_batch_norm = {}; }
 };
 
-// What cuDNN does, as far as our kernels see it: vectors of floats, or doubles for double.
+// cuDNN's computation as our kernels see it: vectors of floats, or doubles for double.
 template <class T>
 void bring_library(const int64_t& channels) {
   using P = compute_t<T>;
@@ -71,7 +71,7 @@ void bring_library(const int64_t& channels) {
   };
 }
 
-// With the library and without it: the same numbers, but for rounding.
+// With and without the library: the same numbers up to rounding.
 template <class T>
 void compare(std::vector<int64_t> shape, bool scale, bool center) {
   SCOPED_TRACE(cat(dtype_of<T>(), ", ", shape.back(), " channels, gamma ", scale, ", beta ", center));
@@ -112,7 +112,7 @@ void compare(std::vector<int64_t> shape, bool scale, bool center) {
           << "result " << i << ", element " << e;
 }
 
-TEST_F(EmulatedBatchNormTest, TheKernelsAroundTheLibraryGiveItWhatItTakesAndOursWhatItGives) {
+TEST_F(EmulatedBatchNormTest, LibraryAndOwnKernelsAgree) {
   for (const std::vector<int64_t>& shape : {std::vector<int64_t>{2, 3, 4, 5}, {6, 3}, {40, 65}, {3, 7, 1}})
     for (const bool scale : {true, false})
       for (const bool center : {true, false}) {

@@ -1,4 +1,4 @@
-// What perf/gpu/run.sh asks of a card's kernels, on the emulation: the cases of all ops against double precision.
+// The checks of perf/gpu/run.sh on a card's kernels, run on the emulation: all ops' cases against double precision.
 #include "tests/ops/card_case.h"
 
 #include <gtest/gtest-spi.h>
@@ -17,7 +17,7 @@ TEST(CardCases, OpsAgreeWithDoublePrecision) {
   EXPECT_GT(check_all_on_card(EmulatedBackend::one(), std::getenv("LAMINA_TEST_LONG") ? 1 : 12), 50);
 }
 
-TEST(CardCases, AnotherResultIsFound) {
+TEST(CardCases, AWrongResultIsFound) {
   const ir::OpDef& add = ir::find_op("add");
   OpCase wrong = cases_of_ops().at("add")()[0];
   const Reference right = wrong.reference;

@@ -1,4 +1,4 @@
-// What tests of kernels for the GPU use: memory with red zones, and each launch repeated in several orders of threads.
+// Helpers for tests of GPU kernels: memory with red zones, and launches repeated in several thread orders.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -12,8 +12,8 @@
 
 namespace lamina::kernels::cuda {
 
-// Memory of a "GPU": filled with NaN (or -1), with red zones on both sides that are checked at the end. The race checker reports each
-// access to a red zone with its line; without it, a write shows when the buffer goes.
+// Memory of the emulated GPU: filled with NaN (or -1), with red zones on both sides. The race checker reports each access to a red zone
+// with its line; without it, a write is found when the buffer is freed.
 void add_red_zone(const void* begin, size_t bytes);
 void remove_red_zone(const void* begin);
 template <class T>
@@ -74,7 +74,7 @@ inline const std::vector<Order>& orders() {
       {emulation::Order::forward, 1}, {emulation::Order::reverse, 1}, {emulation::Order::random, 1}, {emulation::Order::random, 2}};
   return all;
 }
-// run() once per order of threads. It should make its own outputs and look at them.
+// Calls run() once per thread order. It should make its own outputs and check them.
 template <class F>
 void in_every_order(F run) {
   const emulation::Settings before = emulation::settings();
@@ -91,7 +91,7 @@ void in_every_order(F run) {
   emulation::settings() = before;
 }
 
-// What ended the launch, or nothing.
+// The error that ended the launch, or nothing.
 template <class F>
 std::string failure_of(F run) {
   try {

@@ -51,7 +51,7 @@ void EmulatedBackend::launch(Stream& stream, const Kernel& kernel, const KernelC
   ++launches_;
   instruction_ = name, line_ = call.line;
   kernel.run(call);
-  synchronize(stream);  // on a real device a fault shows at the next wait
+  synchronize(stream);  // a real device reports faults at the next wait
 }
 
 void EmulatedBackend::synchronize(Stream&) {

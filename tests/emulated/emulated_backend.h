@@ -1,4 +1,4 @@
-// A Backend whose GPU is the emulation: its memory is the host's, and a launch has finished when it returns.
+// A Backend whose GPU is the emulation: it uses host memory, and launches are synchronous.
 #pragma once
 #include <map>
 
@@ -26,7 +26,7 @@ class EmulatedBackend final : public Backend {
   void synchronize(Stream&) override;
 
   void* allocate(Stream&, size_t bytes) override;
-  void free(Stream&, void* data, size_t bytes) override;  // fails the test when the memory is not its own
+  void free(Stream&, void* data, size_t bytes) override;  // fails the test for memory that it did not allocate
   void copy(Stream&, void* to, const void* from, size_t bytes, CopyKind) override;
   void launch(Stream& stream, const Kernel& kernel, const KernelCall& call, const char* name) override;
   FaultSite fault_site(Stream&, Error (*describe)(const Fault&)) override;

@@ -1,4 +1,4 @@
-// GPU threads as fibers of one host thread: contexts, barriers, shuffles, shared memory, and who runs next.
+// GPU threads as fibers of one host thread: contexts, barriers, shuffles, shared memory, and scheduling.
 #include "tests/emulated/emulator.h"
 
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ struct Meeting {  // lanes that wait for each other
 struct Warp {
   std::vector<Meeting> meetings;  // of disjoint lanes
   uint64_t given[32] = {};
-  char gathered[2][kWarp][kMostGathered] = {};  // of two calls: one lane may be a call ahead of the others, but not more
+  char gathered[2][kWarp][kMostGathered] = {};  // double buffer: a lane may be one call ahead of the others
 };
 
 struct Fiber {
@@ -56,7 +56,7 @@ struct Fiber {
   Warp* warp = nullptr;
   unsigned lane = 0;
   bool done = false;
-  const char* what = "";  // it waits for, or did last
+  const char* what = "";  // what it waits for, or last did
   Where where;
   bool vote = false;
   unsigned from = 0, votes = 0;
@@ -70,7 +70,7 @@ struct Free {
   void operator()(void* p) const { std::free(p); }
 };
 using Memory = std::unique_ptr<char, Free>;
-constexpr size_t kGuard = 256;  // bytes behind shared memory that nobody may write
+constexpr size_t kGuard = 256;  // bytes after shared memory that must not be written
 constexpr unsigned char kGuardByte = 0xC5;
 
 struct Block {
@@ -89,9 +89,9 @@ Counts the_counts;
 Observer* observer = nullptr;
 Current now;
 
-Fiber* running = nullptr;  // null: the host thread itself
+Fiber* running = nullptr;  // null: the host thread
 Context host;
-std::vector<Fiber*> ready;  // a ring would do; `head` is its begin
+std::vector<Fiber*> ready;  // a queue that starts at `head`
 size_t head = 0;
 unsigned alive = 0;
 int64_t pauses = 0;
@@ -105,7 +105,7 @@ LaunchShape shape;
 // --- contexts ---
 #if defined(__x86_64__)
 extern "C" void lamina_switch_fiber(void** save, void* load);
-// The last step is a jump and not a return, whose target the processor would predict wrong each time.
+// Ends with a jump instead of a return, whose target the processor would always mispredict.
 asm(R"(
 .text
 .type lamina_switch_fiber,@function
@@ -140,10 +140,10 @@ size_t host_stack_size = 0;
 void start(Context& c) {
 #if defined(__x86_64__)
   auto* top = reinterpret_cast<void**>(c.stack + c.size);
-  // Tops of different fibers would share cache sets: each starts a little lower than the one before.
+  // Equal stack tops would share cache sets, so each starts a little lower than the one before.
   static unsigned colour = 0;
   top -= 8 * (colour++ * 5 % 127) + 2;
-  *--top = nullptr;  // where fiber_main would return to; keeps the stack 16-byte aligned as after a call
+  *--top = nullptr;  // the return address of fiber_main; keeps the stack 16-byte aligned as after a call
   *--top = reinterpret_cast<void*>(&fiber_main);
   for (int i = 0; i < 6; ++i) *--top = nullptr;
   c.sp = top;
@@ -210,7 +210,7 @@ std::string report() {
   return out;
 }
 
-// --- who runs next ---
+// --- scheduling ---
 void make_ready(std::vector<Fiber*>& waiting) {
   if (the_settings.order == Order::reverse) std::reverse(waiting.begin(), waiting.end());
   ready.insert(ready.end(), waiting.begin(), waiting.end());
@@ -244,7 +244,7 @@ void check_guards(const Block& b) {
         fail("block " + std::to_string(b.number) + " has written " + std::to_string(i) + " bytes behind its " + what +
              " shared memory of " + std::to_string(bytes) + " bytes");
   };
-#if !defined(__SANITIZE_ADDRESS__)  // which has its own red zones
+#if !defined(__SANITIZE_ADDRESS__)  // ASan has its own red zones
   if (b.dynamic) check(b.dynamic.get(), b.dynamic_bytes, "dynamic");
   for (const auto& [site, memory] : b.statics) check(memory.first.get(), memory.second, "static");
 #else
@@ -282,7 +282,7 @@ void fiber_main() {
   Block& b = *me->block;
   if (--b.alive == 0) check_guards(b);
   if (!me->copies.empty()) fail("a thread ended with copies that it did not wait for, begun at " + text(me->copies[0].where));
-  // Threads that have ended do not come to a barrier any more. Hardware may let the others pass; which ones is chance.
+  // Ended threads no longer take part in barriers. Hardware may let the others pass, depending on chance.
   if (!b.waiting.empty() && b.waiting.size() == b.alive)
     fail("threads ended while others of their block wait at " + text(b.waiting[0]->where) + report());
   if (!waiting_for_cluster.empty())
@@ -290,7 +290,7 @@ void fiber_main() {
   Fiber* next = next_ready();
   if (!next && alive > 0) fail("deadlock: every thread waits" + report());
   change_to(next);
-  std::abort();  // nobody comes back to a fiber that has ended
+  std::abort();  // a finished fiber is never resumed
 }
 
 // --- launches ---
@@ -464,7 +464,7 @@ const void* of_block(const void* own, unsigned block) {
   std::abort();
 }
 
-// What each lane gets is settled when the last one comes, so that nobody can overwrite it.
+// Lanes' results are fixed when the last lane arrives, so that nothing can overwrite them.
 static void meet(unsigned mask, const char* what, const Where& where) {
   Fiber* me = running;
   Warp& w = *me->warp;
@@ -553,7 +553,7 @@ void copy_async(void* to, const void* from, size_t bytes, const Where& where) {
   running->copies.push_back({to, from, bytes, running->committed, where});
 }
 void commit_copies() { ++running->committed; }
-// Copies arrive as late as they may: who does not wait for them reads what was there before.
+// Copies arrive as late as allowed: without waiting, a thread reads the old contents.
 void wait_copies(int but, const Where&) {
   Fiber* me = running;
   size_t done = 0;

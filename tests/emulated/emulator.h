@@ -1,4 +1,4 @@
-// What tests and the race checker see of the emulation of GPU threads (kernels/cuda/device_host.h).
+// The emulation of GPU threads (kernels/cuda/device_host.h), as tests and the race checker see it.
 #pragma once
 #include <string>
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace lamina::kernels::cuda::emulation {
 
-// Who is told what happens. Threads are numbered through the launch: block * threads + thread.
+// Gets all events. Threads are numbered across the launch: block * threads + thread.
 struct Observer {
   virtual ~Observer() = default;
   virtual void launch_begins(unsigned blocks, unsigned threads) = 0;
   virtual void launch_ends() = 0;
-  // Memory that is as if never written: a block's shared memory as it starts.
+  // Memory becomes uninitialised, as a block's shared memory is at its start.
   virtual void fresh(const void* memory, size_t bytes, unsigned block) = 0;
   virtual void block_barrier(unsigned block) = 0;
   virtual void cluster_barrier() = 0;
@@ -25,12 +25,12 @@ struct Observer {
 void set_observer(Observer* observer);
 
 struct Current {
-  bool running = false;  // a thread of a launch runs
+  bool running = false;  // a thread of a launch is running
   unsigned block = 0, thread = 0;
   const char *stack_begin = nullptr, *stack_end = nullptr;
 };
 const Current& current();
-// Ends the launch as soon as the thread that runs comes back to the emulation.
+// Ends the launch when the running thread returns to the emulation.
 [[noreturn]] void fail(const std::string& why);
 
 }  // namespace lamina::kernels::cuda::emulation

@@ -1,4 +1,4 @@
-// The emulation itself: what kernels may use works, and mistakes that it promises to find are found.
+// The emulation itself: everything that kernels may use works, and mistakes that it promises to find are found.
 #include <cmath>
 #include <numeric>
 
@@ -41,7 +41,7 @@ TEST(Emulation, AMissingBarrierGivesWrongNumbersInSomeOrder) {
     Buffer<float> x(std::vector<float>(256, 1.0f)), out({0.0f});
     launch<sum_blocks>(emulated_stream(), {}, x.data(), out.data(), 256, true);
     wrong += out[0] != 256.0f;
-    take_races();  // which races_test.cpp is about
+    take_races();  // tested in races_test.cpp
   });
   EXPECT_GE(wrong, 1);
 }
@@ -86,7 +86,7 @@ LAMINA_KERNEL(64) double_in_shared(const float* x, float* y, bool wait) {
   y[thread_index()] = 2 * tile[63 - thread_index()];
   wait_copies<0>();
 }
-TEST(Emulation, CopiesArriveWhenTheyAreWaitedForAndNotBefore) {
+TEST(Emulation, CopiesArriveOnlyAtTheWait) {
   std::vector<float> values(64);
   std::iota(values.begin(), values.end(), 0.0f);
   in_every_order([&] {
@@ -101,7 +101,7 @@ TEST(Emulation, CopiesArriveWhenTheyAreWaitedForAndNotBefore) {
   });
 }
 
-// Each block adds to what the one before has left.
+// Each block adds to the previous one's result.
 LAMINA_KERNEL(32) pass_on(unsigned* turn, int* value) {
   if (thread_index() == 0)
     while (load_acquire(turn) != block_index()) pause();
@@ -121,9 +121,9 @@ TEST(Emulation, BlocksOfACooperativeLaunchWaitForEachOther) {
     EXPECT_EQ(value[0], want);
   });
 }
-// Each block's sum goes to the next one's shared memory, around the cluster.
+// Each block writes its sum to the next one's shared memory, around the cluster.
 LAMINA_KERNEL(32) pass_around(unsigned* out) {
-  unsigned* mine = dynamic_shared<unsigned>();  // a number, and how often it was raised
+  unsigned* mine = dynamic_shared<unsigned>();  // a number, and how often it was incremented
   if (thread_index() < 2) mine[thread_index()] = 0;
   sync_cluster();
   const unsigned next = (block_index() + 1) % block_count();
@@ -171,7 +171,7 @@ TEST(Emulation, FindsMistakesWithClusters) {
   EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), in_cluster(17)); }).find("a cluster of 17 blocks"), std::string::npos);
 }
 
-TEST(Emulation, ReportsAWaitForABlockThatIsNotThere) {
+TEST(Emulation, ReportsAWaitForAMissingBlock) {
   emulation::settings().order = emulation::Order::reverse;
   emulation::settings().most_pauses = 1000;
   Buffer<unsigned> turn({0u});
@@ -184,7 +184,7 @@ TEST(Emulation, ReportsAWaitForABlockThatIsNotThere) {
 
 LAMINA_KERNEL(64) wrong(int kind, float* out) {
   const unsigned t = thread_index();
-  if (kind == 0 && t >= 32) sync_block();  // the others never come
+  if (kind == 0 && t >= 32) sync_block();  // the others never arrive
   if (kind == 0 && t < 32) sync_warp(t == 0 ? 1u : kAllLanes);
   if (kind == 1 && t >= 32) return;
   if (kind == 1) sync_block();
@@ -206,13 +206,13 @@ TEST(Emulation, FindsMistakesWithBarriers) {
   EXPECT_NE(mistake(3).find("which is not in the mask"), std::string::npos) << mistake(3);
 }
 TEST(Emulation, FindsMistakesWithSharedMemoryAndCopies) {
-#if !defined(__SANITIZE_ADDRESS__)  // which ends the process there
+#if !defined(__SANITIZE_ADDRESS__)  // ASan ends the process there
   EXPECT_NE(mistake(4).find("has written 0 bytes behind its dynamic shared memory of 128 bytes"), std::string::npos) << mistake(4);
 #endif
   EXPECT_NE(mistake(5).find("not aligned"), std::string::npos) << mistake(5);
   EXPECT_NE(mistake(6).find("copies that it did not wait for"), std::string::npos) << mistake(6);
 }
-TEST(Emulation, RefusesLaunchesThatNoGpuTakes) {
+TEST(Emulation, RefusesInvalidLaunches) {
   Buffer<float> out(64);
   EXPECT_NE(failure_of([&] { launch<wrong>(emulated_stream(), {.threads = 48}, 7, out.data()); }).find("48 threads"), std::string::npos);
   EXPECT_NE(failure_of([&] { launch<wrong>(emulated_stream(), {.grid = {0}}, 7, out.data()); }).find("grid of 0 x 1"), std::string::npos);
@@ -221,7 +221,7 @@ TEST(Emulation, RefusesLaunchesThatNoGpuTakes) {
   EXPECT_NE(failure_of([&] { launch<wrong>(emulated_stream(), {.grid = {5000}, .cooperative = true}, 7, out.data()); }).find("resident"),
             std::string::npos);
 }
-TEST(Emulation, GoesOnAfterAFailedLaunch) {
+TEST(Emulation, WorksAfterAFailedLaunch) {
   mistake(2);
   Buffer<float> x(std::vector<float>(64, 1.0f)), out({0.0f});
   launch<sum_blocks>(emulated_stream(), {.threads = 64}, x.data(), out.data(), 64u, false);

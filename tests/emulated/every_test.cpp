@@ -1,4 +1,4 @@
-// Every test fails that leaves a race unexplained.
+// Fails every test that leaves a race in the list.
 #include <gtest/gtest.h>
 
 #include "tests/emulated/races.h"

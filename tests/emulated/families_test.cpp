@@ -1,5 +1,5 @@
-// Each family of kernels against the CPU's on the shapes where kernels go wrong: empty, one element, odd lengths, lengths that are no
-// multiple of a tile, a run or a block, and long ones. The cases of tests/ops (ops_test.cpp) bring the dtypes and strides.
+// Each family of kernels against the CPU's on critical shapes: empty, one element, odd lengths, non-multiples of a tile, run or block, and
+// long ones. ops_test.cpp covers dtypes and strides.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -70,7 +70,7 @@ class EmulatedFamilies : public testing::Test {
     double largest = 0;
     for (size_t i = 0; i < want.size(); ++i) largest = std::max(largest, std::abs(double(want[i])));
     for (size_t i = 0; i < want.size(); ++i) {
-      if (std::isnan(double(want[i])))  // its sign is up to the order in which a compiler multiplies
+      if (std::isnan(double(want[i])))  // its sign depends on the compiler's order of operands
         ASSERT_TRUE(std::isnan(double(got[i]))) << "element " << i << " of " << want.size() << ": " << double(got[i]);
       else if (tolerance == 0)
         ASSERT_EQ(std::memcmp(&got[i], &want[i], sizeof(T)), 0)
@@ -80,7 +80,7 @@ class EmulatedFamilies : public testing::Test {
             << "element " << i << " of " << want.size();
     }
   }
-  // run(stream of the GPU or the CPU, result) gives the result on both, for every order of threads.
+  // run(GPU or CPU stream, result) must give the same result on both, for every thread order.
   template <class T, class F>
   void compare(int64_t size, double tolerance, F run) {
     Buffer<T> want(static_cast<size_t>(size));
@@ -210,7 +210,7 @@ TEST_F(EmulatedFamilies, SortsOfEveryLengthAgree) {
     for (const bool descending : {false, true}) {
       SCOPED_TRACE(cat(n, descending ? " descending" : " ascending"));
       Buffer<float> x = numbers<float>(2 * n, 15, -4, 4);
-      for (int64_t i = 0; i < 2 * n; ++i) x[size_t(i)] = std::round(x[size_t(i)]);  // many equal ones, both zeros
+      for (int64_t i = 0; i < 2 * n; ++i) x[size_t(i)] = std::round(x[size_t(i)]);  // many ties, both zeros
       if (n > 3) x[1] = std::nanf(""), x[size_t(n - 1)] = -INFINITY;
       compare<float>(2 * n, 0, [&](bool on_gpu, Buffer<float>& y) {
         BOTH(on_gpu, sort<float>)(STREAM(on_gpu), view(x, {2, n}), view(y, {2, n}), 1, descending);
@@ -375,7 +375,7 @@ TEST_F(EmulatedFamilies, PoolsAndPositionsAgree) {
     compare<float>(nx, 0, [&](bool on_gpu, Buffer<float>& dx) {
       BOTH(on_gpu, max_pool2d_grad<float>)(STREAM(on_gpu), view(dy, {ny}), view(index, {ny}), view(dx, {nx}), s);
     });
-    // Without places: what the two above make.
+    // Without indices: the same results as the two above.
     compare<float>(ny, 0, [&](bool on_gpu, Buffer<float>& out) {
       if (on_gpu)
         kernels::cuda::max_pool2d_values<float>(STREAM(true), view(x, {nx}), view(out, {ny}), s);
@@ -451,7 +451,7 @@ TEST_F(EmulatedFamilies, EveryScalarOperationHasTheBitsOfTheCpu) {
   check(int64_t());
 }
 
-TEST_F(EmulatedFamilies, ProgramsOverBroadcastAndTurnedOperandsAgree) {
+TEST_F(EmulatedFamilies, ProgramsOverBroadcastAndTransposedOperandsAgree) {
   for (const auto& [a, b] : std::vector<std::pair<int64_t, int64_t>>{{1, 1}, {0, 3}, {7, 13}, {300, 3}}) {
     SCOPED_TRACE(cat(a, " x ", b));
     Buffer<float> x = numbers<float>(a * b, 33), row = numbers<float>(b, 34), one = numbers<float>(1, 35);

@@ -1,6 +1,5 @@
-// Every function of kernels/cuda/device.h that is an instruction on a GPU and a twin of it on the host, in kernels whose results the host
-// knows from the manuals: instructions_test.cpp runs them on the emulation, perf/gpu/instructions.cu on a card. What agrees with the host
-// on both agrees with each other.
+// Tests every function of kernels/cuda/device.h that is an instruction on a GPU and has a twin on the host. The expected results come from
+// the manuals. instructions_test.cpp runs the kernels on the emulation, perf/gpu/instructions.cu on a card, so both must agree.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -12,7 +11,7 @@ namespace lamina::kernels::cuda::instructions {
 
 // --- lanes ---
 
-constexpr unsigned kKinds = 5, kVotes = 4;  // shuffle, up, down, xor, and xor among half of the lanes; the last vote is theirs too
+constexpr unsigned kKinds = 5, kVotes = 4;  // shuffle, up, down, xor, and xor among half of the lanes, as is the last vote
 template <class T>
 LAMINA_KERNEL(64)
 lanes(T* out, unsigned* votes) {
@@ -88,7 +87,7 @@ bool atomics_agree(M& m) {
   launch<atomics>(m.stream(), {.grid = {blocks}, .threads = 128}, words, tickets, exchanged);
   const Words w = m.take(words, 1)[0];
   std::vector<unsigned> order = m.take(tickets, n), chain = m.take(exchanged, n);
-  chain.push_back(w.last);  // each number was put there once, and once taken or left
+  chain.push_back(w.last);  // each number was stored once, and removed or left once
   std::sort(order.begin(), order.end()), std::sort(chain.begin(), chain.end());
   bool agree = chain[0] == 7;
   for (unsigned g = 0; g < n; ++g) agree &= order[g] == g && chain[g + 1] == g + 100;
@@ -116,7 +115,7 @@ LAMINA_KERNEL(64) copies(const unsigned* from, unsigned* out) {
   fixed[t] = to[4 * t] + to[4 * t + 3];  // a thread's own
   wait_copies<0>();
   sync_block();
-  for (unsigned i = t; i < 7 * n; i += n) out[i] = to[7 * n - 1 - i];  // of others
+  for (unsigned i = t; i < 7 * n; i += n) out[i] = to[7 * n - 1 - i];  // other threads' values
   out[7 * n + t] = fixed[n - 1 - t];
   unsigned seen = 0;
   for (unsigned k = 0; k < n; ++k) seen += sync_block_or(t == k) ? 1 : 0;
@@ -139,7 +138,7 @@ bool copies_agree(M& m) {
 // --- blocks that wait for each other ---
 
 constexpr unsigned kRounds = 16;
-// In each round a block writes, says so, waits for the next one, and reads what that has written.
+// In each round a block writes, signals, waits for the next block, and reads its data.
 LAMINA_KERNEL(64) hand_on(unsigned* data, unsigned* raised, unsigned* stored, unsigned* wrong) {
   const unsigned t = thread_index(), n = block_size(), b = block_index(), next = (b + 1) % block_count();
   for (unsigned r = 0; r < kRounds; ++r) {
@@ -171,7 +170,7 @@ bool waits_agree(M& m) {
          m.take(stored, blocks) == std::vector<unsigned>(blocks, kRounds - 1);
 }
 LAMINA_KERNEL(32) hand_on_in_cluster(unsigned* wrong, unsigned* ended) {
-  unsigned* mine = dynamic_shared<unsigned>();  // an inbox of a word a lane for each round, and a counter
+  unsigned* mine = dynamic_shared<unsigned>();  // an inbox with a word per lane and round, and a counter
   unsigned* count = mine + kRounds * kWarp;
   const unsigned l = lane(), next = (block_index() + 1) % block_count(), before = (block_index() + block_count() - 1) % block_count();
   if (l == 0) *count = 0;
@@ -198,8 +197,8 @@ bool clusters_agree(M& m) {
   return m.take(wrong, 1)[0] == 0 && m.take(ended, blocks) == std::vector<unsigned>(blocks, kRounds);
 }
 
-// The names of those that give something else than the manuals say. M has memory: put(vector) gives its address there, take(address, count)
-// waits and gives what is there.
+// Names of the functions whose results differ from the manuals. M provides memory: put(vector) returns its address there, take(address,
+// count) waits and returns the contents.
 template <class M>
 std::vector<std::string> wrong(M& m, const Trial& trial) {
   std::vector<std::string> out;

@@ -1,4 +1,4 @@
-// Instructions that make numbers, those of tensor cores among them: see instructions.h.
+// Arithmetic and conversion instructions, including tensor cores: see instructions.h.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -10,9 +10,9 @@
 
 namespace lamina::kernels::cuda::instructions {
 
-// How much is tried, and what a sum within one instruction of tensor cores may be off, relative to the sum of its terms' sizes.
+// How many cases to try, and the allowed error of a sum within one tensor core instruction, relative to the sum of its terms' sizes.
 struct Trial {
-  unsigned numbers = 4096;  // of each conversion
+  unsigned numbers = 4096;  // per conversion
   double sums = 0x1p-24;
   bool clusters = true;
 };
@@ -42,7 +42,7 @@ multiply_add(const T* in, unsigned count, T* fused, T* apart) {
   }
 }
 
-// To so many bits behind the first one; half way cases to even, or away from zero.
+// Rounds to this many bits after the leading one; ties to even, or away from zero.
 inline float rounded(float v, int bits, bool to_even) {
   if (!std::isfinite(v)) return v;
   int exponent = 0;
@@ -61,8 +61,7 @@ bool conversions_agree(M& m, const Trial& trial) {
                         0x1p-149f, 0x1p-126f, 0x1.ffffp-127f};
   while (in.size() < trial.numbers) {
     const unsigned bits = unsigned(random());
-    for (unsigned cut : {0u, 0xfffu, 0x1fffu, 0x7fffu, 0xffffu})
-      in.push_back(from_bits<float>(bits & ~cut));  // those that fit, and those half way, among them
+    for (unsigned cut : {0u, 0xfffu, 0x1fffu, 0x7fffu, 0xffffu}) in.push_back(from_bits<float>(bits & ~cut));  // also exact values and ties
   }
   const size_t n = in.size();
   unsigned *tf32 = m.put(std::vector<unsigned>(n)), *bf16 = m.put(std::vector<unsigned>(n));
@@ -121,7 +120,7 @@ product(const float* a, const float* b, float* c) {
     mma_tf32(sums, first, second);
   for (int i = 0; i < 4; ++i) c[(group + 8 * (i / 2)) * 8 + 2 * in_group + i % 2] = sums[i];
 }
-// Whole numbers have to be right to the bit: they tell every element's place. Others may lose digits within an instruction.
+// Integers must be exact: they identify every element's position. Other values may lose digits within an instruction.
 template <bool of_bf16, class M>
 bool products_agree(M& m, const Trial& trial, bool whole) {
   constexpr int depth = of_bf16 ? 16 : 8, warps = 2;

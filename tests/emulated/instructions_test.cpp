@@ -1,4 +1,4 @@
-// The emulation's twins of instructions give what the manuals say, by the trial that perf/gpu/instructions.cu makes on a card.
+// The emulated instructions agree with the manuals, by the trial that perf/gpu/instructions.cu runs on a card.
 #include "tests/emulated/instructions.h"
 
 #include <memory>
@@ -26,14 +26,14 @@ class HostMemory {
   std::vector<std::shared_ptr<void>> memory_;
 };
 
-TEST(Instructions, AreWhatTheManualsSay) {
+TEST(Instructions, MatchTheManuals) {
   in_every_order([] {
     HostMemory memory;
     EXPECT_EQ(instructions::wrong(memory, {}), std::vector<std::string>{});
   });
 }
 
-// A card on which memory comes back with a bit changed in the first element, which every lane's half has.
+// A card whose memory returns the first element with a flipped bit, in the half that every lane uses.
 class WrongMemory : public HostMemory {
  public:
   template <class T>
@@ -44,7 +44,7 @@ class WrongMemory : public HostMemory {
   }
 };
 
-TEST(Instructions, EachOtherResultIsFound) {
+TEST(Instructions, EveryWrongResultIsFound) {
   WrongMemory memory;
   EXPECT_EQ(instructions::wrong(memory, {}).size(), 13u);
 }

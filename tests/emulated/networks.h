@@ -1,4 +1,4 @@
-// Small networks and numbers for tests of sections.
+// Small networks and data for tests of sections.
 #pragma once
 #include <memory>
 #include <tuple>
@@ -16,7 +16,7 @@
 
 namespace lamina::tests {
 
-// From -20 to 20 times `unit`, in an order that repeats after 41 of them.
+// Values from -20 to 20 times `unit`, with period 41.
 inline std::vector<float> pattern(size_t count, float unit, int seed = 0) {
   std::vector<float> values(count);
   for (size_t i = 0; i < count; ++i) values[i] = unit * float(int((i + size_t(seed)) * 37 % 41) - 20);
@@ -28,7 +28,7 @@ inline Tensor patterned(Shape shape, float unit, int seed = 0) {
   return tensor(pattern(size_t(size), unit, seed), shape);
 }
 
-// Two layers and a squared error; the Variables are added to `layers`. x: [rows, 40], y: [rows, 6].
+// Two layers and a squared error; their Variables are added to `layers`. x: [rows, 40], y: [rows, 6].
 using Layers = std::shared_ptr<std::vector<Variable>>;
 inline auto small_net(std::shared_ptr<optim::Optimizer> optimizer, Layers layers = std::make_shared<std::vector<Variable>>()) {
   layers->push_back(Variable(patterned({40, 24}, 0.01f), "kernel"));
@@ -43,7 +43,7 @@ inline auto small_net(std::shared_ptr<optim::Optimizer> optimizer, Layers layers
   });
 }
 
-// net->step(x, y) for each batch of a scan, which gives the least cost and all costs.
+// Scans net->step(x, y) over batches; returns the least cost and all costs.
 template <class Net>
 auto scan_over_batches(std::shared_ptr<Net> net) {
   return function([net](Tensor xs, Tensor ys) {
@@ -56,7 +56,7 @@ auto scan_over_batches(std::shared_ptr<Net> net) {
   });
 }
 
-// Loops stay loops, however short they are.
+// Keeps even short loops from being unrolled.
 struct LoopsAsTheyAre {
   LoopsAsTheyAre() { passes::set_disabled_passes({"fold_branches"}); }
   ~LoopsAsTheyAre() { passes::set_disabled_passes({}); }

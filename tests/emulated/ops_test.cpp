@@ -1,4 +1,4 @@
-// The cases of tests/ops with the GPU's kernels: each against the CPU's, in two orders of threads, with guards around the results.
+// The cases of tests/ops on GPU kernels: each against the CPU's, in two thread orders, with guards around the results.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -27,7 +27,7 @@ Operands contiguous(const std::vector<Tensor>& tensors) {
   return out;
 }
 
-// The axes lie in reverse order, with a stranger behind every element.
+// Axes in reverse memory order, with a gap after every element.
 Operands spread(const std::vector<Tensor>& tensors) {
   Operands out = contiguous(tensors);
   for (View& view : out.views) {
@@ -92,7 +92,7 @@ void check(const ir::OpDef& op, const OpCase& c) {
     const Value first = g.add(op, c.attrs, g.inputs, c.regions);
     const ir::Node node = g[first];
     const Kernel kernel = op.cuda({*node.attrs, types, node.types, node.regions});
-    if (!kernel) {  // it decomposes, or says that there is none
+    if (!kernel) {  // it decomposes, or reports that it has none
       EXPECT_FALSE(op.cpu && op.cpu({*node.attrs, types, node.types, node.regions}) && !op.decompose)
           << "the CPU has a kernel, and a GPU has nothing";
       continue;
@@ -109,7 +109,7 @@ void check(const ir::OpDef& op, const OpCase& c) {
         const std::vector<Tensor> got = run(node, kernel, operands.views, byte);
         emulation::settings().order = emulation::Order::forward;
         for (size_t r = 0; r < got.size(); ++r) {
-          // C libraries differ in the last places, and so may sums in other orders.
+          // C libraries differ in the last digits, as do sums in other orders.
           expect_close(got[r], want[r].values(), 2 * c.ulps, c.of_largest, cat("result ", r));
           if (!before.empty()) {
             EXPECT_TRUE(got[r].same_bits(before[r])) << "result " << r << " depends on the order of threads, or on what was there";

@@ -1,4 +1,4 @@
-// Sorting and counting by Thrust, of every dtype, against the CPU's kernels.
+// Sorting and counting with Thrust for every dtype, against the CPU's kernels.
 #include "kernels/cuda/order.cu"
 
 #include <gtest/gtest.h>
@@ -32,7 +32,7 @@ View view(Buffer<T>& buffer, std::vector<int64_t> shape) {
   return view_of(buffer.data(), dtype_of<T>(), std::move(shape));
 }
 
-// Few distinct numbers; of floating types both zeros, infinities and several NaNs as well.
+// Few distinct numbers; for floating types also both zeros, infinities and several NaNs.
 template <class T>
 Buffer<T> hard_numbers(int64_t count, unsigned seed) {
   std::mt19937 random(seed);
@@ -150,7 +150,7 @@ TEST_F(EmulatedOrder, RunningSumsOfIntegersWrapAsOnTheCpu) {
   }
 }
 
-// The number of launches does not grow with the length: what was by hand took one for each pair of a stretch's length and a step.
+// The number of launches must not grow with the length.
 TEST_F(EmulatedOrder, LongRowsTakeFewLaunches) {
   const int64_t n = 1 << 17;
   Buffer<int32_t> x = hard_numbers<int32_t>(n, 12);
@@ -162,7 +162,7 @@ TEST_F(EmulatedOrder, LongRowsTakeFewLaunches) {
   expect_same(places, want, "argsort");
 }
 
-// Counts what is asked for, and has no memory for the last of it.
+// Counts requests, and fails the last one.
 class FullBackend final : public Backend {
  public:
   int asked = 0, most = 1 << 30;
@@ -192,8 +192,8 @@ class FullBackend final : public Backend {
   EmulatedBackend& own = EmulatedBackend::one();
 };
 
-// So that a recorded launch keeps it, and a lack of it is an error as everywhere.
-TEST_F(EmulatedOrder, ThrustsMemoryIsTheStreams) {
+// Scratch comes from the stream, so that recorded launches keep it and failures are errors as everywhere.
+TEST_F(EmulatedOrder, ThrustAllocatesFromTheStream) {
   Buffer<float> x = hard_numbers<float>(1000, 13), y(1000);
   FullBackend full;
   Stream stream = full.default_stream(gpu.device);

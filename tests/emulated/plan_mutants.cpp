@@ -72,7 +72,7 @@ std::string PlanMutator::retarget_wait(std::mt19937& random) {
   BlockWait& wait = waits_[size_t(i)][random() % waits_[size_t(i)].size()];
   const int before = wait.counter;
   while (wait.counter == before) wait.counter = int(random() % unsigned(plan_.program.counters));
-  // A planner that takes the wrong step would have its number of blocks too.
+  // A planner that picks the wrong step would use its number of blocks too.
   if (random() % 2)
     for (const BlockStep& s : steps_)
       if (s.signal == wait.counter) wait.until = s.blocks;
@@ -104,7 +104,7 @@ std::string PlanMutator::swap_steps(std::mt19937& random) {
   std::swap(list[a], list[b]);
   return cat("block ", block, ": step ", list[a], " before step ", list[b]);
 }
-// To where it overlaps others, inside of its piece of memory.
+// Moves it to where it overlaps others, within its block of memory.
 std::string PlanMutator::move_slot(std::mt19937& random) {
   auto* operands = reinterpret_cast<BlockOperand*>(plan_.bytes.data() + plan_.program.operands_at);
   const int i = pick_step(random, is_step), which = int(random() % unsigned(steps_[size_t(i)].ins + steps_[size_t(i)].outs));
@@ -147,7 +147,7 @@ std::string PlanMutator::ask_early(std::mt19937& random) {
   return cat("step ", i, ": weights asked for as its run begins");
 }
 
-// Rows go to another block, or a product takes rows from its inbox that nobody meant for it.
+// Sends rows to another block, or makes a product read unintended rows from its inbox.
 std::string PlanMutator::hand_elsewhere(std::mt19937& random) {
   if (!plan_.program.cluster) return "";
   if (random() % 2) {

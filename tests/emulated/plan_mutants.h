@@ -1,4 +1,4 @@
-// Mistakes for the validator of block plans: a plan with one thing changed that a planner could get wrong.
+// Mutation tests for the validator of block plans: one planner mistake at a time.
 #pragma once
 #include <random>
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace lamina::tests {
 
-// The parts of a plan's bytes that are changed, and put back.
+// The parts of a plan's bytes that are changed and restored.
 class PlanMutator {
  public:
   PlanMutator(section::BlockPlan plan, section::Flat flat);
 
-  // What was done; empty: this plan has nothing to which it could be done.
+  // A description of the mistake; empty if the plan has no place for one.
   std::string mutate(std::mt19937& random);
   const section::BlockPlan& plan() const { return plan_; }
 

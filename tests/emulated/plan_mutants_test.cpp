@@ -1,4 +1,4 @@
-// The validator of block plans against plans with a mistake in them: what it accepts runs with no race, to its end, with the same bits.
+// The validator of block plans against mutated plans: plans that it accepts run without races, to the end, with the same bits.
 #include <gtest/gtest.h>
 
 #include <cstring>
@@ -54,7 +54,7 @@ struct Lowering {
   std::string name;
   std::shared_ptr<const exec::Program> program;
   section::BlockLimits limits;
-  int chunk = 0;  // stacked inputs stay on the host, and come so many slices at a time
+  int chunk = 0;  // stacked inputs stay on the host, with this many slices per chunk
 };
 
 Lowering training(const char* name, std::vector<int64_t> widths, int64_t batch, int blocks, std::shared_ptr<optim::Optimizer> optimizer,
@@ -147,7 +147,7 @@ std::vector<Lowering> lowerings() {
           with_infeed(in_cluster(epoch(1), 3), 1)};
 }
 
-// What emulation finds in a plan: nothing, or what is wrong with it.
+// The emulation's verdict on a plan: "" or the error.
 class Judge {
  public:
   explicit Judge(const Lowering& l)
@@ -163,7 +163,7 @@ class Judge {
       emulation::settings() = {};
       emulation::settings().order = o.order, emulation::settings().seed = o.seed;
       emulation::settings().most_pauses = 20'000;
-      BlockSection section;  // with a copy of its own on the device
+      BlockSection section;  // with its own state on the device
       section.table = real_->table, section.plan = plan;
       const std::string stuck = failure_of([&] { trial_.run_blocks(section); });
       const auto races = take_races();
@@ -194,7 +194,7 @@ std::string refusal(const section::BlockPlan& plan, const section::Flat& flat) {
   return "";
 }
 
-TEST(PlanValidator, AcceptsNoMutantThatEmulationFindsRacingStuckOrWrong) {
+TEST(PlanValidator, RejectsEveryMutantThatRacesHangsOrComputesWrongly) {
   if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
   const char* chosen = std::getenv("LAMINA_TEST_SEED");
   const int count = std::getenv("LAMINA_TEST_LONG") ? 5000 : 240;
@@ -266,8 +266,8 @@ TEST(PlanValidator, NamesStepsBlocksAndBytes) {
   EXPECT_NE(why.find(cat("counter ", counter)), std::string::npos) << why;
 }
 
-// Whoever comes later in the table may wait for a step, whether it needs it or not.
-TEST(PlanValidator, AcceptsWaitsThatNobodyNeeds) {
+// A later step may wait for any earlier one, whether it needs it or not.
+TEST(PlanValidator, AcceptsRedundantWaits) {
   const Lowering l = training("deep SGD", {6, 6, 6, 6, 6, 4}, 7, 7, std::make_shared<optim::SGD>(0.1));
   Trial trial(l.program);
   section::BlockPlan plan = trial.plan(l.limits)->plan;
@@ -280,7 +280,7 @@ TEST(PlanValidator, AcceptsWaitsThatNobodyNeeds) {
   for (int k = 0; k < plan.program.steps; ++k) {
     if (steps[k].waits != 1) continue;
     const section::BlockWait own = waits[steps[k].first_wait];
-    for (int w = 0; w + 1 < int(plan.waits.size()); ++w) {  // two neighbours in the list: its own, and another's
+    for (int w = 0; w + 1 < int(plan.waits.size()); ++w) {  // two neighbours in the list: a wait of its own, and another step's
       const int other = std::memcmp(&waits[w], &own, sizeof own) == 0 ? w + 1 : w;
       if (std::memcmp(&waits[w + w + 1 - other], &own, sizeof own) != 0 || waits[other].counter == own.counter ||
           !raised_before(waits[other].counter, k))

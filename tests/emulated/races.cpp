@@ -11,7 +11,7 @@
 #include "tests/emulated/emulator.h"
 #include "tests/emulated/red_zones.h"
 
-extern "C" char __executable_start;  // where the program begins in memory: the linker's name
+extern "C" char __executable_start;  // start of the program in memory, defined by the linker
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -19,12 +19,12 @@ namespace {
 using emulation::current;
 using emulation::Where;
 
-// When an access was: counted in barriers of its block, barriers of its warp, and releases of its thread.
+// The time of an access, counted in barriers of its block and warp and releases of its thread.
 struct Moment {
-  uint32_t thread = 0;  // through the launch
+  uint32_t thread = 0;  // numbered across the launch
   uint32_t block_epoch = 0, warp_epoch = 0, sequence = 0;
 };
-// What a thread knows to be over: moments of others before these counts.
+// A vector clock: the times before which others' accesses are over for a thread.
 struct Clock {
   std::unordered_map<uint32_t, uint32_t> blocks, warps, threads;
   static void raise(uint32_t& to, uint32_t v) { to = v > to ? v : to; }
@@ -278,7 +278,7 @@ std::vector<std::string> take_races() { return checker ? checker->take() : std::
 }  // namespace lamina::kernels::cuda
 
 #if !defined(__SANITIZE_THREAD__)
-// What the compiler calls. __tsan_init is called as the program starts, by files that were compiled with -fsanitize=thread.
+// Functions called by compiled code. Files compiled with -fsanitize=thread call __tsan_init at program start.
 using lamina::kernels::cuda::checker;
 extern "C" {
 void __tsan_init() {
@@ -304,7 +304,7 @@ LAMINA_ACCESSES(8)
 LAMINA_ACCESSES(16)
 void __tsan_read_range(void* p, unsigned long n) { checker->look(p, n, false, false, {__builtin_return_address(0), nullptr}); }
 void __tsan_write_range(void* p, unsigned long n) { checker->look(p, n, true, false, {__builtin_return_address(0), nullptr}); }
-// Atomic operations of the host's own code in the same files: kernels have none.
+// Atomic operations of the host's own code in these files; kernels have none.
 #define LAMINA_ATOMICS(bits, T)                                                                                     \
   T __tsan_atomic##bits##_load(const volatile T* p, int) { return __atomic_load_n(p, __ATOMIC_SEQ_CST); }           \
   void __tsan_atomic##bits##_store(volatile T* p, T v, int) { __atomic_store_n(p, v, __ATOMIC_SEQ_CST); }           \

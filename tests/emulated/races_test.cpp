@@ -1,4 +1,4 @@
-// Planted mistakes that the race checker must find in whatever order the threads run, and correct kernels that it must let pass.
+// Planted races that the checker must find in any thread order, and correct kernels that it must accept.
 #include "tests/emulated/races.h"
 #include "tests/emulated/emulated.h"
 
@@ -119,7 +119,7 @@ TEST(Races, FindsReadsOutsideOfABuffer) {
 }
 
 LAMINA_KERNEL(64) bytes(unsigned char* out) { out[thread_index()] = 1; }
-TEST(Races, KeepsNeighbouringBytesApart) {
+TEST(Races, DistinguishesNeighbouringBytes) {
   LAMINA_NEEDS_CHECKS();
   Buffer<unsigned char> out(64);
   launch<bytes>(emulated_stream(), {.threads = 64}, out.data());

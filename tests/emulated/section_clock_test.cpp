@@ -1,4 +1,4 @@
-// The clock of a section's steps: which of them it knows, how often they have run, and that nothing else changes by it.
+// The clock of a section's steps: which steps it reports, how often they ran, and that it changes nothing else.
 #include <gtest/gtest.h>
 
 #include <map>
@@ -35,7 +35,7 @@ profiler::Recording recorded(Trial& trial, const section::BlockSection& plan) {
   return profiler::stop_recording();
 }
 
-TEST(SectionClock, KnowsEachStepOfALaunch) {
+TEST(SectionClock, TimesEachStepOfALaunch) {
   Trial trial(epoch());
   emulation::clock_step = 1000;
   for (const section::BlockLimits& limits : {section::BlockLimits{.blocks = 5}, tests::cluster_of(3)}) {
@@ -66,8 +66,8 @@ TEST(SectionClock, KnowsEachStepOfALaunch) {
   emulation::clock_step = 0;
 }
 
-// Of a call that is launched several times the times add up.
-TEST(SectionClock, GoesOnWithTheNextLaunch) {
+// If a call takes several launches, the times add up.
+TEST(SectionClock, AddsUpOverLaunches) {
   Trial trial(epoch());
   const auto plan = trial.plan(5);
   plan->plan.may_be_long = true;
@@ -79,7 +79,7 @@ TEST(SectionClock, GoesOnWithTheNextLaunch) {
   int64_t most = 0;
   for (const DeviceStep& s : run.device_steps) {
     if (s.text.find("a turn") == std::string::npos)
-      most = std::max(most, s.times);  // a turn where a launch leaves is taken by the next one too
+      most = std::max(most, s.times);  // a turn at which a launch leaves is repeated by the next one
     EXPECT_GE(s.began, 0) << s.text;
     EXPECT_GT(s.ended, s.began) << s.text;
     EXPECT_LT(s.ended, 1e12) << s.text;
@@ -87,7 +87,7 @@ TEST(SectionClock, GoesOnWithTheNextLaunch) {
   EXPECT_EQ(most, 4);
 }
 
-TEST(SectionClock, StandsStillWhenNobodyAsks) {
+TEST(SectionClock, IsOffByDefault) {
   Trial trial(epoch());
   const auto plan = trial.plan(5);
   profiler::start_recording();
@@ -97,7 +97,7 @@ TEST(SectionClock, StandsStillWhenNobodyAsks) {
   EXPECT_TRUE(profiler::stop_recording().device_steps.empty());
 }
 
-// A whole call: the steps belong to the range of their instruction, and the device's memory is given back.
+// A whole call: steps belong to their instruction's range, and device memory is freed.
 TEST(SectionClock, BelongsToARangeOfTheCall) {
   const tests::EmulatedGpu gpu;
   const DeviceScope scope(parse_device("gpu:0"));

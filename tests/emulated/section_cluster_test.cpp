@@ -1,4 +1,4 @@
-// Sections whose blocks are one cluster: layers shared among them, weights that stay in shared memory, rows handed from block to block.
+// Sections in one cluster of blocks: layers shared among blocks, resident weights in shared memory, rows handed from block to block.
 #include <algorithm>
 
 #include "kernels/cuda/clock.h"
@@ -23,7 +23,7 @@ using tests::patterned;
 using tests::program_of;
 using tests::Trial;
 
-// Layers of tanh between `widths`, a squared error, and an optimizer.
+// Tanh layers between `widths`, a squared error, and an optimizer.
 struct Net {
   std::vector<Variable> variables;
   std::shared_ptr<optim::Optimizer> optimizer;
@@ -50,7 +50,7 @@ std::shared_ptr<const exec::Program> training(const std::vector<int64_t>& widths
   auto step = function([net](Tensor x, Tensor y) { return net->step(x, y); });
   return program_of(step.concrete(patterned({batch, widths.front()}, 0.05f), patterned({batch, widths.back()}, 0.05f, 3)).graph());
 }
-// A cluster gives the bits of blocks that share rows.
+// A cluster gives the same bits as blocks that share rows.
 void expect_same_bits(Trial& trial, const BlockLimits& limits) {
   trial.run_blocks(*trial.plan(5));
   const auto want = trial.results();
@@ -85,7 +85,7 @@ TEST(SectionInACluster, TrainsAsTheCpuDoes) {
   }
 }
 
-// The batch goes through all layers and back: no product stands behind an update that it would have to wait for.
+// The batch passes all layers forward and backward without a product waiting for an update.
 void expect_no_wait_for_updates(const BlockPlan& p) {
   const auto* starts = reinterpret_cast<const int32_t*>(p.bytes.data() + p.program.starts_at);
   const auto* lists = reinterpret_cast<const int32_t*>(p.bytes.data() + p.program.lists_at);
@@ -107,8 +107,8 @@ void expect_no_wait_for_updates(const BlockPlan& p) {
   EXPECT_GT(updates, 0);
 }
 
-// A wide first layer is read from memory, and all blocks update it.
-TEST(SectionInACluster, ReadsWhatDoesNotStay) {
+// A wide first layer is read from memory and updated by all blocks.
+TEST(SectionInACluster, ReadsWeightsThatAreNotResident) {
   const int64_t room = 600 * 4, bytes = (section::kOwnFloats + section::kHandedFloats + 256) * 4 + room;
   Trial trial(training({200, 64, 8, 8, 8}, 20, std::make_shared<optim::SGD>(0.1, 0.9)));
   const auto plan = trial.plan(cluster_of(4, bytes));
@@ -129,7 +129,7 @@ TEST(SectionInACluster, TrainsOverBatches) {
   ASSERT_TRUE(plan->plan.program.cluster) << plan->plan.why_no_cluster;
   EXPECT_EQ(plan->plan.residents.size(), 3u);
   expect_same_within(trial, cluster_of(3));
-  // A launch that is left brings the weights again.
+  // After a launch leaves, the next one reloads the weights.
   trial.run_cpu();
   const auto want = trial.results();
   plan->plan.may_be_long = true;
@@ -141,7 +141,7 @@ TEST(SectionInACluster, TrainsOverBatches) {
   EXPECT_LE(tests::difference(want, trial.results()), 2e-6);
 }
 
-// One network twice: a block must not be handed the second batch before it has read the first one.
+// One network twice: a block must not get the second batch before it has read the first one.
 TEST(SectionInACluster, UsesLayersTwice) {
   auto net = std::make_shared<Net>(std::vector<int64_t>{6, 6, 6, 6}, std::make_shared<optim::SGD>(0.1));
   auto step = function([net](Tensor x, Tensor y) {
@@ -166,7 +166,7 @@ TEST(SectionInACluster, TrainsOnTensorCores) {
   expect_same_bits(trial, cluster_of(3));
 }
 
-// The benchmark in tf32, as an H100 gets it: sixteen blocks, all hidden layers' weights in their shared memory, and the CPU's weights.
+// The benchmark in tf32 as planned for an H100: sixteen blocks with all hidden layers' weights in shared memory, and the CPU's results.
 TEST(SectionInACluster, TrainsTheHundredLayers) {
   const ir::Graph step = tests::hundred_layers({.precision = Precision::tf32}).graph;
   const tests::EmulatedGpu gpu;
@@ -186,7 +186,7 @@ TEST(SectionInACluster, TrainsTheHundredLayers) {
   tests::expect_close(trial, {.blocks = 128, .cluster = 16, .shared_bytes = 227 * 1024}, 1e-2);
 }
 
-TEST(SectionInACluster, IsTakenWhereItIsExpectedToBeFaster) {
+TEST(SectionInACluster, IsUsedWhereTheModelPredictsAGain) {
   auto why = [](Precision precision, const BlockLimits& limits) {
     Trial trial(program_of(tests::hundred_layers({.precision = precision}).graph));
     return trial.plan(limits)->plan.why_no_cluster;

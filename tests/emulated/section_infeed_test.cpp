@@ -1,4 +1,4 @@
-// Scans whose stacked inputs stay on the host: slices come through a ring while the section runs.
+// Scans whose stacked inputs stay on the host: slices arrive through a ring while the section runs.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -53,8 +53,8 @@ void expect_bits(const std::vector<std::vector<float>>& want, const std::vector<
     EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << what << ", result " << i;
 }
 
-// Chunks that fill the rings once, several times, and not quite; the host copies the next one as soon as it may.
-TEST(SectionInfeed, GivesTheBitsOfStacksOnTheDevice) {
+// Chunks that fill the rings once, several times, and partially; the host copies the next one as early as allowed.
+TEST(SectionInfeed, MatchesStacksOnTheDevice) {
   for (int64_t batches : {1, 2, 5, 8}) {
     Trial trial(training(batches));
     trial.run_blocks(*trial.plan(5));
@@ -77,7 +77,7 @@ TEST(SectionInfeed, GivesTheBitsOfStacksOnTheDevice) {
   }
 }
 
-// A launch does not wait for ever: it leaves where it has no slices, and the next one goes on there with what has come.
+// A launch without slices does not wait for ever: it leaves, and the next one continues with the slices that have arrived.
 TEST(SectionInfeed, LeavesWhenTheHostSleeps) {
   Trial trial(training(7));
   trial.run_blocks(*trial.plan(5));
@@ -88,7 +88,7 @@ TEST(SectionInfeed, LeavesWhenTheHostSleeps) {
     const auto plan = trial.plan_with_infeed({.blocks = 5}, chunk);
     const int64_t before = emulation::counts().launches;
     trial.run_blocks(*plan);
-    // Before each launch all that there is room for comes: two chunks, then one more for each that has been read.
+    // Before each launch everything that fits is copied: two chunks, then one more per chunk read.
     EXPECT_EQ(emulation::counts().launches - before, std::max(1, (7 + chunk - 1) / chunk - 1)) << chunk << " at a time";
     expect_bits(want, trial.results(), cat(chunk, " at a time"));
   }
@@ -96,8 +96,8 @@ TEST(SectionInfeed, LeavesWhenTheHostSleeps) {
   emulation::clock_step = 0;
 }
 
-// Planted: a launch that waits for no slices reads what the chunks before have left in the rings.
-TEST(SectionInfeed, NeedsItsWaits) {
+// Planted bug: a launch that does not wait for slices reads old chunks in the rings.
+TEST(SectionInfeed, EveryWaitIsNeeded) {
   Trial trial(training(8));
   trial.run_blocks(*trial.plan(5));
   const auto want = trial.results();
@@ -154,8 +154,7 @@ TEST(SectionInfeed, IsUsedByACallWithBatchesOnTheHost) {
   expect_bits(copied.values, fed.values, "fed");
 }
 
-// The devices of the arguments decide, of each call; what no section takes is copied before the call, and does not lie in its temporary
-// memory.
+// The arguments' devices decide, per call. Inputs that no section uses are copied before the call, outside of its temporary memory.
 TEST(SectionInfeed, IsPlannedForTheDevicesOfArguments) {
   const Setting on("on");
   const EmulatedGpu gpu;
@@ -180,7 +179,7 @@ TEST(SectionInfeed, IsPlannedForTheDevicesOfArguments) {
   EXPECT_LT(wide.concrete(first, many, w).temporary_bytes(), 40 * 2 * 300 * 4);
 }
 
-// A label out of range ends the launch; nothing has changed, and the next call has its slices from the first one on.
+// A label out of range ends the launch: nothing has changed, and the next call starts with the first slice.
 TEST(SectionInfeed, EndsWithTheLaunch) {
   const Setting on("on");
   const EmulatedGpu gpu;

@@ -1,4 +1,4 @@
-// Loops and branches inside of the section kernel, against the CPU's interpreter: the same tables, and whole calls.
+// Loops and branches inside the section kernel, against the CPU interpreter: the same tables, and whole calls.
 #include <gtest/gtest.h>
 
 #include "graph/frontend/factories.h"
@@ -35,7 +35,7 @@ using tests::Trial;
 
 Tensor some(Shape shape, int seed = 0) { return tests::patterned(shape, 0.02f, seed); }
 
-// Two layers, whose Variables are assigned in a scan over batches.
+// Two layers whose Variables are assigned in a scan over batches.
 struct Net {
   std::vector<Variable> layers{Variable(some({12, 8}), "kernel"), Variable(tensor(std::vector<float>(8, 0.1f), {8}), "bias"),
                                Variable(some({8, 3}, 5), "kernel")};
@@ -57,7 +57,7 @@ std::shared_ptr<const exec::Program> looping_program(const ir::Graph& g) {
   return program_of(g);
 }
 
-// One instruction, which blocks run as the CPU does.
+// One instruction, with the same results from blocks and CPU.
 void expect_one_section(const ir::Graph& g, const std::vector<int>& grids, double tolerance = 2e-6) {
   const auto program = looping_program(g);
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
@@ -83,13 +83,13 @@ TEST(SectionLoops, RunBodiesOnceNeverAndBackwards) {
     SCOPED_TRACE(length);
     expect_one_section(program_of_length(length), {1, 3});
   }
-  // What sees an axis of length 0 is no step of a section.
+  // Operands with an axis of length 0 are not allowed in section steps.
   const auto none = looping_program(program_of_length(0));
   for (const exec::Instruction& i : none->instructions) EXPECT_EQ(i.section_steps, 0) << exec::print(*none);
 }
 
-// Its condition is evaluated by one block and decides for all; the number of iterations is a result.
-TEST(SectionLoops, GoOnWhileAConditionHolds) {
+// One block evaluates the condition for all; the number of iterations is a result.
+TEST(SectionLoops, RunWhileAConditionHolds) {
   for (int64_t limit : {int64_t{-1}, int64_t{0}, int64_t{3}, int64_t{100}}) {
     SCOPED_TRACE(cat("at most ", limit));
     auto f = function([&](Tensor x, Tensor w) {
@@ -102,7 +102,7 @@ TEST(SectionLoops, GoOnWhileAConditionHolds) {
   }
 }
 
-// Loops in loops, whose slices are slices of slices, and branches in them.
+// Nested loops with slices of slices, and branches in them.
 TEST(SectionLoops, NestLoopsAndBranches) {
   auto f = function([](Tensor x, Tensor w, Tensor series) {
     return scan(
@@ -135,7 +135,7 @@ TEST(SectionLoops, TakeOneOfTwoBranches) {
   }
 }
 
-// The gradient of a loop is a loop that goes back over what the first one has stacked; of a while_loop as far as it has been counted.
+// The gradient of a loop runs back over what the forward loop stacked; for a while_loop as far as it was counted.
 TEST(SectionLoops, HaveGradients) {
   auto f = function([](Tensor x, Tensor w) {
     GradientTape tape;
@@ -153,9 +153,9 @@ TEST(SectionLoops, HaveGradients) {
   expect_same(trial, {1, 3});
 }
 
-// Planted: without the meeting of all blocks at the end of an iteration, or where a condition is read, there are races; with all of them
-// there are none.
-TEST(SectionLoops, MeetNowhereTooFew) {
+// Planted bugs: without the barrier at the end of an iteration, or before a condition is read, there are races; with all barriers there are
+// none.
+TEST(SectionLoops, EveryBarrierIsNeeded) {
   if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
   auto f = function([](Tensor x, Tensor w, Tensor xs) {
     const Tensor big = matmul(x, w) * 2.0f;
@@ -170,7 +170,7 @@ TEST(SectionLoops, MeetNowhereTooFew) {
     return std::pair(matmul(end, w), outs);
   });
   ir::Graph g = f.concrete(some({9, 8}), some({8, 8}, 4), some({3, 9, 8}, 2)).graph();
-  for (int n = 0; n < g.size(); ++n)  // one block writes the number of iterations, all of them read it
+  for (int n = 0; n < g.size(); ++n)  // one block writes the number of iterations, which all of them read
     if (g[n].op == &ops::def::while_loop) {
       g.outputs.push_back(ops::mul(g, ops::astype(g, {n, 0}, DType::i64), {n, 1}));
       break;
@@ -187,11 +187,11 @@ TEST(SectionLoops, MeetNowhereTooFew) {
   for (size_t t = 0; t < plan->plan.turns.size(); ++t) {
     if (!turns[t].barrier) continue;
     turns[t].barrier = 0;
-    BlockSection less;  // with a copy of its own on the device
+    BlockSection less;  // with its own state on the device
     less.table = plan->table, less.plan = plan->plan;
     turns[t].barrier = 1;
     ++planted;
-    // Blocks that read what decides too early may go different ways as well, and then wait for each other for ever.
+    // Blocks that read the condition too early may also diverge, and then wait for each other for ever.
     emulation::settings().most_pauses = 20000;
     const std::string stuck = failure_of([&] { trial.run_blocks(less); });
     emulation::settings() = {};
@@ -200,8 +200,8 @@ TEST(SectionLoops, MeetNowhereTooFew) {
   EXPECT_GE(planted, 6);
 }
 
-// A launch that has lasted long enough leaves at the end of an iteration, of the inner loop too, and the next one goes on from there.
-TEST(SectionLoops, GoOnInAnotherLaunch) {
+// A launch that has run long enough leaves at the end of an iteration, of inner loops too, and the next one continues there.
+TEST(SectionLoops, ContinueInAnotherLaunch) {
   auto f = function([](Tensor x, Tensor w, Tensor series) {
     return scan(
         [&](Tensor s, Tensor rows) {
@@ -231,13 +231,13 @@ TEST(SectionLoops, GoOnInAnotherLaunch) {
       const int64_t launches = emulation::counts().launches - before;
       emulation::clock_step = 0;
       EXPECT_LE(difference(want, trial.results()), 2e-6);
-      // The clock is looked at where a launch begins and at the end of each iteration of both loops.
+      // The clock is read at the start of a launch and at the end of each iteration of both loops.
       EXPECT_EQ(launches, step == 0 ? 1 : step == 60'000'000 ? 1 + (12 + 3) / 2 : 1 + 12 + 3);
     }
   }
 }
 
-// Ctrl-C between two launches ends the call; the next one begins from the start. A question is asked every 50 ms: the loop takes longer.
+// Ctrl-C between two launches ends the call; the next call starts over. It is checked every 50 ms: the loop takes longer.
 TEST(SectionLoops, EndWhenInterrupted) {
   auto f = function([](Tensor x) { return while_loop([](Tensor v) { return sum(v) < 3000.0f; }, [](Tensor v) { return v + 1.0f; }, x); });
   Trial trial(looping_program(f.concrete(some({3})).graph()));
@@ -254,7 +254,7 @@ TEST(SectionLoops, EndWhenInterrupted) {
   EXPECT_LE(difference(want, trial.results()), 0);
 }
 
-// Planted: a block that never comes. The others stop by themselves.
+// Planted bug: a block never arrives. The others stop by themselves.
 TEST(SectionLoops, ReportABlockThatNeverComes) {
   auto step = scan_over_batches(std::make_shared<Net>());
   Trial trial(looping_program(step.concrete(some({4, 5, 12}), some({4, 5, 3}, 3)).graph()));
@@ -275,8 +275,8 @@ struct Outcome {
   int launches = 0;
 };
 
-// A user's function, traced and called: an epoch is one launch beside the copies' of nothing, and trains as on the CPU.
-TEST(SectionLoops, AreTheOneLaunchOfATracedEpoch) {
+// A user's traced function: an epoch is one launch, apart from copies, and trains as on the CPU.
+TEST(SectionLoops, ATracedEpochIsOneLaunch) {
   const EmulatedGpu gpu;
   const LoopsAsTheyAre whole;
   auto train = [&](const char* device) {
@@ -299,8 +299,8 @@ TEST(SectionLoops, AreTheOneLaunchOfATracedEpoch) {
   EXPECT_LE(difference(on_cpu.values, on_gpu.values), 1e-5);
 }
 
-// The benchmark's step for stacked batches, as a GPU of 132 multiprocessors gets it; with four layers instead of a hundred its weights are
-// the CPU's.
+// The benchmark's step for stacked batches, as planned for a GPU with 132 multiprocessors; with four layers instead of a hundred it gives
+// the CPU's weights.
 TEST(SectionLoops, AnEpochOfTheBenchmarkIsOneSection) {
   const EmulatedGpu gpu;
   const auto program = program_on("gpu:0", tests::epoch_of(tests::hundred_layers({}).graph, 100));
@@ -315,8 +315,8 @@ TEST(SectionLoops, AnEpochOfTheBenchmarkIsOneSection) {
   expect_close(trial, {.blocks = 12}, 1e-5);
 }
 
-// A label that no class has, in the second batch: the call throws with it, and no weight has changed.
-TEST(SectionLoops, LeaveTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
+// An invalid label in the second batch: the call throws with it, and no weight has changed.
+TEST(SectionLoops, ABadLabelLeavesTheWeightsUnchanged) {
   const EmulatedGpu gpu;
   const DeviceScope scope(parse_device("gpu:0"));
   const LoopsAsTheyAre whole;
@@ -343,12 +343,12 @@ TEST(SectionLoops, LeaveTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
   }
   EXPECT_NE(why.find("label 7 is out of range for 5 classes"), std::string::npos) << why;
   EXPECT_EQ(w.read().to_vector<float>(), before);
-  step(xs, tensor(std::vector<int64_t>{1, 2, 3, 4, 0, 1}, {3, 2}));  // usable as before
+  step(xs, tensor(std::vector<int64_t>{1, 2, 3, 4, 0, 1}, {3, 2}));  // still usable
   EXPECT_NE(w.read().to_vector<float>(), before);
 }
 
-// What no section has runs all the same: the host starts each iteration, and explain says why.
-TEST(SectionLoops, AreRunByTheHostWhereASectionCannotHaveThem) {
+// Loops that no section supports still run: the host starts each iteration, and explain says why.
+TEST(SectionLoops, UnsupportedLoopsRunOnTheHost) {
   const EmulatedGpu gpu;
   const LoopsAsTheyAre whole;
   auto results = [&](const char* device) {
@@ -377,8 +377,8 @@ TEST(SectionLoops, AreRunByTheHostWhereASectionCannotHaveThem) {
   EXPECT_NE(text.find("in no section: inside of it is cumsum, which is no step of a section"), std::string::npos) << text;
 }
 
-// Nobody has said how many iterations there are at most: memory for the gradient is taken when the loop has been counted.
-TEST(SectionLoops, HaveGradientsWhenNobodyHasCounted) {
+// Without a maximum of iterations, memory for the gradient is allocated after the loop has been counted.
+TEST(SectionLoops, HaveGradientsWithoutAMaximumOfIterations) {
   const EmulatedGpu gpu;
   auto gradients = [&](const char* device) {
     const DeviceScope scope(parse_device(device));

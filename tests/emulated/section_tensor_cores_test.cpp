@@ -1,5 +1,5 @@
-// Sections whose products have another precision than float32: step by step against products of rounded operands in double, and whole
-// training steps against the CPU.
+// Sections with products in a precision other than float32: single steps against products of rounded operands in double, and whole training
+// steps against the CPU.
 #include "kernels/cuda/section_tensor_cores.cu"
 
 #include <cmath>
@@ -34,7 +34,7 @@ class InPrecision {
   Precision before_;
 };
 
-// An operand as a product (or a sum, in float32) takes it. 3xtf32 takes what is there, nearly.
+// An operand as a product (or, in float32, a sum) uses it. 3xtf32 keeps it almost exactly.
 double operand(float v, Precision precision) {
   if (precision == Precision::bf16) return float(bf16(v));
   if (precision == Precision::float32 || precision == Precision::tf32x3 || v == 0) return v;
@@ -42,8 +42,8 @@ double operand(float v, Precision precision) {
   const double fraction = std::frexp(v, &exponent);
   return std::ldexp(std::round(std::ldexp(fraction, 11)), exponent - 11);
 }
-// Of a sum of `terms` products, relative to the sum of their sizes: a rounding in float for each instruction, and for 3xtf32 what its parts
-// leave out.
+// Tolerance for a sum of `terms` products, relative to the sum of their sizes: a float rounding per instruction, and for 3xtf32 the dropped
+// part.
 double allowed(Precision precision, int terms) {
   return 0x1p-24 * (2 + terms / (precision == Precision::bf16 ? 16.0 : 8.0) * (precision == Precision::tf32x3 ? 4 : 1)) +
          (precision == Precision::tf32x3 ? 0x1p-21 : 0);
@@ -122,8 +122,8 @@ TEST(SectionOnTensorCores, MultipliesRoundedOperands) {
     for (const auto& [sizes, blocks] : cases) expect_products_of_rounded_operands(sizes, precision, blocks);
 }
 
-// Names are right: a coarser precision is seen to be coarser, and the plain kernel is not taken.
-TEST(SectionOnTensorCores, EachNameHasItsOwnError) {
+// Precisions are really used: a coarser one has larger errors, and the plain kernel is not taken.
+TEST(SectionOnTensorCores, EachPrecisionHasItsOwnError) {
   const Sizes s{8, 64, 32};
   Trial exact(program_of(three_products(s, Precision::float32)));
   const auto plan = exact.plan(2);
@@ -141,8 +141,8 @@ TEST(SectionOnTensorCores, EachNameHasItsOwnError) {
   EXPECT_LT(tf32x3, 2e-6);
 }
 
-// A whole training step against the CPU's, which is float32. Each layer of the way there and back, and the update, add at most two
-// roundings of operands, relative to the sizes of the terms; these are a few times the result's.
+// A whole training step against the CPU's, which is float32. Each layer, forward and backward, and the update add at most two roundings of
+// operands, relative to the sizes of the terms; these are a few times the result's.
 double step_tolerance(Precision precision) {
   switch (precision) {
     case Precision::tf32: return 16 * 0x1p-11;
@@ -172,7 +172,7 @@ TEST(SectionOnTensorCores, TrainsASmallNet) {
   }
 }
 
-// Models of an ensemble, and layers of several precisions in one section.
+// Models of an ensemble, and layers of different precisions in one section.
 TEST(SectionOnTensorCores, RunsEnsemblesAndMixedLayers) {
   const Variable first = per_model(tests::patterned({5, 12, 9}, 0.01f), "kernel"),
                  second = per_model(tests::patterned({5, 9, 9}, 0.01f), "kernel");

@@ -32,7 +32,7 @@ using tests::program_of;
 using tests::small_net;
 using tests::Trial;
 
-// An image has 784 pixels: too many accesses to look at each.
+// An image has 784 pixels: too many accesses to check each.
 #define LAMINA_LARGE() \
   if (races_are_checked()) GTEST_SKIP() << "takes minutes when every access is looked at; the tests of small networks run here"
 
@@ -42,7 +42,7 @@ TEST(Section, TrainsTheBenchmarkWithFewLayersOnAnyNumberOfBlocks) {
   expect_same(trial, {1, 2, 12});
 }
 
-// The benchmark itself, as a GPU of 132 multiprocessors gets it: one instruction, whose blocks give the CPU's weights.
+// The benchmark as planned for a GPU with 132 multiprocessors: one instruction, whose blocks compute the CPU's weights.
 TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   const tests::EmulatedGpu gpu;
   const ir::Graph step = tests::hundred_layers({}).graph;
@@ -54,7 +54,7 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   EXPECT_EQ(planned.plan.spines, 7) << "20 rows, 3 for each block";
   EXPECT_GT(planned.plan.helpers, 100);
   EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
-  // Rows go through all layers and back without waiting for an update.
+  // Rows pass all layers forward and backward without waiting for an update.
   const auto& steps = planned.plan.steps;
   for (const section::BlockStep& s : steps)
     for (int w = 0; s.first_block == 0 && w < s.waits; ++w)
@@ -91,7 +91,7 @@ std::shared_ptr<const Program> small_program(std::shared_ptr<optim::Optimizer> o
   return program_of(step.concrete(x, y).graph());
 }
 
-// What the optimizer does to a weight is a code, run by the interpreter.
+// The optimizer's arithmetic is a program for the interpreter.
 TEST(Section, RunsOptimizersOfSeveralSlots) {
   auto run = [&](std::shared_ptr<optim::Optimizer> optimizer, const char* name) {
     SCOPED_TRACE(name);
@@ -106,8 +106,8 @@ TEST(Section, RunsOptimizersOfSeveralSlots) {
   run(std::make_shared<optim::RMSprop>(), "RMSprop");
 }
 
-// Planted: each wait of the plan, taken away, is a race; the plan as it is has none.
-TEST(Section, HasNoWaitTooFew) {
+// Planted bugs: each wait of the plan, if removed, is a race; the complete plan has none.
+TEST(Section, EveryWaitIsNeeded) {
   if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
   Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
   auto plan = trial.plan(6);
@@ -118,7 +118,7 @@ TEST(Section, HasNoWaitTooFew) {
   auto* waits = reinterpret_cast<section::BlockWait*>(plan->plan.bytes.data() + plan->plan.program.waits_at);
   for (int i = 0; i < plan->plan.program.steps; ++i)
     for (int w = 0; w < steps[i].waits; ++w) {
-      section::BlockSection less;  // with a copy of its own on the device
+      section::BlockSection less;  // with its own state on the device
       std::swap(waits[steps[i].first_wait + w], waits[steps[i].first_wait + steps[i].waits - 1]);
       --steps[i].waits;
       less.table = plan->table, less.plan = plan->plan;
@@ -128,8 +128,8 @@ TEST(Section, HasNoWaitTooFew) {
     }
 }
 
-// Planted: a counter that is never raised. The launch ends by itself, and leaves the counters fit for the next one.
-TEST(Section, ReportsAWaitForACounterThatNobodyRaises) {
+// Planted bug: a counter is never incremented. The launch ends by itself, and leaves the counters ready for the next one.
+TEST(Section, ReportsAWaitThatIsNeverSatisfied) {
   Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
   auto plan = trial.plan(6);
   auto* waits = reinterpret_cast<section::BlockWait*>(plan->plan.bytes.data() + plan->plan.program.waits_at);
@@ -142,7 +142,7 @@ TEST(Section, ReportsAWaitForACounterThatNobodyRaises) {
   take_races();
 }
 
-// A stack of models: each block has some of them, and nobody waits.
+// A stack of models: each block has some of them, and no block waits.
 TEST(Section, RunsEnsemblesModelByModel) {
   constexpr int models = 5;
   std::vector<float> values(models * 12 * 8);
@@ -169,8 +169,8 @@ TEST(Section, RunsEnsemblesModelByModel) {
   expect_same(trial, {1, 3, 8});
 }
 
-// A user's function, traced and called: Variables live on the GPU, a call is one launch, and training goes as on the CPU.
-TEST(Section, IsTheOneLaunchOfATracedTrainingStep) {
+// A user's traced function: Variables live on the GPU, a call is one launch, and training equals the CPU's.
+TEST(Section, ATracedTrainingStepIsOneLaunch) {
   const tests::EmulatedGpu gpu;
   struct Run {
     std::vector<float> losses;
@@ -183,7 +183,7 @@ TEST(Section, IsTheOneLaunchOfATracedTrainingStep) {
     const Layers layers = std::make_shared<std::vector<Variable>>();
     auto step = small_net(std::make_shared<optim::SGD>(0.1, 0.9), layers);
     Run run;
-    run.losses.push_back(step(x, y).item<float>());  // traced, and planned
+    run.losses.push_back(step(x, y).item<float>());  // traced and planned
     const int before = tests::EmulatedBackend::one().launches();
     for (int i = 0; i < 4; ++i) run.losses.push_back(step(x, y).item<float>());
     run.launches = tests::EmulatedBackend::one().launches() - before;
@@ -202,8 +202,8 @@ TEST(Section, IsTheOneLaunchOfATracedTrainingStep) {
   EXPECT_LE(difference(on_cpu.weights, on_gpu.weights), 1e-5);
 }
 
-// A label that no class has: the call throws with the label, and no weight has changed.
-TEST(Section, LeavesTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
+// An invalid label: the call throws with it, and no weight has changed.
+TEST(Section, ABadLabelLeavesTheWeightsUnchanged) {
   const tests::EmulatedGpu gpu;
   const DeviceScope scope(parse_device("gpu:0"));
   std::vector<float> values(12 * 5);
@@ -226,12 +226,12 @@ TEST(Section, LeavesTheWeightsAsTheyWereWhenALabelIsOutOfRange) {
   }
   EXPECT_NE(why.find("label 7 is out of range for 5 classes"), std::string::npos) << why;
   EXPECT_EQ(w.read().to_vector<float>(), before);
-  step(x, tensor(std::vector<int64_t>{1, 2, 3}, {3}));  // usable as before
+  step(x, tensor(std::vector<int64_t>{1, 2, 3}, {3}));  // still usable
   EXPECT_NE(w.read().to_vector<float>(), before);
 }
 
-// Whole programs on a GPU that is the emulation: planned for it, uploaded, launched.
-TEST(Section, IsAPartOfProgramsOnAGpu) {
+// Whole programs on the emulated GPU: planned for it, uploaded, launched.
+TEST(Section, RunsInProgramsOnAGpu) {
   const tests::EmulatedGpu gpu;
   const Tensor x = tensor(std::vector<float>(size_t(10 * 40), 0.5f), {10, 40}), y = tensor(std::vector<float>(60, 1.0f), {10, 6});
   auto step = small_net(std::make_shared<optim::SGD>(0.1));
@@ -242,7 +242,7 @@ TEST(Section, IsAPartOfProgramsOnAGpu) {
   EXPECT_NE(exec::print(*program).find("update weights"), std::string::npos) << exec::print(*program);
 }
 
-// A layer that no section has, large enough for a library: both of its gradients are one launch.
+// A layer outside of sections, large enough for a library: both of its gradients are one launch.
 TEST(Section, LeavesWideLayersToOtherKernels) {
   const tests::EmulatedGpu gpu;
   const DeviceScope scope(parse_device("gpu:0"));

@@ -1,4 +1,4 @@
-// Sections of programs on memory of their own: run by the CPU's interpreter and, emulated, by blocks.
+// Runs a program's sections on memory of their own: by the CPU interpreter and, emulated, by GPU blocks.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -20,7 +20,7 @@
 
 namespace lamina::tests {
 
-// One section of a program with memory of its own, which can be run again from the same values.
+// One section of a program with its own memory. It can be run repeatedly from the same values.
 class Trial {
  public:
   explicit Trial(std::shared_ptr<const exec::Program> program, int instruction = 0, int classes = 10)
@@ -33,11 +33,11 @@ class Trial {
     for (size_t i = 0; i < program_->storages.size(); ++i) {
       const exec::Storage& storage = program_->storages[i];
       const int64_t bytes = storage.kind == exec::StorageKind::arena ? program_->arena_bytes[size_t(storage.index)] : storage.bytes;
-      std::vector<char> values(size_t(bytes), char(0xff));  // what nobody writes is NaN
+      std::vector<char> values(size_t(bytes), char(0xff));  // unwritten memory is NaN
       if (storage.kind == exec::StorageKind::constant) {
         std::memcpy(values.data(), program_->constants[size_t(storage.index)]->data(), values.size());
       } else if (first[i] && (storage.kind == exec::StorageKind::input || storage.kind == exec::StorageKind::variable)) {
-        // Weights and inputs have both signs; what an optimizer keeps of squares must not be negative.
+        // Weights and inputs have both signs; squares kept by an optimizer must not be negative.
         const std::string name = storage.kind == exec::StorageKind::variable ? program_->variables[size_t(storage.index)].name : "x/w";
         const bool is_signed = name.ends_with("/w") || name.ends_with("/b") || name.ends_with("kernel") || name.ends_with("bias");
         if (first[i]->view.dtype == DType::f32)
@@ -73,7 +73,7 @@ class Trial {
     s->plan = section::plan_blocks(table(), ranges(), views_, limits);
     return s;
   }
-  // The same where the stacked inputs of the section's first scan stay on the host.
+  // The same, with the stacked inputs of the section's first scan on the host.
   std::unique_ptr<section::BlockSection> plan_with_infeed(const section::BlockLimits& limits, int chunk) const {
     auto with = std::make_shared<section::TableWithLoops>(table());
     auto scan = std::make_shared<section::Nested>(*with->nested.at(0));
@@ -140,7 +140,7 @@ class Trial {
         const exec::Slot& slot = program_->slots[size_t(number)];
         const exec::Storage& storage = program_->storages[size_t(slot.storage)];
         View v = slot.view;
-        // All of a device's arena is one piece of memory.
+        // A device's arena is a single block of memory.
         v.data = storage.kind == exec::StorageKind::arena ? memory_[size_t(arena_)]->data() + storage.offset + slot.offset
                                                           : memory_[size_t(slot.storage)]->data() + slot.offset;
         views_.push_back(v);
@@ -159,7 +159,7 @@ class Trial {
   std::vector<std::vector<char>> start_;
   std::vector<std::unique_ptr<kernels::cuda::Buffer<char>>> memory_;
   std::vector<View> views_;
-  std::vector<int> space_of_;  // whose memory
+  std::vector<int> space_of_;  // which memory block
   std::vector<const View*> pointers_;
 };
 
@@ -168,7 +168,7 @@ inline std::shared_ptr<const exec::Program> program_of(const ir::Graph& g) {
                           {.device = parse_device("cpu:0"), .input_devices = {}, .variable_devices = {}, .sections = true, .threads = 1});
 }
 
-// The largest difference, per tensor relative to its largest number; every number must be one.
+// The largest difference, per tensor relative to its largest number. All numbers must be finite.
 inline double difference(const std::vector<std::vector<float>>& a, const std::vector<std::vector<float>>& b) {
   double worst = 0;
   for (size_t i = 0; i < a.size(); ++i) {
@@ -184,7 +184,7 @@ inline double difference(const std::vector<std::vector<float>>& a, const std::ve
   return worst;
 }
 
-// The blocks give what the CPU does, within the tolerance.
+// Expects the blocks' results to equal the CPU's within the tolerance.
 inline void expect_same_within(Trial& trial, const section::BlockLimits& limits, double tolerance = 2e-6) {
   trial.run_cpu();
   const auto want = trial.results();
@@ -194,19 +194,19 @@ inline void expect_same_within(Trial& trial, const section::BlockLimits& limits,
     EXPECT_LE(difference(want, trial.results()), tolerance) << section::print(plan->plan);
   };
   if (kernels::cuda::races_are_checked())
-    run();  // which does not depend on the order
+    run();  // the result does not depend on the order
   else
     kernels::cuda::in_every_order(run);
 }
 inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
   for (int blocks : grids) expect_same_within(trial, {.blocks = blocks}, tolerance);
 }
-// A GPU whose blocks may be a cluster of so many, which is taken even where it is not expected to be faster.
+// A GPU with clusters of up to this many blocks, used even where they are not expected to be faster.
 inline section::BlockLimits cluster_of(int blocks, int64_t shared_bytes = 227 * 1024) {
   return {.blocks = 128, .cluster = blocks, .shared_bytes = shared_bytes, .clusters = true};
 }
 
-// The same in one order of threads alone, for what takes long.
+// The same in a single thread order, for slow cases.
 inline void expect_close(Trial& trial, const section::BlockLimits& limits, double tolerance) {
   trial.run_cpu();
   const auto want = trial.results();

@@ -1,4 +1,4 @@
-// Instructions of tensor cores on the host: their roundings, and their fragments against plain products in double.
+// Tensor core instructions on the host: their roundings, and their fragments against plain products in double.
 #include <cmath>
 #include <limits>
 #include <random>
@@ -14,17 +14,17 @@ float float_of(unsigned bits) {
   std::memcpy(&v, &bits, 4);
   return v;
 }
-// To `digits` significant bits, without a look at the bits; half way cases away from zero.
+// Rounds to `digits` significant bits by arithmetic, not by bits; ties away from zero.
 double rounded(double v, int digits) {
   int exponent = 0;
   const double fraction = std::frexp(v, &exponent);
   return std::ldexp(std::round(std::ldexp(fraction, digits)), exponent - digits);
 }
 
-TEST(TensorCores, RoundToTf32AwayFromZeroHalfWay) {
+TEST(TensorCores, RoundTiesToTf32AwayFromZero) {
   std::mt19937 random(1);
   for (int i = 0; i < 20000; ++i) {
-    const unsigned bits = unsigned(random()) & ~(i % 3 == 0 ? 0xfffu : 0u);  // a third of them lie half way or fit
+    const unsigned bits = unsigned(random()) & ~(i % 3 == 0 ? 0xfffu : 0u);  // a third of them are ties or exact
     const float v = float_of(bits);
     if (!std::isnormal(v) || std::fabs(v) > 3e38f) continue;
     EXPECT_EQ(double(float_of(tf32_bits(v))), rounded(v, 11)) << v;
@@ -47,7 +47,7 @@ TEST(TensorCores, RoundToBf16AsTheTypeDoes) {
   EXPECT_TRUE(std::isnan(float(bf16_value(uint16_t(bf16_pair(std::nanf(""), 0))))));
 }
 
-// How a test breaks the fragments.
+// Ways to break the fragments.
 enum class Planted : int { nothing, exchanged_a, exchanged_rows, exchanged_b, transposed_b, exchanged_c, late_lane };
 
 // Each warp: c [16, 8] = a [16, depth] b [depth, 8] + c, by the tables of the PTX manual ("Matrix fragments for mma.m16n8k8" and k16).
@@ -102,7 +102,7 @@ one_product(const float* a, const float* b, float* c, Planted planted) {
   for (int i = 0; i < 4; ++i) c[place(i)] = sums[i];
 }
 
-// The largest error of the two warps' products against double, of products of rounded operands, relative to the sum of the terms' sizes.
+// The largest error of both warps' products against double-precision products of rounded operands, relative to the terms' sizes.
 template <bool bf16s>
 double error_of(Planted planted) {
   constexpr int depth = bf16s ? 16 : 8, warps = 2;
@@ -149,7 +149,7 @@ TEST(TensorCores, AWrongFragmentIsFound) {
   }
 }
 
-TEST(TensorCores, AnInstructionThatALaneLeavesOutIsFound) {
+TEST(TensorCores, ALaneThatSkipsAnInstructionIsFound) {
   const std::string why = failure_of([] { error_of<false>(Planted::late_lane); });
   EXPECT_NE(why.find("instruction of the warp"), std::string::npos) << why;
 }

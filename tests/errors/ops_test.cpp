@@ -1,4 +1,4 @@
-// What users read when an op refuses its input: whole texts, compared exactly.
+// The messages of ops that refuse their inputs: whole texts, compared exactly.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -15,7 +15,7 @@ using ir::Graph;
 using ir::Value;
 using tests::Tensor;
 
-// Builds with values of these types as inputs; the kind and text of what it throws.
+// Builds the op with inputs of these types; returns kind and text of its error.
 std::pair<ErrorKind, std::string> refused(const std::vector<std::string>& types,
                                           const std::function<void(Graph&, const std::vector<Value>&)>& build) {
   Graph g;
@@ -167,7 +167,7 @@ TEST(OpErrors, DrawsCheckTheirParameters) {
                  {"i64[2]"}, [](Graph& g, auto& in) { ops::random_normal(g, in[0], {DType::f32, {5}}, 0, -1); });
 }
 
-TEST(OpErrors, DrawsRefuseWhatTheirDtypeDoesNotHold) {
+TEST(OpErrors, DrawsRefuseBoundsOutsideOfTheirDtype) {
   const double nan = std::nan(""), inf = std::numeric_limits<double>::infinity();
   for (auto [dtype, low, high] : std::vector<std::tuple<DType, double, double>>{{DType::f32, nan, 1},
                                                                                 {DType::f32, 0, inf},
@@ -218,7 +218,7 @@ TEST(OpErrors, AnUnknownActivationNamesTheKnown) {
   }
 }
 
-// --- when it runs ---
+// --- at run time ---
 
 std::pair<ErrorKind, std::string> refused_running(const Graph& g, const std::vector<Tensor>& in) {
   try {

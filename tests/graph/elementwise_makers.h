@@ -22,7 +22,7 @@ class ElementwiseMakers : protected OrderMakers {
   void of_positive() {
     give(op(g(), positive(any_float())));
   }
-  // Where functions have no bends and results stay small: -0.9 to 0.9.
+  // In -0.9 to 0.9, where functions are smooth and results stay small.
   template <Value (*op)(Graph&, Value)>
   void of_less_than_1() {
     const Value x = any_float();

@@ -1,5 +1,4 @@
-// What the generator of random graphs builds with: a graph whose nodes are run as they are added, and a pool of their values to choose
-// operands from.
+// The base of the random graph generator: a graph whose nodes are evaluated as they are added, and a pool of their values as operands.
 #pragma once
 #include <algorithm>
 #include <cmath>
@@ -38,7 +37,7 @@ class GraphBuilder {
   }
   DType floating() { return options_.only_f64 || chance(0.15) ? DType::f64 : DType::f32; }
 
-  // --- values: every node of the graph has been run ---
+  // --- values: every node of the graph has been evaluated ---
   const Tensor& tensor(Value v) const { return results_.at(size_t(v.node)).at(size_t(v.result)); }
   const TensorType& type(Value v) { return g().type(v); }
 
@@ -53,7 +52,7 @@ class GraphBuilder {
     return largest <= kLargest && (largest >= kSmallest || largest == 0);
   }
 
-  // Runs the nodes that a maker has added. False when they are not to be kept.
+  // Evaluates the nodes that a maker has added. False when they must be removed.
   bool run_new_nodes() {
     for (int n = int(results_.size()); n < g().size(); ++n) {
       const Node& node = g()[n];
@@ -137,7 +136,7 @@ class GraphBuilder {
   }
   Value any(const std::function<bool(const TensorType&)>& good) {
     const auto found = values_where(good);
-    // The later half more often: chains grow long.
+    // Prefers the later half, so that chains grow long.
     return !found.empty() && chance(0.5) ? found[found.size() - 1 - size_t(number(0, int(found.size() - 1) / 2))] : pick(found);
   }
   Value any_float() {
@@ -152,7 +151,7 @@ class GraphBuilder {
   Value any_bool() {
     return any([](const TensorType& t) { return t.dtype == DType::boolean; });
   }
-  // Something that broadcasts with x, of its dtype.
+  // A value that broadcasts with x, of the same dtype.
   Value mate(Value x) {
     const TensorType t = type(x);
     const double kind = std::uniform_real_distribution<double>(0, 1)(random_);
@@ -172,7 +171,7 @@ class GraphBuilder {
     for (int64_t i = 0; i < t.size(); ++i) least = std::min(least, distance(t.at(i)));
     return least;
   }
-  // The least |a - b| over the broadcast.
+  // The smallest |a - b| over the broadcast.
   double distance(Value a, Value b) {
     Graph parts;
     const TensorType ta{DType::f64, type(a).shape}, tb{DType::f64, type(b).shape};

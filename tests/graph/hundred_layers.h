@@ -1,5 +1,5 @@
-// The training step of the benchmark network as a traced graph: Flatten(28x28), n x Dense(64, relu), Dropout(0.2), Dense(10), mean sparse
-// cross entropy, gradients, SGD with the learning rate in a Variable, and the generator's state in another.
+// The benchmark network's training step as a traced graph: Flatten(28x28), n x Dense(64, relu), Dropout(0.2), Dense(10), mean sparse cross
+// entropy, gradients, SGD with the learning rate in a Variable, and the generator's state in another.
 #pragma once
 #include <string>
 #include <utility>
@@ -17,8 +17,8 @@ struct HundredLayers {
     int layers = 100;
     Dim batch = 20;
     int width = 64;
-    bool train = true;       // false: the forward pass alone, output: logits
-    bool gradients = false;  // outputs: loss, then a gradient per weight and bias, instead of updating them
+    bool train = true;       // false: only the forward pass, output: logits
+    bool gradients = false;  // outputs: loss, then a gradient per weight and bias, without updates
     bool dropout = true;
     Precision precision = Precision::float32;                  // of products
     ir::Value (*activation)(ir::Graph&, ir::Value) = nullptr;  // instead of relu
@@ -30,15 +30,15 @@ struct HundredLayers {
 HundredLayers hundred_layers(const HundredLayers::Options& options);
 inline HundredLayers hundred_layers() { return hundred_layers(HundredLayers::Options()); }
 
-// Every activation that a layer may have, for Options::activation; alpha is 0.3.
+// Every activation of layers, for Options::activation; alpha is 0.3.
 std::vector<std::pair<const char*, ir::Value (*)(ir::Graph&, ir::Value)>> every_activation();
 
-// Values for all resources, the same for the same seed.
+// Values for all resources; the same seed gives the same values.
 Resources initial_values(const HundredLayers& model, Initializer initializer, uint64_t seed);
 // Images with pixels from 0 to 1 and labels 0..9, of the graph's (concrete) batch.
 std::vector<Tensor> random_batch(const HundredLayers& model, uint64_t seed);
 
-// The step for each of the batches, which are stacked: a scan, by which the step's Variables are carried.
+// The step for each of the stacked batches: a scan that carries the step's Variables.
 ir::Graph epoch_of(const ir::Graph& step, int64_t batches);
 
 }  // namespace lamina::tests

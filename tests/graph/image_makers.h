@@ -1,4 +1,4 @@
-// Makers of random nodes of ops on images.
+// Makers of random nodes of image ops.
 #pragma once
 #include "graph/ops/batch_norm.h"
 #include "tests/graph/elementwise_makers.h"
@@ -9,7 +9,7 @@ class ImageMakers : protected ElementwiseMakers {
  protected:
   using ElementwiseMakers::ElementwiseMakers;
 
-  // Images [2, rows, n, 1] and [1, rows, n, 2] of matrices, with filters of whatever else there is.
+  // Images [2, rows, n, 1] or [1, rows, n, 2] made from matrices; other values serve as filters.
   Value image() {
     const Value x = any([](const TensorType& t) { return is_floating(t.dtype) && t.rank() == 2; });
     const Shape s = type(x).shape;

@@ -8,7 +8,7 @@ class OrderMakers : protected GraphBuilder {
  protected:
   using GraphBuilder::GraphBuilder;
 
-  // No two of the values are nearer than rounding may move them.
+  // Rejects values so close to each other that rounding could reorder them.
   void need_distinct(std::initializer_list<Value> values) {
     std::vector<double> all;
     for (Value v : values) {
@@ -71,7 +71,7 @@ class OrderMakers : protected GraphBuilder {
     const Value other = pick(same), at = indices(number(1, 4), type(x).shape[0].number());
     const auto mode = pick(
         std::vector{ops::ScatterMode::set, ops::ScatterMode::add, ops::ScatterMode::mul, ops::ScatterMode::min, ops::ScatterMode::max});
-    if (mode == ops::ScatterMode::mul) need_nonzero(other, 0.05);  // its gradient divides by the factors
+    if (mode == ops::ScatterMode::mul) need_nonzero(other, 0.05);  // the gradient divides by the factors
     if (mode == ops::ScatterMode::min || mode == ops::ScatterMode::max) need_distinct({x, other});
     give(ops::scatter(g(), ops::gather(g(), other, at, 0), at, x, mode));
   }

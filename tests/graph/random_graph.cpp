@@ -89,7 +89,7 @@ class Generator : ImageMakers {
     const Value b = pick(right);
     give(chance(0.5) ? ops::matmul(g(), a, b, true, false) : ops::matmul(g(), ops::transpose(g(), a, {1, 0}), b));
   }
-  // A layer as nn::Dense writes it.
+  // A layer as in nn::Dense.
   void layer() {
     const Value w = ops::read(g(), variables_[chance(0.5) ? 0 : 2]), b = ops::read(g(), variables_[chance(0.5) ? 1 : 3]);
     const auto rows =
@@ -279,7 +279,7 @@ class Generator : ImageMakers {
     give(c);
     give({c.node, 1});
   }
-  // y = tanh(y) / 2 + w or what a scan makes of y, a few times.
+  // y = tanh(y) / 2 + w, or the result of a scan on y, a few times.
   void while_loop() {
     const Value y = any_float(), w = mate(y);
     if (!broadcasts_into(w, y)) return reject();
@@ -344,7 +344,7 @@ class Generator : ImageMakers {
     give(c);
     give({c.node, 1});
   }
-  // x * x, whose gradient is written by hand.
+  // x * x with a custom gradient.
   void custom_gradient() {
     const Value x = any_float();
     auto forward = region({type(x)}, [](Graph& r, const std::vector<Value>& in) { return std::vector{ops::mul(r, in[0], in[0])}; });
@@ -439,7 +439,7 @@ class Generator : ImageMakers {
       return false;
     }
   }
-  // As optimizers do: SGD, momentum or Adam, on Variables that were read.
+  // An optimizer step: SGD, momentum or Adam, on Variables that were read.
   void update_variables() {
     for (size_t i = 0; i < out_.sources.size(); ++i) {
       const int r = ir::resource_of(g()[out_.sources[i]]);

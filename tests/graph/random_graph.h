@@ -1,5 +1,6 @@
-// Random graphs over every op, with values to run them on. The generator runs each node as it adds it and takes back what would make two
-// correct implementations disagree: NaN and infinity, huge or vanishing results, jumps (comparisons, relu, floor ...) closer than rounding.
+// Random graphs over every op, with values to run them on. The generator evaluates each node as it adds it, and removes nodes on which two
+// correct implementations may disagree: NaN and infinity, huge or vanishing results, and discontinuities (comparisons, relu, floor ...)
+// closer than rounding.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -17,17 +18,17 @@ struct RandomGraph {
   std::vector<Tensor> inputs;
   Resources resources;
   uint64_t seed = 0;
-  // Of a graph with gradients: the scalar that was differentiated, by what, and the derivatives.
+  // For a graph with gradients: the scalar that was differentiated, with respect to what, and the derivatives.
   ir::Value target;
   std::vector<ir::Value> sources, gradients;
 };
 
 struct RandomGraphOptions {
   int least_nodes = 20, most_nodes = 200;
-  bool gradients = true;    // of a random scalar by some inputs and Variables; Variables may be updated with them
+  bool gradients = true;    // of a random scalar with respect to some inputs and Variables, which may be updated with them
   bool wide = false;        // lengths from 8 to 70 instead of 1 to 6
   bool empty_axes = false;  // some lengths are 0
-  bool only_f64 = false;    // every floating-point value is f64, and there is no stop_gradient: gradients are slopes
+  bool only_f64 = false;    // every floating value is f64, and there is no stop_gradient: gradients can be compared with differences
 };
 // The same graph for the same seed and options.
 RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options = {});
@@ -36,33 +37,33 @@ RandomGraph random_graph(uint64_t seed, const RandomGraphOptions& options = {});
 using Coverage = std::map<std::string, int>;
 Coverage no_coverage();
 void count_ops(const ir::Graph& g, Coverage& coverage);
-std::string coverage_text(const Coverage& coverage);  // a line, the rarest first
+std::string coverage_text(const Coverage& coverage);  // one line, rarest first
 
-// How many graphs a test makes: LAMINA_TEST_COUNT, or `long_count` with LAMINA_TEST_LONG=1, or `quick_count`.
+// Number of graphs in a test: LAMINA_TEST_COUNT, or `long_count` with LAMINA_TEST_LONG=1, or `quick_count`.
 int random_graph_count(int quick_count, int long_count = 2000);
-// The seed of a test's first graph: `usual`, or LAMINA_TEST_SEED when that is set, so that a run can make graphs that no run has made yet.
+// The seed of a test's first graph: `usual`, or LAMINA_TEST_SEED if set, so that a run can try new graphs.
 uint64_t random_graph_seed(uint64_t usual);
 
-// A smaller graph that still fails: without outputs, assigns and nodes that do not matter. Nodes become inputs with the values they had.
+// A smaller graph that still fails: drops irrelevant outputs, assigns and nodes. Dropped nodes become inputs with their values.
 RandomGraph shrink(RandomGraph failing, const std::function<bool(const RandomGraph&)>& fails);
-// The graph with inputs instead of these nodes' results, holding the values they had; an assign just goes. The new inputs are the last
-// ones, in the order of `nodes` (sorted) and of their results.
+// Replaces these nodes' results by inputs with their values; an assign is just removed. The new inputs come last, in the order of `nodes`
+// (sorted) and of their results.
 RandomGraph with_inputs_instead(const RandomGraph& from, const std::vector<int>& nodes);
-// The graph and what it was made of, for a failure's message.
+// The graph and its options, for a failure's message.
 std::string describe(const RandomGraph& g);
 
-// "" when the tensors agree: bit for bit, or within `tolerance` of the largest element; otherwise where and how they differ. `loose`, when
-// given, is how far outputs move when inputs move by rounding errors: what is within ten times that agrees too.
+// "" when the tensors agree: bit for bit, or within `tolerance` of the largest element; otherwise where and how they differ. `loose`, if
+// given: how far outputs move when inputs move by rounding errors; differences within ten times that agree too.
 std::string disagreement(const std::vector<Tensor>& expected, const std::vector<Tensor>& actual, double tolerance,
                          const std::vector<Tensor>* loose = nullptr);
-// All that running a graph does: its outputs, then its resources. `run` is evaluate() or something that must agree with it.
+// All results of running a graph: its outputs, then its resources. `run` is evaluate() or something that must agree with it.
 using Run = std::function<std::vector<Tensor>(const ir::Graph&, const std::vector<Tensor>&, Resources*)>;
 std::vector<Tensor> run_all(const RandomGraph& g, const Run& run = {});
-// run_all() with inputs and resources moved by a few units in the last place, in another way each turn: what rounding alone may do.
+// run_all() with inputs and resources moved by a few ulp, differently each turn: the effect of rounding alone.
 std::vector<Tensor> run_perturbed(const RandomGraph& g, uint64_t turn = 0);
-// run_all() with f64 for f32; results have the graph's types again.
+// run_all() with f64 for f32; results are converted back to the graph's types.
 std::vector<Tensor> run_in_double(const RandomGraph& g);
-// Of several runs, for each result the one that is farthest from what is expected.
+// Among several runs, for each result the one farthest from the expected value.
 std::vector<Tensor> farthest(const std::vector<Tensor>& expected, const std::vector<std::vector<Tensor>>& runs);
 
 }  // namespace lamina::tests

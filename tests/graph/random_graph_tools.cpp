@@ -1,4 +1,4 @@
-// What tests do with random graphs: run, compare, count, shrink.
+// Tools for random graphs: run, compare, count, shrink.
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
@@ -16,7 +16,7 @@ using ir::Graph;
 using ir::Node;
 using ir::Value;
 
-// Moves numbers by a few units in the last place.
+// Moves numbers by a few ulp.
 Tensor perturbed(const Tensor& t, std::mt19937_64& random) {
   if (!is_floating(t.type.dtype)) return t;
   const double ulp = t.type.dtype == DType::f64 ? 4e-16 : 4e-7;
@@ -47,7 +47,7 @@ Difference difference(const Tensor& expected, const Tensor& actual) {
   return d;
 }
 
-// Nothing that no output or effect needs; inputs that nothing uses go too.
+// Removes everything that no output or effect needs, including unused inputs.
 RandomGraph without_unused(const RandomGraph& from) {
   std::vector<char> live(size_t(from.graph.size()));
   for (Value v : from.graph.outputs) live[size_t(v.node)] = true;
@@ -203,7 +203,7 @@ std::string disagreement(const std::vector<Tensor>& expected, const std::vector<
     const Difference d = difference(expected[i], actual[i]);
     double allowed = is_floating(expected[i].type.dtype) ? tolerance * d.largest : 0;
     if (loose && tolerance > 0) allowed = std::max(allowed, 10 * difference(expected[i], (*loose)[i]).most);
-    // With no tolerance the bits count, except that one NaN is as good as another.
+    // With no tolerance bits are compared, but all NaNs are equal.
     bool fine = d.most <= allowed;
     if (tolerance == 0)
       for (int64_t e = 0; e < expected[i].size() && fine; ++e) {

@@ -8,7 +8,7 @@
 namespace lamina::tests {
 namespace {
 
-// Another model's value: floating-point numbers a little off, generators at another seed, everything else turned round by one.
+// Another model's value: floating-point numbers slightly changed, generators with another seed, everything else rotated by one.
 Tensor another(const Tensor& t, bool generator, std::mt19937_64& random) {
   Tensor out = t.clone();
   std::uniform_real_distribution<double> uniform(-0.05, 0.05);
@@ -57,8 +57,7 @@ StackedModels stack_models(const RandomGraph& g, uint64_t seed, size_t count) {
     inputs.push_back(random() % 2);
     out.together.inputs.push_back(spread(inputs[i], false, g.inputs[i], [&](RandomGraph& model) -> Tensor& { return model.inputs[i]; }));
   }
-  // What is assigned may differ from model to model, so Variables that are written are stacked; so are generators, which a loop would
-  // share.
+  // Assigned values may differ between models, so written Variables are stacked; so are generators, which a loop would share.
   for (const ir::Node& node : g.graph.nodes())
     if (node.op->effect == ir::Effect::write) out.resources[size_t(ir::resource_of(node))] = true;
   for (size_t r = 0; r < out.resources.size(); ++r) {

@@ -15,13 +15,13 @@ namespace lamina::kernels {
 namespace {
 
 constexpr double kInf = std::numeric_limits<double>::infinity();
-// Of a unit in the last place: what the computation in float adds to the rounding.
+// In ulp: the error that computing in float adds to the rounding.
 double beyond_half(ScalarOp op) { return op == ScalarOp::gelu_tanh ? 0.05 : 0.01; }
 bool is_unary(ScalarOp op) {
   return operands(op) == 1 && op != ScalarOp::cast && (domain(op) == Domain::floating || domain(op) == Domain::numeric);
 }
 
-// The distance from the true value in units of the last place of the half type that ends at `digits` bits, with the least exponent.
+// The distance from the true value in ulp of the half type with `digits` bits and this smallest exponent.
 template <class T>
 double ulps(T got, double want) {
   constexpr int digits = std::is_same_v<T, f16> ? 11 : 8, least = std::is_same_v<T, f16> ? -24 : -133;
@@ -31,7 +31,7 @@ double ulps(T got, double want) {
   std::frexp(want, &exponent);
   const double unit = std::ldexp(1.0, std::max(exponent - digits, least));
   if (std::isinf(g) || std::isinf(want) || std::abs(want) > largest) {
-    // Beyond the largest number by half a unit and more is infinity.
+    // Half an ulp or more beyond the largest number is infinity.
     const double last = std::ldexp(1.0, std::is_same_v<T, f16> ? 5 : 120),
                  rounded = std::abs(want) >= largest + 0.49 * last ? kInf : largest;
     const bool near_end = std::abs(std::abs(want) - (largest + 0.5 * last)) < 0.02 * last;
@@ -78,7 +78,7 @@ void check_all(DType dtype) {
         longest = std::max(longest, u);
       }
       if (first.empty()) first = y;
-      // Which NaN comes of two is up to the order in which the compiler adds them.
+      // Which NaN results from two depends on the compiler's order of operands.
       for (size_t i = 0; i < x.size() && !to_bool; ++i)
         ASSERT_TRUE(std::memcmp(&first[i], &y[i], 2) == 0 || (std::isnan(float(first[i])) && std::isnan(float(y[i]))))
             << "of " << float(x[i]) << ": other bits than on the first instruction set";

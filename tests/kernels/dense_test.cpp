@@ -1,4 +1,4 @@
-// What follows a library's product: activations and their slopes as elementwise programs.
+// Elementwise programs after a library's product: activations and their slopes.
 #include "kernels/dense.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ namespace {
 
 using section::Activation;
 
-constexpr double kAlpha = 0.25;  // a float has it exactly
+constexpr double kAlpha = 0.25;  // exact as a float
 
 double run(const ElementwiseCode& code, std::vector<double> in) {
   std::vector<View> views(in.size() + 1);

@@ -1,4 +1,4 @@
-// Philox against the known answers that its authors publish with Random123, and the many-blocks-at-once forms against the plain one.
+// Philox against the known answers published with Random123, and the vectorised forms against the plain one.
 #include "kernels/shared/philox.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using kernels::cpu::random_words;
 
 std::vector<uint32_t> words(const philox::Block& b) { return {b.word[0], b.word[1], b.word[2], b.word[3]}; }
 
-// Every instruction set that this machine has, in turn.
+// Every instruction set of this machine in turn.
 template <class F>
 void on_each_isa(F f) {
   const std::string before = config::cpu_isa();
@@ -52,13 +52,13 @@ TEST(Philox, ManyBlocksAtOnceAreTheSameBlocks) {
         random_words(state, first, count, got.data());
         for (int64_t b = 0; b < count; ++b)
           for (uint32_t w : words(philox::draw(state[0], state[1], first + b))) want.push_back(w);
-        want.push_back(0xabababab);  // nothing is written beyond the end
+        want.push_back(0xabababab);  // guard: nothing is written beyond the end
         EXPECT_EQ(got, want) << first << " " << count;
       }
   });
 }
 
-TEST(Dropout, KeepsWhatItsOwnWordSaysWhereverARunBegins) {
+TEST(Dropout, ElementsUseTheirOwnWordWhereverARunBegins) {
   const int64_t state[2] = {7, 3};
   const int64_t n = 203;
   std::vector<float> x(n), want(n);

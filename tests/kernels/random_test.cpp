@@ -1,5 +1,5 @@
-// The distributions of draws. Seeds are fixed, so a test either always passes or never; the limits are five standard deviations or, of
-// chi-square, a probability of about one in a million.
+// The distributions of draws. Seeds are fixed, so each test is deterministic; limits are five standard deviations or, for chi-square, a
+// probability of about one in a million.
 #include "kernels/random.h"
 
 #include <gtest/gtest.h>
@@ -50,7 +50,7 @@ double chi_square(const std::vector<int64_t>& counts) {
   for (int64_t c : counts) sum += (double(c) - expected) * (double(c) - expected) / expected;
   return sum;
 }
-// Five standard deviations above the mean of a chi-square with this many degrees of freedom; more than enough for many of them.
+// Five standard deviations above the mean of a chi-square distribution with this many degrees of freedom; more for large ones.
 double chi_square_limit(size_t buckets) { return double(buckets - 1) + 5 * std::sqrt(2 * double(buckets - 1)); }
 
 constexpr int64_t kCount = 1 << 20;
@@ -75,7 +75,7 @@ TYPED_TEST(RandomUniform, FillsItsIntervalEvenly) {
     EXPECT_LT(chi_square(buckets), chi_square_limit(buckets.size()));
     const double half_step = std::is_same_v<TypeParam, bf16>  ? 0x1p-9
                              : std::is_same_v<TypeParam, f16> ? 0x1p-12
-                                                              : 0;  // numbers are rounded down, large ones more
+                                                              : 0;  // rounding down has a larger effect on large numbers
     EXPECT_NEAR(moments(x).mean, 0.5 - half_step, 5 * std::sqrt(1.0 / 12 / kCount));
     EXPECT_NEAR(moments(x).variance, 1.0 / 12, 5 * std::sqrt(1.0 / 180 / kCount) + half_step / 2);
   }
@@ -105,7 +105,7 @@ TYPED_TEST(RandomNormal, HasTheMomentsOfTheNormalDistribution) {
 
 TYPED_TEST(RandomNormal, FollowsTheNormalDistributionFunction) {
   if (std::is_same_v<TypeParam, f16> || std::is_same_v<TypeParam, bf16>)
-    return;  // rounding moves numbers between buckets; moments cover them
+    return;  // rounding moves numbers between buckets; moments are tested instead
   std::vector<int64_t> buckets(200);
   for (TypeParam v : draw<TypeParam>(kernels::cpu::random_normal<TypeParam>, {4, 4}, kCount, 2, 3)) {
     const double p = 0.5 * std::erfc(-(double(v) - 2) / 3 / std::sqrt(2.0));  // uniform in [0, 1]
@@ -138,7 +138,7 @@ TYPED_TEST(RandomNormal, APrefixOfADrawIsTheSameDraw) {
 }
 
 TEST(RandomUniformOfOneSeed, GivesTheseNumbers) {
-  // From Philox's known answer for counter 0 and key 0: a change here would change every saved experiment.
+  // Philox's known answer for counter 0 and key 0: a change here would change every saved experiment.
   const auto x = draw<float>(kernels::cpu::random_uniform<float>, {0, 0}, 4, 0, 1);
   const uint32_t words[] = {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8};
   for (size_t i = 0; i < 4; ++i) EXPECT_EQ(x[i], float(words[i] >> 8) / 16777216.0f);

@@ -11,7 +11,7 @@
 namespace lamina::kernels {
 namespace {
 
-// The distance from the true value in units of the last place of the float nearest to it.
+// The distance from the true value in ulp of the nearest float.
 double ulps(float got, double want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : 1e9;
   const float nearest = float(want);
@@ -26,8 +26,7 @@ struct Worst {
   double ulps = 0;
   float at = 0;
 };
-// Every exponent, with so many numbers each that a sweep takes some hundredths of a second; with LAMINA_TEST_LONG=1 a hundred times as
-// many.
+// Every exponent, with enough numbers for a sweep of some hundredths of a second; with LAMINA_TEST_LONG=1 a hundred times as many.
 template <class F, class D>
 Worst sweep(F f, D reference, bool coarse = false) {
   Worst worst;
@@ -36,7 +35,7 @@ Worst sweep(F f, D reference, bool coarse = false) {
     if (double u = ulps(f(x), reference(double(x))); u > worst.ulps) worst = {u, x};
   };
   for (uint64_t bits = 0; bits < (uint64_t(1) << 32); bits += coarse ? 200003 : 4099) look(std::bit_cast<float>(uint32_t(bits)));
-  for (int i = -400000; i <= 400000; i += coarse ? 40 : 1) look(float(i) * 0.0003f);  // and densely where the functions bend
+  for (int i = -400000; i <= 400000; i += coarse ? 40 : 1) look(float(i) * 0.0003f);  // densely where the functions bend
   for (float x : {0.0f, 1.0f, 0.625f, 0.6249999f, 88.722839f, 88.72284f, -87.33655f, -103.97208f, -103.97209f, 1.17549435e-38f, 1e-45f,
                   3.4028235e38f})
     look(x), look(-x);
@@ -79,7 +78,7 @@ TEST(ScalarOps, FunctionsComputedInDoubleAreRoundedOnce) {
   LAMINA_CHECK(atan);
   LAMINA_CHECK(atanh);
   LAMINA_CHECK(cbrt);
-  LAMINA_CHECK(cos, 1);  // far away they are the C library's
+  LAMINA_CHECK(cos, 1);  // large arguments use the C library
   LAMINA_CHECK(cosh);
   LAMINA_CHECK(erf);
   LAMINA_CHECK(erfc);

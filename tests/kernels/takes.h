@@ -1,4 +1,4 @@
-// Which element types a scalar operation takes, for tests of kernels that are given all of them.
+// The element types of a scalar operation, for tests of kernels with all of them.
 #pragma once
 #include "kernels/shared/scalar_op.h"
 #include "runtime/core/dtype.h"

@@ -1,7 +1,7 @@
-// A tool as NVTX_INJECTION64_PATH names one: writes every range to the file LAMINA_NVTX_RECORD, a line each, its fields apart by tabs:
+// A tool for NVTX_INJECTION64_PATH that writes every range to the file LAMINA_NVTX_RECORD, a line each, with fields separated by tabs:
 //   domain HANDLE NAME     register HANDLE TEXT     category NUMBER NAME     push THREAD DOMAIN CATEGORY PAYLOAD TEXT     pop THREAD DOMAIN
-// PAYLOAD is "-" when there is none; the TEXT of a registered message is found by its handle, an unknown handle is "?".
-// LAMINA_NVTX_REFUSE: it does not want the process.
+// PAYLOAD is "-" if there is none; the TEXT of a registered message is looked up by its handle, an unknown handle is "?".
+// LAMINA_NVTX_REFUSE: it ignores the process.
 #include <unistd.h>
 
 #include <cstdio>
@@ -81,7 +81,7 @@ extern "C" __attribute__((visibility("default"))) int InitializeInjectionNvtx2(G
   Function** table = nullptr;
   unsigned count = 0;
   if (!callbacks || callbacks->size < sizeof(Callbacks) || !version || version->version != kVersion) return 0;
-  // As NVIDIA's tools do, this one asks for every module.
+  // Like NVIDIA's tools, this one asks for every module.
   for (int module = 1; module < kModules; ++module)
     if (!callbacks->functions(module, &table, &count) || count < kFunctions[module]) return 0;
   if (!callbacks->functions(kDomains, &table, &count) || !(file = std::fopen(path, "w"))) return 0;

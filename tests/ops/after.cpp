@@ -1,4 +1,4 @@
-// after(x, y): x, once y is there.
+// after(x, y): x, once y has been computed.
 #include <gtest/gtest.h>
 
 #include "tests/ops/index.h"

@@ -13,7 +13,7 @@ namespace {
 const std::vector<DType> kAny{DType::f32, DType::f64, DType::f16, DType::bf16, DType::u8,
                               DType::i8,  DType::i16, DType::i32, DType::i64,  DType::boolean};
 
-// A whole number as it wraps into an integer dtype.
+// An integer, wrapped to an integer dtype.
 double wrapped(int64_t v, DType to) {
   return with_dtype(to, [&]<class T>() {
     if constexpr (std::is_integral_v<T>)
@@ -77,7 +77,7 @@ Tensor cast(const Tensor& x, DType to) {
   return evaluate(g, {x})[0];
 }
 
-TEST(Astype, NanBecomesZeroAndTheRestTheNearestEnd) {
+TEST(Astype, NanBecomesZeroAndOutOfRangeTheNearestBound) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), inf = std::numeric_limits<double>::infinity();
   for (DType from : {DType::f32, DType::f64, DType::f16, DType::bf16}) {
     const Tensor x = Tensor::from({from, {3}}, {nan, inf, -inf});

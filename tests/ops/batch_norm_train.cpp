@@ -21,7 +21,7 @@ struct Norm {
   std::vector<DType> dtypes = {DType::f32};
   Shape channels() const { return {x.back()}; }
 };
-// The kernel of a GPU is chosen for all of them (library), and its own parts serve there: a CPU has none.
+// One GPU kernel covers the whole op (library) and uses our own kernels otherwise; a CPU has none.
 std::vector<Norm> norms() {
   return {{"images", {2, 3, 4, 5}, {.epsilon = 0.1, .library = true}, kWide},
           {"rows", {6, 3}, {.epsilon = 1, .library = true}, kWide},
@@ -73,7 +73,7 @@ const OpCases gradients{"batch_norm_train_grad", [] {
                           for (const Norm& n : norms()) {
                             OpCase c{.name = n.name, .in = {{f32(n.x)}}, .attrs = ir::make_attrs(n.attrs)};
                             if (n.attrs.scale) c.in.push_back({f32(n.channels())});
-                            // The moments are x's: a library may take that for granted.
+                            // The moments must be x's: a library may rely on that.
                             const std::vector<double> x = random_tensor({f32(n.x)}, 1).values();
                             const size_t channels = size_t(n.x.back().number()), rows = channels == 0 ? 0 : x.size() / channels;
                             std::vector<double> mean(channels), variance(channels);
@@ -89,7 +89,7 @@ const OpCases gradients{"batch_norm_train_grad", [] {
                           return out;
                         }};
 
-// y, and the gradients of sum(y dy), by the op or by the nodes that it stands for.
+// y, and the gradients of sum(y dy), by the op or by its decomposition.
 std::vector<Tensor> with_gradients(const Norm& n, DType dtype, bool by_op) {
   ir::Graph g;
   std::vector<ir::Value> in{g.add_input({dtype, n.x})};
@@ -106,7 +106,7 @@ std::vector<Tensor> with_gradients(const Norm& n, DType dtype, bool by_op) {
   return evaluate(g, values);
 }
 
-TEST(BatchNormTrain, HasTheBitsOfTheNodesThatItStandsForWithItsGradient) {
+TEST(BatchNormTrain, MatchesItsDecompositionAndGradient) {
   for (const Norm& n : norms())
     for (const DType dtype : kWide) {
       const std::vector<Tensor> got = with_gradients(n, dtype, true), want = with_gradients(n, dtype, false);
@@ -115,7 +115,7 @@ TEST(BatchNormTrain, HasTheBitsOfTheNodesThatItStandsForWithItsGradient) {
     }
 }
 
-// Also of the mean and the variance, which the layer's gradient leaves out.
+// Also the gradients of mean and variance, which the layer does not use.
 TEST(BatchNormTrain, HasGradientsThroughItsMoments) {
   for (const bool by_op : {true, false}) {
     ir::Graph g;
@@ -159,7 +159,7 @@ TEST(BatchNormTrain, RefusesWhatDoesNotFit) {
   EXPECT_TRUE(refused(f32({4, 3}), {f32({3}), f32({3})}, {.scale = false}));
 }
 
-TEST(BatchNormTrain, IsALibrarysWhereItIsFloatingAndHasTwoRows) {
+TEST(BatchNormTrain, LibraryNeedsFloatingTypeAndTwoRows) {
   const auto operations = [](Shape x, DType dtype = DType::f32) { return ops::batch_norm_operations({dtype, x}).value_or(-1); };
   EXPECT_EQ(operations({2, 3, 4, 5}), 480);
   EXPECT_EQ(operations({2, 5}, DType::f64), 40);

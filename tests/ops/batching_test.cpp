@@ -1,4 +1,4 @@
-// What batching rules may not do: run the models one after the other.
+// Batching rules must not run the models one after the other.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff/batch.h"
@@ -9,7 +9,7 @@
 namespace lamina::tests {
 namespace {
 
-// Ops whose rule is a loop over the models. At most five; now there is none.
+// Ops whose rule is a loop over the models: at most five, currently none.
 const std::set<std::string> kLoops = {};
 
 ir::Graph batched(const ir::OpDef& op, const OpCase& c, size_t choice, int64_t models) {
@@ -30,7 +30,7 @@ bool has_loops(const ir::Graph& g) {
   return false;
 }
 
-TEST(BatchingRules, AddAsManyNodesForFiveModelsAsForThree) {
+TEST(BatchingRules, NumberOfNodesDoesNotDependOnTheNumberOfModels) {
   EXPECT_LE(kLoops.size(), 5u);
   int checked = 0;
   for (const auto& [name, make] : cases_of_ops()) {

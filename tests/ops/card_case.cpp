@@ -10,7 +10,7 @@
 namespace lamina::tests {
 namespace {
 
-// Bytes on the card, given back at the end.
+// Device memory, freed at the end.
 class CardMemory {
  public:
   CardMemory(Backend& backend, Stream& stream, size_t bytes)
@@ -32,9 +32,9 @@ class CardMemory {
   void* data_;
 };
 
-// The elements as they lie in memory: in order, or with the axes in reverse order and a stranger behind every element.
+// The elements in memory: in order, or with reversed axes and a gap after every element.
 struct Laid {
-  View view;  // of no memory yet
+  View view;  // without memory yet
   std::vector<std::byte> bytes;
 };
 Laid laid(const Tensor& t, bool spread) {
@@ -114,7 +114,7 @@ int check_on_card(Backend& backend, const ir::OpDef& op, const OpCase& c) {
       for (const Tensor& t : x) inputs.push_back(laid(t, spread));
       const std::vector<Tensor> got = run(backend, node, kernel, inputs);
       ++launches;
-      // A card's functions differ from the CPU's in the last places, and so may sums in other orders.
+      // A card's functions differ from the CPU's in the last digits, as do sums in other orders.
       for (size_t r = 0; r < got.size(); ++r)
         expect_close(got[r], want[r], 2 * c.ulps, c.of_largest, cat(spread ? "strided, result " : "result ", r));
     }

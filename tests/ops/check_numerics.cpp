@@ -1,4 +1,4 @@
-// check_numerics: its input, or an error.
+// check_numerics: returns its input, or throws.
 #include <gtest/gtest.h>
 
 #include <cmath>

@@ -13,7 +13,7 @@ namespace {
 using ops::Conv2dAttrs;
 using ops::Padding;
 
-// Calls f(place in x, place in w, place in y) for every product of a convolution.
+// Calls f(index in x, index in w, index in y) for every product of a convolution.
 template <class F>
 void each_product(const Shape& x, const Shape& w, const Shape& y, const Conv2dAttrs& a, F f) {
   const std::vector<int64_t> in = numbers(x), window = numbers(w), out = numbers(y);

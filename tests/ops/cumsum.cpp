@@ -1,4 +1,4 @@
-// Running sums along one axis.
+// Cumulative sums along one axis.
 #include <gtest/gtest.h>
 
 #include "graph/ops/ops.h"
@@ -56,7 +56,7 @@ const OpCases kCases{
         c.reference = [a](const std::vector<Tensor>& in) { return std::vector<std::vector<double>>{running_sums(in[0], a)}; };
         const bool large = size_of(shape).number() > 1000;
         c.dtypes = large ? std::vector<DType>{DType::f32, DType::i64} : kAnyDType;
-        c.ulps = 30;  // an addition each
+        c.ulps = 30;  // one addition each
         c.of_largest = 1;
         if (large) c.no_differences = "the smaller cases show it";
         cases.push_back(std::move(c));
@@ -74,11 +74,11 @@ TEST(Cumsum, HalfTypesAccumulateInFloat) {
   const TensorType type{DType::f16, {4096}};
   g.outputs = {ops::cumsum(g, g.add_input(type), 0)};
   Tensor x(type);
-  for (int64_t i = 0; i < 4096; ++i) x.set(i, 1);  // in f16 a sum would stop at 2048
+  for (int64_t i = 0; i < 4096; ++i) x.set(i, 1);  // sums in f16 would stop at 2048
   EXPECT_EQ(evaluate(g, {x})[0].at(4095), 4096);
 }
 
-TEST(Cumsum, RefusesAxesThatAreNotThere) {
+TEST(Cumsum, RefusesAxesOutOfRange) {
   ir::Graph g;
   const ir::Value x = g.add_input(f32({2, 3})), number = g.add_input(f32({}));
   EXPECT_THROW(ops::cumsum(g, x, 2), Error);

@@ -1,4 +1,4 @@
-// dense, dense_grad_input, dense_grad_weights and dense_update: against the plain ops that they stand for, evaluated in double precision.
+// dense, dense_grad_input, dense_grad_weights and dense_update against their decompositions, evaluated in double precision.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -29,15 +29,15 @@ ops::ActivationAttrs with_parameter(Activation a) {
 struct Size {
   int64_t rows, k, n;
 };
-// Tiles whole and cut, the benchmark's layers, one row, one column, and nothing.
+// Whole and partial tiles, the benchmark's layers, one row, one column, and empty.
 const std::vector<Size> kSizes{{3, 4, 5}, {20, 64, 64},  {20, 64, 10}, {20, 784, 64}, {1, 7, 9},
                                {5, 1, 1}, {33, 17, 130}, {0, 4, 5},    {4, 0, 5},     {4, 5, 0}};
 
 bool is_small(const Size& s) { return s.rows * s.k * s.n < 500; }
-// The later activations go the same way as tanh: one size of layers shows it.
+// The later activations use the same code as tanh, so one size of layers is enough.
 bool is_shown_elsewhere(const Size& s, Activation a) { return a > Activation::sigmoid && !is_small(s) && s.n != 10; }
 
-// Weights as layers have them: sums of so many products stay near 1, where activations are not flat.
+// Typical weights: sums of many products stay near 1, where activations are not flat.
 CaseInput weights(const Size& s, int64_t summed) {
   const double most = summed < 8 ? 0.5 : 1.5 / std::sqrt(double(summed));
   return {f32({s.k, s.n}), -most, most};
@@ -64,7 +64,7 @@ const OpCases dense_cases{
             allow_sums(c, s);
             out.push_back(std::move(c));
           }
-      // Layers of an ensemble: a bias per model or one for all, inputs per model or one batch for all.
+      // Layers of an ensemble: bias and inputs per model or shared.
       for (bool shared : {false, true}) {
         const Size s{5, 7, 18};
         OpCase c{.name = cat("3 models of 5 x 7 x 18", shared ? " on one batch" : ""),
@@ -114,7 +114,7 @@ GraphRef region(std::vector<TensorType> types, Build build) {
   return g;
 }
 
-// What a kind of update does with a gradient of this shape; extras come after it.
+// The elementwise function of an update on a gradient of this shape, followed by extras.
 struct Update {
   const char* name;
   std::function<std::vector<TensorType>(const Shape&)> extras;
@@ -158,7 +158,7 @@ const OpCases update_cases{"dense_update", [] {
                                    c.dtypes = {DType::f32};  // the regions' inputs are f32
                                    out.push_back(std::move(c));
                                  }
-                             // An ensemble's layer with a rate per model, on inputs per model and on one batch for all.
+                             // An ensemble's layer with a rate per model, on inputs per model and on a shared batch.
                              for (bool shared : {false, true}) {
                                const Shape weight{3, 7, 18}, bias{3, 18}, weight_rate{3, 1, 1}, bias_rate{3, 1};
                                const auto descend = [](Graph& g, auto& in) {
@@ -193,7 +193,7 @@ const OpCases grad_weights_cases{"dense_grad_weights", [] {
                                  }};
 
 // f64 has no section step: the decomposition runs.
-TEST(DenseUpdate, OfDoublesIsItsDecomposition) {
+TEST(DenseUpdate, DoublesUseTheDecomposition) {
   Graph g;
   const Value x = g.add_input(f32({4, 3})), dz = g.add_input(f32({4, 2})), w = g.add_input(f32({3, 2}));
   auto sgd = region({f32({3, 2}), f32({3, 2})}, [](Graph& r, auto& in) { return std::vector{ops::sub(r, in[1], in[0])}; });
@@ -208,13 +208,13 @@ TEST(DenseUpdate, OfDoublesIsItsDecomposition) {
   }
 }
 
-TEST(DenseUpdate, OnlyItsExtrasMayBeOverwritten) {
+TEST(DenseUpdate, OnlyExtrasMayBeOverwritten) {
   EXPECT_TRUE(ops::def::dense_update.in_place);
   EXPECT_EQ(ops::def::dense_update.first_in_place, 2);
 }
 
-// An extra that a step cannot take leaves the work to plain ops.
-TEST(DenseUpdate, ScaledByRowsIsNoStepButRuns) {
+// With an extra that a step does not support, plain ops run.
+TEST(DenseUpdate, ScaledByRowsRunsOutsideOfSections) {
   Graph g;
   const Value x = g.add_input(f32({4, 3})), dz = g.add_input(f32({4, 2})), scale = g.add_input(f32({3, 1}));
   auto scaled = region({f32({3, 2}), f32({3, 1})}, [](Graph& r, auto& in) { return std::vector{ops::mul(r, in[0], in[1])}; });

@@ -10,7 +10,7 @@
 namespace lamina::tests {
 namespace {
 
-// x's leading axes belong to the states in front of the last axis of `state`.
+// x's leading axes match the state's axes before its last one.
 Reference dropout_of(float rate) {
   return [rate](const std::vector<Tensor>& in) {
     const int64_t models = in[1].size() / 2, n = models ? in[0].size() / models : 0;
@@ -50,7 +50,7 @@ const OpCases cases{"dropout", [] {
 
 Tensor run(const ir::Graph& g, const std::vector<Tensor>& in) { return evaluate(g, in)[0]; }
 
-// Each model of `stacked` alone, with the state that it has.
+// Each model of `stacked` alone, with its own state.
 void expect_models_draw_alone(const Tensor& x, bool x_batched, const Tensor& states) {
   constexpr float rate = 0.5f;
   ir::Graph g;
@@ -71,13 +71,13 @@ void expect_models_draw_alone(const Tensor& x, bool x_batched, const Tensor& sta
   }
 }
 
-TEST(DropoutOfModels, WithAStateEachDrawsWhatItWouldAlone) {
+TEST(DropoutOfModels, WithOwnStatesDrawAsAlone) {
   const Tensor states = Tensor::of<int64_t>({3, 2}, {1, 2, 3, 4, 1, 3});
   expect_models_draw_alone(random_tensor({f32({3, 4, 5})}, 1), true, states);
   expect_models_draw_alone(random_tensor({f32({4, 5})}, 1), false, states);
 }
 
-TEST(DropoutOfModels, WithOneStateEachSeesItsOwnPartOfOneDraw) {
+TEST(DropoutOfModels, WithASharedStateGetPartsOfOneDraw) {
   ir::Graph g, whole;
   const std::vector<ir::Batched> in{{g.add_input(f32({3, 40})), true}, {g.add_input(i64({2})), false}};
   g.outputs = {ops::def::dropout.batch({g, *ir::make_attrs(ops::DropoutAttrs{0.5f}), in, Dim(3), {}})[0].value};
@@ -94,7 +94,7 @@ TEST(DropoutOfModels, WithOneStateEachSeesItsOwnPartOfOneDraw) {
   EXPECT_EQ(masks.size(), 3u) << "two models have the same mask";
 }
 
-// vmap of vmap: the outer models have states of their own, the inner ones share them.
+// vmap of vmap: the outer models have their own states, which the inner ones share.
 TEST(DropoutOfModels, WithStatesOfOuterModelsInnerModelsDiffer) {
   ir::Graph g;
   const std::vector<ir::Batched> in{{g.add_input(f32({3, 2, 40})), true}, {g.add_input(i64({2, 2})), false}};
@@ -111,7 +111,7 @@ TEST(DropoutOfModels, WithStatesOfOuterModelsInnerModelsDiffer) {
   EXPECT_EQ(masks.size(), 6u) << "two models have the same mask";
 }
 
-TEST(Dropout, GradientDropsWhatWasDropped) {
+TEST(Dropout, GradientDropsTheSameElements) {
   ir::Graph g;
   const ir::Value x = g.add_input(f32({100})), state = g.add_input(i64({2})), y = ops::dropout(g, x, state, 0.3f);
   const ir::Value dy = g.add_input(f32({100})), results[] = {y}, cotangents[] = {dy};

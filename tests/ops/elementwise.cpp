@@ -1,4 +1,4 @@
-// The elementwise ops, in several shapes and all dtypes, against double precision.
+// The elementwise ops in several shapes and all dtypes, against double precision.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -98,7 +98,7 @@ const std::vector<OpCases>& registered() {
 }
 [[maybe_unused]] const auto& kRegistered = registered();
 
-// --- what the rows do not show ---
+// --- cases beyond the rows ---
 
 template <class T>
 std::vector<T> run(const ir::OpDef& op, const std::vector<std::vector<T>>& in) {
@@ -196,7 +196,7 @@ TEST(Elementwise, MoreFunctionsHaveTheirLimits) {
               {-8, kNaN, kInf, -kInf, 1, 1, 1});
 }
 
-TEST(Elementwise, ClipSendsTheGradientWhereTheResultComesFrom) {
+TEST(Elementwise, ClipPassesTheGradientToTheOperandThatGivesTheResult) {
   ir::Graph g;
   ir::Value x = g.add_input(f32({6})), low = g.add_input(f32({6})), high = g.add_input(f32({6})), dy = g.add_input(f32({6}));
   ir::Value y = ops::clip(g, x, low, high);
@@ -211,7 +211,7 @@ TEST(Elementwise, ClipSendsTheGradientWhereTheResultComesFrom) {
   EXPECT_EQ(out[3].values(), (std::vector<double>{0, 1, 2, 0, 2, 1}));
 }
 
-TEST(Elementwise, ParametersThatAreNumbersGiveTheGradientOfParametersThatAreNot) {
+TEST(Elementwise, ConstantAndTensorParametersHaveEqualGradients) {
   for (const auto& [op, alpha] : std::vector<std::pair<const ir::OpDef*, double>>{{&ops::def::elu, 0.7},
                                                                                   {&ops::def::elu, -0.7},
                                                                                   {&ops::def::leaky_relu, 0.2},
@@ -232,7 +232,7 @@ TEST(Elementwise, ParametersThatAreNumbersGiveTheGradientOfParametersThatAreNot)
   }
 }
 
-TEST(Elementwise, ShiftsByTooManyBitsLeaveNothingButTheSign) {
+TEST(Elementwise, ShiftsByTooManyBitsKeepOnlyTheSign) {
   EXPECT_EQ(run<int8_t>(ops::def::shift_left, {{1, 1, 1, -1, 3}, {7, 8, -1, 7, 6}}), (std::vector<int8_t>{-128, 0, 0, -128, -64}));
   EXPECT_EQ(run<int8_t>(ops::def::shift_right, {{-128, -128, 127, -5, 5}, {7, 100, 100, -1, -1}}), (std::vector<int8_t>{-1, -1, 0, -1, 0}));
   EXPECT_EQ(run<uint8_t>(ops::def::shift_right, {{255, 255, 255}, {7, 8, 200}}), (std::vector<uint8_t>{1, 0, 0}));
@@ -248,7 +248,7 @@ TEST(Elementwise, IntegerPowersTruncate) {
 }
 
 TEST(Elementwise, HalfTypesRoundOncePerOperation) {
-  // 1 + 2^-11 is halfway between two halves, and rounds to the even one; in float it would stay.
+  // 1 + 2^-11 is a tie between two halves, and rounds to even; in float it would stay.
   ir::Graph g;
   const TensorType type{DType::f16, {1}};
   ir::Value a = g.add_input(type), b = g.add_input(type);
@@ -280,7 +280,7 @@ TEST(Elementwise, RefusesTwoDtypesAndNamesTheConversion) {
             "  why:   they must have one dtype: tensors are never converted silently\n"
             "  fix:   convert both: lm.astype(x, lm.float64); or the integers alone: lm.float32 is exact up to 2**24");
 }
-TEST(Elementwise, RefusesDtypesThatAnOpDoesNotKnow) {
+TEST(Elementwise, RefusesUnsupportedDtypes) {
   EXPECT_EQ(error_of([](ir::Graph& g) { ops::exp(g, g.add_input(i32({3}))); }, ErrorKind::type),
             "exp: i32[3] is not floating point\n"
             "  why:   exp is defined for f16, bf16, f32 and f64\n"

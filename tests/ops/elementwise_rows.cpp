@@ -21,8 +21,8 @@ double gelu_tanh_slope(double x) {
   return s + x * s * (1 - s) * k * (1 + 3 * 0.044715 * x * x);
 }
 
-// Half an ulp is one rounding; the polynomials are held to 2 and the gradients to the roundings of their formula. Those of one operand hold
-// for every number, infinities and NaN too.
+// Half an ulp is one rounding. Polynomials have a limit of 2 ulp, gradients one per rounding in their formula. Rows of one operand hold for
+// every number, including infinities and NaN.
 #define F [](double a, [[maybe_unused]] double b, [[maybe_unused]] double c) -> double
 // clang-format off
 const ElementwiseRow kRows[] = {

@@ -1,4 +1,4 @@
-// What each elementwise op gives, in double precision, and which numbers its tests draw: one row per op.
+// Expected results of elementwise ops in double precision, and the ranges of their test inputs: one row per op.
 #pragma once
 #include <span>
 #include <string_view>
@@ -10,11 +10,11 @@ namespace lamina::tests {
 
 struct ElementwiseRow {
   const char* op;
-  double (*f)(double a, double b, double c);   // as many as the op has operands
+  double (*f)(double a, double b, double c);   // with as many arguments as operands
   double low = -2, high = 2;                   // of the first operand
   double low2 = -2, high2 = 2;                 // of the others
-  double ulps = 0.51;                          // one rounding, unless said otherwise
-  double of_largest = 0;                       // of differences, which may cancel
+  double ulps = 0.51;                          // default: one rounding
+  double of_largest = 0;                       // for differences, which may cancel
   const std::vector<DType>* dtypes = nullptr;  // instead of all that the op takes
 };
 std::span<const ElementwiseRow> elementwise_rows();

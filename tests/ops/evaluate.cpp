@@ -166,7 +166,7 @@ std::vector<Tensor> run_node(const ir::Node& node, const std::vector<View>& inpu
       std::vector<const View*> in_pointers, out_pointers;
       for (const View& view : in) in_pointers.push_back(&view);
       for (const View& view : out) out_pointers.push_back(&view);
-      Stream stream;  // kernels ask a stream for its device only; the backend does not come into it
+      Stream stream;  // kernels only ask for the stream's device
       kernel.run({stream, kernel.args.get(), in_pointers, out_pointers});
       return results;
     }

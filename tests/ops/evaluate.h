@@ -1,4 +1,4 @@
-// Runs a graph one node at a time with each op's CPU kernel: no passes, no plan, no executor. The plain reading of what a graph means.
+// The reference interpreter: runs a graph node by node with each op's CPU kernel, without passes, plan or executor.
 #pragma once
 #include <map>
 #include <memory>
@@ -20,7 +20,7 @@ class Tensor {
     for (size_t i = 0; i < values.size(); ++i) t.template data<T>()[i] = values[i];
     return t;
   }
-  // Numbers of any dtype, converted from double as astype does for values in range.
+  // Values of any dtype, converted from double as by astype.
   static Tensor from(TensorType type, const std::vector<double>& values);
 
   TensorType type;
@@ -48,13 +48,13 @@ class Tensor {
 
 using Resources = std::map<int, Tensor>;  // by index into Graph::resources
 
-// The graph's outputs. Shapes must be concrete (ir::specialize). `resources` is read and written by read and assign nodes.
+// The graph's outputs. Shapes must be concrete (ir::specialize). read and assign nodes access `resources`.
 std::vector<Tensor> evaluate(const ir::Graph& g, const std::vector<Tensor>& inputs, Resources* resources = nullptr);
-// The results of one node with these inputs, which may be views that are not contiguous.
+// The results of one node for these inputs, which need not be contiguous.
 std::vector<Tensor> run_node(const ir::Node& node, const std::vector<View>& inputs);
 
-// The same graph with every f32 replaced by f64: inputs, constants, resources, attributes and regions.
+// The same graph with f64 for f32: inputs, constants, resources, attributes and regions.
 ir::Graph in_f64(const ir::Graph& g);
-Tensor in_f64(const Tensor& t);  // f32 becomes f64, everything else stays
+Tensor in_f64(const Tensor& t);  // f32 becomes f64, other types stay
 
 }  // namespace lamina::tests

@@ -1,4 +1,4 @@
-// fused_elementwise: regions against their nodes run one by one, which they equal bit for bit.
+// fused_elementwise: regions equal their nodes run one by one, bit for bit.
 #include <gtest/gtest.h>
 
 #include "graph/ops/ops.h"

@@ -8,7 +8,7 @@
 namespace lamina::tests {
 namespace {
 
-// Calls f(place in the picked tensor, place in the whole one) for every element of the picked tensor.
+// Calls f(index in the gathered tensor, index in the whole one) for every gathered element.
 template <class F>
 void each_pick(const Shape& whole, const Tensor& indices, const Shape& picked, size_t axis, size_t batch_axes, F f) {
   const Shape& own = indices.type.shape;

@@ -1,4 +1,4 @@
-// Walking over tensors in references, one element at a time.
+// Element-by-element iteration over tensors, for references.
 #pragma once
 #include <cstdint>
 #include <vector>
@@ -21,7 +21,7 @@ void each_index(const Shape& shape, F f) {
   }
 }
 
-// The element's place in row-major order.
+// The element's row-major position.
 inline int64_t place(const Shape& shape, const Index& index) {
   int64_t at = 0;
   for (size_t a = 0; a < shape.size(); ++a) at = at * shape[a].number() + index[a];

@@ -59,7 +59,7 @@ const OpCases cases{"matmul", [] {
                           add(ta ? Shape{2, 1, 3, 2} : Shape{2, 1, 2, 3}, tb ? Shape{3, 4, 3} : Shape{3, 3, 4}, ta, tb,
                               {DType::f32, DType::i64});
                           add(ta ? Shape{33, 20} : Shape{20, 33}, tb ? Shape{17, 33} : Shape{33, 17}, ta, tb, all);
-                          add(ta ? Shape{0, 2} : Shape{2, 0}, tb ? Shape{4, 0} : Shape{0, 4}, ta, tb, all);  // sums of nothing
+                          add(ta ? Shape{0, 2} : Shape{2, 0}, tb ? Shape{4, 0} : Shape{0, 4}, ta, tb, all);  // empty sums
                           add(ta ? Shape{3, 0} : Shape{0, 3}, tb ? Shape{4, 3} : Shape{3, 4}, ta, tb, {DType::f32});
                           add(ta ? Shape{130, 200} : Shape{200, 130}, tb ? Shape{150, 130} : Shape{130, 150}, ta, tb,
                               {DType::f32, DType::f64});  // enough for several threads

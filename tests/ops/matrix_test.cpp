@@ -1,5 +1,5 @@
-// Every op with every dtype, called as users call it: eagerly, and in a traced function. A dtype that an op's shape rule refuses is an
-// error with a reason, which is printed; one that it takes must run.
+// Every op with every dtype, called by user functions eagerly and traced. A dtype that an op's shape rule refuses is an error with a
+// reason, which is printed; an accepted one must run.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -23,7 +23,7 @@ Bits bits_of(const Tensor& t) {
   return out;
 }
 
-// A refusal without the op's name and the tensor that it was given.
+// A refusal must name the op and the tensor.
 std::string general(const Error::Parts& parts, const std::string& op) {
   std::string reason = parts.why.empty() ? parts.what : parts.why;
   for (size_t at = reason.find(op); at != std::string::npos; at = reason.find(op, at + 2)) reason.replace(at, op.size(), "it");
@@ -61,7 +61,7 @@ Outcome call(const ir::OpDef& op, const tests::OpCase& c, DType dtype) {
       if (!bits_of(eager[r]).same_bits(want[r])) return {"", cat("result ", r, " of the eager call differs from the kernel's")};
       if (!(traced[r].type() == eager[r].type()))
         return {"", cat("result ", r, " is ", eager[r].type(), " eagerly, ", traced[r].type(), " traced")};
-      // Optimized, it may round otherwise: then within the case's own tolerance.
+      // Optimised code may round differently: within the case's own tolerance.
       if (!bits_of(traced[r]).same_bits(want[r]))
         tests::expect_close(bits_of(traced[r]), want[r].values(), 2 * c.ulps, c.of_largest,
                             cat(op.name, ", ", c.name, ", ", dtype, ", traced"));
@@ -72,7 +72,7 @@ Outcome call(const ir::OpDef& op, const tests::OpCase& c, DType dtype) {
   }
 }
 
-// What double precision does not do: numbers that wrap, rows that must be sorted. Checked by the next test.
+// Not comparable in double precision: wrapping integers, inputs that must be sorted. The next test checks them.
 const std::set<std::string> kByHand{"bitwise_not:u8", "neg:u8", "searchsorted:bool", "searchsorted:u8"};
 
 std::vector<double> values_of(const char* op, const std::vector<std::vector<double>>& in, DType dtype, ir::AttrsRef attrs = nullptr) {
@@ -86,7 +86,7 @@ std::vector<double> values_of(const char* op, const std::vector<std::vector<doub
   return tests::evaluate(g, inputs)[0].values();
 }
 
-TEST(OpTable, UnsignedNumbersWrapAndSmallDtypesAreSearched) {
+TEST(OpTable, UnsignedIntegersWrapAndSearchSupportsSmallDtypes) {
   using Values = std::vector<double>;
   EXPECT_EQ(values_of("neg", {{0, 1, 255}}, DType::u8), (Values{0, 255, 1}));
   EXPECT_EQ(values_of("bitwise_not", {{0, 1, 255}}, DType::u8), (Values{255, 254, 0}));
@@ -101,7 +101,7 @@ TEST(OpTable, EveryOpTakesEveryDtypeEagerlyAndTracedOrSaysWhyNot) {
   for (const auto& [name, make] : tests::cases_of_ops()) {
     const ir::OpDef& op = ir::find_op(name);
     const std::vector<tests::OpCase> cases = make();
-    // The smallest case with every input there is.
+    // The smallest case with all inputs.
     const tests::OpCase* chosen = nullptr;
     auto takes_f32 = [](const tests::OpCase& c) {
       return std::any_of(c.in.begin(), c.in.end(), [](const tests::CaseInput& i) { return i.type.dtype == DType::f32; });

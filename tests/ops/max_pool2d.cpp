@@ -49,7 +49,7 @@ struct Pool {
     ir::Graph g;
     return g.type(ops::max_pool2d(g, g.add_input(f32(x)), attrs)).shape;
   }
-  // Elements far enough apart that differences do not change which is the largest.
+  // Elements far enough apart that the differences do not change the maximum.
   CaseInput images() const {
     std::vector<double> values;
     for (int64_t i = 0; i < 97; ++i) values.push_back(double(i * 41 % 97) - 30);
@@ -145,7 +145,7 @@ const OpCases values_gradients{
       return out;
     }};
 
-TEST(MaxPool2d, SpreadsNaNAndTakesTheFirstOfEqualOnes) {
+TEST(MaxPool2d, PropagatesNaNAndTakesTheFirstOfTies) {
   ir::Graph g;
   const ir::Value y = ops::max_pool2d(g, g.add_input(f32({1, 2, 4, 1})), {});
   g.outputs = {y, {y.node, 1}};
@@ -155,7 +155,7 @@ TEST(MaxPool2d, SpreadsNaNAndTakesTheFirstOfEqualOnes) {
   EXPECT_EQ(got[1].values(), (std::vector<double>{1, 2}));
 }
 
-TEST(MaxPool2d, RefusesWindowsThatSeeNothing) {
+TEST(MaxPool2d, RefusesWindowsOutsideOfTheImage) {
   auto refused = [](Shape x, MaxPool2dAttrs a) {
     ir::Graph g;
     const ir::Value in = g.add_input(f32(x));
@@ -174,12 +174,12 @@ TEST(MaxPool2d, RefusesWindowsThatSeeNothing) {
   EXPECT_TRUE(refused({4, 4}, {}));
 }
 
-TEST(MaxPool2d, IsALibrarysWhereItIsFloatingAndPaddedAlikeOnBothSides) {
+TEST(MaxPool2d, LibraryNeedsFloatingTypeAndEqualPadding) {
   const auto operations = [](Shape x, MaxPool2dAttrs a, DType dtype = DType::f32) {
     return ops::library_operations({dtype, x}, a).value_or(-1);
   };
   EXPECT_EQ(operations({2, 6, 8, 4}, {}), 2 * 3 * 4 * 4 * 4);
-  EXPECT_EQ(operations({2, 7, 9, 4}, {}), 2 * 3 * 4 * 4 * 4);  // what no window sees does not count
+  EXPECT_EQ(operations({2, 7, 9, 4}, {}), 2 * 3 * 4 * 4 * 4);  // elements outside all windows do not count
   EXPECT_EQ(operations({1, 5, 5, 2}, {.window = {3, 3}, .strides = {1, 1}, .padding = Padding::same}), 25 * 2 * 9);
   EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::same}), -1);
   EXPECT_EQ(operations({1, 6, 6, 2}, {.window = {3, 3}, .strides = {2, 2}, .padding = Padding::given, .pads = {1, 1, 1, 1}}), 9 * 2 * 9);

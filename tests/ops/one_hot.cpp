@@ -1,4 +1,4 @@
-// one_hot and iota: tensors made from positions.
+// one_hot and iota: tensors computed from positions.
 #include <gtest/gtest.h>
 
 #include "graph/ops/ops.h"

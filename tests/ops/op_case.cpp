@@ -46,16 +46,16 @@ OneNode one_node(const ir::OpDef& op, const OpCase& c, const std::vector<CaseInp
   return out;
 }
 
-// --- running a kernel under watch ---
+// --- running a kernel with guards ---
 
-// The views' elements with gaps between them, in memory that holds other numbers.
+// The views' elements with gaps, in memory filled with other numbers.
 struct Spread {
   std::vector<Tensor> memory;
   std::vector<View> views;
   explicit Spread(const std::vector<Tensor>& tensors) {
     for (const Tensor& t : tensors) {
       View view = t.view();
-      if (t.size() > 0 && view.rank > 0) {  // the axes lie in reverse order, and every element has a stranger behind it
+      if (t.size() > 0 && view.rank > 0) {  // reversed axes, and a gap after every element
         Shape shape{2};
         for (int a = 0; a < view.rank; ++a) shape.insert(shape.begin(), view.shape[a]);
         memory.emplace_back(TensorType{t.type.dtype, shape});
@@ -81,7 +81,7 @@ struct Spread {
   }
 };
 
-// The kernel's results in memory that was full of `byte`, with a guard behind. No value when the op has no kernel for these types.
+// The kernel's results in memory prefilled with `byte`, followed by a guard. Empty when the op has no kernel for these types.
 std::optional<std::vector<Tensor>> run_watched(const ir::Node& node, const std::vector<View>& in, std::byte byte) {
   std::vector<TensorType> types;
   for (const View& v : in) {
@@ -155,7 +155,7 @@ void check_strided(const ir::OpDef& op, const OpCase& c) {
   }
 }
 
-class Restore {  // the settings that a check changes
+class Restore {  // restores the settings that a check changes
  public:
   ~Restore() { config::set_threads(threads_), config::set_cpu_isa(isa_); }
 
@@ -193,7 +193,7 @@ void check_machine(const ir::OpDef& op, const OpCase& c) {
   }
 }
 
-// As a section of one step.
+// As a section with one step.
 void check_section(const ir::OpDef& op, const OpCase& c) {
   for (DType dtype : c.dtypes) {
     SCOPED_TRACE(cat(c.name, ", ", dtype));
@@ -224,11 +224,11 @@ void check_section(const ir::OpDef& op, const OpCase& c) {
 
 bool is_smooth(const TensorType& t) { return t.dtype == DType::f32; }
 
-// A graph whose outputs are gradients of its first inputs, weighted by inputs of their own, and the same for differences.
+// A graph whose outputs are the gradients of its first inputs, weighted by further inputs, and the same for differences.
 struct Differentiable {
   ir::Graph graph;              // inputs: the node's, then one cotangent per smooth output
-  std::vector<Value> outputs;   // what is differentiated
-  std::vector<size_t> sources;  // inputs to differentiate by
+  std::vector<Value> outputs;   // the differentiated outputs
+  std::vector<size_t> sources;  // inputs to differentiate with respect to
 
   // sum of cotangent * (above - below), where both are evaluations of `outputs`
   static double weighted_difference(const std::vector<Tensor>& above, const std::vector<Tensor>& below,
@@ -240,9 +240,9 @@ struct Differentiable {
   }
 };
 
-constexpr int64_t kMostDifferences = 100;  // elements of a large input that are moved
+constexpr int64_t kMostDifferences = 100;  // of a large input, that are perturbed
 
-// gradients (one per source, maybe not valid) of d.outputs against central differences in f64.
+// Compares gradients (one per source, or invalid) of d.outputs with central differences in f64.
 void compare_with_differences(const Differentiable& d, const std::vector<Value>& gradients, const std::vector<Tensor>& inputs,
                               double tolerance) {
   ir::Graph forward = d.graph, backward = d.graph;
@@ -278,7 +278,7 @@ void compare_with_differences(const Differentiable& d, const std::vector<Value>&
     const Tensor* gradient = gradients[s].valid() ? &got[next++] : nullptr;
     for (size_t i = 0; i < slopes.size(); ++i) {
       const double g = gradient ? gradient->at(int64_t(i) * stride) : 0;
-      // The last part: rounding of what is divided by h.
+      // The last term: rounding of the difference divided by h.
       EXPECT_NEAR(g, slopes[i], tolerance * std::max(std::abs(slopes[i]), 1e-2 * largest) + 1e-8)
           << "input " << input << ", element " << int64_t(i) * stride;
       if (testing::Test::HasFailure()) return;
@@ -328,7 +328,7 @@ void check_gradient(const ir::OpDef& op, const OpCase& c) {
 
 void check_second_gradient(const ir::OpDef& op, const OpCase& c) {
   SCOPED_TRACE(c.name);
-  if (c.no_differences) return;  // said by check_gradient
+  if (c.no_differences) return;  // reported by check_gradient
   std::vector<Tensor> inputs;
   std::vector<Value> cotangents;
   Differentiable d = differentiable(op, c, inputs, cotangents);
@@ -340,7 +340,7 @@ void check_second_gradient(const ir::OpDef& op, const OpCase& c) {
   for (size_t s : d.sources) by.push_back(d.graph.inputs[s]);
   const std::vector<Value> first =
       autodiff::gradient(d.graph, {.targets = d.outputs, .cotangents = weights, .sources = by, .first_node = 0, .blocks = {}});
-  // Now the gradients are what is differentiated, by the inputs and by the cotangents.
+  // Now the gradients are differentiated, with respect to inputs and cotangents.
   Differentiable second{std::move(d.graph), {}, d.sources};
   std::vector<Value> second_weights;
   for (Value v : first) {
@@ -358,7 +358,7 @@ void check_second_gradient(const ir::OpDef& op, const OpCase& c) {
   compare_with_differences(second, gradients, inputs, 1e-5);
 }
 
-// Every choice of inputs that have a model axis, against a loop over the models.
+// Every subset of inputs with a model axis, against a loop over the models.
 void check_batching(const ir::OpDef& op, const OpCase& c) {
   if (c.no_loop) {
     std::cout << "not compared with a loop: " << op.name << ", " << c.name << ": " << c.no_loop << "\n";
@@ -368,7 +368,7 @@ void check_batching(const ir::OpDef& op, const OpCase& c) {
   const std::vector<CaseInput> types = inputs_as(c, c.dtypes[0]);
   const size_t n = types.size();
   for (size_t choice = 1; choice < (size_t(1) << std::min<size_t>(n, 10)); ++choice) {
-    if (n > 3 && choice != (size_t(1) << n) - 1 && (choice & (choice - 1)) != 0) continue;  // of many: each alone, and all
+    if (n > 3 && choice != (size_t(1) << n) - 1 && (choice & (choice - 1)) != 0) continue;  // for many inputs: each alone, and all
     SCOPED_TRACE(cat(c.name, ", choice ", choice));
     ir::Graph g;
     std::vector<ir::Batched> in;
@@ -379,7 +379,7 @@ void check_batching(const ir::OpDef& op, const OpCase& c) {
       CaseInput input = types[i];
       if (batched) {
         input.type.shape.insert(input.type.shape.begin(), Dim(models));
-        if (!input.values.empty()) {  // each model has them turned by one
+        if (!input.values.empty()) {  // rotated by one in each model
           std::vector<double> all;
           const int64_t size = size_of(types[i].type.shape).number();
           for (int64_t m = 0; m < models; ++m)
@@ -533,7 +533,7 @@ void expect_close(const Tensor& got, const std::vector<double>& want, double ulp
   double largest = 0;
   for (double w : want)
     if (std::isfinite(w)) largest = std::max(largest, std::abs(w));
-  // The smallest step of the dtype: what underflow costs.
+  // The smallest step of the dtype: the error of underflow.
   const double step = dtype == DType::f16 ? 0x1p-24 : dtype == DType::bf16 ? 0x1p-133 : dtype == DType::f32 ? 0x1p-149 : 0x1p-1074;
   const double limit = dtype == DType::f16   ? 65504
                        : dtype == DType::f64 ? std::numeric_limits<double>::max()

@@ -1,4 +1,4 @@
-// The cases of an op, from which all its checks follow. In tests/ops/softmax.cpp:
+// The cases of an op, from which all its checks are generated. In tests/ops/softmax.cpp:
 //
 //   const OpCases cases{"softmax", [] {
 //     return std::vector<OpCase>{
@@ -7,10 +7,10 @@
 //         ...};
 //   }};
 //
-// registers one test per check for Op_softmax: the kernel against a double-precision reference (and that it writes every element of its
-// results and nothing else), strided inputs, threads and instruction sets, a section's step, gradients of first and second order against
-// differences, the batching rule against a loop, and the text form. What only the op's author knows, such as error texts, goes into
-// ordinary tests beside the cases.
+// registers one test per check for Op_softmax: the kernel against a double-precision reference (and that it writes all elements of its
+// results and nothing else), strided inputs, threads and instruction sets, a section's step, first and second derivatives against
+// differences, the batching rule against a loop, and the text form. Special checks, such as error texts, are ordinary tests beside the
+// cases.
 #pragma once
 #include <functional>
 #include <map>
@@ -31,14 +31,14 @@ inline TensorType i32(Shape shape) { return {DType::i32, std::move(shape)}; }
 inline TensorType i64(Shape shape) { return {DType::i64, std::move(shape)}; }
 inline TensorType boolean(Shape shape) { return {DType::boolean, std::move(shape)}; }
 
-// One input: drawn between low and high (whole numbers for integers, both ends included), or these values, repeated to fill it.
+// One input: drawn between low and high (for integers both inclusive), or these values, repeated to fill it.
 struct CaseInput {
   TensorType type;
   double low = -2, high = 2;
   std::vector<double> values = {};
 };
 
-// The results' elements in double precision, from the inputs as the kernel gets them (rounded to their dtype).
+// The expected elements in double precision, from the inputs as the kernel gets them (rounded to their dtype).
 using Reference = std::function<std::vector<std::vector<double>>(const std::vector<Tensor>& in)>;
 
 struct OpCase {
@@ -47,32 +47,32 @@ struct OpCase {
   ir::AttrsRef attrs = nullptr;
   std::vector<ir::GraphRef> regions = {};
   Reference reference = {};                  // empty: the op's decomposition, evaluated in f64
-  std::vector<DType> dtypes = {DType::f32};  // every f32 input stands for each of these in turn
-  // Allowed: `ulps` of the result's dtype, relative to the element, or to `of_largest` times the largest one if that is more.
+  std::vector<DType> dtypes = {DType::f32};  // each replaces all f32 inputs in turn
+  // Tolerance: `ulps` of the result's dtype, relative to the element, or to `of_largest` times the largest one if that is more.
   double ulps = 4, of_largest = 0;
-  const char* no_differences = nullptr;  // why its gradient is not the limit of differences; printed
-  const char* isas_differ = nullptr;     // why instruction sets may round differently; they are held to `ulps` then. Threads never differ.
-  const char* no_loop = nullptr;         // why models are not those of a loop; printed
+  const char* no_differences = nullptr;  // why the gradient is not checked against differences; printed
+  const char* isas_differ = nullptr;     // why instruction sets may differ, within `ulps`; threads never differ
+  const char* no_loop = nullptr;         // why batching is not checked against a loop; printed
 };
 
 class OpCases {
  public:
   OpCases(const char* op, std::function<std::vector<OpCase>()> make);
 };
-// Where a program defines this, it takes each op's cases instead of the checks above (tests/emulated/ops_test.cpp).
+// If a program defines this, it gets each op's cases instead of the checks above (tests/emulated/ops_test.cpp).
 [[gnu::weak]] void take_cases(const ir::OpDef& op, std::function<std::vector<OpCase>()> make);
-// What makes the cases of each op that has some.
+// The case makers of all ops that have cases.
 using CasesOfOps = std::map<std::string, std::function<std::vector<OpCase>()>>;
 const CasesOfOps& cases_of_ops();
-// The case's inputs with this dtype in the place of f32.
+// The case's inputs with this dtype in place of f32.
 std::vector<CaseInput> inputs_as(const OpCase& c, DType dtype);
 
-// What the results of the case's node should be on these inputs, in double precision: by the case's reference, or the op's decomposition.
+// The expected results of the case's node for these inputs, in double precision: by the case's reference, or the op's decomposition.
 std::vector<std::vector<double>> expected_results(const OpCase& c, const ir::Node& node, const std::vector<Tensor>& inputs);
 
 // For other tests.
 Tensor random_tensor(const CaseInput& in, uint64_t seed);
-// got against want, elementwise, as OpCase says; integers and bools exactly. Adds failures that name `what`.
+// Compares elementwise as OpCase says; integers and bools exactly. Adds failures that name `what`.
 void expect_close(const Tensor& got, const std::vector<double>& want, double ulps, double of_largest, const std::string& what);
 double epsilon(DType dtype);
 std::vector<std::string> available_isas();

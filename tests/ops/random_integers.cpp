@@ -13,7 +13,7 @@
 namespace lamina::tests {
 namespace {
 
-// f(block, place in it) for element i of model m's draw, `per_block` elements per Philox block.
+// f(block, index in it) for element i of model m's draw, with `per_block` elements per Philox block.
 template <class F>
 std::vector<std::vector<double>> drawn(const Tensor& state, const TensorType& type, int64_t per_block, F f) {
   const int64_t models = state.size() / 2, n = models ? size_of(type.shape).number() / models : 0;
@@ -47,7 +47,7 @@ const OpCases integer_cases{
 
 double share_below(double z) { return 0.5 * std::erfc(-z / std::sqrt(2.0)); }
 
-// The number in [low, high] below which the part u of the truncated distribution lies, by halving.
+// The quantile u of the normal distribution truncated to [low, high], by bisection.
 double quantile(const ops::TruncatedNormalAttrs& a, double u) {
   auto below = [&](double v) { return share_below((v - a.mean) / a.deviation); };
   const double wanted = below(a.low) + u * (below(a.high) - below(a.low));
@@ -71,7 +71,7 @@ const OpCases normal_cases{
                               wide ? philox::unit53(b.word[2 * at], b.word[2 * at + 1]) + 0x1p-54 : (double(b.word[at]) + 0.5) * 0x1p-32);
             });
           };
-          out.back().ulps = 32, out.back().of_largest = 1;  // of f64: the reference's own differences of probabilities
+          out.back().ulps = 32, out.back().of_largest = 1;  // for f64: the reference's differences of probabilities are inexact
         }
       return out;
     }};
@@ -86,7 +86,7 @@ TEST(RandomIntegers, AreAllInRangeAndEquallyLikely) {
   const Tensor t = draw(ir::make_attrs(ops::RandomIntegersAttrs{{DType::i8, {70000}}, -3, 4}), ops::def::random_integers);
   std::vector<int> count(7);
   for (int64_t i = 0; i < t.size(); ++i) ++count.at(size_t(t.at(i) + 3));
-  for (int c : count) EXPECT_NEAR(c, 10000, 500);  // five deviations of 93
+  for (int c : count) EXPECT_NEAR(c, 10000, 500);  // five standard deviations of 93
 }
 
 TEST(RandomIntegers, ReachBothEndsOfTheWidestRange) {
@@ -107,11 +107,11 @@ TEST(RandomTruncatedNormal, StaysInATailFarOut) {
       ASSERT_TRUE(std::abs(t.at(i)) >= 8 && std::abs(t.at(i)) <= 9) << t.at(i);
       mean += std::abs(t.at(i)) / 4000;
     }
-    EXPECT_NEAR(mean, 8.1212, 0.01);  // phi(8) - phi(9) over the share between them
+    EXPECT_NEAR(mean, 8.1212, 0.01);  // phi(8) - phi(9), divided by the probability between them
   }
 }
 
-TEST(RandomIntegers, RefuseEmptyAndUnholdableRanges) {
+TEST(RandomIntegers, RefuseEmptyAndTooLargeRanges) {
   auto refused = [](const ops::RandomIntegersAttrs& a) {
     EXPECT_THROW(draw(ir::make_attrs(a), ops::def::random_integers), Error) << a.low << " " << a.high;
   };

@@ -106,7 +106,7 @@ std::vector<OpCase> cases_of(const std::string& op) {
     c.dtypes = op == "mean" ? kFloating : i < small ? kAnyDType : kNumeric;
     const int64_t n = size_of(shape).number();
     if (op == "mean" && n == 0) c.no_differences = "it is 0 / 0";
-    // Sums are compared at the scale of what was added: 20 times the root of the count.
+    // Tolerance at the scale of the terms: 20 times the root of their number.
     c.ulps = op == "max" || op == "min" ? 0 : 4;
     c.of_largest = 4;
     if (op == "prod") c.of_largest = 0, c.ulps = i >= small ? 400 : 8;
@@ -134,7 +134,7 @@ const OpCases kMax{"max", [] { return cases_of("max"); }};
 const OpCases kMin{"min", [] { return cases_of("min"); }};
 const OpCases kProd{"prod", [] {
                       std::vector<OpCase> cases = cases_of("prod");
-                      // Zeros, whose gradient no division gives, and signs.
+                      // Zeros, whose gradient cannot be computed by division, and signs.
                       OpCase zeros{.name = "with zeros",
                                    .in = {{f32({4, 5}), 0, 0, {2, 0, -3, 1.5, 1, 0, 2, 0, 4, 1, 1, 2, 3}}},
                                    .attrs = ir::make_attrs(ReduceAttrs{{1}, false})};
@@ -170,7 +170,7 @@ TEST(Reduce, LongSumsStayAccurate) {
 
 TEST(Reduce, HalfTypesAccumulateInFloat) {
   Tensor x({DType::f16, {4096}});
-  for (int64_t i = 0; i < 4096; ++i) x.set(i, 1);  // in f16 a sum would stop at 2048
+  for (int64_t i = 0; i < 4096; ++i) x.set(i, 1);  // sums in f16 would stop at 2048
   EXPECT_EQ(run(ops::def::sum, x, {}).at(0), 4096);
   Tensor y({DType::bf16, {1000, 4}});
   for (int64_t i = 0; i < y.size(); ++i) y.set(i, 1);
@@ -188,7 +188,7 @@ TEST(Reduce, NanWinsWhereverItIs) {
     }
 }
 
-TEST(Reduce, KnowsWhatNothingIs) {
+TEST(Reduce, HandlesEmptyInputs) {
   const Tensor none(f32({3, 0}));
   EXPECT_EQ(run(ops::def::sum, none, {{1}, false}).values(), (std::vector<double>{0, 0, 0}));
   EXPECT_TRUE(std::isnan(run(ops::def::mean, none, {{1}, false}).at(2)));

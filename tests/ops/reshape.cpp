@@ -1,4 +1,4 @@
-// reshape, transpose and broadcast_to: the ops whose results are always or mostly views.
+// reshape, transpose and broadcast_to, whose results are always or mostly views.
 #include <gtest/gtest.h>
 
 #include "graph/ops/ops.h"

@@ -140,7 +140,7 @@ TEST(Scatter, KeepsNanInMinAndMax) {
   }
 }
 
-TEST(Scatter, OfOneZeroFactorHasTheGradientOfTheOthers) {
+TEST(Scatter, ASingleZeroFactorStillHasAGradient) {
   ir::Graph g;
   const ir::Value u = g.add_input(f32({3})), x = g.add_input(f32({1})), dy = g.add_input(f32({1}));
   const ir::Value y = ops::scatter(g, u, ops::constant(g, ir::Literal::of<int64_t>({3}, {0, 0, 0})), x, ScatterMode::mul);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr int64_t kEnd = std::numeric_limits<int64_t>::max();
 
-// The places that begin, end and step name on an axis, counted out one by one.
+// The indices that begin, end and step select on an axis, enumerated one by one.
 Index places(int64_t begin, int64_t end, int64_t step, int64_t length) {
   if (step > 0 && begin < 0) begin = std::max<int64_t>(0, begin + length);
   if (step > 0 && end < 0) end += length;
@@ -52,7 +52,7 @@ const OpCases slice_cases{
       add({7}, {-30}, {-2}, {1});
       add({7}, {kEnd}, {-1}, {-3});
       add({7}, {2}, {100}, {1});
-      add({7}, {5}, {2}, {1});  // nothing
+      add({7}, {5}, {2}, {1});  // empty
       add({7}, {9}, {20}, {1});
       add({4, 6}, {1, 0}, {3, 6}, {1, 2});
       add({4, 6}, {3, 5}, {-1, -1}, {-1, -1});

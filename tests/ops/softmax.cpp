@@ -32,7 +32,7 @@ std::vector<OpCase> cases_of(bool log) {
         .name = cat("[", text(shape), "] axis ", axis), .in = {{f32(shape), -4, 4, values}}, .attrs = ir::make_attrs(ops::AxisAttrs{axis})};
     c.reference = softmax_of(axis, log);
     c.dtypes = kFloating;
-    c.of_largest = log ? 1 : 0;  // near 0 log_softmax is a difference
+    c.of_largest = log ? 1 : 0;  // near 0, log_softmax is a difference
     c.ulps = 8;
     if (size_of(shape).number() > 300) c.no_differences = "the smaller cases show it";
     out.push_back(std::move(c));
@@ -65,7 +65,7 @@ TEST(Softmax, IsStableForLargeNumbers) {
   EXPECT_EQ(y.values(), (std::vector<double>{0.5, 0.5, 0, 1, 0, 0}));
 }
 
-TEST(Softmax, ShutsOutWhatIsMinusInfinity) {
+TEST(Softmax, MinusInfinityGetsProbabilityZero) {
   const float inf = std::numeric_limits<float>::infinity();
   EXPECT_EQ(run(ops::softmax, Tensor::of<float>({1, 3}, {-inf, 2, 2})).values(), (std::vector<double>{0, 0.5, 0.5}));
   for (double v : run(ops::softmax, Tensor::of<float>({1, 2}, {-inf, -inf})).values()) EXPECT_TRUE(std::isnan(v));

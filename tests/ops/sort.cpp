@@ -13,7 +13,7 @@
 namespace lamina::tests {
 namespace {
 
-// The order that all of them share: NaN is the largest.
+// The order shared by all of them: NaN is the largest.
 bool less(double a, double b) { return std::isnan(b) ? !std::isnan(a) : a < b; }
 
 // Calls f(places of one row's elements in row-major order) for each row along the axis.
@@ -104,7 +104,7 @@ const OpCases search_cases{
         out.push_back({.name = cat("[", text(sorted), "] for [", text(values), "]", right ? " right" : ""),
                        .in = {{f32(sorted), 0, 0, {-3, -1, -1, 0, 2, 2, 2, 3}}, {f32(values), -4, 4}},
                        .attrs = ir::make_attrs(ops::SearchAttrs{right})});
-        // Their rows begin anywhere in those values, which are not in order then.
+        // Rows that begin anywhere in those values, which are then not sorted.
         if (sorted.back() != Dim(8)) out.back().no_loop = "models get other values, which are not sorted";
         out.back().reference = [=](const std::vector<Tensor>& in) {
           const int64_t n = sorted.back().number(), rows = n ? in[0].size() / n : 1, per_row = rows ? in[1].size() / rows : 0;
@@ -172,7 +172,7 @@ std::vector<double> sorted_values(const Tensor& x, bool descending) {
 
 TEST(Sort, PutsNanLastAndTreatsZerosAsEqual) {
   const double nan = std::nan(""), inf = INFINITY;
-  for (int64_t length : {9, 3000}) {  // by comparing, by digits
+  for (int64_t length : {9, 3000}) {  // by comparisons, by radix sort
     std::vector<double> values{nan, 1, -inf, -nan, inf, -1};
     values.resize(size_t(length), 0.5);
     for (DType dtype : kFloating) {
@@ -190,7 +190,7 @@ TEST(Sort, PutsNanLastAndTreatsZerosAsEqual) {
   EXPECT_EQ(order[1].values(), (std::vector<double>{0, 1, 2, 3}));
 }
 
-TEST(Sort, OrdersTheEndsOfEveryIntegerType) {
+TEST(Sort, SortsExtremesOfEveryIntegerType) {
   EXPECT_EQ(sorted_values(Tensor::of<int8_t>({4}, {127, -128, 0, -1}), false), (std::vector<double>{-128, -1, 0, 127}));
   EXPECT_EQ(sorted_values(Tensor::of<uint8_t>({3}, {255, 0, 128}), true), (std::vector<double>{255, 128, 0}));
   ir::Graph g;
@@ -199,7 +199,7 @@ TEST(Sort, OrdersTheEndsOfEveryIntegerType) {
   EXPECT_EQ(evaluate(g, {Tensor::of<int64_t>({3}, {most, least, most - 1})})[0].values(), (std::vector<double>{1, 2, 0}));
 }
 
-TEST(Unique, TakesAllNansAsOne) {
+TEST(Unique, CountsAllNansAsOne) {
   const double nan = std::nan("");
   ir::Graph g;
   const int node = ops::unique(g, g.add_input(f32({6}))).node;
@@ -229,7 +229,7 @@ TEST(Searchsorted, BatchesRowsAndValues) {
   EXPECT_EQ(batched(row, false, values, true), (std::vector<double>{1, 0, 3, 3}));
 }
 
-TEST(TopK, RefusesMoreThanThereAre) {
+TEST(TopK, RefusesKLargerThanTheAxis) {
   ir::Graph g;
   EXPECT_THROW(ops::top_k(g, g.add_input(f32({3})), 4), Error);
   EXPECT_THROW(ops::top_k(g, g.add_input(f32({3})), -1), Error);

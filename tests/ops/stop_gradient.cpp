@@ -1,4 +1,4 @@
-// stop_gradient: its input, through which no gradient flows.
+// stop_gradient: returns its input; no gradient flows.
 #include <gtest/gtest.h>
 
 #include "graph/autodiff/gradient.h"
@@ -22,7 +22,7 @@ const OpCases kCases{"stop_gradient", [] {
                        return cases;
                      }};
 
-TEST(StopGradient, LetsOnlyTheOtherPathThrough) {
+TEST(StopGradient, BlocksOnlyItsOwnPath) {
   ir::Graph g;
   const ir::Value x = g.add_input(f32({2})), y = ops::mul(g, x, g.add(ops::def::stop_gradient, {ops::square(g, x)}));
   const std::vector<ir::Value> targets{y}, sources{x};

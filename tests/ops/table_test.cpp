@@ -1,4 +1,4 @@
-// What the table of ops promises: everything an op needs is there, or says why it is not.
+// The table of ops is complete: every op has everything it needs, or a reason for what is missing.
 #include <gtest/gtest.h>
 
 #include <cstring>

@@ -1,4 +1,4 @@
-// to_device: its input. Which device it is on is tested in tests/graph/frontend/to_device_test.cpp.
+// to_device: returns its input. tests/graph/frontend/to_device_test.cpp tests the device.
 #include <gtest/gtest.h>
 
 #include "tests/ops/index.h"

@@ -1,5 +1,4 @@
-// Shape rules for dimensions that are not known yet: what they give, and that filling the lengths in later gives what they would have given
-// for those lengths.
+// Shape rules with unknown dimensions: their results, and that substituting lengths later gives the same as using those lengths at once.
 #include <gtest/gtest.h>
 
 #include <limits>
@@ -95,7 +94,7 @@ std::vector<Row> rows() {
   };
 }
 
-TEST(UnknownDimensions, GoThroughEveryShapeRule) {
+TEST(UnknownDimensions, WorkInEveryShapeRule) {
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.name);
     Graph g;
@@ -116,7 +115,7 @@ TEST(UnknownDimensions, GoThroughEveryShapeRule) {
   }
 }
 
-TEST(UnknownDimensions, GoThroughEveryGradient) {
+TEST(UnknownDimensions, WorkInEveryGradient) {
   for (const Row& row : rows()) {
     SCOPED_TRACE(row.name);
     Graph g;
@@ -124,7 +123,7 @@ TEST(UnknownDimensions, GoThroughEveryGradient) {
     for (const std::string& t : row.in) in.push_back(g.add_input(parse_type(t)));
     const Value y = row.build(g, in);
     const ir::Node node = g[y];
-    if (!node.op->vjp) continue;  // its reason is in the op
+    if (!node.op->vjp) continue;  // the op has a reason
     std::vector<Value> results, cotangents;
     for (size_t r = 0; r < node.types.size(); ++r) {
       results.push_back({y.node, int(r)});

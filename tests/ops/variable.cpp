@@ -1,4 +1,4 @@
-// input, constant, read and assign: the ops that compute nothing.
+// input, constant, read and assign: ops without a computation.
 #include <gtest/gtest.h>
 
 #include "graph/ops/ops.h"

@@ -1,4 +1,4 @@
-// vmap's transform against a loop over the models, on random graphs and on what they do not reach.
+// vmap's transform against a loop over the models: on random graphs, and on cases that these do not reach.
 #include "graph/autodiff/batch.h"
 
 #include <gtest/gtest.h>
@@ -15,7 +15,7 @@ using namespace lamina::tests;
 using ir::Graph;
 using ir::Value;
 
-constexpr double kTolerance = 1e-4;  // of f32, relative to a result's largest element
+constexpr double kTolerance = 1e-4;  // relative to a result's largest element
 
 // "" or how the batched graph differs from the loop.
 std::string difference_to_loop(const RandomGraph& g, uint64_t seed) {
@@ -50,7 +50,7 @@ std::string checked_difference(const RandomGraph& g, uint64_t seed) {
   }
 }
 
-TEST(Batch, IsALoopOnRandomGraphsWithGradientsAndState) {
+TEST(Batch, EqualsALoopOnRandomGraphsWithGradientsAndState) {
   Coverage coverage = no_coverage();
   const int count = random_graph_count(40);
   const uint64_t first = random_graph_seed(7000);
@@ -72,7 +72,7 @@ BatchedGraph batch_all_inputs(const Graph& g, int64_t size, std::vector<uint8_t>
   return batch(g, {.size = Dim(size), .inputs = inputs, .resources = {}, .outputs = outputs});
 }
 
-TEST(Batch, LeavesWhatAllModelsShareUnbatched) {
+TEST(Batch, LeavesSharedValuesUnbatched) {
   Graph g;
   const Value x = g.add_input({DType::f32, {2, 3}}), e = ops::exp(g, g.add_input({DType::f32, {3}}));
   g.outputs = {ops::add(g, x, e), e};
@@ -109,7 +109,7 @@ TEST(Batch, KeepsStatesOfOuterModelsInFrontOfASharedDraw) {
   Graph g;
   const Value state = g.add_input({DType::i64, {2}});
   g.outputs = {ops::random_normal(g, state, {DType::f32, {5}}, 0, 1)};
-  // Inner models have states, outer ones share them.
+  // Inner models have their own states, outer ones share them.
   BatchedGraph inner = batch_all_inputs(g, 2);
   const uint8_t shared[] = {0};
   BatchedGraph both = batch(inner.graph, {.size = Dim(3), .inputs = shared});
@@ -121,7 +121,7 @@ TEST(Batch, KeepsStatesOfOuterModelsInFrontOfASharedDraw) {
   EXPECT_FALSE(part(part(all, 0), 0).same_bits(part(part(all, 0), 1)));
 }
 
-TEST(Batch, NestedIsOneLoopInAnother) {
+TEST(Batch, NestedEqualsNestedLoops) {
   Graph g;
   const Value x = g.add_input({DType::f32, {2, 3}}), w = g.add_input({DType::f32, {3, 4}});
   g.outputs = {ops::softmax(g, ops::matmul(g, x, w), -1)};
@@ -134,7 +134,7 @@ TEST(Batch, NestedIsOneLoopInAnother) {
     for (size_t e = 0; e < 5; ++e) EXPECT_EQ(disagreement(evaluate(g, {part(xs, e), part(ws, m)}), {part(part(all, m), e)}, 1e-6), "");
 }
 
-TEST(Batch, WorksOnLengthsThatAreNotKnownYet) {
+TEST(Batch, WorksOnUnknownLengths) {
   Graph g;
   const Dim rows = Dim::symbol("rows");
   const Value x = g.add_input({DType::f32, {rows, 3}});

@@ -27,7 +27,7 @@ std::vector<Value> differentiate(Graph& g, Value target, std::vector<Value> sour
                   {.targets = {&target, 1}, .cotangents = {}, .sources = sources, .first_node = first_node, .blocks = std::move(blocks)});
 }
 
-TEST(Gradient, AddsUpWhatArrivesOnSeveralPaths) {
+TEST(Gradient, AddsUpOverSeveralPaths) {
   Graph g;
   const Value x = g.add_input(scalar_f64()), y = g.add_input(scalar_f64());
   const Value z = ops::add(g, ops::mul(g, x, y), ops::mul(g, x, ops::sin(g, x)));
@@ -70,7 +70,7 @@ TEST(Gradient, StartsFromCotangentsAndSeveralTargets) {
   EXPECT_THROW(gradient(g, {.targets = targets, .cotangents = wrong, .sources = sources, .first_node = 0, .blocks = {}}), Error);
 }
 
-TEST(Gradient, OfATargetByItselfIsOnes) {
+TEST(Gradient, OfATargetWithRespectToItselfIsOnes) {
   Graph g;
   const Value x = g.add_input({DType::f32, {2, 3}});
   g.outputs = differentiate(g, x, {x});
@@ -86,7 +86,7 @@ TEST(Gradient, GivesNothingWhereNoPathLeads) {
   EXPECT_TRUE(d[0].valid());
   EXPECT_FALSE(d[1].valid());
   EXPECT_FALSE(d[2].valid());
-  // Through the integers alone nothing flows.
+  // No gradient flows through integers.
   EXPECT_FALSE(differentiate(g, ops::sum(g, ops::astype(g, whole, DType::f32)), {x})[0].valid());
 }
 
@@ -169,7 +169,7 @@ TEST(Gradient, NamesTheOpAndTheLineWithoutAGradient) {
   EXPECT_NO_THROW(differentiate(g, other, {x})) << "it is not on this path";
 }
 
-// Of f64 graphs: the derivative along a random direction of every source, beside central differences.
+// For f64 graphs: the derivative along a random direction of all sources, against central differences.
 TEST(Gradient, AgreesWithDifferencesOnRandomGraphs) {
   const int count = random_graph_count(60);
   const uint64_t first_seed = random_graph_seed(5000);
@@ -208,7 +208,7 @@ TEST(Gradient, AgreesWithDifferencesOnRandomGraphs) {
         free.inputs[first + s] = at;
         return value;
       };
-      // Richardson: the error of the difference falls with the fourth power of the step.
+      // Richardson: the difference's error falls with the fourth power of the step.
       const double h = 1e-4;
       const double wide = (value_at(h) - value_at(-h)) / (2 * h), narrow = (value_at(h / 2) - value_at(-h / 2)) / h;
       const double difference = (4 * narrow - wide) / 3;

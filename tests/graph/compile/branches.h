@@ -1,4 +1,4 @@
-// Graphs with independent branches, and whether a Program orders what must be ordered.
+// Graphs with independent branches, and a check of a Program's ordering.
 #pragma once
 #include <algorithm>
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace lamina::tests {
 
-// Two branches of two convolutions each, which are added. Every convolution is 29 M multiply-adds at the usual size.
+// Two branches of two convolutions each, added together. Each convolution has 29 M multiply-adds at the default size.
 inline ir::Graph two_branches(int64_t images = 1, int64_t side = 28, int64_t channels = 64) {
   ir::Graph g;
   const ir::Value x = g.add_input({DType::f32, {images, side, side, channels}});
@@ -28,7 +28,7 @@ inline ir::Graph two_branches(int64_t images = 1, int64_t side = 28, int64_t cha
   return g;
 }
 
-// Per instruction: whether each earlier one has surely ended when it starts, by streams and events alone.
+// Per instruction: whether streams and events alone guarantee that each earlier one has ended when it starts.
 inline std::vector<std::vector<bool>> order_of(const exec::Program& p) {
   std::vector<std::vector<bool>> ended(p.instructions.size(), std::vector<bool>(p.instructions.size()));
   for (size_t i = 0; i < p.instructions.size(); ++i) {
@@ -43,8 +43,8 @@ inline std::vector<std::vector<bool>> order_of(const exec::Program& p) {
   return ended;
 }
 
-// The first two instructions of which one writes what the other uses, or one is a section or loop and both are on one device, and that may
-// run at the same time; "" when there are none.
+// The first two instructions that may run concurrently although one writes what the other uses, or one is a section or loop and both are on
+// one device; "" if there are none.
 inline std::string what_is_unordered(const exec::Program& p) {
   const std::vector<std::vector<bool>> ended = order_of(p);
   const auto range = [&](int s) {

@@ -20,7 +20,7 @@ using tests::Tensor;
 const TensorType kF4{DType::f32, {4}};
 Tensor numbers(std::vector<float> values) { return Tensor::of<float>({int64_t(values.size())}, values); }
 
-// Every way to run a graph agrees with the plain reading of it, bit for bit.
+// Every way to run a graph agrees with the reference interpreter, bit for bit.
 void expect_same_as_evaluation(const Graph& g, const std::vector<Tensor>& inputs, const Resources& before = {}) {
   ir::verify(g);
   Resources wanted_state = before;
@@ -91,7 +91,7 @@ TEST(Compile, SwapsVariables) {
   expect_same_as_evaluation(g, {}, {{a, numbers({1, 2, 3, 4})}, {b, numbers({5, 6, 7, 8})}});
 }
 
-TEST(Compile, SeesTheWholeOldValueThroughAnotherView) {
+TEST(Compile, ReadsTheOldValueThroughAnotherView) {
   Graph g;
   TensorType square{DType::f32, {2, 2}};
   int w = g.add_resource({"w", square});
@@ -160,7 +160,7 @@ TEST(Compile, ReadsAViewOfAResultThatTookAnotherViewsMemory) {
   Graph g;
   Value x = g.add_input({DType::f32, {2}}), y = g.add_input({DType::f32, {1, 2}});
   Value row = ops::reshape(g, ops::mul(g, x, x), {1, 2});
-  Value sum = ops::reshape(g, ops::add(g, row, y), {2});  // in the product's memory, and seen as the product was
+  Value sum = ops::reshape(g, ops::add(g, row, y), {2});  // shares the product's memory, through another view
   g.outputs = {ops::sin(g, sum)};
   expect_same_as_evaluation(g, {Tensor::of<float>({2}, {1, 2}), Tensor::of<float>({1, 2}, {3, 4})}, {});
 }
@@ -171,12 +171,12 @@ TEST(Compile, KeepsAValuesCopyOnAnotherDeviceForItsLaterUsers) {
   Value x = g.add_input(kF4);
   Value y = ops::exp(g, x);
   g.place.device = parse_device("cpu:1");
-  Value z = ops::sin(g, ops::reshape(g, y, {2, 2}));  // must not be made in the copy of y, which is wanted once more
+  Value z = ops::sin(g, ops::reshape(g, y, {2, 2}));  // must not reuse the copy of y, which is needed again
   g.outputs = {ops::sum(g, z), ops::sum(g, y)};
   expect_same_as_evaluation(g, {numbers({1, 2, 3, 4})}, {});
 }
 
-// Two towers of layers that only a sum of their losses joins, trained: what an ensemble written by hand is.
+// Two towers of layers trained on the sum of their losses: a handwritten ensemble.
 Graph towers(int count, int layers) {
   Graph g;
   const TensorType type{DType::f32, {16, 16}};
@@ -198,7 +198,7 @@ Graph towers(int count, int layers) {
   return passes::optimize(g).graph;
 }
 
-TEST(Compile, GivesEachOfTwoTowersToAThreadOfItsOwn) {
+TEST(Compile, TwoTowersGetAThreadEach) {
   const Graph g = towers(2, 6);
   compile::Options options;
   options.threads = 2;
@@ -218,14 +218,14 @@ TEST(Compile, GivesEachOfTwoTowersToAThreadOfItsOwn) {
   expect_same_as_evaluation(g, {tests::random_tensor({{DType::f32, {16, 16}}}, 77)}, before);
 }
 
-TEST(Compile, SharesAloneTowersStepsAmongThreads) {
+TEST(Compile, ASingleTowerIsSharedAmongThreads) {
   compile::Options options;
   options.threads = 2;
   const auto program = compile::compile(towers(1, 6), options);
   EXPECT_EQ(exec::print(*program).find("one 1"), std::string::npos) << exec::print(*program);
 }
 
-TEST(Compile, PlansForCardsThatAreNotThere) {
+TEST(Compile, PlansForAbsentCards) {
   Graph g;
   Value x = g.add_input({DType::f32, {20, 64}}), w = g.add_input({DType::f32, {64, 64}}), b = g.add_input({DType::f32, {64}});
   g.outputs = {ops::dense(g, ops::dense(g, x, w, b, section::Activation::relu), w, b, section::Activation::none)};

@@ -1,4 +1,4 @@
-// Programs of loops: the benchmark's training step in a scan over batches, its memory, and what runs in it.
+// Programs of loops: the benchmark's training step in a scan over batches, its memory, and its instructions.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -52,7 +52,7 @@ TEST(ControlFlowPrograms, LoopsAndBranchesHaveThisTextOnAnH100) {
   tests::expect_text_of_file(program_text(passes::optimize(g).graph, on("null:h100")), "tests/graph/compile/loops_h100.txt");
 }
 
-// Each of the pretended GPUs takes 100 steps of the benchmark as one launch.
+// Each simulated GPU runs 100 steps of the benchmark as one launch.
 TEST(ControlFlowPrograms, AHundredStepsAreOneLaunchOnEachGpu) {
   const Graph epoch = passes::optimize(epoch_of(hundred_layers().graph, 100)).graph;
   for (const char* device : {"null:h100", "null:h200", "null:a100", "null:b200", "null:rtx4090"}) {
@@ -63,9 +63,9 @@ TEST(ControlFlowPrograms, AHundredStepsAreOneLaunchOnEachGpu) {
   }
 }
 
-// Both scans' movers move in what the first one stacks: in one iteration blocks write rows of their own, and over all iterations their
-// bytes lie among each other's.
-TEST(ControlFlowPrograms, AScanOfWhatAnotherOneStackedIsInItsSection) {
+// Movers of two scans move in what the first one stacks: in one iteration blocks write separate rows, and over all iterations their bytes
+// interleave.
+TEST(ControlFlowPrograms, AScanOverAStackedResultJoinsTheSection) {
   for (const bool reverse : {false, true}) {
     Graph g;
     const TensorType rows{DType::f32, {6, 3}};
@@ -79,7 +79,7 @@ TEST(ControlFlowPrograms, AScanOfWhatAnotherOneStackedIsInItsSection) {
     const Value first = ops::scan(g, {start}, {xs}, {}, body_of(ops::tanh), 2);
     const Value second = ops::scan(g, {first}, {{first.node, 1}}, {}, body_of(ops::sin), 2, reverse);
     g.outputs = {second, {second.node, 1}};
-    auto program = compile::compile(g, on("null:h100"));  // which validates the plan
+    auto program = compile::compile(g, on("null:h100"));  // which also validates the plan
     ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
     EXPECT_NE(program->instructions[0].detail.find("2 blocks: 2 take rows"), std::string::npos)
         << "one block is no test: " << program->instructions[0].detail;
@@ -87,7 +87,7 @@ TEST(ControlFlowPrograms, AScanOfWhatAnotherOneStackedIsInItsSection) {
   }
 }
 
-// `loops` scans inside of each other.
+// `loops` nested scans.
 Graph nest(int loops) {
   Graph g;
   const Value x = g.add_input({DType::f32, {4}});
@@ -99,7 +99,7 @@ Graph nest(int loops) {
   return g;
 }
 
-TEST(ControlFlowPrograms, LoopsThatOneSectionCannotHaveAreNotInIt) {
+TEST(ControlFlowPrograms, LoopsBeyondTheLimitsAreNotInTheSection) {
   EXPECT_EQ(compile::compile(nest(32), on("null:h100"))->instructions.at(0).section_steps, 1);
   const std::string deep = exec::print(*compile::compile(nest(33), on("null:h100")));
   EXPECT_NE(deep.find("in no section: more than 32 loops in one section"), std::string::npos) << deep;

@@ -33,14 +33,14 @@ TEST(HundredLayersProgram, IsOneSectionOnACpu) {
       for (size_t at = 0; (at = program->instructions[0].detail.find(word, at)) != std::string::npos; ++at) ++found;
       return found;
     };
-    // A weight's new value is made in its own memory; the generator's 16 bytes are copied, since dropout reads the old ones on the way
-    // back.
+    // A weight's new value is computed in its own memory. The generator's 16 bytes are copied, because dropout reads the old ones in the
+    // backward pass.
     EXPECT_EQ(count(" copy "), 2u) << program->instructions[0].detail;
     EXPECT_LE(count("| barrier"), 12u) << program->instructions[0].detail;  // the chain of layers needs none
   }
 }
 
-// With each activation the step is one section still, whose backward products carry the activation's slope, and trains as plain ops do.
+// With each activation the step remains one section, whose backward products include the activation's slope, and trains like plain ops.
 TEST(HundredLayersProgram, IsOneSectionWithAnyActivation) {
   for (const auto& [name, activation] : every_activation()) {
     SCOPED_TRACE(name);
@@ -73,7 +73,7 @@ TEST(HundredLayersProgram, HasThisText) {
                              "tests/graph/compile/four_layers_h100.txt");
 }
 
-TEST(HundredLayersProgram, TrainsAsThePlainReadingOfTheGraphDoes) {
+TEST(HundredLayersProgram, TrainsAsTheReferenceInterpreter) {
   HundredLayers model = hundred_layers();
   std::vector<Tensor> batch = random_batch(model, 3);
   Resources wanted = initial_values(model, Initializer::looks_linear, 3);

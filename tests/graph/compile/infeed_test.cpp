@@ -29,7 +29,7 @@ using InfeedPlan = NoInfeedSetting;
 
 constexpr int64_t kMegabyte = int64_t{1} << 20;
 
-TEST_F(InfeedPlan, HasChunksOfAMegabyteWhereThereAreFourOfThem) {
+TEST_F(InfeedPlan, UsesChunksOfAMegabyteIfThereAreFour) {
   const StackOnHost stacks[] = {{1, 62720}, {2, 160}};
   const section::Infeed plan = plan_infeed(stacks, 3000);
   EXPECT_EQ(plan.chunk, kMegabyte / 62880);
@@ -69,7 +69,7 @@ TEST_F(InfeedPlan, FollowsTheEnvironment) {
   }
 }
 
-// On which device each input is, by its letter: c for the CPU, g for the GPU.
+// The device of each input by letter: c for the CPU, g for the GPU.
 std::shared_ptr<const exec::Program> program_with(const ir::Graph& g, const std::string& inputs) {
   std::vector<Device> devices;
   for (char c : inputs) devices.push_back(parse_device(c == 'c' ? "cpu:0" : "null:h100"));
@@ -100,7 +100,7 @@ ir::Graph running_sum(ScanOptions options = {.length = -1, .reverse = false, .na
   return f.concrete(some({4}), some({8, 4}), some({8, 3})).graph();
 }
 
-TEST_F(InfeedPlan, TakesStacksOfTheHostAndLeavesOutTheirCopies) {
+TEST_F(InfeedPlan, StreamsStacksFromTheHostWithoutCopies) {
   const Setting on("LAMINA_CUDA_INFEED", "on");
   const ir::Graph g = running_sum();
   for (const auto& [inputs, copies, stacks] :
@@ -123,7 +123,7 @@ TEST_F(InfeedPlan, TakesStacksOfTheHostAndLeavesOutTheirCopies) {
   }
 }
 
-TEST_F(InfeedPlan, SaysWhichInputsTheCallerNeedNotCopy) {
+TEST_F(InfeedPlan, ListsInputsThatTheCallerNeedNotCopy) {
   using Places = std::vector<size_t>;
   const ir::Graph g = running_sum();
   EXPECT_EQ(inputs_for_infeed(g), Places{}) << "28 numbers are little";
@@ -138,7 +138,7 @@ TEST_F(InfeedPlan, SaysWhichInputsTheCallerNeedNotCopy) {
   EXPECT_EQ(inputs_for_infeed(twice.concrete(some({4}), some({8, 4}), some({8, 3})).graph()), Places{2});
 }
 
-TEST_F(InfeedPlan, CopiesWhatALoopNeedsWholeOrBackwards) {
+TEST_F(InfeedPlan, CopiesStacksUsedWholeOrBackwards) {
   const Setting on("LAMINA_CUDA_INFEED", "on");
   EXPECT_EQ(copies_of(*program_with(running_sum({.length = -1, .reverse = true, .names = {}}), "gcc")), 2);
   auto twice = function([](Tensor start, Tensor xs) {
@@ -159,8 +159,8 @@ TEST_F(InfeedPlan, CopiesWhatALoopNeedsWholeOrBackwards) {
       << "a layer wider than 256: the host runs the loop";
 }
 
-// A loop around it goes through the slices again.
-TEST_F(InfeedPlan, IsForOutermostLoopsAndOneOfThem) {
+// An enclosing loop reads the slices again.
+TEST_F(InfeedPlan, IsForOneOutermostLoop) {
   const Setting on("LAMINA_CUDA_INFEED", "on");
   auto nested = function([](Tensor start, Tensor xs) {
     return fori_loop(

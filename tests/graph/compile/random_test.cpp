@@ -1,5 +1,5 @@
-// Random graphs run in every way there is, and agree: node by node, and as Programs of the traced and of the optimised graph, with and
-// without sections, with each pass left out, with one and two threads, on one and two virtual devices, alone and as a stack of models, on
+// Random graphs give the same results in every way to run them: node by node, and as Programs of the traced and the optimised graph, with
+// and without sections, without single passes, with one and two threads, on one and two virtual devices, alone and as a stack of models, on
 // one stream and on four.
 #include <gtest/gtest.h>
 
@@ -25,15 +25,15 @@ struct Way {
   std::string name;
   bool optimize = true, sections = true;
   int threads = 1;
-  bool two_devices = false;  // nodes, inputs and Variables on cpu:0 and cpu:1, as chance has it
+  bool two_devices = false;  // nodes, inputs and Variables randomly on cpu:0 and cpu:1
   bool models = false;       // a stack of models instead of one
-  int streams = 1;           // of the device, also for what is small
+  int streams = 1;           // of the device, also for small work
   std::vector<std::string> without = {};
   Device device = {};      // where all of it is
-  bool in_double = false;  // compared with double precision
+  bool in_double = false;  // compares with double precision
 };
 
-// The graph with every second node or so on another device.
+// The graph with about every second node on another device.
 RandomGraph on_two_devices(const RandomGraph& from, std::mt19937_64& random) {
   RandomGraph out = from;
   out.graph = {};
@@ -79,7 +79,7 @@ std::vector<Tensor> run(const RandomGraph& random, const Way& way) {
   });
 }
 
-// What is not as near to double precision as float32 is on the CPU, also when inputs move by rounding errors.
+// Results farther from double precision than the CPU's float32, even when inputs move by rounding errors.
 std::string wrong_in_double(const RandomGraph& random, const Way& way) {
   const std::vector<Tensor> expected = run_in_double(random);
   std::vector<std::vector<Tensor>> plain{run_all(random)};
@@ -181,7 +181,7 @@ void check_in_double(Device device, int count, uint64_t first) {
 
 TEST(Programs, AgreeWithDoublePrecisionOnRandomGraphs) { check_in_double({}, random_graph_count(100), random_graph_seed(9000)); }
 
-TEST(Programs, OtherResultsThanInDoublePrecisionAreFound) {
+TEST(Programs, WrongResultsAreFound) {
   const RandomGraph random = random_graph(9001);
   const std::vector<Tensor> expected = run_in_double(random);
   std::vector<Tensor> other = run_all(random);

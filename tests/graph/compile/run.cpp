@@ -6,7 +6,7 @@
 namespace lamina::tests {
 namespace {
 
-// Set before anything asks for a device: tests place work on two of them.
+// Set before the first use of a device, because tests use two of them.
 const int two_cpu_devices = setenv("LAMINA_CPU_DEVICES", "2", 0);
 
 BufferRef buffer_of(const Tensor& t, Device device) { return copy_from_host(device, t.raw(), t.byte_count()); }

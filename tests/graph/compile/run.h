@@ -1,4 +1,4 @@
-// Runs a graph as a Program: compiled, planned and executed. Compared with tests/ops/evaluate.h, which does neither.
+// Runs a graph through compiler and executor, to compare with tests/ops/evaluate.h, which uses neither.
 #pragma once
 #include "graph/compile/compile.h"
 #include "runtime/exec/executor.h"
@@ -6,10 +6,10 @@
 
 namespace lamina::tests {
 
-// The outputs of g (concrete shapes) on these inputs; `resources` are read and written as evaluate() does.
+// The outputs of g (concrete shapes) for these inputs; `resources` are read and written as by evaluate().
 std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& inputs, Resources* resources,
                                 const compile::Options& options, int times = 1);
-// The compiled program's text, to look for instructions in.
+// The compiled program's text, to search for instructions.
 std::string program_text(const ir::Graph& g, const compile::Options& options = {});
 
 }  // namespace lamina::tests

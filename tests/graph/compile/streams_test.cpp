@@ -46,7 +46,7 @@ TEST(Streams, AreAsManyAsThereAreBranchesAndAtMostFour) {
   }
 }
 
-TEST(Streams, AreOneForWhatIsSmallForAMemoryBudgetAndWhenAskedFor) {
+TEST(Streams, AreOneForSmallWorkAMemoryBudgetOrOnRequest) {
   EXPECT_EQ(streams_of(two_branches(), on("null:h100")), 2u);
   EXPECT_EQ(streams_of(two_branches(1, 4, 8), on("null:h100")), 1u);
   compile::Options options = on("null:h100");
@@ -76,7 +76,7 @@ TEST(Streams, AreAsManyAsTheEnvironmentSays) {
   }
 }
 
-// A convolution's two gradients need nothing of each other: those by the filters leave the chain of those by the images.
+// A convolution's two gradients are independent: those of the filters leave the chain of those of the images.
 TEST(Streams, LetWeightGradientsLeaveTheChain) {
   Graph g;
   const TensorType images{DType::f32, {1, 28, 28, 64}};
@@ -98,10 +98,10 @@ TEST(Streams, LetWeightGradientsLeaveTheChain) {
   EXPECT_EQ(what_is_unordered(*program), "");
 }
 
-TEST(Streams, ASectionHasItsDeviceToItself) {
+TEST(Streams, ASectionRunsAloneOnItsDevice) {
   Graph g = two_branches();
   Value x = g.add_input({DType::f32, {64, 32}});
-  for (int i = 0; i < 4; ++i) x = ops::relu(g, ops::add(g, x, x));  // a section between the branches' join and what follows
+  for (int i = 0; i < 4; ++i) x = ops::relu(g, ops::add(g, x, x));  // a section between the join and later work
   g.outputs = {ops::mul(g, g.outputs[0], ops::sum(g, x)), ops::conv2d(g, g.outputs[0], g.inputs[1], {}),
                ops::conv2d(g, g.inputs[0], g.inputs[2], {})};
   auto program = compile::compile(g, on("null:h100"));
@@ -113,8 +113,8 @@ TEST(Streams, ASectionHasItsDeviceToItself) {
   EXPECT_EQ(what_is_unordered(*program), "");
 }
 
-// Of random graphs: all that must be ordered is, and without any one of the events something is not. The same graph has the same plan.
-TEST(Streams, OfRandomGraphsWaitForWhatTheyMustAndForNothingElse) {
+// Random graphs: everything is ordered as needed, and without any one event something is not. The same graph has the same plan.
+TEST(Streams, OfRandomGraphsHaveOnlyNecessaryWaits) {
   const int count = random_graph_count(60);
   const uint64_t first = random_graph_seed(71000);
   int64_t waits = 0, several = 0;

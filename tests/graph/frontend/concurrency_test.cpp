@@ -30,7 +30,7 @@ TEST(Concurrency, EightThreadsCallOneFunctionWhileOthersTrace) {
   });
   in_threads(8, [&](int t) {
     for (int i = 0; i < 60; ++i) {
-      const int64_t n = t < 4 ? 3 : 1 + (i + t) % 10;  // half of the threads keep meeting new lengths
+      const int64_t n = t < 4 ? 3 : 1 + (i + t) % 10;  // half of the threads keep using new lengths
       wrong += f(full({n}, 2)).item<float>() != float(5 * n);
     }
   });
@@ -39,8 +39,8 @@ TEST(Concurrency, EightThreadsCallOneFunctionWhileOthersTrace) {
   EXPECT_EQ(f.trace_count(), 10);
 }
 
-// Functions come and go: each thread calls the one that is shared now, traces it for new lengths, and now and then puts another in its
-// place, so that one thread drops what others are calling. The Variable outlives them all.
+// Functions come and go: each thread calls the shared one, traces it for new lengths, and sometimes replaces it, so that one thread drops
+// what others are calling. The Variable outlives them all.
 TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
   Variable scale(scalar(3));
   auto make = [&] {
@@ -70,9 +70,8 @@ TEST(Concurrency, SixteenThreadsCallTraceAndDropFunctions) {
   EXPECT_EQ(wrong, 0);
 }
 
-// 64 threads call one function that all share and one of 16 others, whose graphs they trace for new lengths on the way; with
-// LAMINA_TEST_LONG=1 a hundred thousand times each. Meanwhile four more threads make functions, trace and drop them. Every bit of every
-// result is the one of the first call.
+// 64 threads call one shared function and one of 16 others, tracing their graphs for new lengths; with LAMINA_TEST_LONG=1 a hundred
+// thousand times each. Four more threads create, trace and drop functions meanwhile. Every bit of every result equals the first call's.
 TEST(Concurrency, SixtyFourThreadsGetTheSameBits) {
   const int calls = std::getenv("LAMINA_TEST_LONG") ? 100'000 : 200;
   const Variable w(full({8, 8}, 0.3f));
@@ -124,7 +123,7 @@ TEST(Concurrency, TheFirstCallTracesOnce) {
   }
 }
 
-TEST(Concurrency, FunctionsThatTraceEachOtherDoNotWaitForEver) {
+TEST(Concurrency, FunctionsThatTraceEachOtherDoNotDeadlock) {
   for (int round = 0; round < 10; ++round) {
     std::function<Tensor(Tensor, int)> call_f, call_g;
     auto f = function([&](Tensor x, int depth) {
@@ -163,7 +162,7 @@ TEST(Concurrency, WritersOfOneVariableTakeTurns) {
   EXPECT_EQ(v.read().to_vector<float>(), std::vector<float>(16, 200));
 }
 
-TEST(Concurrency, TwoFunctionsThatReadEachOthersVariableDoNotWaitForEver) {
+TEST(Concurrency, TwoFunctionsThatReadEachOthersVariableDoNotDeadlock) {
   Variable a(scalar(0)), b(scalar(0));
   auto first = function([&] { a.assign(b + 1); });
   auto second = function([&] { b.assign(a + 1); });

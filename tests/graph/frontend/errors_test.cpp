@@ -1,4 +1,4 @@
-// The texts of the errors that users of the frontend meet first, compared exactly with tests/errors/frontend.txt.
+// The most common error texts of the frontend, compared exactly with tests/errors/frontend.txt.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -17,7 +17,7 @@ std::string text_of(const std::function<void()>& f) {
     f();
   } catch (const Error& e) {
     std::string s = e.what();
-    // Lines of this file move; the number is not part of the text.
+    // Line numbers of this file change, so they are not part of the text.
     for (size_t at; (at = s.find("errors_test.cpp:")) != std::string::npos;) {
       size_t end = at + std::string("errors_test.cpp:").size();
       while (end < s.size() && isdigit(s[end])) ++end;
@@ -33,7 +33,7 @@ auto named(const char* name, F f) {
   return function(std::move(f), FunctionOptions{.name = name, .argument_names = {"x"}, .signature = {}, .trace_limit = 1});
 }
 
-TEST(Errors, OfTheFrontendAreTheDocumentedTexts) {
+TEST(Errors, OfTheFrontendMatchTheirTexts) {
   const std::vector<std::pair<const char*, std::function<void()>>> cases = {
       {"int tensor times float", [] { tensor({1, 2}, {2}, dtype::i32) * 1.5; }},
       {"two dtypes", [] { scalar_i(2) + scalar(2); }},

@@ -104,7 +104,7 @@ TEST(Function, CapturesTensorsSmallAndLarge) {
   EXPECT_EQ(g.inputs().size(), 1u);
 }
 
-TEST(Function, AnotherVariableOfTheSpecSharesTheGraph) {
+TEST(Function, VariablesOfOneTypeShareAGraph) {
   auto bump = function([](Variable v) {
     v.assign_add(1);
     return v;
@@ -187,7 +187,7 @@ TEST(Function, CalledFunctionsAreInlined) {
   EXPECT_EQ(count(ops, "assign"), 2u);
 }
 
-TEST(Function, AnInnerFunctionSeesTheOuterOnesValues) {
+TEST(Function, AnInnerFunctionCanUseTheOuterFunctionsValues) {
   auto outer = function([](Tensor x) {
     Tensor y = x * 2;
     auto inner = function([&](Tensor z) { return z + y; });
@@ -247,7 +247,7 @@ TEST(Function, NamedDimensionsMustAgree) {
   }
 }
 
-TEST(Function, ASignatureRefusesOthersNamingBoth) {
+TEST(Function, ASignatureMismatchNamesBothTypes) {
   auto f = function([](Tensor v) { return v * 2; }, {{{any_length()}, dtype::i32, "v"}});
   f(tensor({1, 2}, {2}, dtype::i32));
   for (const Tensor& bad : {tensor({1, 2}, {1, 2}, dtype::i32), tensor({1, 2}, {2})}) {
@@ -390,7 +390,7 @@ TEST(Function, TheEagerSwitchRunsTheBody) {
   EXPECT_EQ(runs, 4);
 }
 
-TEST(Function, APrecisionOfProductsIsPartOfItsSignatureAndOfWhatItsGradientMakes) {
+TEST(Function, ThePrecisionIsPartOfTheSignatureAndAppliesToGradients) {
   const Variable w(ones({3, 4}), "w");
   auto f = function([&](Tensor x) {
     GradientTape tape;
@@ -502,7 +502,7 @@ TEST(ConcreteFunction, InspectionListsOpsByName) {
   EXPECT_EQ(count(seen.optimized, "add"), 1u);
 }
 
-TEST(ConcreteFunction, ExplainTellsTheWholeStory) {
+TEST(ConcreteFunction, ExplainListsGraphPassesAndProgram) {
   Variable w(ones({3, 4}), "w"), b(zeros({4}), "b");
   auto f = function([&](Tensor x) { return relu(matmul(x, w) + b); },
                     FunctionOptions{.name = "layer", .argument_names = {"x"}, .signature = {}, .trace_limit = 256});

@@ -25,7 +25,7 @@ Reference to_reference(const Tensor& t) {
   return out;
 }
 
-// The user's program: the graph's ops, called one after the other. `times` in a row, each from where the last one left the Variables.
+// The user's program: calls the graph's ops in order, `times` in a row, each time from the Variables that the last one left.
 std::vector<Reference> run(const tests::RandomGraph& g, bool traced, int times) {
   std::vector<Variable> variables;
   for (size_t r = 0; r < g.graph.resources.size(); ++r) {
@@ -55,7 +55,7 @@ std::string wrong(const tests::RandomGraph& g) {
   }
 }
 
-TEST(Function, RunsRandomGraphsAsTheirOpsDo) {
+TEST(Function, RunsRandomGraphsLikeTheirEagerOps) {
   const int count = tests::random_graph_count(30);
   const uint64_t first = tests::random_graph_seed(5000);
   for (int i = 0; i < count && !HasFailure(); ++i) {

@@ -220,7 +220,7 @@ TEST(GradientTape, StopGradientBlocks) {
             Floats{9});
 }
 
-TEST(GradientTape, SeesThroughACalledFunction) {
+TEST(GradientTape, DifferentiatesThroughACalledFunction) {
   Variable w(tensor({2, 3}, {2}));
   auto model = function([&](Tensor x) { return sum(x * w * w); });
   EXPECT_EQ(values_both_ways(
@@ -261,7 +261,7 @@ TEST(GradientTape, AFunctionsStateChangesOnceUnderATape) {
   EXPECT_EQ(count.read().item<int>(), 1);
 }
 
-TEST(GradientTape, GradientsAreTakenWhereTheTapeWasStarted) {
+TEST(GradientTape, ATapeBelongsToTheTraceThatStartedIt) {
   GradientTape tape;
   auto f = function([&](Tensor x) {
     EXPECT_THROW(tape.watch(x), Error);
@@ -277,7 +277,7 @@ TEST(GradientTape, RefusesIntegers) {
   EXPECT_THROW(tape.gradient(scalar_i(1), scalar(1)), Error);
 }
 
-TEST(GradientTape, ForgetsWhatItHeld) {
+TEST(GradientTape, FreesItsTensors) {
   const Tensor x = ones({3});
   std::weak_ptr<Buffer> held;
   {
@@ -342,9 +342,9 @@ TEST(GradientTape, ThreeNestedTapesGiveThirdDerivatives) {
   }
 }
 
-// A physics-informed net's step: its cost holds the net's second derivative by its input, and is differentiated by the weights. All of it,
-// three derivatives deep, is one section.
-TEST(GradientTape, ANetsSecondDerivativeIsTrainedInOneSection) {
+// A training step of a physics-informed network: its cost has the network's second derivative with respect to its input, and is
+// differentiated with respect to the weights. All three derivatives are one section.
+TEST(GradientTape, TrainingOnASecondDerivativeIsOneSection) {
   std::vector<Variable> weights;
   for (size_t layer = 0; layer < 3; ++layer) {
     const int64_t in = layer == 0 ? 1 : 8, out = layer == 2 ? 1 : 8;

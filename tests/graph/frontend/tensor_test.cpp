@@ -61,7 +61,7 @@ TEST(Tensor, ItemRefusesSeveralElements) {
   }
 }
 
-TEST(Tensor, AnEmptyOneSaysThatItIs) {
+TEST(Tensor, AnUndefinedOneIsAnError) {
   EXPECT_FALSE(Tensor().defined());
   EXPECT_THROW(Tensor().shape(), Error);
   EXPECT_THROW(Tensor() + 1, Error);
@@ -122,7 +122,7 @@ void expect_refused(const std::function<void()>& op, const std::string& fix) {
   }
 }
 
-TEST(Operand, RefusesWhatWouldLoseMeaning) {
+TEST(Operand, RefusesLossyConversions) {
   expect_refused([] { scalar_i(2) * 1.5; }, "lm.astype(x, lm.float32)");
   expect_refused([] { scalar_i(2) + scalar(2); }, "lm.astype(x, lm.float64)");
   expect_refused([] { scalar_b(true) + 1; }, "lm.astype(x, lm.int32)");

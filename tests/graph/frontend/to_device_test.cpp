@@ -1,4 +1,4 @@
-// Tensor::to: eagerly, in traced functions, and through gradients. The program that runs this has two CPU devices.
+// Tensor::to: eagerly, in traced functions, and through gradients. The test program has two CPU devices.
 #include <gtest/gtest.h>
 
 #include "graph/frontend/device.h"
@@ -16,7 +16,7 @@ namespace {
 const Device kFirst = parse_device("cpu:0"), kSecond = parse_device("cpu:1");
 using Floats = std::vector<float>;
 
-TEST(ToDevice, MovesWhatATracedFunctionGives) {
+TEST(ToDevice, MovesResultsOfATracedFunction) {
   auto f = function([](Tensor x) {
     const Tensor there = (x * 2.0f).to(kSecond);
     EXPECT_EQ(there.device(), kSecond);
@@ -34,7 +34,7 @@ TEST(ToDevice, MovesWhatATracedFunctionGives) {
   }
 }
 
-TEST(ToDevice, MovesViewsAndWhatHasModels) {
+TEST(ToDevice, MovesViewsAndStackedTensors) {
   auto f = function([](Tensor x) { return transpose(x, {1, 0}).to(kSecond); });
   const Tensor moved = f(tensor({1.0f, 2.0f, 3.0f, 4.0f, 5.0f, 6.0f}, {2, 3}));
   EXPECT_EQ(moved.device(), kSecond);
@@ -43,7 +43,7 @@ TEST(ToDevice, MovesViewsAndWhatHasModels) {
   EXPECT_EQ(stacked(tensor({1.0f, 2.0f, 3.0f, 4.0f}, {2, 2})).to_vector<float>(), (Floats{3, 6, 9, 12}));
 }
 
-TEST(ToDevice, LetsGradientsBack) {
+TEST(ToDevice, GradientsFlowBack) {
   const Tensor x = tensor({1.0f, -2.0f}, {2});
   const auto gradient = [](const Tensor& at) {
     GradientTape tape;
@@ -59,8 +59,8 @@ TEST(ToDevice, LetsGradientsBack) {
   EXPECT_EQ(found.device(), kFirst) << "where x is";
 }
 
-// Whoever runs the function's ops one by one: a tape around the call, and vmap outside of functions.
-TEST(ToDevice, MovesWhatIsReplayed) {
+// Callers that replay the function's ops: a tape around the call, and vmap outside of functions.
+TEST(ToDevice, WorksInReplayedFunctions) {
   const Tensor x = tensor({1.0f, 2.0f}, {2}), w = tensor({5.0f, 7.0f}, {2}).to(kSecond);
   auto f = function([](Tensor x) { return (x * 2.0f).to(kSecond); });
   {
@@ -74,8 +74,8 @@ TEST(ToDevice, MovesWhatIsReplayed) {
   EXPECT_EQ(rows.to_vector<float>(), (Floats{3, 6, 9, 12}));
 }
 
-// A tensor from outside, too, while a tape inside of the function watches it.
-TEST(ToDevice, LetsGradientsBackToWhatAFunctionCaptures) {
+// Also for a tensor from outside, while a tape inside of the function watches it.
+TEST(ToDevice, GradientsFlowBackToCapturedTensors) {
   const Tensor w = tensor({5.0f, 7.0f}, {2});
   auto f = function([&](Tensor x) {
     GradientTape tape;
@@ -85,7 +85,7 @@ TEST(ToDevice, LetsGradientsBackToWhatAFunctionCaptures) {
   for (int i = 0; i < 2; ++i) EXPECT_EQ(f(tensor({1.0f, 2.0f}, {2})).to_vector<float>(), (Floats{1, 2}));
 }
 
-TEST(ToDevice, KnowsWhereAVariableIs) {
+TEST(ToDevice, MovesVariables) {
   const Variable there(tensor({1.0f, 2.0f}, {2}).to(kSecond), "v"), here(tensor({3.0f, 4.0f}, {2}), "u");
   auto f = function([&](Tensor x) {
     const Tensor fetched = there.read().to(kFirst);
@@ -99,8 +99,8 @@ TEST(ToDevice, KnowsWhereAVariableIs) {
   EXPECT_EQ(sent.to_vector<float>(), (Floats{3, 4}));
 }
 
-// What an op moves for itself stays on no tape.
-TEST(ToDevice, IsNotWhatOpsDoForThemselves) {
+// Transfers made by an op itself are not recorded on tapes.
+TEST(ToDevice, InternalCopiesAreNotRecordedOnTapes) {
   const Tensor x = tensor({1.0f, 2.0f}, {2});
   GradientTape tape;
   tape.watch(x);

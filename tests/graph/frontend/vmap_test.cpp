@@ -20,7 +20,7 @@ Tensor numbers(const Shape& shape) {
   return tensor(values, shape);
 }
 
-TEST(Vmap, IsALoopOverTheFirstAxis) {
+TEST(Vmap, EqualsALoopOverTheFirstAxis) {
   const Tensor xs = numbers({3, 4}), w = numbers({4});
   auto f = [&](Tensor x) { return sum(x * w) * 2; };
   const Tensor eager = vmap(f)(xs), traced = function(vmap(f))(xs);
@@ -101,7 +101,7 @@ TEST(Vmap, MakesStackedSlotsForStackedVariables) {
   EXPECT_EQ(sgd.variables()[1].models(), 3);
 }
 
-TEST(Vmap, DrawsOfAStackedGeneratorAreThoseOfEachModelAlone) {
+TEST(Vmap, AStackedGeneratorDrawsAsEachModelAlone) {
   const Variable generator = per_model(tensor(std::vector<int64_t>{5, 0, 6, 0}, {2, 2}), "generator");
   const Tensor all = vmap(
       [&] {

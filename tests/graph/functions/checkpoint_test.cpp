@@ -22,7 +22,7 @@ std::vector<Variable> weights() {
 }
 Tensor batch_of_rows() { return reshape(linspace(-1, 1, kRows * kWidth), {kRows, kWidth}); }
 
-// Layers in blocks; each block a checkpoint, or not.
+// Layers in blocks; each block optionally a checkpoint.
 Tensor deep(Tensor x, const std::vector<Variable>& w, bool checkpoints) {
   for (int block = 0; block < kBlocks; ++block) {
     auto layers = [&w, block](Tensor h) {
@@ -66,7 +66,7 @@ TEST(Checkpoint, TakesLessMemoryForTheSameBits) {
   EXPECT_LE(saved.bytes, (kBlocks + kLayers + 4) * activation);
 }
 
-TEST(MemoryBudget, IsKeptByComputingAgainWithTheSameBits) {
+TEST(MemoryBudget, IsKeptByRecomputationWithTheSameBits) {
   const Trained plain = gradients(false);
   for (const int64_t parts : {2, 3}) {
     const Trained less = gradients(false, plain.bytes * 2 / (parts + 1));
@@ -75,13 +75,13 @@ TEST(MemoryBudget, IsKeptByComputingAgainWithTheSameBits) {
   }
 }
 
-TEST(MemoryBudget, OfNothingTakesAsLittleAsWasFound) {
+TEST(MemoryBudget, TooSmallUsesTheSmallestPlan) {
   const Trained plain = gradients(false), least = gradients(false, 1);
   EXPECT_EQ(plain.numbers, least.numbers);
   EXPECT_LT(least.bytes, plain.bytes / 2);
 }
 
-TEST(MemoryBudget, ThatIsEnoughChangesNothing) {
+TEST(MemoryBudget, LargeEnoughChangesNothing) {
   const Trained plain = gradients(false);
   EXPECT_EQ(gradients(false, plain.bytes).bytes, plain.bytes);
 }
@@ -107,7 +107,7 @@ TEST(Checkpoint, KeepsStateAndDrawsInProgramOrder) {
   EXPECT_EQ(run(true), run(false));
 }
 
-TEST(Checkpoint, DrawsTheSameNumbersWhenItComputesAgain) {
+TEST(Checkpoint, RecomputationDrawsTheSameNumbers) {
   auto gradient = [](bool checkpointed) {
     random::set_seed(11);
     auto noisy = [](Tensor x) { return tanh(x * random::uniform({8})); };

@@ -15,7 +15,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-// f eagerly and traced; the same numbers.
+// Runs f eagerly and traced, and expects the same numbers.
 Floats both(const std::function<Tensor(Tensor)>& f, const Tensor& x) {
   const Floats eager = f(x).to_vector<float>(), traced = function(f)(x).to_vector<float>();
   EXPECT_EQ(eager.size(), traced.size());
@@ -148,7 +148,7 @@ TEST(WhileLoop, RunsNeverOnceAndOften) {
   }
 }
 
-TEST(WhileLoop, CarriedValuesMayTradePlaces) {
+TEST(WhileLoop, CarriedValuesCanSwap) {
   auto f = [](Tensor x) {
     auto [i, a, b] = while_loop([](Tensor i, Tensor, Tensor) { return i < 5; },
                                 [](Tensor i, Tensor a, Tensor b) { return std::tuple(i + 1, b, a); }, std::tuple(scalar_i(0), x, x * 10));
@@ -157,7 +157,7 @@ TEST(WhileLoop, CarriedValuesMayTradePlaces) {
   EXPECT_EQ(both(f, tensor({1, 2}, {2})), (Floats{9, 18}));
 }
 
-TEST(WhileLoop, FibonacciCarriesWhatTheOtherWas) {
+TEST(WhileLoop, ComputesFibonacciNumbers) {
   auto f = [](Tensor x) {
     return std::get<1>(while_loop([](Tensor i, Tensor, Tensor) { return i < 20; },
                                   [](Tensor i, Tensor a, Tensor b) { return std::tuple(i + 1, b, a + b); }, std::tuple(scalar_i(0), x, x)));
@@ -190,7 +190,7 @@ TEST(WhileLoop, AssignsVariablesAndDraws) {
   }
 }
 
-TEST(WhileLoop, DrawsAreThoseOfTheEagerLoop) {
+TEST(WhileLoop, DrawsMatchTheEagerLoop) {
   auto f = [](Tensor n) {
     return std::get<1>(while_loop([&](Tensor i, Tensor) { return i < n; },
                                   [](Tensor i, Tensor x) { return std::pair(i + 1, x * 0.5f + random::normal({3})); },
@@ -255,7 +255,7 @@ TEST(Scan, GoesBackwards) {
   EXPECT_EQ(both(f, tensor({1, 2, 3}, {3})), (Floats{8, 3, 0}));
 }
 
-TEST(Scan, StacksWhatItIsGivenAndConstants) {
+TEST(Scan, StacksInputsAndConstants) {
   auto f = [](Tensor xs) {
     auto [state, ys] = scan([](Tensor s, Tensor x) { return std::pair(s, std::tuple(x, s, zeros({2}) + 3)); }, tensor({7, 8}, {2}), xs);
     return concat({std::get<0>(ys), std::get<1>(ys), std::get<2>(ys), expand_dims(state, 0)});
@@ -263,7 +263,7 @@ TEST(Scan, StacksWhatItIsGivenAndConstants) {
   EXPECT_EQ(both(f, tensor({1, 2, 3, 4}, {2, 2})), (Floats{1, 2, 3, 4, 7, 8, 7, 8, 3, 3, 3, 3, 7, 8}));
 }
 
-TEST(Scan, GoesOverALengthThatIsNotKnownWhenItIsTraced) {
+TEST(Scan, WorksOnALengthUnknownAtTraceTime) {
   auto f = function([](Tensor xs) { return scan([](Tensor t, Tensor x) { return std::pair(t + x, t); }, scalar(0), xs).first; },
                     {TensorSpec{{any_length()}, DType::f32, "xs"}});
   EXPECT_EQ(f(tensor({1, 2, 3}, {3})).item<float>(), 6);
@@ -345,7 +345,7 @@ TEST(ControlFlow, AVariableFromOutsideGetsItsGradientThroughALoop) {
   EXPECT_NEAR(both(f, scalar(5))[0], 5 * 3 * 4, 1e-4);
 }
 
-// What an error must say, and its line.
+// The parts of an error message, and its line.
 template <class F>
 void expect_error(ErrorKind kind, const char* what, F f) {
   try {
@@ -359,7 +359,7 @@ void expect_error(ErrorKind kind, const char* what, F f) {
   }
 }
 
-TEST(ControlFlow, RefusesWhatCannotBeOneGraph) {
+TEST(ControlFlow, RefusesBranchesAndBodiesThatDoNotMatch) {
   expect_error(ErrorKind::type, "result is f32[] in the first branch and i32[] in the second",
                [](Tensor x) { return cond(x > 0.f, [&] { return x; }, [&] { return scalar_i(1); }); });
   expect_error(ErrorKind::invalid_argument, "result is f32[] in the first branch and f32[2] in the second",

@@ -31,7 +31,7 @@ TEST(Conv1d, IsAConvolutionOfOneRow) {
   EXPECT_THROW(conv1d(zeros({2, 9}), w), Error);
 }
 
-// <conv2d(x), y> = <x, conv2d_transpose(y)> for every x and y says that they are adjoint.
+// <conv2d(x), y> = <x, conv2d_transpose(y)> for every x and y: they are adjoint.
 TEST(Conv2dTranspose, IsTheAdjointOfConv2d) {
   struct Case {
     const char* padding;
@@ -56,9 +56,9 @@ TEST(Conv2dTranspose, IsTheAdjointOfConv2d) {
   EXPECT_THROW(conv2d_transpose(zeros({1, 4, 4, 2}), zeros({3, 3, 5, 2}), {.output_padding = {5, 0}}), Error);
 }
 
-// An eager op makes all of its results, so the places of a large pooling on a GPU are left out from the start. The null device pretends to
-// be one.
-TEST(MaxPool2d, IsTheLibrarysOnAGpuWhenItIsLargeAndItsGradientToo) {
+// An eager op computes all of its results, so a large pooling on a GPU leaves out the indices from the start. The null device simulates
+// one.
+TEST(MaxPool2d, LargeOnAGpuUsesTheLibraryForItsGradientToo) {
   const auto launches = [](int64_t side, const char* device) {
     GradientTape tape;
     const Tensor x = zeros({1, side, side, 4}).to(parse_device(device));
@@ -139,7 +139,7 @@ TEST(LayerNorm, BringsEachRowToMean0AndVariance1) {
   test::expect_near(layer_norm(x, scale, offset, {-1}, 1e-12), (y * scale + offset).to_vector<double>(), 1e-12);
 }
 
-// A dense, residual and normalised chain is one section: nothing of it is too odd for a step.
+// A dense, residual and normalised chain is one section: every part fits a step.
 TEST(LayerNorm, ResidualChainsAreOneSection) {
   const Variable w(drawn({16, 16}, 1)), v(drawn({16, 16}, 2)), scale(ones({16})), offset(zeros({16}));
   auto net = function([&](Tensor x) {
@@ -151,7 +151,7 @@ TEST(LayerNorm, ResidualChainsAreOneSection) {
   EXPECT_EQ(net.concrete(x).instructions().size(), 1u) << net.explain(x);
 }
 
-TEST(BatchNorm, UsesWhatItIsGiven) {
+TEST(BatchNorm, UsesTheGivenStatistics) {
   const Tensor x = drawn({3, 2, 2, 4}, 1, DType::f64);
   const auto [center, variance] = moments(x, {0, 1, 2});
   EXPECT_EQ(center.shape(), (Shape{4}));

@@ -27,7 +27,7 @@ P places(const Tensor& t) {
 }
 Tensor mask(const std::vector<uint8_t>& values) { return astype(tensor(values), dtype::boolean); }
 
-TEST(Indexing, TakesSeveralTensorsOfPlacesTogether) {
+TEST(Indexing, BroadcastsSeveralIndexTensors) {
   const Tensor x = reshape(arange(24), {2, 3, 4}), a = tensor({0, 1}, {2}, dtype::i32), b = tensor({2, 0}, {2}, dtype::i32);
   EXPECT_EQ(ints(index(x, {places(a), places(b)})), (Ints{8, 9, 10, 11, 12, 13, 14, 15}));
   EXPECT_EQ(ints(index(x, {places(a), P::range(), places(b)})), (Ints{2, 6, 10, 12, 16, 20}));
@@ -35,7 +35,7 @@ TEST(Indexing, TakesSeveralTensorsOfPlacesTogether) {
   EXPECT_EQ(index(x, {P::at(0), P::range(), places(b)}).shape(), (Shape{2, 3}));
 }
 
-TEST(Indexing, TakesBoolTensorsForTheirAxes) {
+TEST(Indexing, BoolTensorsCoverTheirAxes) {
   const Tensor x = reshape(arange(6), {2, 3});
   EXPECT_EQ(ints(index(x, {places(greater(x, 2))})), (Ints{3, 4, 5}));
   EXPECT_EQ(ints(index(x, {P::range(), places(mask({1, 0, 1}))})), (Ints{0, 2, 3, 5}));
@@ -76,7 +76,7 @@ TEST(At, HasGradients) {
   EXPECT_EQ(floats(d[1]), (Floats{10, 14}));
 }
 
-TEST(Sorting, AndItsRelativesKeepOrder) {
+TEST(Sorting, FunctionsKeepOrder) {
   const Tensor x = tensor({3, 1, 2, 1}, {4});
   EXPECT_EQ(floats(sort(x)), (Floats{1, 1, 2, 3}));
   EXPECT_EQ(ints(argsort(x)), (Ints{1, 3, 2, 0}));

@@ -38,7 +38,7 @@ TEST(Reshape, FillsInOneDimension) {
   EXPECT_EQ(flatten(reshape(x, {2, 3, 4}), 1).shape(), (Shape{2, 12}));
 }
 
-TEST(Shapes, AxesComeAndGo) {
+TEST(Shapes, AxesAreInsertedAndRemoved) {
   const Tensor x = ones({2, 1, 3});
   EXPECT_EQ(expand_dims(x, -1).shape(), (Shape{2, 1, 3, 1}));
   EXPECT_EQ(expand_dims(x, 0).shape(), (Shape{1, 2, 1, 3}));
@@ -82,7 +82,7 @@ TEST(Index, FollowsPythonsRules) {
 
 TEST(Slice, KeepsAxesThatAreNotNamed) { EXPECT_EQ(slice(ones({5, 4}), {1}, {-1}).shape(), (Shape{3, 4})); }
 
-TEST(Argmin, IsRightAtTheEndsOfEveryDtype) {
+TEST(Argmin, HandlesExtremesOfEveryDtype) {
   EXPECT_EQ(argmin(tensor({3, 0, 255}, {3}, dtype::u8)).item<int>(), 1);
   EXPECT_EQ(argmin(tensor({0, -2147483648.0, 5}, {3}, dtype::i32)).item<int>(), 1);
   EXPECT_EQ(argmin(tensor({0, -INFINITY, -5}, {3})).item<int>(), 1);
@@ -154,7 +154,7 @@ TEST(Factories, CountTheirValues) {
   EXPECT_EQ(zeros_like(zeros({2}, dtype::i32), dtype::f32).dtype(), dtype::f32);
 }
 
-// Every op function gives the same bits eagerly and in a traced function, where passes that change rounding have nothing to do.
+// Every op function gives the same bits eagerly and traced, if passes that change rounding find nothing to do.
 TEST(OpFunctions, TracedEqualsEager) {
   const Tensor x = tensor({0.5, -1.25, 2, 3.5, -0.75, 1}, {2, 3}), y = tensor({1.5, 0.25, -2, 0.5, 4, -1}, {2, 3});
   const std::vector<std::pair<const char*, std::function<Tensor(Tensor, Tensor)>>> cases = {

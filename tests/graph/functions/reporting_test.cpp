@@ -14,7 +14,7 @@
 namespace lamina {
 namespace {
 
-// Standard output as a string, while it lives.
+// Captures standard output while it lives.
 class Captured {
  public:
   Captured() { set_standard_targets(target_, standard_target(TextStream::err)); }
@@ -82,7 +82,7 @@ TEST(Print, SurvivesEveryPassAndIsNotRepeatedByAGradient) {
   passes::set_disabled_passes({});
 }
 
-TEST(Check, ThrowsWhatItWasToldWithTheValues) {
+TEST(Check, ThrowsItsMessageWithTheValues) {
   auto f = function([](Tensor x) {
     check(x > 0, "must be positive", {}, {{"x", x}});
     return x;
@@ -104,7 +104,7 @@ TEST(Check, ThrowsWhatItWasToldWithTheValues) {
   }
 }
 
-TEST(ExplicitGraph, ComputesWhatIsFetchedAndNothingElse) {
+TEST(ExplicitGraph, ComputesOnlyWhatIsFetched) {
   Graph g;
   Tensor y, trap;
   std::optional<Variable> b;
@@ -125,7 +125,7 @@ TEST(ExplicitGraph, ComputesWhatIsFetchedAndNothingElse) {
   EXPECT_THROW(g.run({"ad"}, {{"x", x}}), Error);
 }
 
-TEST(CustomGradient, TakesThePlaceOfTheDerivative) {
+TEST(CustomGradient, ReplacesTheDerivative) {
   auto clipped = [](Tensor x) {
     return control::custom_gradient(
         [](std::span<const Tensor> in) {

@@ -113,8 +113,8 @@ TEST(GraphText, ErrorsNameTheLine) {
   }
 }
 
-// Whatever happens to a text, reading it ends in a graph or in an Error.
-TEST(GraphText, NeverFailsOtherwiseThanByAnError) {
+// Parsing a randomly damaged text returns a graph or throws an Error.
+TEST(GraphText, DamagedTextIsParsedOrAnError) {
   std::string text = print(small());
   std::mt19937 random(7);
   for (int i = 0; i < 3000; ++i) {

@@ -11,7 +11,7 @@ namespace {
 
 using test::Doubles;
 
-// Every element by itself, since the function's values span many orders of magnitude; and the derivative against the formula.
+// Checks each element, because values span many orders of magnitude; and the derivative against the formula.
 void expect_activation(const char* name, double (*f)(double), double (*derivative)(double), double tolerance32, double tolerance64) {
   SCOPED_TRACE(name);
   const Doubles points{-30, -12, -6.5, -3, -1, -0.25, -0.001, 0, 0.001, 0.25, 1, 3, 6.5, 12, 30};
@@ -26,7 +26,7 @@ void expect_activation(const char* name, double (*f)(double), double (*derivativ
     for (size_t i = 0; i < points.size(); ++i) {
       const double at = dtype == DType::f32 ? double(float(points[i])) : points[i];
       EXPECT_NEAR(values[i], f(at), tolerance * std::abs(f(at)) + 1e-300) << "x = " << at << ' ' << dtype;
-      // Derivatives are computed from the result, as y (1 - y) and the like: near 1 that leaves the distance of two neighbours.
+      // Derivatives are computed from the result, as in y (1 - y): near 1 this leaves an error of two neighbouring floats.
       EXPECT_NEAR(slopes[i], derivative(at), tolerance * 4 * std::abs(derivative(at)) + 2 * epsilon)
           << "derivative at " << at << ' ' << dtype;
     }
@@ -62,7 +62,7 @@ TEST(Activation, SoftmaxSumsToOneOverTheLastAxis) {
   test::expect_near(exp(Activation("log_softmax")(log(y))), y.to_vector<double>(), 1e-6);
 }
 
-TEST(Activation, KnowsItsNamesAndYours) {
+TEST(Activation, AcceptsNamesAndFunctions) {
   EXPECT_EQ(Activation("relu").name(), "relu");
   EXPECT_EQ(Activation().name(), "linear");
   EXPECT_EQ(Activation("twice", [](const Operand& x) { return x * 2; })(scalar(3)).item<float>(), 6);

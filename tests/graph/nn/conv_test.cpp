@@ -30,7 +30,7 @@ TEST(Conv2D, MakesFiltersForItsInput) {
   EXPECT_EQ(line(zeros({2, 9, 3})).shape(), (Shape{2, 9, 4}));
 }
 
-TEST(Conv2D, RefusesWhatItCannotTake) {
+TEST(Conv2D, RefusesInvalidInputs) {
   EXPECT_THROW(Conv2D(0, {3, 3}), Error);
   EXPECT_THROW(Conv2D(4, {3, 0}), Error);
   EXPECT_THROW(Conv2D(4, {3, 3}, {.groups = 3}), Error);
@@ -71,7 +71,7 @@ TEST(Embedding, LooksUpRows) {
   EXPECT_THROW(Embedding(5, 3)(ones({2})), Error);
 }
 
-// Bars lying and standing: a network with every image layer learns them, eagerly and traced alike.
+// Horizontal and vertical bars: a network with every image layer learns them, eagerly and traced alike.
 TEST(Conv2D, NetworksLearn) {
   constexpr int64_t kImages = 32, kSide = 8;
   std::vector<float> pixels(size_t(kImages * kSide * kSide), 0.f);

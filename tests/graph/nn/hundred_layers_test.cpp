@@ -1,5 +1,5 @@
-// The benchmark network through the public interface, against a plain double-precision forward and backward pass. Errors are relative and
-// per layer: with Glorot's weights the deep gradients are near 1e-17, so that anything absolute would accept zeros.
+// The benchmark network through the public interface, against a plain double-precision forward and backward pass. Errors are relative per
+// layer: with Glorot weights the deep gradients are near 1e-17, so an absolute tolerance would accept zeros.
 #include <gtest/gtest.h>
 
 #include "graph/frontend/tape.h"
@@ -124,7 +124,7 @@ void expect_gradients(bool mirrored, bool traced) {
     EXPECT_LE(relative_error(got[i].to_vector<double>(), wanted[i]), 3e-5) << "gradient " << i << " of norm " << norm(wanted[i]);
   }
   if (!mirrored) {
-    EXPECT_LT(norm(wanted[100]), 1e-14);  // what the name of this test promises
+    EXPECT_LT(norm(wanted[100]), 1e-14);  // checks the claim in this test's name
   } else {
     EXPECT_GT(norm(wanted[100]), 1e-4);
   }
@@ -139,8 +139,8 @@ TEST(HundredLayers, GradientsAreRightLayerByLayerWithLooksLinear) {
   expect_gradients(true, true);
 }
 
-// Two steps of the whole fused training step, whose gradients are never written to memory: every weight moves as the reference says. A unit
-// whose sum is within rounding of zero can be on here and off in the reference; with this seed the third step has one, these two have none.
+// Two fused training steps, whose gradients are never written to memory: every weight changes as in the reference. A unit whose sum is
+// within rounding of zero could be on here and off in the reference; with this seed the third step has one, the first two none.
 TEST(HundredLayers, TheTrainingStepMovesEveryWeightAsTheReferenceDoes) {
   constexpr double kRate = 0.0078125;
   for (bool traced : {false, true}) {
@@ -169,7 +169,7 @@ TEST(HundredLayers, TheTrainingStepMovesEveryWeightAsTheReferenceDoes) {
       else
         train(x, y);
       const std::vector<Weights> after = weights_of(net);
-      // What a weight moves by, up to the rounding of the weight itself.
+      // A weight's change, up to the rounding of the weight itself.
       const auto expect_moved = [&](const Doubles& from, const Doubles& to, const Doubles& gradient, const std::string& what) {
         Doubles wanted(gradient), error(to);
         for (size_t i = 0; i < to.size(); ++i) {

@@ -48,7 +48,7 @@ TEST(Initializer, FillsWithOneNumber) {
   EXPECT_EQ(made(constant_value(2.5), {2, 2}), Matrix(4, 2.5));
 }
 
-// 300 x 500: the mean of 150,000 draws of deviation s is within 5 s / sqrt(150,000) of 0, their deviation within 1 % of s.
+// 300 x 500: the mean of 150,000 draws with standard deviation s is within 5 s / sqrt(150,000) of 0, and their deviation within 1 % of s.
 void expect_spread(const Initializer& initializer, double deviation, double limit) {
   SCOPED_TRACE(initializer.name());
   const Spread m = spread_of(made(initializer, {300, 500}));
@@ -101,7 +101,7 @@ TEST(Initializer, LooksLinearMirrorsAnOrthogonalMatrix) {
   for (int c = 0; c < 3; ++c) EXPECT_EQ(last[size_t(c)], -last[size_t(6 + c)]);
 }
 
-// What makes the benchmark's network learn: through ReLU layers the activations keep their norm, however deep, and the whole is linear.
+// Why the benchmark's network learns: through ReLU layers activations keep their norm at any depth, and the whole is linear.
 TEST(Initializer, AHundredMirroredReluLayersAreAnIsometry) {
   constexpr int kWidth = 64, kLayers = 100;
   const auto norm = [](const Matrix& v) { return std::sqrt(std::inner_product(v.begin(), v.end(), v.begin(), 0.0)); };
@@ -138,7 +138,7 @@ TEST(Initializer, FollowsFromItsSeed) {
   }
 }
 
-TEST(Initializer, RefusesWhatItCannotFill) {
+TEST(Initializer, RefusesUnsupportedShapes) {
   const auto what = [](auto f) -> std::string {
     try {
       f();

@@ -55,7 +55,7 @@ TEST(Layer, MakesItsWeightsAtTheFirstCallAndTracksThemAll) {
   EXPECT_TRUE(net.variables()[0].same(all[0]));
 }
 
-// With mirrored orthogonal weights a signal passes a hundred layers unchanged in size; with Glorot's nothing is left of it.
+// With mirrored orthogonal weights a signal passes a hundred layers with its size unchanged; with Glorot's it vanishes.
 TEST(Layer, LooksLinearKeepsTheNormThroughAHundredLayers) {
   const auto ratio = [](const Initializer& initializer) {
     random::set_seed(4);

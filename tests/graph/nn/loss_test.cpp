@@ -56,7 +56,7 @@ TEST(SparseCrossEntropy, ItsGradientIsProbabilityMinusLabel) {
   test::expect_near(tape.gradient(cost, logits)[0], wanted, 1e-6);
 }
 
-TEST(SparseCrossEntropy, CutsFractionsOffLabels) {
+TEST(SparseCrossEntropy, TruncatesFractionalLabels) {
   const Tensor logits = tensor({0, 0, 0, 1, 0, 0}, {2, 3});
   const SparseCrossEntropy cost(true);
   EXPECT_EQ(cost(tensor({0.3, 0.99}, {2}), logits).item<float>(), cost(tensor(std::vector<int64_t>{0, 0}), logits).item<float>());
@@ -85,7 +85,7 @@ TEST(CategoricalCrossEntropy, OfProbabilitiesAndOfLogits) {
   test::expect_near(categorical_crossentropy(targets, test::tensor_of(kProbabilities, kShape)), wanted, 1e-5);
   test::expect_near(categorical_crossentropy(targets, test::tensor_of(kLogits, kShape), true), wanted, 1e-6);
   EXPECT_NEAR(CategoricalCrossEntropy()(targets, test::tensor_of(kProbabilities, kShape)).item<double>(), mean_of(wanted), 1e-5);
-  // A certain and wrong prediction costs a lot, not infinitely much.
+  // A confident wrong prediction has a large but finite loss.
   EXPECT_NEAR(categorical_crossentropy(tensor({1, 0}, {1, 2}), tensor({0, 1}, {1, 2})).item<double>(), -std::log(1e-7), 1e-4);
 }
 
@@ -143,7 +143,7 @@ TEST(KLDivergence, ComparesDistributions) {
   test::expect_near(kl_divergence(p, p) + 1.0, Doubles(kRows, 1), 1e-6);
 }
 
-TEST(Hinge, WantsPredictionsOnTheRightSideByOne) {
+TEST(Hinge, MeasuresTheDistanceToTheMargin) {
   const Tensor t = test::tensor_of({1, -1, 0, 1}, {2, 2}), p = test::tensor_of({0.25, 0.5, -3, 2}, {2, 2});
   test::expect_near(hinge(t, p), {(0.75 + 1.5) / 2, 0}, 1e-6);
 }

@@ -16,7 +16,7 @@ TEST(Accuracy, CountsTheLargestPrediction) {
   EXPECT_EQ(accuracy(tensor({1, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 1}, {4, 3}), scores).item<float>(), 0.5f);
 }
 
-TEST(Accuracy, OfOneProbabilityAsksForMoreThanAHalf) {
+TEST(Accuracy, OfOneProbabilityUsesAThresholdOfAHalf) {
   EXPECT_EQ(accuracy(tensor({1, 0, 1, 0}, {4}), tensor({0.9, 0.4, 0.5, 0.6}, {4, 1})).item<float>(), 0.5f);
   EXPECT_EQ(accuracy(tensor({1, 0}, {2, 1}), tensor({0.9, 0.4}, {2})).item<float>(), 1.0f);
 }

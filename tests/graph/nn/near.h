@@ -1,4 +1,4 @@
-// Comparing tensors with references computed in double precision.
+// Compares tensors with references computed in double precision.
 #pragma once
 #include <gtest/gtest.h>
 
@@ -30,7 +30,7 @@ inline void expect_near(const Tensor& got, const Doubles& wanted, double toleran
   expect_near(got.to_vector<double>(), wanted, tolerance);
 }
 
-// n draws, in f32's grid so that tensors of both precisions hold them exactly.
+// n random numbers that f32 represents exactly, so that tensors of both precisions hold them.
 inline Doubles draws(size_t n, uint32_t seed, double low = -1, double high = 1) {
   std::mt19937 engine(seed);
   Doubles out(n);

@@ -1,4 +1,4 @@
-// The layer in training is one op in a trace, which passes take apart: the numbers are those of moments and batch_norm written out.
+// In a trace the layer is one op, which passes decompose: the numbers equal those of moments and batch_norm written out.
 #include "graph/nn/normalization.h"
 
 #include <gtest/gtest.h>
@@ -18,7 +18,7 @@ Tensor drawn(const Shape& shape, uint32_t seed, DType dtype) {
   return astype(test::tensor_of(test::draws(size_t(size_of(shape).number()), seed), shape), dtype);
 }
 
-// What a training step gives, by the layer or by its formula: y, the gradients by x, gamma and beta, the moving statistics.
+// The results of a training step, by the layer or by its formula: y, the gradients of x, gamma and beta, the moving statistics.
 std::vector<Tensor> step(bool by_layer, bool traced, const BatchNormOptions& options, const Shape& shape) {
   BatchNorm layer(options);
   layer.build({options.dtype, shape});
@@ -54,7 +54,7 @@ std::vector<Tensor> step(bool by_layer, bool traced, const BatchNormOptions& opt
   return out;
 }
 
-TEST(BatchNorm, GivesTheBitsOfMomentsAndBatchNormInTraining) {
+TEST(BatchNorm, TrainingMatchesMomentsAndBatchNorm) {
   for (const bool traced : {true, false})
     for (const Shape& shape : {Shape{4, 6, 5, 3}, Shape{20, 7}, Shape{1, 3}, Shape{40, 33, 16}})
       for (const auto& [scale, center] : {std::pair{true, true}, {false, true}, {true, false}, {false, false}})
@@ -68,8 +68,8 @@ TEST(BatchNorm, GivesTheBitsOfMomentsAndBatchNormInTraining) {
         }
 }
 
-// The null device pretends to be a GPU with every library.
-TEST(BatchNorm, IsTheLibrarysOnAGpuWhenItIsLargeAlsoOutsideOfATrace) {
+// The null device simulates a GPU with every library.
+TEST(BatchNorm, LargeOnAGpuUsesTheLibraryEagerlyToo) {
   const auto launches = [](int64_t rows, const char* device) {
     GradientTape tape;
     const Tensor x = zeros({rows, 64}).to(parse_device(device)), weight = ones({64}).to(parse_device(device));

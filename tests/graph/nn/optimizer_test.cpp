@@ -13,7 +13,7 @@ namespace {
 using test::Doubles;
 using Rule = std::function<double(double value, double gradient, int step, Doubles& slots)>;
 
-// Ten steps on f = sum(target * v^2 / 2), whose gradient is target * v, against the rule in double precision.
+// Ten steps on f = sum(target * v^2 / 2), with gradient target * v, against the rule in double precision.
 void expect_steps(Optimizer& optimizer, const Rule& rule, bool traced, DType dtype, double tolerance) {
   SCOPED_TRACE(cat(optimizer.name(), traced ? " traced " : " eager ", dtype));
   const Doubles start = test::draws(12, 21, -2, 2), target = test::draws(12, 22, 0.1, 3);
@@ -37,7 +37,7 @@ void expect_steps(Optimizer& optimizer, const Rule& rule, bool traced, DType dty
   }
   test::expect_near(v.read(), wanted, tolerance);
   if (traced) {
-    EXPECT_EQ(graph.trace_count(), 1);  // slots made at the first trace are no reason for another
+    EXPECT_EQ(graph.trace_count(), 1);  // slots made in the first trace do not cause another
   }
 }
 
@@ -95,7 +95,7 @@ TEST(Adam, CountsItsSteps) {
   EXPECT_EQ(adam.iterations().read().item<int64_t>(), 3);
 }
 
-// The first step of Adam is the learning rate itself, whatever the gradient; single-precision bias corrections would miss it by 3e-5.
+// Adam's first step equals the learning rate, whatever the gradient; single-precision bias corrections would miss it by 3e-5.
 TEST(Adam, TheFirstStepIsExact) {
   Adam adam(1.0, {.epsilon = 0});
   const Variable v(zeros({3}));
@@ -103,7 +103,7 @@ TEST(Adam, TheFirstStepIsExact) {
   test::expect_near(v.read(), {-1, -1, 1}, 1e-6);
 }
 
-TEST(Optimizer, AssigningTheLearningRateTracesNothingAnew) {
+TEST(Optimizer, AssigningTheLearningRateDoesNotRetrace) {
   SGD sgd(0.5);
   const Variable v(scalar(8));
   auto step = function([&](Tensor g) {
@@ -149,7 +149,7 @@ TEST(Optimizer, RefusesGradientsThatDoNotFit) {
   EXPECT_EQ(test::error_of([&] { other.build({n}); }), "type mismatch: sgd: cannot train 'n', which is i32[1]");
 }
 
-TEST(Optimizer, LeavesOutVariablesWithoutAGradient) {
+TEST(Optimizer, SkipsVariablesWithoutAGradient) {
   const Variable p(ones({2}), "p"), q(ones({2}), "q");
   Adam adam(0.1);
   adam.apply_gradients({{ones({2}), p}, {Tensor(), q}});

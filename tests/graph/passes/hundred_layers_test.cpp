@@ -1,4 +1,4 @@
-// The whole pipeline on the benchmark's training step, as it is traced.
+// The whole pipeline on the benchmark's traced training step.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -33,7 +33,7 @@ TEST(HundredLayers, BecomeDenseNodesAndTheirGradients) {
       EXPECT_EQ(counts["matmul"], 0);
       EXPECT_EQ(counts["assign"], 203);
       EXPECT_EQ(counts["transpose"], 0);
-      // A weight's gradient is never a value: what has a weight's shape is the weight, read, or the updated one.
+      // A weight's gradient is never a value: values of a weight's shape are the weight as read, or the updated one.
       for (const ir::Node& node : g->nodes())
         for (const TensorType& type : node.types)
           for (int weight : model.weights)
@@ -64,7 +64,7 @@ TEST(HundredLayers, KeepTheirNumbers) {
     for (int64_t i = 0; i < t.size(); ++i) ASSERT_NEAR(fused[number].at(i), t.at(i), 1e-5) << model.graph.resources[size_t(number)].name;
 }
 
-// Relative to each layer's own gradient: with Glorot they are about 1e-17, so that an absolute tolerance would pass a kernel of zeros.
+// Relative to each layer's own gradient: with Glorot weights they are about 1e-17, so an absolute tolerance would accept zeros.
 TEST(HundredLayers, HaveTheGradientsOfDoublePrecision) {
   const HundredLayers model = hundred_layers({.gradients = true});
   const ir::Graph optimized = optimize(model.graph).graph;

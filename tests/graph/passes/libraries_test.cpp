@@ -1,4 +1,4 @@
-// What a GPU's library makes in a form of its own: when, and that the numbers stay. null:h100 has every library.
+// Ops with another form for GPU libraries: when they are used, and that the numbers stay. null:h100 has every library.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -24,8 +24,7 @@ compile::Options on(const char* device) { return {.device = parse_device(device)
 passes::Target target(const char* device) { return {.device = parse_device(device)}; }
 bool has(const std::string& text, const std::string& what) { return text.find(what) != std::string::npos; }
 
-// The sum of max_pool2d's elements weighed by `dy`, and its gradient. 4 windows' elements for each of the result's, 6.4 M at the usual
-// size.
+// The sum of max_pool2d's elements weighted by `dy`, and its gradient. A window has 4 elements; 6.4 M in all at the default size.
 struct Pools {
   Graph g;
   Value x, dy, y, dx;
@@ -42,7 +41,7 @@ struct Pools {
 class Libraries : public testing::Test {
  protected:
   void TearDown() override { unsetenv("LAMINA_CUDNN"); }
-  // Both the pooling and its gradient, or neither.
+  // The pooling and its gradient are both replaced, or neither.
   static bool chosen(const Graph& g, const char* device = "null:h100") {
     std::set<std::string> names;
     const auto program = compile::compile(g, on(device));
@@ -55,13 +54,13 @@ class Libraries : public testing::Test {
   }
 };
 
-TEST_F(Libraries, PoolWhereThereIsMuchToPool) {
+TEST_F(Libraries, PoolLargeInputs) {
   const Pools usual;
   EXPECT_TRUE(chosen(usual.g));
   EXPECT_FALSE(chosen(usual.g, "cpu"));
   EXPECT_FALSE(chosen(Pools({1, 80, 80, 100}).g));
   EXPECT_TRUE(chosen(Pools({10, 80, 80, 100}, {}, DType::bf16).g));
-  // 4 Mi elements under windows, to the element.
+  // Exactly 4 Mi elements under windows.
   EXPECT_TRUE(chosen(Pools({1, 1024, 1024, 4}).g));
   EXPECT_FALSE(chosen(Pools({1, 1024, 1023, 4}).g));
   setenv("LAMINA_CUDNN", "never", 1);
@@ -74,7 +73,7 @@ TEST_F(Libraries, PoolWhereThereIsMuchToPool) {
   EXPECT_FALSE(chosen(Pools({1, 4, 8, 2}).g));
 }
 
-TEST_F(Libraries, LeaveOneSidedPaddingToUs) {
+TEST_F(Libraries, LeaveOneSidedPaddingToOwnKernels) {
   EXPECT_FALSE(chosen(Pools({10, 80, 80, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::same}).g));
   EXPECT_TRUE(chosen(Pools({10, 80, 80, 100}, {.window = {3, 3}, .strides = {1, 1}, .padding = ops::Padding::same}).g));
   EXPECT_TRUE(
@@ -83,14 +82,14 @@ TEST_F(Libraries, LeaveOneSidedPaddingToUs) {
       chosen(Pools({10, 81, 81, 100}, {.window = {3, 3}, .strides = {2, 2}, .padding = ops::Padding::given, .pads = {0, 2, 1, 1}}).g));
 }
 
-TEST_F(Libraries, DoNotPoolWhereSomebodyReadsThePlaces) {
+TEST_F(Libraries, DoNotPoolWhenIndicesAreUsed) {
   Pools read;
   read.g.outputs.push_back(read.places());
   EXPECT_FALSE(chosen(read.g));
   Pools used;
   used.g.outputs.push_back(ops::add(used.g, used.places(), used.places()));
   EXPECT_FALSE(chosen(used.g));
-  Pools other;  // windows that are not those of the pooling
+  Pools other;  // windows that differ from the pooling's
   other.g.outputs.push_back(
       ops::max_pool2d_grad(other.g, other.dy, other.places(), {10, 80, 80, 100}, {.window = {2, 2}, .strides = {1, 1}}));
   EXPECT_FALSE(chosen(other.g));
@@ -102,7 +101,7 @@ TEST_F(Libraries, DoNotPoolWhereSomebodyReadsThePlaces) {
   EXPECT_TRUE(has(program_text(forward, on("null:h100")), "max_pool2d_values(")) << "nobody asks for a gradient";
 }
 
-TEST_F(Libraries, PoolOnTheDeviceOfTheNodeAlone) {
+TEST_F(Libraries, PoolOnlyOnTheNodesDevice) {
   Graph g;
   const Value x = g.add_input(f32({10, 80, 80, 100}));
   g.place.device = parse_device("cpu");
@@ -110,7 +109,7 @@ TEST_F(Libraries, PoolOnTheDeviceOfTheNodeAlone) {
   g.outputs = {y};
   EXPECT_TRUE(ir::equal(passes::use_libraries(g, target("null:h100")), g));
   g.place.device = {};
-  g.outputs.push_back(ops::max_pool2d_grad(g, y, {y.node, 1}, {10, 80, 80, 100}, {}));  // its places come from the CPU
+  g.outputs.push_back(ops::max_pool2d_grad(g, y, {y.node, 1}, {10, 80, 80, 100}, {}));  // its indices come from the CPU
   EXPECT_TRUE(ir::equal(passes::use_libraries(g, target("null:h100")), g));
 }
 
@@ -158,7 +157,7 @@ struct Norms {
     g.outputs.insert(g.outputs.end(), {y, {y.node, 1}, {y.node, 2}});
   }
 };
-// As a function's graph is planned.
+// Planned as a function's graph.
 std::set<std::string> instructions_of(const Graph& g, const char* device = "null:h100") {
   const auto program = compile::compile(passes::optimize(g, target(device)).graph, on(device));
   std::set<std::string> names;
@@ -166,7 +165,7 @@ std::set<std::string> instructions_of(const Graph& g, const char* device = "null
   return names;
 }
 
-TEST_F(Libraries, NormaliseWhereThereIsMuchToNormalise) {
+TEST_F(Libraries, NormaliseLargeInputs) {
   const std::set<std::string> whole{"batch_norm_train", "batch_norm_train_grad"};
   EXPECT_EQ(instructions_of(Norms().g), whole);
   EXPECT_EQ(instructions_of(Norms({16, 32, 32, 64}, DType::f64).g), whole);

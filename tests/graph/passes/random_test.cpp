@@ -1,5 +1,5 @@
-// What holds for every pass, on random graphs: it verifies, a second run changes nothing, its input stays as it was, and the graph still
-// computes the same: bit for bit where the pass says so, within rounding otherwise.
+// Properties of every pass on random graphs: the result verifies, a second run changes nothing, the input graph is unchanged, and the
+// result computes the same: bit for bit where the pass promises it, otherwise within rounding.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -14,13 +14,13 @@ namespace {
 
 using namespace lamina::tests;
 
-// Of f32 graphs, relative to a result's largest element.
+// For f32 graphs, relative to a result's largest element.
 constexpr double kTolerance = 2e-5;
 
-// For the passes of plans.
+// For the passes of Stage::plan.
 const Target kTarget{.device = parse_device("null:h100"), .stride = 3};
 
-// "" or what is wrong with one pass on one graph.
+// "" or the error of one pass on one graph.
 std::string broken_promise(const Pass& pass, const RandomGraph& random) {
   const Target target = pass.stage == Stage::plan ? kTarget : Target{};
   const std::string text = ir::print(random.graph);
@@ -33,7 +33,7 @@ std::string broken_promise(const Pass& pass, const RandomGraph& random) {
   }
   if (ir::print(random.graph) != text) return cat(pass.name, " changes its input");
   const Graph again = run_everywhere(pass, after.graph, target);
-  if (pass.run != recompute_values && !ir::equal(again, after.graph))  // that one saves more each time
+  if (pass.run != recompute_values && !ir::equal(again, after.graph))  // each run saves more memory
     return cat(pass.name, " changes more when it runs again:\n", ir::print(after.graph), "then\n", ir::print(again));
   const std::vector<Tensor> expected = run_all(random);
   const bool same = pass.numbers == Numbers::same;
@@ -46,7 +46,7 @@ void test_passes(uint64_t seed, const RandomGraphOptions& options, Coverage& cov
   RandomGraph random = random_graph(seed, options);
   ir::verify(random.graph);
   count_ops(random.graph, coverage);
-  // Each pass on the graph as traced, and on what the passes before it leave.
+  // Each pass on the traced graph, and on the output of the passes before it.
   RandomGraph piped = random;
   for (const Pass& pass : pipeline())
     for (const RandomGraph* g : {&random, &piped}) {
@@ -61,7 +61,7 @@ void test_passes(uint64_t seed, const RandomGraphOptions& options, Coverage& cov
   optimized.graph = optimize(random.graph).graph;
   EXPECT_TRUE(ir::equal(optimized.graph, piped.graph)) << "optimize() is not its passes one after the other\n" << describe(random);
   EXPECT_EQ(disagreement(run_all(random), run_all(optimized), kTolerance, &loose), "") << describe(random);
-  // Optimising what is optimised: the pipeline as a whole settles numbers, not texts, so only its meaning is compared.
+  // Running the pipeline twice: only the meaning is compared, because the texts may still change.
   optimized.graph = optimize(optimized.graph).graph;
   EXPECT_EQ(disagreement(run_all(random), run_all(optimized), kTolerance, &loose), "") << describe(random);
 }

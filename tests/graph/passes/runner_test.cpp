@@ -57,7 +57,7 @@ TEST(PassRunner, ShowsTheGraphBeforeElementwiseFusion) {
     EXPECT_EQ(pass.changed, pass.name == "fuse_dense" || pass.name == "fuse_elementwise") << pass.name;
 }
 
-TEST(PassRunner, LeavesOutWhatIsSwitchedOff) {
+TEST(PassRunner, SkipsDisabledPasses) {
   {
     Setting off("LAMINA_DISABLE", "fuse_dense,fuse_elementwise");
     const Optimized out = optimize(layer());
@@ -70,7 +70,7 @@ TEST(PassRunner, LeavesOutWhatIsSwitchedOff) {
   EXPECT_EQ(count(optimize(layer()).graph, "dense"), 1);
 }
 
-TEST(PassRunner, RefusesANameThatNoPassHas) {
+TEST(PassRunner, RefusesUnknownPassNames) {
   Setting off("LAMINA_DISABLE", "fuse_dens");
   try {
     optimize(layer());
@@ -101,7 +101,7 @@ TEST(PassRunner, DumpsTheGraphAfterEveryPass) {
     Setting dump("LAMINA_DUMP", folder.string());
     out = optimize(layer());
   }
-  // The first graph of a process lies in the folder itself, later ones in graph_2, ...
+  // The first graph of a process is dumped in the folder itself, later ones in graph_2, ...
   std::filesystem::path here = folder;
   for (const auto& entry : std::filesystem::directory_iterator(folder))
     if (entry.is_directory()) here = entry.path();
@@ -116,7 +116,7 @@ TEST(PassRunner, DumpsTheGraphAfterEveryPass) {
   std::filesystem::remove_all(folder);
 }
 
-// A pooling whose places nobody reads, and values that wait through the fullest moment.
+// A pooling with unused indices, and values that live across the memory peak.
 ir::Graph pooling() {
   return ir::parse(
       "%0: f32[16,64,64,64] = input()\n"
@@ -149,8 +149,8 @@ TEST(PassRunner, DumpsPassesOfPlansThatChangeSomething) {
   std::filesystem::remove_all(folder);
 }
 
-// What lm.inspect shows of small functions.
-TEST(Pipeline, SimplifiesAsUsersExpect) {
+// The lists that lm.inspect shows for small functions.
+TEST(Pipeline, SimplifiesSmallFunctions) {
   auto inspected = [](const std::string& text) { return optimize(ir::parse(text)).inspected; };
   const ir::Graph folded = inspected(
       "%0: f32[1] = input()\n%1: f32[] = constant() {value=f32[]{2}}\n%2: f32[] = constant() {value=f32[]{3}}\n%3: f32[] = mul(%1, %2)\n"

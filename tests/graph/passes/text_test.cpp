@@ -62,7 +62,7 @@ std::vector<std::string> pass_names() {
 
 class PassText : public testing::TestWithParam<std::string> {};
 
-TEST_P(PassText, DoesWhatItsTextSays) {
+TEST_P(PassText, MatchesItsText) {
   const std::vector<Case> cases = read_cases(GetParam());
   ASSERT_FALSE(cases.empty()) << "tests/graph/passes/" << GetParam() << ".txt is missing";
   int untouched = 0;

@@ -1,5 +1,5 @@
-// Every set of tiles that can run here: those of the machine's instruction sets, and the widest ones in portable vectors, so that the
-// paths for 32 registers run on machines that have 16.
+// All Tiles that can run here: those of the machine's instruction sets, and the widest as portable vectors, so that the paths for 32
+// registers also run on machines with 16.
 #pragma once
 #include <string>
 #include <vector>

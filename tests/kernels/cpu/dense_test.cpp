@@ -13,7 +13,7 @@ namespace lamina::kernels::cpu {
 namespace {
 
 using section::Activation;
-constexpr size_t kCount = std::size(section::kActivations) + 1;  // with none
+constexpr size_t kCount = std::size(section::kActivations) + 1;  // including none
 constexpr float kAlpha = 0.25f;
 
 std::vector<float> random_numbers(int64_t count, uint32_t seed) {
@@ -27,15 +27,15 @@ std::vector<float> random_numbers(int64_t count, uint32_t seed) {
 double activated(double z, Activation a) {
   return a == Activation::none ? z : tests::elementwise_row(section::row_of(a).name).f(z, kAlpha, 0);
 }
-// y: what it gave, or was given where section::of_input() says so.
+// y: the activation's result, or its input if section::of_input().
 double slope(double y, Activation a) {
   return a == Activation::none ? 1 : tests::elementwise_row(name(section::row_of(a).gradient)).f(1, y, kAlpha);
 }
 
-// A sum of `terms` products whose absolute values add up to `size` may be off by one rounding per term.
+// A sum of `terms` products with absolute values adding up to `size` may be off by one rounding per term.
 double bound(int64_t terms, double size) { return 6e-8 * double(terms + 4) * size + 1e-30; }
 
-constexpr float kUntouched = 12345;  // around results: nothing may be written there
+constexpr float kUntouched = 12345;  // guard value around results
 
 struct Sizes {
   int64_t rows, k, n;
@@ -89,7 +89,7 @@ TEST(DenseTiles, GiveInputGradientsThatAgreeWithDouble) {
       const Activation activation = Activation(size_t(turn++) % kCount);
       auto dz = random_numbers(rows * n, 1), w = random_numbers(k * n, 2), y = random_numbers(rows * k, 3);
       if (activation == Activation::softplus)
-        for (float& v : y) v = std::abs(v);  // it gives nothing negative
+        for (float& v : y) v = std::abs(v);  // the activation's results are not negative
       std::vector<float> dx(size_t(rows * k + 16), kUntouched);
       const bool mask = turn % 5 != 0;
       dense_grad_input(tiles, dz.data(), w.data(), mask ? y.data() : nullptr, dx.data(), {0, rows}, {0, k}, k, n, activation, kAlpha);
@@ -163,7 +163,7 @@ TEST(DenseTiles, TransposeAnyShape) {
 }
 
 TEST(DenseTiles, GiveARowTheSameBitsInEveryBatch) {
-  constexpr int64_t k = 70, n = 48, most = 29;  // n: whole vectors, so that one row takes its own way
+  constexpr int64_t k = 70, n = 48, most = 29;  // n: whole vectors, so that one row uses the special path
   auto x = random_numbers(most * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3), dz = random_numbers(most * n, 4),
        y = random_numbers(most * k, 5);
   for (const auto& [name, tiles] : all_tiles()) {
@@ -183,7 +183,7 @@ TEST(DenseTiles, GiveARowTheSameBitsInEveryBatch) {
   }
 }
 
-// A dense layer is a matmul, an addition and an activation to the last bit: fusing them changes no number.
+// A dense layer equals matmul, addition and activation bit for bit: fusing changes no number.
 TEST(DenseTiles, AddTheBiasAfterTheSum) {
   constexpr int64_t rows = 7, k = 50, n = 21;
   auto x = random_numbers(rows * k, 1), w = random_numbers(k * n, 2), b = random_numbers(n, 3);

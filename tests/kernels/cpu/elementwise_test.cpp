@@ -1,4 +1,4 @@
-// The elementwise interpreter: every way in which operands can lie gives the bits of the plain way.
+// The elementwise interpreter: every operand layout gives the bits of the contiguous one.
 #include "kernels/elementwise.h"
 
 #include <gtest/gtest.h>
@@ -40,7 +40,7 @@ void run(const ElementwiseCode& code, std::vector<View> in, std::vector<View> ou
   cpu::elementwise(stream, ins, outs, code);
 }
 
-// Element by element through the same interpreter: one number at a time.
+// One element at a time through the same interpreter.
 float one(const ElementwiseCode& code, std::vector<float> in) {
   float out = 0;
   std::vector<const void*> pointers;
@@ -119,7 +119,7 @@ TEST(ElementwiseKernel, OneResultMayBeWrittenTwice) {
   EXPECT_EQ(x[500], a[500] * b[500]);
 }
 
-TEST(ElementwiseKernel, AVectorIsWhatItsElementsAreAlone) {
+TEST(ElementwiseKernel, VectorsMatchSingleElements) {
   const std::string isa = config::cpu_isa();
   std::vector<std::string> isas{"scalar"};
   if (config::best_cpu_isa() != "scalar") isas.push_back("avx2");
@@ -148,7 +148,7 @@ TEST(ElementwiseKernel, AVectorIsWhatItsElementsAreAlone) {
   config::set_cpu_isa(isa);
 }
 
-TEST(ElementwiseKernel, RunsRepeatWhatDoesNotAdvance) {
+TEST(ElementwiseKernel, RunsRepeatOperandsWithStepZero) {
   const ElementwiseCode code{.inputs = {DType::f32, DType::f32},
                              .constants = {{DType::f32, 3.0}},
                              .instructions = {{ScalarOp::mul, DType::f32, DType::f32, 1, 2}, {ScalarOp::sub, DType::f32, DType::f32, 0, 3}},

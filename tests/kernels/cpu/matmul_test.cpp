@@ -128,7 +128,7 @@ void check_fused(const Tiles& tiles, std::mt19937_64& generator, int64_t count) 
   for (size_t i = 0; i < a.size(); ++i) {
     a[i] = std::bit_cast<T>(Bits(generator()));
     c[i] = std::bit_cast<T>(Bits(generator()));
-    // Sums that cancel, and sums of which the product decides only the rounding.
+    // Sums with cancellation, and sums where the product affects only the rounding.
     if (i % 4 == 1) c[i] = -a[i] * b;
     if (i % 4 == 2) c[i] = std::ldexp(a[i], int(generator() % (4 * sizeof(T) * 8)) - int(2 * sizeof(T) * 8));
     if (i % 4 == 3)
@@ -155,7 +155,7 @@ TEST_F(MatmulKernel, RoundsAProductAndItsAdditionOnceOnEveryInstructionSet) {
   }
 }
 
-// Rows of a large, blocked product are those of a small, unblocked one.
+// Rows of a large, blocked product equal those of a small, unblocked one.
 TEST_F(MatmulKernel, GivesARowTheSameBitsInEveryShape) {
   for (const std::string& isa : runnable_isas()) {
     config::set_cpu_isa(isa);

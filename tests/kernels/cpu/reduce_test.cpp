@@ -1,4 +1,4 @@
-// Reductions depend on the shape alone: matrices of sections, strided views and threads give the same bits.
+// Reductions depend only on the shape: section matrices, strided views and any number of threads give the same bits.
 #include "kernels/reduce.h"
 
 #include <gtest/gtest.h>

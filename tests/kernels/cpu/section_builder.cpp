@@ -55,7 +55,7 @@ int SectionBuilder::code(ElementwiseCode code) {
 
 void SectionBuilder::finish(int threads) {
   table.threads = threads;
-  table.flops = 1e12;  // worth any number of threads
+  table.flops = 1e12;  // enough for any number of threads
   place_barriers(table, ranges);
   validate(table, ranges, inputs);
 }

@@ -10,7 +10,7 @@ namespace lamina::section {
 
 class SectionBuilder {
  public:
-  // A buffer of its own memory; inputs of the section must be added first.
+  // A buffer with its own memory. Add the section's inputs first.
   int input(std::vector<float> values);
   int input_integers(std::vector<int64_t> values);
   int output(int64_t count);
@@ -38,7 +38,7 @@ class SectionBuilder {
   std::vector<int> memory_of_;  // per buffer
 };
 
-// Codes that optimizers make.
+// Programs that optimizers produce.
 kernels::ElementwiseCode descent_code(bool rate_first);      // (g, w, rate) -> w - rate * g
 kernels::ElementwiseCode momentum_code();                    // (g, w, m, rate) -> w - rate * (0.9 m + g), 0.9 m + g
 kernels::ElementwiseCode unary_code(kernels::ScalarOp op);   // (x) -> op(x)

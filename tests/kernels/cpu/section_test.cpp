@@ -26,7 +26,7 @@ bool same_bits(const std::vector<float>& a, const std::vector<float>& b) {
   return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
 }
 
-// Threads and instruction set as they were, whatever a test does.
+// Restores threads and instruction set.
 class Section : public testing::Test {
  protected:
   void TearDown() override {
@@ -157,7 +157,7 @@ TEST_F(Section, AgreesWithDoubleForAWholeTrainingStep) {
     config::set_cpu_isa(isa);
     Classifier net(12, 30, 1, true);
     net.run();
-    // The last layer in double from what the section computed before it: loss, its gradient, and the updated weights.
+    // The last layer in double from the section's earlier results: loss, its gradient, and the updated weights.
     const auto p = net.values(net.probabilities), losses = net.values(net.losses), logs = net.values(net.log_probabilities);
     double mean = 0;
     for (int i = 0; i < 12; ++i) {
@@ -192,8 +192,8 @@ TEST_F(Section, AgreesWithDoubleForAWholeTrainingStep) {
   }
 }
 
-// The gradient that is used in registers is the one that is given out when somebody asks for it.
-TEST_F(Section, DescendsByTheGradientThatItWouldReturn) {
+// A gradient used in registers equals the one that is returned on request.
+TEST_F(Section, DescentUsesTheReturnedGradient) {
   for (const std::string& isa : kernels::cpu::runnable_isas()) {
     config::set_cpu_isa(isa);
     for (int rows : {1, 20, 200})
@@ -338,7 +338,7 @@ TEST_F(Section, RaisesABadLabelWithoutChangingWeights) {
     }
     for (int w : net.new_w)
       for (float v : net.values(w)) ASSERT_EQ(v, 0) << "a weight was written";
-    Classifier good(20, 16, threads, false), fresh(20, 16, threads, false);  // and the pool still works
+    Classifier good(20, 16, threads, false), fresh(20, 16, threads, false);  // the pool still works
     good.run();
     fresh.run();
     EXPECT_TRUE(same_bits(good.everything(), fresh.everything()));

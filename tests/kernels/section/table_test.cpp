@@ -36,7 +36,7 @@ struct Net : SectionBuilder {
       if (table.steps[i].barrier_before) at.push_back(int(i));
     return at;
   }
-  // What validate says about a fault, or "" when it finds none.
+  // validate's message about a fault, or "" if it finds none.
   std::string fault() {
     try {
       validate(table, ranges, inputs);
@@ -84,30 +84,30 @@ TEST(SectionTable, NamesEveryKindOfStep) {
                 ("code 0: " + kernels::print(s.table.codes[0]) + "\n"));
 }
 
-TEST(SectionBarriers, AreNotNeededByOneThread) { EXPECT_EQ(Net(1).barriers(), std::vector<int>{}); }
+TEST(SectionBarriers, OneThreadNeedsNone) { EXPECT_EQ(Net(1).barriers(), std::vector<int>{}); }
 
-TEST(SectionBarriers, StandBeforeTheFirstStepThatReadsOtherThreadsRows) { EXPECT_EQ(Net(2).barriers(), std::vector<int>{3}); }
+TEST(SectionBarriers, PrecedeTheFirstReadOfOtherThreadsRows) { EXPECT_EQ(Net(2).barriers(), std::vector<int>{3}); }
 
-TEST(SectionBarriers, StandBeforeAWeightThatIsStillReadIsOverwritten) {
+TEST(SectionBarriers, PrecedeTheOverwriteOfAWeightStillRead) {
   Net net(2);
   std::swap(net.table.steps[2], net.table.steps[3]);  // w1's update before the gradient that reads w1
   EXPECT_EQ(net.barriers(), (std::vector<int>{2, 3, 4}));
 }
 
-TEST(SectionBarriers, StandBetweenRowsThatAreSharedDifferently) {
+TEST(SectionBarriers, SeparateStepsThatShareRowsDifferently) {
   SectionBuilder s;
   const int x = s.input(std::vector<float>(24)), y = s.output(24), z = s.output(24);
   s.add(StepKind::softmax, Partition::rows, 6, 0, 4, {{x}}, {{y}});
-  s.add(StepKind::softmax, Partition::rows, 4, 0, 6, {{y}}, {{z}});  // the same memory in other rows
+  s.add(StepKind::softmax, Partition::rows, 4, 0, 6, {{y}}, {{z}});  // the same memory seen as other rows
   s.finish(3);
   EXPECT_TRUE(s.table.steps[1].barrier_before);
 }
 
-TEST(SectionBarriers, FollowMemoryAndNotNumbers) {
+TEST(SectionBarriers, DependOnMemoryNotOnBufferNumbers) {
   SectionBuilder s;
   const int x = s.input(std::vector<float>(24)), y = s.output(24), z = s.output(24);
   s.ranges[size_t(z)] = s.ranges[size_t(y)];
-  s.ranges[size_t(z)].begin += 16, s.ranges[size_t(z)].end += 16;  // rows of z lie over other rows of y
+  s.ranges[size_t(z)].begin += 16, s.ranges[size_t(z)].end += 16;  // rows of z overlap other rows of y
   s.add(StepKind::softmax, Partition::rows, 6, 0, 4, {{x}}, {{y}});
   s.add(StepKind::softmax, Partition::rows, 6, 0, 4, {{x}}, {{z}});
   s.table.threads = 2;
@@ -159,7 +159,7 @@ TEST(SectionValidator, FindsEachPlantedFault) {
          [](Net& n) { n.ranges[size_t(n.dh)] = n.ranges[size_t(n.h)], n.table.steps[2].has_mask = 0, n.table.steps[2].ins = 2; });
 }
 
-// Two layers of four models on one batch; a thread takes whole models, so its second layer reads what it wrote itself.
+// Two layers of four models on one batch; threads take whole models, so a second layer reads its own thread's results.
 TEST(SectionTable, LayersOfAnEnsembleNeedNoBarriersBetweenThem) {
   SectionBuilder s;
   const int x = s.input(std::vector<float>(20 * 8)), w0 = s.input(std::vector<float>(4 * 8 * 16)),
@@ -169,7 +169,7 @@ TEST(SectionTable, LayersOfAnEnsembleNeedNoBarriersBetweenThem) {
   of_models(s.add(StepKind::dense, Partition::models, 20, 8, 16, {{x}, {w0, Broadcast::full, 8 * 16}}, {{h, Broadcast::full, 20 * 16}}));
   of_models(s.add(StepKind::dense, Partition::models, 20, 16, 4, {{h, Broadcast::full, 20 * 16}, {w1, Broadcast::full, 16 * 4}},
                   {{y, Broadcast::full, 20 * 4}}));
-  s.add(StepKind::reduce, Partition::rows, 4, 0, 80, {{y}}, {{sums}}).reduced = Broadcast::column;  // a model's results are one row
+  s.add(StepKind::reduce, Partition::rows, 4, 0, 80, {{y}}, {{sums}}).reduced = Broadcast::column;  // a model's results form one row
   s.add(StepKind::reduce, Partition::one, 1, 0, 4, {{sums}}, {{all}}).reduced = Broadcast::scalar;
   s.finish(2);
   EXPECT_EQ(print(s.table),
@@ -179,7 +179,7 @@ TEST(SectionTable, LayersOfAnEnsembleNeedNoBarriersBetweenThem) {
             "  3 reduce sum [1,4] to:scalar one in=%5 out=%6 | barrier\n");
 }
 
-TEST(SectionValidator, AcceptsAViewOfWhatWasWritten) {
+TEST(SectionValidator, AcceptsAViewOfWrittenMemory) {
   SectionBuilder s;
   const int x = s.input(std::vector<float>(24)), y = s.output(24), view = s.alias(y), z = s.output(24);
   s.ranges[size_t(view)].holds_value = false;

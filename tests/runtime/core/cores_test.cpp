@@ -22,7 +22,7 @@ class Quota : public testing::Test {
   std::filesystem::path root_;
 };
 
-TEST_F(Quota, IsTheSmallestOfTheGroupAndThoseAroundIt) {
+TEST_F(Quota, IsTheSmallestOfAGroupAndItsParents) {
   write("a/b/cpu.max", "400000 100000\n");
   write("a/cpu.max", "150000 100000\n");
   write("cpu.max", "max 100000\n");
@@ -45,12 +45,12 @@ TEST_F(Quota, OfVersionOneIsFoundByItsController) {
   EXPECT_EQ(quota("4:cpu,cpuacct:/y\n"), std::nullopt) << "-1 is no limit";
 }
 
-TEST_F(Quota, TextThatIsNoneIsNoLimit) {
+TEST_F(Quota, InvalidTextMeansNoLimit) {
   write("cpu.max", "not a number");
   for (const char* groups : {"", "\n", "nonsense", "0::", "::::", "0::/\n"}) EXPECT_EQ(quota(groups), std::nullopt) << groups;
 }
 
-TEST(CoresTest, UsableIsAtLeastOneAndAtMostWhatIsPaidFor) {
+TEST(CoresTest, UsableIsAtLeastOneAndAtMostTheQuota) {
   EXPECT_EQ((Cores{8, std::nullopt}).usable(), 8);
   EXPECT_EQ((Cores{8, 0.5}).usable(), 1);
   EXPECT_EQ((Cores{8, 2.9}).usable(), 2);

@@ -34,7 +34,7 @@ TEST(Error, InternalErrorsSayThatTheyAreBugs) {
   }
 }
 
-TEST(DType, NamesAreUnderstoodBothWays) {
+TEST(DType, BothNamesAreParsed) {
   for (DType d : kDTypes) {
     EXPECT_EQ(parse_dtype(name(d)), d);
     EXPECT_EQ(parse_dtype(numpy_name(d)), d);

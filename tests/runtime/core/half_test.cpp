@@ -23,7 +23,7 @@ TEST(Half, EveryValueConvertsToFloatAndBack) {
   }
 }
 
-// Between two neighbours the nearer wins, and in the middle the even one.
+// Between two neighbours the nearer wins; ties go to even.
 TEST(Half, RoundsToNearestEven) {
   for (int bits = 0; bits < 0x7bff; ++bits) {
     double low = f16_value(uint16_t(bits)), high = f16_value(uint16_t(bits + 1)), middle = (low + high) / 2;

@@ -22,14 +22,14 @@ struct Check {
   ~Check() { set_interrupt_check(nullptr); }
 };
 
-TEST(Interrupt, IsNotAskedForByShortLoops) {
+TEST(Interrupt, ShortLoopsDoNotCheck) {
   const Check check([] { ++asked; });
   InterruptPoll poll;
   for (int i = 0; i < 1000; ++i) poll();
   EXPECT_EQ(asked, 0);
 }
 
-TEST(Interrupt, IsAskedForWhetherIterationsAreShortOrLong) {
+TEST(Interrupt, IsCheckedForShortAndLongIterations) {
   const Check check([] { ++asked; });
   InterruptPoll tight;
   while (asked < 3) tight();

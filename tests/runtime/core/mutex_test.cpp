@@ -14,7 +14,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// What a child that runs f and ends exits with; -1 when it hangs.
+// The exit status of a child that runs f; -1 if it hangs.
 template <class F>
 int in_child(F f) {
   const pid_t child = fork();
@@ -49,7 +49,7 @@ class Workers {
   std::vector<std::thread> threads_;
 };
 
-TEST(Mutex, LetsOneThreadIn) {
+TEST(Mutex, ExcludesOtherThreads) {
   Mutex mutex;
   int64_t count = 0;
   std::vector<std::thread> threads;
@@ -64,7 +64,7 @@ TEST(Mutex, LetsOneThreadIn) {
   EXPECT_EQ(count, 80000);
 }
 
-TEST(RecursiveMutex, LetsItsThreadInAgainAndNoOther) {
+TEST(RecursiveMutex, CanBeLockedAgainOnlyByItsHolder) {
   RecursiveMutex mutex;
   int64_t count = 0;
   std::vector<std::thread> threads;
@@ -80,7 +80,7 @@ TEST(RecursiveMutex, LetsItsThreadInAgainAndNoOther) {
   EXPECT_EQ(count, 20000);
 }
 
-TEST(Condition, WakesWhoWaits) {
+TEST(Condition, WakesWaitingThreads) {
   Mutex mutex;
   Condition changed;
   int turn = 0;
@@ -98,8 +98,8 @@ TEST(Condition, WakesWhoWaits) {
   EXPECT_EQ(turn, 900);
 }
 
-// The two numbers are equal whenever nobody is inside of the lock, in the child too.
-TEST(Mutex, IsFreeInAChildAndWhatItGuardsIsWhole) {
+// The two numbers are equal whenever the lock is free, in the child too.
+TEST(Mutex, IsFreeInAChildAndItsDataIsConsistent) {
   Mutex mutex;
   int64_t a = 0, b = 0;
   const Workers workers(3, [&] {
@@ -135,7 +135,7 @@ TEST(Mutex, HeldForLongIsFreeInAChild) {
     const std::lock_guard two(recursive);
     const std::lock_guard three(inner);
     std::atomic<int> done{0};
-    std::thread other([&] {  // a new thread is not taken for one of the parent's
+    std::thread other([&] {  // a new thread must not be mistaken for one of the parent's
       std::thread([&] { done = 1; }).join();
     });
     other.join();

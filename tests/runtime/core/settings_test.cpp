@@ -1,4 +1,4 @@
-// The table of settings: what it takes, and how it refuses the rest.
+// The table of settings: accepted values, and the errors for others.
 #include "runtime/core/settings.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,7 @@
 namespace lamina::tests {
 namespace {
 
-// Puts the environment back.
+// Restores the environment.
 class Settings : public testing::Test {
  protected:
   void set(Setting setting, const char* value) {
@@ -35,7 +35,7 @@ class Settings : public testing::Test {
   std::set<std::string> touched_;
 };
 
-TEST_F(Settings, StandInTheTableInTheOrderOfTheirNames) {
+TEST_F(Settings, AreSortedInTheTable) {
   std::set<std::string> names;
   for (size_t i = 0; i < config::settings().size(); ++i) {
     const config::SettingInfo& s = config::settings()[i];
@@ -49,7 +49,7 @@ TEST_F(Settings, StandInTheTableInTheOrderOfTheirNames) {
   EXPECT_EQ(config::settings().size(), size_t(Setting::section_clock) + 1);
 }
 
-TEST_F(Settings, TakeTheValuesOfTheTableAndRefuseOthersByNameValueAndFix) {
+TEST_F(Settings, AcceptOnlyListedValues) {
   for (const config::SettingInfo& s : config::settings()) {
     set(s.setting, "");
     EXPECT_EQ(config::text(s.setting), "") << s.name;
@@ -81,7 +81,7 @@ TEST_F(Settings, TakeTheValuesOfTheTableAndRefuseOthersByNameValueAndFix) {
   }
 }
 
-TEST_F(Settings, KnowWholeNumbersFromOthers) {
+TEST_F(Settings, DistinguishIntegersFromOtherNumbers) {
   set(Setting::cuda_streams, "2.5");
   EXPECT_THROW(config::text(Setting::cuda_streams), Error);
   set(Setting::cublaslt, "2.5");
@@ -97,7 +97,7 @@ TEST_F(Settings, SwitchesAreWordsOrDigits) {
   }
 }
 
-TEST_F(Settings, NameAsManyStreamsAsThePlannerTakes) {
+TEST_F(Settings, AllowAsManyStreamsAsThePlanner) {
   EXPECT_EQ(config::settings()[size_t(Setting::cuda_streams)].most, compile::kMostStreams);
 }
 

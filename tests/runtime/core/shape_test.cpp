@@ -30,7 +30,7 @@ TEST(Dim, RefusesTextThatIsNoDimension) {
     EXPECT_THROW(Dim::parse(bad), Error) << bad;
 }
 
-TEST(Dim, RefusesAQuotientThatDoesNotComeOutEven) {
+TEST(Dim, RefusesAQuotientWithARemainder) {
   EXPECT_THROW(Dim(7) / Dim(2), Error);
   EXPECT_THROW(Dim::symbol("n") / Dim(2), Error);
   EXPECT_THROW(Dim(7) / Dim(0), Error);
@@ -52,7 +52,7 @@ TEST(Dim, LearnsASymbolFromALength) {
   EXPECT_EQ(substitute(Dim::symbol("n") * Dim::symbol("k"), bindings), Dim::symbol("k") * 10);
 }
 
-TEST(Dim, WithANegativePartReadsBackAndIsFilledIn) {
+TEST(Dim, WithANegativePartIsParsedAndBound) {
   Dim d = Dim::symbol("n") - 2;
   EXPECT_EQ(Dim::parse(d.text()), d);
   EXPECT_EQ(substitute(d, {{"n", 5}}), Dim(3));
@@ -69,7 +69,7 @@ TEST(Shape, BroadcastsAsNumPyDoes) {
   EXPECT_EQ(broadcast({}, {2}), (Shape{2}));
   EXPECT_EQ(broadcast({0, 3}, {1, 3}), (Shape{0, 3}));
   EXPECT_THROW(broadcast({2}, {3}), Error);
-  EXPECT_THROW(broadcast({n}, {3}), Error);  // n may be anything
+  EXPECT_THROW(broadcast({n}, {3}), Error);  // n is unknown
 }
 
 TEST(Shape, AxisErrorsSayWhatIsPossible) {

@@ -65,7 +65,7 @@ class Idx : public testing::Test {
     std::ofstream(path, std::ios::binary).write(reinterpret_cast<const char*>(bytes.data()), static_cast<std::streamsize>(bytes.size()));
     return path;
   }
-  // The parts of the error that reading these bytes gives.
+  // The parts of the error from reading these bytes.
   Error::Parts refused(const Bytes& bytes) { return refused_path(write(bytes)); }
   Error::Parts refused_path(const std::string& path) {
     try {
@@ -147,7 +147,7 @@ TEST_F(Idx, RefusesEveryTruncation) {
   for (size_t n = 0; n < packed.size(); ++n) refused(Bytes(packed.begin(), packed.begin() + static_cast<ptrdiff_t>(n)));
 }
 
-TEST_F(Idx, SaysHowMuchATruncatedFileHas) {
+TEST_F(Idx, TruncationErrorsSayHowMuchIsThere) {
   Bytes bytes = file_of<int16_t>(0x0B, {2, 3}, {1, 2, 3, 4, 5, 6});
   bytes.resize(bytes.size() - 5);
   const Error::Parts parts = refused(bytes);
@@ -176,12 +176,12 @@ TEST_F(Idx, RefusesForeignFiles) {
 TEST_F(Idx, RefusesSizesThatOverflow) {
   EXPECT_EQ(refused(header(0x0E, {0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})).what, "read_idx: the declared size is too large");
   EXPECT_EQ(refused(header(0x08, {1u << 31, 1u << 31, 4, 1})).what,
-            "read_idx: the declared size is too large");                                                       // 2^64 is 0 without a check
+            "read_idx: the declared size is too large");                                                       // 2^64 would wrap to 0
   EXPECT_EQ(refused(header(0x08, {1u << 31, 1u << 31, 2})).what, "read_idx: the declared size is too large");  // 2^63: negative without one
   EXPECT_EQ(refused(header(0x0E, {0, 0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF})).what, "read_idx: the declared size is too large");
 }
 
-// The most memory in use since the last reset, in bytes; Linux resets it when 5 is written to clear_refs.
+// Peak memory in bytes since the last reset; Linux resets it when 5 is written to clear_refs.
 bool reset_peak() { return static_cast<bool>(std::ofstream("/proc/self/clear_refs") << 5 << std::flush); }
 int64_t peak_memory() {
   std::ifstream status("/proc/self/status");
@@ -194,7 +194,7 @@ int64_t peak_memory() {
 }
 
 TEST_F(Idx, ALargeHeaderCostsNoMemory) {
-  // Two that a file of this length cannot hold, and one that it could if the rest of the gzipped data were there.
+  // Two sizes that a file of this length cannot hold, and one that it could if the gzipped data were complete.
   Bytes half = gzipped(file_of(0x08, {64u << 20}, Bytes(1 << 20)));
   half.resize(half.size() + (64 << 10));
   if (!reset_peak()) GTEST_SKIP() << "the peak of memory cannot be reset here";
@@ -218,7 +218,7 @@ TEST_F(Idx, StopsAtTheDeclaredSizeOfAGzipBomb) {
   EXPECT_LT(peak_memory() - before, 8 << 20);
 }
 
-TEST_F(Idx, RefusesASmallFileThatFillsTheMemory) {
+TEST_F(Idx, RefusesASmallFileThatWouldFillTheMemory) {
   const std::string path = (folder_ / "bomb").string();
   gzFile file = gzopen(path.c_str(), "wb9");
   const Bytes start = header(0x08, {256u << 20}), zeros(1 << 20);
@@ -241,7 +241,7 @@ TEST_F(Idx, RefusesDamagedGzip) {
   EXPECT_EQ(refused(method).what, "read_idx: the file cannot be unpacked");
 }
 
-TEST_F(Idx, RefusesWhatIsNoFile) {
+TEST_F(Idx, RefusesPathsThatAreNotFiles) {
   EXPECT_EQ(refused_path((folder_ / "absent").string()).why, "No such file or directory");
   EXPECT_EQ(refused_path(folder_.string()).why, "it is a directory");
   EXPECT_EQ(refused_path("").why, "No such file or directory");
@@ -249,15 +249,15 @@ TEST_F(Idx, RefusesWhatIsNoFile) {
   EXPECT_EQ(refused_path(std::string("a\0b", 3)).why, "its name has a zero byte in it");
 }
 
-// Whatever a header says, the answer is an array of the declared size or a file error.
-TEST_F(Idx, AnswersEveryMutatedFile) {
+// Whatever the header declares, the result is an array of that size or a file error.
+TEST_F(Idx, EveryMutatedFileIsReadOrAnError) {
   const Bytes plain = file_of<float>(0x0D, {2, 2, 3}, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12});
   const Bytes packed = gzipped(plain);
   int accepted = 0;
   for (uint32_t seed = 0; seed < 4000; ++seed) {
     std::mt19937 random(seed);
     Bytes bytes = seed % 2 ? packed : plain;
-    const size_t reach = seed % 2 || seed % 3 == 0 ? bytes.size() : 16;  // mostly the header
+    const size_t reach = seed % 2 || seed % 3 == 0 ? bytes.size() : 16;  // mostly changes the header
     for (uint32_t i = 0, changes = 1 + random() % 3; i < changes; ++i) bytes[random() % reach] = static_cast<uint8_t>(random());
     if (random() % 4 == 0) bytes.resize(random() % (bytes.size() + 8));
     try {

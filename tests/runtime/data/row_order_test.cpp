@@ -74,7 +74,7 @@ TEST(RowOrder, ASmallWindowOnlyLooksThatFarAhead) {
   EXPECT_EQ(flat(shuffle_rows(all_rows(50), 1, 1)), counted(50));
 }
 
-// 24 orders of 4 rows, 6,000 passes: each about 250 times; 5 deviations are 77.
+// 24 orders of 4 rows in 6,000 passes: each about 250 times; 5 standard deviations are 77.
 TEST(RowOrder, AFullWindowGivesEveryOrderTheSameChance) {
   const auto order = shuffle_rows(all_rows(4), 4, 3);
   std::map<std::vector<int64_t>, int> seen;
@@ -90,7 +90,7 @@ TEST(RowOrder, RepeatsAndShufflesEachRepetition) {
   EXPECT_EQ(*twice->size(), 100);
   EXPECT_NE(std::vector<int64_t>(rows.begin(), rows.begin() + 50), std::vector<int64_t>(rows.begin() + 50, rows.end()));
   EXPECT_TRUE(flat(repeat_rows(all_rows(3), 0)).empty());
-  EXPECT_TRUE(flat(repeat_rows(all_rows(0), std::nullopt)).empty());  // ends, although it repeats without end
+  EXPECT_TRUE(flat(repeat_rows(all_rows(0), std::nullopt)).empty());  // ends although it repeats for ever
   const auto endless = repeat_rows(all_rows(3), std::nullopt);
   EXPECT_FALSE(endless->size());
   auto pass = endless->start();
@@ -113,7 +113,7 @@ TEST(RowOrder, BatchAcrossRepetitionsAndShuffledBatches) {
   EXPECT_FALSE(std::is_sorted(starts.begin(), starts.end()));
 }
 
-TEST(RowOrder, RefusesSizesThatMeanNothing) {
+TEST(RowOrder, RefusesInvalidSizes) {
   EXPECT_THROW(batch_rows(all_rows(3), 0, false), Error);
   EXPECT_THROW(shuffle_rows(all_rows(3), -1, 0), Error);
   EXPECT_THROW(repeat_rows(all_rows(3), -1), Error);

@@ -24,14 +24,14 @@ TEST(Allocator, RoundsToClassesThatWasteAtMostAnEighth) {
   for (size_t i = 1; i < 200; ++i) ASSERT_EQ(Allocator::class_of(Allocator::class_bytes(i - 1) + 1), i);
 }
 
-TEST(Allocator, GivesAFreedBlockAgain) {
+TEST(Allocator, ReusesFreedBlocks) {
   Allocator a("cpu:0", 64 * kMiB);
   void* first = a.allocate(5000);
   EXPECT_EQ(reinterpret_cast<uintptr_t>(first) % 64, 0u);
   std::memset(first, 1, 5000);
   a.free(first, 5000);
   EXPECT_GE(a.usage().cached, 5000u);
-  void* again = a.allocate(4990);  // of the same class
+  void* again = a.allocate(4990);  // of the same size class
   EXPECT_EQ(again, first);
   EXPECT_EQ(a.usage().cached, 0u);
   a.free(again, 4990);
@@ -54,7 +54,7 @@ TEST(Allocator, KeepsABoundedCache) {
   EXPECT_EQ(a.usage().in_use, 0u);
 }
 
-TEST(Allocator, SaysWhatWasAskedFreeAndCachedWhenMemoryRunsOut) {
+TEST(Allocator, OutOfMemoryNamesRequestedFreeAndCached) {
   Allocator a("cpu:1", 10 * kMiB);
   void* held = a.allocate(6 * kMiB);
   void* cached = a.allocate(kMiB);
@@ -65,7 +65,7 @@ TEST(Allocator, SaysWhatWasAskedFreeAndCachedWhenMemoryRunsOut) {
   } catch (const Error& e) {
     EXPECT_EQ(e.kind, ErrorKind::out_of_memory);
     EXPECT_EQ(e.parts.what, "out of memory on cpu:1: asked for 5242880 bytes");
-    EXPECT_EQ(e.parts.why, "of 10485760 bytes 4194304 are free and 0 are cached");  // the cache was given back first
+    EXPECT_EQ(e.parts.why, "of 10485760 bytes 4194304 are free and 0 are cached");  // the cache was freed first
   }
   void* fits = a.allocate(4 * kMiB);
   a.free(fits, 4 * kMiB);

@@ -67,7 +67,7 @@ TEST(CpuBackend, ThrowsAnInlineErrorFromTheLaunchWithTheInstructionsName) {
     EXPECT_EQ(e.kind, ErrorKind::index);
     EXPECT_EQ(e.parts.where, "instruction planted_op");
   }
-  cpu_backend().synchronize(s);  // it is not kept as well
+  cpu_backend().synchronize(s);  // it is not kept a second time
 }
 
 TEST(CpuBackend, RunsCreatedStreamsInOrderOnAnotherThread) {
@@ -101,7 +101,7 @@ TEST(CpuBackend, KeepsTheFirstErrorOfAStreamAndThrowsItOnce) {
     EXPECT_EQ(e.parts.where, "instruction planted_op");
   }
   EXPECT_EQ(w.seen[0], 1);
-  EXPECT_EQ(w.seen[2], 0);  // what came after a failure did not run
+  EXPECT_EQ(w.seen[2], 0);  // work after a failure was skipped
   cpu.synchronize(s);
   launch(s, after);
   cpu.synchronize(s);
@@ -109,7 +109,7 @@ TEST(CpuBackend, KeepsTheFirstErrorOfAStreamAndThrowsItOnce) {
   cpu.destroy_stream(s);
 }
 
-TEST(CpuBackend, StartsWhatFollowsAWaitAfterTheEvent) {
+TEST(CpuBackend, WorkAfterAWaitStartsAfterTheEvent) {
   Backend& cpu = cpu_backend();
   Stream a = cpu.create_stream({}), b = cpu.create_stream({}), idle = cpu.default_stream({});
   Event e = cpu.create_event({});
@@ -121,7 +121,7 @@ TEST(CpuBackend, StartsWhatFollowsAWaitAfterTheEvent) {
   cpu.wait(b, e);
   launch(b, on_b);
   cpu.wait(idle, e);
-  launch(idle, on_default);  // the default stream is not idle now: it must not run at once
+  launch(idle, on_default);  // the default stream is busy, so this must be queued
   EXPECT_EQ(w.seen[2], 0);
   for (Stream* s : {&idle, &b, &a}) cpu.synchronize(*s);
   EXPECT_EQ(w.seen[0], 1);
@@ -135,7 +135,7 @@ TEST(CpuBackend, StartsWhatFollowsAWaitAfterTheEvent) {
   cpu.destroy_stream(b);
 }
 
-TEST(CpuBackend, ReachesAnEventBehindAnError) {
+TEST(CpuBackend, EventsAfterAnErrorAreReached) {
   Backend& cpu = cpu_backend();
   Stream a = cpu.create_stream({}), b = cpu.create_stream({});
   Event e = cpu.create_event({});
@@ -196,8 +196,8 @@ TEST(CpuBackend, WorksInAForkedChild) {
   const pid_t child = fork();
   if (child == 0) {
     Stream idle = cpu.default_stream({});
-    cpu.wait(idle, e);   // the parent's work is not waited for
-    cpu.synchronize(s);  // nor is what the parent had queued
+    cpu.wait(idle, e);   // does not wait for the parent's work
+    cpu.synchronize(s);  // nor for what the parent had queued
     Work mine;
     Item a{&mine, 0}, b{&mine, 1};
     launch(s, a);

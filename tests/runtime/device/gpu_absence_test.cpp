@@ -1,4 +1,4 @@
-// On a machine without a GPU, whether the build has CUDA or not: an answer with a reason, and errors rather than a crash.
+// Without a GPU, with or without CUDA in the build: queries return a reason, and uses are errors, not crashes.
 #include <gtest/gtest.h>
 
 #include "runtime/core/error.h"

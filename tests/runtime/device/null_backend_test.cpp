@@ -50,7 +50,7 @@ TEST(NullBackend, PretendsToBeEachModel) {
   EXPECT_GT(null_backend().device_count(), 1000);
 }
 
-TEST(NullBackend, HoldsTheMemoryLimit) {
+TEST(NullBackend, EnforcesTheMemoryLimit) {
   Device device = parse_device("null:rtx4090:7");
   Stream s = null_backend().default_stream(device);
   const size_t most = size_t(null_backend().properties(device).memory);
@@ -65,7 +65,7 @@ TEST(NullBackend, HoldsTheMemoryLimit) {
   EXPECT_THROW(null_backend().allocate(s, SIZE_MAX), Error);
   null_backend().free(s, p, most - 1000);
   void* again = null_backend().allocate(s, most);
-  EXPECT_NE(again, p);  // addresses are not used twice
+  EXPECT_NE(again, p);  // addresses are never reused
   null_backend().free(s, again, most);
   take_null_record();
 }

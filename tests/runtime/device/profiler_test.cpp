@@ -12,7 +12,7 @@ namespace {
 
 using Values = std::map<std::string, std::string>;
 
-// Environment variables with these values; as they were at the end.
+// Sets environment variables and restores them at the end.
 class Environment {
  public:
   explicit Environment(const Values& values) {
@@ -47,7 +47,7 @@ Values nothing_set() {
 
 TEST(Profiler, EachVariableOfAToolCountsAsAttached) {
   const Environment none(nothing_set());
-  // Whoever runs this test in a debugger has a tracer already; it comes last in the list.
+  // In a debugger there is already a tracer, which is last in the list.
   for (const std::string& variable : kVariables) {
     const Environment set(Values{{variable, "x"}});
     EXPECT_EQ(attached_by(), variable + " is set");

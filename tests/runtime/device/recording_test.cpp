@@ -26,7 +26,7 @@ TEST(Recording, KeepsStepsOfDevicesWithTheRangeAroundThem) {
   EXPECT_EQ(run.ranges[size_t(run.device_steps[2].range)].text, "section of 2 steps");
 }
 
-TEST(Recording, HasNoStepsOfDevicesUnlessItAsks) {
+TEST(Recording, HasDeviceStepsOnlyOnRequest) {
   start_recording();
   EXPECT_FALSE(step_clock_runs());
   add_device_steps({step("dense_1")});  // for a tool, which gets them as ranges

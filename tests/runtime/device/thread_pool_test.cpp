@@ -26,7 +26,7 @@ class Pool : public testing::Test {
   const int threads_ = config::threads();
 };
 
-// How many threads took part, each number exactly once.
+// The number of threads that took part; each number exactly once.
 struct Roll {
   std::atomic<int> seen[64] = {};
   std::atomic<int> threads{0};
@@ -56,7 +56,7 @@ TEST_F(Pool, UsesAtMostTheConfiguredThreads) {
   EXPECT_EQ(roll.threads, 2);
 }
 
-TEST_F(Pool, LeavesOutThreadsThatAreNotAskedFor) {
+TEST_F(Pool, UsesOnlyTheRequestedThreads) {
   config::set_threads(5);
   for (int threads : {5, 2, 4, 1, 5}) {
     Roll roll;
@@ -103,7 +103,7 @@ TEST_F(Pool, BarrierHoldsEveryThreadUntilAllHaveCome) {
   }
 }
 
-TEST_F(Pool, PassesOnTheFirstExceptionAndGoesOn) {
+TEST_F(Pool, RethrowsTheFirstExceptionAndStaysUsable) {
   config::set_threads(3);
   for (int thrower : {0, 2}) {
     EXPECT_THROW(ThreadPool::of({}).run(
@@ -213,7 +213,7 @@ TEST(Contention, PausesAfterTwoStoppedRunsInARow) {
   EXPECT_TRUE(c.allows_workers(now + milliseconds(4)));
 }
 
-TEST(Contention, PausesGrowTo200MillisecondsAndAreForgottenAfter32GoodRuns) {
+TEST(Contention, PausesGrowTo200MillisecondsAndResetAfter32GoodRuns) {
   Contention c;
   Contention::Time now{};
   c.record(now, milliseconds(4), milliseconds(3), 2);
@@ -231,10 +231,10 @@ TEST(Contention, PausesGrowTo200MillisecondsAndAreForgottenAfter32GoodRuns) {
 TEST(Contention, CountsTheSleepOfAllThreads) {
   Contention c;
   Contention::Time now{};
-  // Of eight threads one waits for most of the run: an uneven share, not a stopped one.
+  // One of eight threads waits for most of the run: uneven shares, not a stalled thread.
   for (int run = 0; run < 10; ++run) c.record(now, milliseconds(4), milliseconds(4), 8);
   EXPECT_TRUE(c.allows_workers(now));
-  // All seven others wait for one that is stopped.
+  // All seven others wait for a stalled one.
   for (int run = 0; run < 2; ++run) c.record(now, milliseconds(4), milliseconds(7 * 3), 8);
   EXPECT_FALSE(c.allows_workers(now));
 }

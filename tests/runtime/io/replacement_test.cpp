@@ -1,5 +1,5 @@
-// A directory or file is replaced as a whole: when a call fails, when the process is killed, and when the machine stops and forgets what
-// was not synced.
+// A directory or file is replaced as a whole: when a call fails, when the process is killed, and when the machine stops and loses unsynced
+// data.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -21,7 +21,7 @@ namespace {
 
 constexpr const char* kFiles[] = {"program.txt", "weights"};
 
-// Both files say which version they are of.
+// Both files contain their version.
 void save_version(const std::string& path, int version, FileSystem& files = FileSystem::real(), size_t size = 100) {
   Replacement made(path, true, files);
   for (const char* name : kFiles) {
@@ -37,7 +37,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(in), {}};
 }
 
-// The version that is there: 0 when nothing is, -1 when it is mixed or cut.
+// The version found: 0 for nothing, -1 for mixed or truncated.
 int version_at(const std::string& path, size_t size = 100) {
   const std::string directory = replaced_directory(path);
   if (!std::filesystem::exists(directory)) return 0;
@@ -51,7 +51,7 @@ size_t entries_in(const std::string& path) {
   return size_t(std::distance(std::filesystem::directory_iterator(path), std::filesystem::directory_iterator()));
 }
 
-TEST(Replacement, TheNewDirectoryIsThereAndNothingElse) {
+TEST(Replacement, LeavesOnlyTheNewDirectory) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
   for (int version = 1; version < 4; ++version) {
@@ -85,7 +85,7 @@ TEST(Replacement, PathsThatCannotBeReplacedAreErrors) {
   EXPECT_EQ(entries_in(scratch.path()), 2u);
 }
 
-// The real file system, but call number `failing` fails; write() takes one byte less each time.
+// The real file system, but call number `failing` fails; write() writes one byte less each time.
 class FailingFileSystem final : public FileSystem {
  public:
   FailingFileSystem(int failing, int error, bool exchanges = true) : failing_(failing), error_(error), exchanges_(exchanges) {}
@@ -99,7 +99,7 @@ class FailingFileSystem final : public FileSystem {
     return next([&] { return real().sync(descriptor); });
   }
   int close(int descriptor) override {
-    const int failed = real().close(descriptor);  // the descriptor is gone in any case
+    const int failed = real().close(descriptor);  // the descriptor is closed in any case
     return next([&] { return failed; });
   }
   int make_directory(const std::string& path) override {
@@ -126,7 +126,7 @@ class FailingFileSystem final : public FileSystem {
   bool exchanges_;
 };
 
-TEST(Replacement, WhenACallFailsTheOldOneIsThere) {
+TEST(Replacement, AFailedCallKeepsTheOldOne) {
   for (bool exchanges : {true, false}) {
     FailingFileSystem counting(0, 0, exchanges);
     {
@@ -147,7 +147,7 @@ TEST(Replacement, WhenACallFailsTheOldOneIsThere) {
         } catch (const Error& e) {
           EXPECT_EQ(e.kind, ErrorKind::file);
         }
-        // The last call syncs the parent: the new one is there, but may not outlast a loss of power.
+        // The last call syncs the parent: the new version is there, but may not survive a power failure.
         EXPECT_EQ(version_at(path), failing == counting.calls() ? 2 : 1) << "call " << failing << ", exchanges " << exchanges;
         save_version(path, 3);
         EXPECT_EQ(version_at(path), 3);
@@ -157,7 +157,7 @@ TEST(Replacement, WhenACallFailsTheOldOneIsThere) {
   }
 }
 
-TEST(Replacement, KilledAtAnyMomentTheOldOrTheNewOneIsThere) {
+TEST(Replacement, KilledAtAnyMomentLeavesTheOldOrTheNewOne) {
   const int kills = std::getenv("LAMINA_TEST_LONG") ? 10'000 : 1'000;
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
@@ -177,7 +177,7 @@ TEST(Replacement, KilledAtAnyMomentTheOldOrTheNewOneIsThere) {
     }
     close(acknowledged[1]);
     char last = char(before);
-    ASSERT_EQ(::read(acknowledged[0], &last, 1), 1);  // it saves one after the other
+    ASSERT_EQ(::read(acknowledged[0], &last, 1), 1);  // saves in a loop
     usleep(useconds_t(i * 7919 % 3000));
     kill(child, SIGKILL);
     waitpid(child, nullptr, 0);
@@ -191,14 +191,14 @@ TEST(Replacement, KilledAtAnyMomentTheOldOrTheNewOneIsThere) {
   EXPECT_EQ(entries_in(scratch.path()), 1u) << "what killed processes left is still there";
 }
 
-// A file system in memory that knows what was synced, and can stop at any call.
+// A file system in memory that tracks what was synced, and can stop at any call.
 class ForgetfulFileSystem final : public FileSystem {
  public:
   struct Inode {
     bool is_directory = false;
     std::string text, synced_text;
   };
-  // One change of the directories: names in a directory that point to inodes afterwards (0: to none).
+  // One change of a directory: names that then point to inodes (0: removed).
   struct Change {
     int directory;
     std::vector<std::pair<std::string, int>> names;
@@ -255,14 +255,14 @@ class ForgetfulFileSystem final : public FileSystem {
     return 0;
   }
   int remove(const std::string& path) override {
-    if (stop_after == 0) return EIO;  // destructors call this
+    if (stop_after == 0) return EIO;  // called by destructors
     --stop_after;
     if (lookup(path)) change(path, {{name(path), 0}});
     return 0;
   }
 
-  // Every state that the disk may be in after the machine has stopped: changes that were not synced are there or not, and so are parts of
-  // texts. One call of `see` each, with a way to ask for the text of root/directory/file; no text where it is not there.
+  // Every state that the disk may have after the machine stopped: unsynced changes and parts of texts may or may not be there. Calls `see`
+  // once for each, with a function that returns the text of root/directory/file, or nothing if it does not exist.
   template <class See>
   void after_a_stop(See&& see) const {
     std::vector<size_t> open;
@@ -275,7 +275,7 @@ class ForgetfulFileSystem final : public FileSystem {
         if (!changes_[i].synced && !(subset >> bit++ & 1)) continue;
         for (const auto& [entry, inode] : changes_[i].names) directories[changes_[i].directory][entry] = inode;
       }
-      for (int part = 0; part < 3; ++part)  // of what was written and not synced: nothing, half, all
+      for (int part = 0; part < 3; ++part)  // of unsynced text: none, half, all
         see([&, part](const std::string& directory, const std::string& file) -> const std::string* {
           const int at = directories[kRoot][directory];
           if (!at) return nullptr;
@@ -322,11 +322,11 @@ class ForgetfulFileSystem final : public FileSystem {
   mutable std::string found_;
 };
 
-TEST(Replacement, AMachineThatStopsKeepsTheOldOrTheNewOne) {
+TEST(Replacement, APowerFailureLeavesTheOldOrTheNewOne) {
   size_t states = 0;
   for (bool exchanges : {true, false}) {
     for (int stop = 0;; ++stop) {
-      const Scratch scratch;  // its name is what paths begin with, and Replacement looks whether the target is there
+      const Scratch scratch;  // paths start with its name, and Replacement checks whether the target exists
       const std::string path = scratch.path() + "/model";
       ForgetfulFileSystem files(exchanges);
       save_version(path, 1, files);
@@ -357,7 +357,7 @@ TEST(Replacement, AMachineThatStopsKeepsTheOldOrTheNewOne) {
   EXPECT_GT(states, 300u);
 }
 
-TEST(Replacement, TwoProcessesThatSaveLeaveOneOfThem) {
+TEST(Replacement, TwoProcessesLeaveOneVersion) {
   const Scratch scratch;
   const std::string path = scratch.path() + "/model";
   std::vector<pid_t> children;

@@ -27,7 +27,7 @@ void save(const std::string& path, std::vector<NamedBytes> tensors, const Metada
   made.commit();
 }
 
-// Opens a file and reads all that is in it.
+// Opens a file and reads everything in it.
 std::map<std::string, std::string> load(const std::string& path) {
   const Safetensors file(InputFile::open(path, "load"));
   std::map<std::string, std::string> out;
@@ -167,7 +167,7 @@ std::vector<Hostile> hostile_files() {
   };
 }
 
-TEST(Safetensors, HostileFilesAreErrorsWithTheirPlace) {
+TEST(Safetensors, HostileFilesAreErrorsWithAPosition) {
   const Scratch scratch;
   for (const Hostile& hostile : hostile_files()) {
     put(scratch / "x", hostile.bytes);
@@ -183,7 +183,7 @@ TEST(Safetensors, HostileFilesAreErrorsWithTheirPlace) {
   }
 }
 
-TEST(Safetensors, WhatIsNoRegularFileIsRefused) {
+TEST(Safetensors, OnlyRegularFilesAreAccepted) {
   const Scratch scratch;
   save(scratch / "a", {});
   std::filesystem::create_symlink(scratch / "a", scratch / "link");
@@ -194,7 +194,7 @@ TEST(Safetensors, WhatIsNoRegularFileIsRefused) {
   EXPECT_EQ(InputFile::open(scratch / "link", "load", true).size(), bytes_of(scratch / "a").size());
 }
 
-TEST(Safetensors, EveryFlippedBitIsSeen) {
+TEST(Safetensors, EveryFlippedBitIsDetected) {
   const Scratch scratch;
   const std::string x = "some weights of a model.", y("\0\1\1\0", 4);
   save(scratch / "a", {{"layer/x", {DType::f32, {2, 3}}, view(x)}, {"y", {DType::boolean, {4}}, view(y)}}, {{"step", "12"}});
