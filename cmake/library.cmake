@@ -50,11 +50,8 @@ function(lamina_library_settings target)
   target_link_libraries(${target} PRIVATE Threads::Threads ZLIB::ZLIB nlohmann_json::nlohmann_json ${CMAKE_DL_LIBS})
 endfunction()
 
-set(LAMINA_OP_SOURCES ${LAMINA_SOURCES})
-list(FILTER LAMINA_OP_SOURCES INCLUDE REGEX "/graph/ops/")
-list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/graph/ops/")
 lamina_group(LAMINA_GROUPED_SOURCES ${LAMINA_SOURCES})
-add_library(lamina_objects OBJECT ${LAMINA_GROUPED_SOURCES} ${LAMINA_OP_SOURCES})
+add_library(lamina_objects OBJECT ${LAMINA_GROUPED_SOURCES})
 lamina_library_settings(lamina_objects)
 # What nearly every source includes: parsing it once halves the time of a build.
 target_precompile_headers(lamina_objects PRIVATE <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <optional>

@@ -8,7 +8,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_argmax(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<ArgmaxAttrs>(call.attrs);
   const TensorType& in = call.in[0];
   const size_t axis = size_t(axis_of("argmax", attrs.axis, in));
@@ -25,14 +25,14 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {out};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_argmax(const ir::BatchCall& call) {
   ArgmaxAttrs attrs = ir::attrs_of<ArgmaxAttrs>(call.attrs);
   if (attrs.axis >= 0) ++attrs.axis;
   return {{call.graph.add(def::argmax, ir::make_attrs(attrs), {call.inputs[0].value}), true}};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_argmax(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, argmax)>(axis_of("argmax", ir::attrs_of<ArgmaxAttrs>(request.attrs).axis, request.in[0]));
 }
 
@@ -42,10 +42,10 @@ constinit const ir::OpDef def::argmax{
     .name = "argmax",
     .inputs = 1,
     .parse_attrs = ir::Attrs<ArgmaxAttrs>::parse,
-    .infer = infer,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
+    .infer = infer_argmax,
+    .batch = batch_argmax,
+    .cpu = kernel_argmax<On::cpu>,
+    .cuda = kernel_argmax<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
     .doc = "The int64 index of the first largest element along an axis; of the first NaN, if there is one",

@@ -8,25 +8,25 @@ namespace {
 
 using kernels::ScalarOp;
 
-std::vector<TensorType> infer(const ir::InferCall& call) { return {{ir::attrs_of<DTypeAttrs>(call.attrs).dtype, call.in[0].shape}}; }
+std::vector<TensorType> infer_astype(const ir::InferCall& call) { return {{ir::attrs_of<DTypeAttrs>(call.attrs).dtype, call.in[0].shape}}; }
 
 // Only between floating types; other conversions have no gradient.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_astype(const ir::VjpCall& call) {
   const DType from = call.graph.type(call.inputs[0]).dtype;
   if (!call.cotangents[0].valid() || !is_floating(from) || !is_floating(call.graph.type(call.results[0]).dtype)) return {Value{}};
   return {astype(call.graph, call.cotangents[0], from)};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_astype(const ir::BatchCall& call) {
   return {{call.graph.add(def::astype, ir::make_attrs(ir::attrs_of<DTypeAttrs>(call.attrs)), {call.inputs[0].value}), true}};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_astype(const ir::KernelRequest& request) {
   return elementwise_kernel(on, code_of(ScalarOp::cast, request.in, request.out[0].dtype));
 }
 
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+bool step_astype(const ir::KernelRequest& request, ir::SectionStep& step) {
   return elementwise_step(request, code_of(ScalarOp::cast, request.in, request.out[0].dtype), step);
 }
 
@@ -36,12 +36,12 @@ constinit const ir::OpDef def::astype{
     .name = "astype",
     .inputs = 1,
     .parse_attrs = ir::Attrs<DTypeAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .section = section_step,
+    .infer = infer_astype,
+    .vjp = vjp_astype,
+    .batch = batch_astype,
+    .cpu = kernel_astype<On::cpu>,
+    .cuda = kernel_astype<On::gpu>,
+    .section = step_astype,
     .scalar_op = int(ScalarOp::cast),
     .strided = true,
     .in_place = true,

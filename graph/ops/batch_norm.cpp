@@ -16,9 +16,9 @@ namespace {
 
 constexpr const char *kName = "batch_norm_train", *kGradName = "batch_norm_train_grad";
 
-const BatchNormAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<BatchNormAttrs>(attrs); }
+const BatchNormAttrs& batch_norm_attrs(const ir::AttrsBase& attrs) { return ir::attrs_of<BatchNormAttrs>(attrs); }
 
-void require_count(const char* op, const ir::InferCall& call, int64_t wanted) {
+void require_batch_norm_inputs(const char* op, const ir::InferCall& call, int64_t wanted) {
   if (int64_t(call.in.size()) == wanted) return;
   throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": it has ", call.in.size(), " inputs"),
                                             .where = "",
@@ -46,15 +46,15 @@ Dim require_channels(const char* op, const TensorType& x, std::span<const Tensor
   return x.shape.back();
 }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
-  const BatchNormAttrs& a = attrs_of(call.attrs);
-  require_count(kName, call, 1 + a.scale + a.center);
+std::vector<TensorType> infer_batch_norm(const ir::InferCall& call) {
+  const BatchNormAttrs& a = batch_norm_attrs(call.attrs);
+  require_batch_norm_inputs(kName, call, 1 + a.scale + a.center);
   const TensorType of_channels{call.in[0].dtype, {require_channels(kName, call.in[0], call.in.subspan(1))}};
   return {call.in[0], of_channels, of_channels};
 }
-std::vector<TensorType> infer_grad(const ir::InferCall& call) {
-  const BatchNormAttrs& a = attrs_of(call.attrs);
-  require_count(kGradName, call, 4 + a.scale);
+std::vector<TensorType> infer_batch_norm_grad(const ir::InferCall& call) {
+  const BatchNormAttrs& a = batch_norm_attrs(call.attrs);
+  require_batch_norm_inputs(kGradName, call, 4 + a.scale);
   const TensorType &x = call.in[0], &dy = call.in.back();
   const TensorType of_channels{x.dtype, {require_channels(kGradName, x, call.in.subspan(1, call.in.size() - 2))}};
   if (!(dy == x)) throw does_not_fit(kGradName, dy, x, "the gradient has the type of the result, which is x's", "");
@@ -63,7 +63,7 @@ std::vector<TensorType> infer_grad(const ir::InferCall& call) {
   return out;
 }
 
-std::vector<int64_t> rows_of(const TensorType& x) {
+std::vector<int64_t> batch_norm_rows(const TensorType& x) {
   std::vector<int64_t> axes;
   for (int64_t a = 0; a + 1 < int64_t(x.rank()); ++a) axes.push_back(a);
   return axes;
@@ -79,12 +79,12 @@ Value inverse_deviation(Graph& g, Value variance, double epsilon) {
 }
 
 // The nodes of moments and batch_norm (frontend/normalize.h), in the same order.
-std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  const BatchNormAttrs& a = attrs_of(attrs);
+std::vector<Value> decompose_batch_norm(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  const BatchNormAttrs& a = batch_norm_attrs(attrs);
   const Value x = in[0];
   const TensorType type = g.type(x);
-  const Value center = mean(g, x, rows_of(type), true);
-  const Value variance = mean(g, square(g, sub(g, x, center)), rows_of(type));
+  const Value center = mean(g, x, batch_norm_rows(type), true);
+  const Value variance = mean(g, square(g, sub(g, x, center)), batch_norm_rows(type));
   const Value means = reshape(g, center, {type.shape.back()});
   Value slope = inverse_deviation(g, variance, a.epsilon);
   if (a.scale) slope = mul(g, slope, in[1]);
@@ -95,13 +95,13 @@ std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<con
 
 // The gradient of x through mean(x) over the rows.
 Value through_mean(Graph& g, Value x, bool keepdims, Value cotangent) {
-  const ir::Attrs<ReduceAttrs> attrs({rows_of(g.type(x)), keepdims});
+  const ir::Attrs<ReduceAttrs> attrs({batch_norm_rows(g.type(x)), keepdims});
   return def::mean.vjp({g, attrs, std::span(&x, 1), {}, std::span(&cotangent, 1), {}})[0];
 }
 
 // The gradient of the nodes above, operation by operation in reverse.
 std::vector<Value> decompose_grad(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  const BatchNormAttrs& a = attrs_of(attrs);
+  const BatchNormAttrs& a = batch_norm_attrs(attrs);
   const Value x = in[0], means = in[in.size() - 3], variance = in[in.size() - 2], dy = in.back();
   const TensorType type = g.type(x);
   const Shape channels{type.shape.back()};
@@ -151,20 +151,20 @@ std::vector<Value> vjp_of_nodes(const char* op, const ir::VjpCall& call) {
   return inline_region(call.graph, *gradient, in);
 }
 
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_batch_norm(const ir::VjpCall& call) {
   Graph& g = call.graph;
-  const BatchNormAttrs& a = attrs_of(call.attrs);
-  if (call.cotangents[1].valid() || call.cotangents[2].valid()) return vjp_of_nodes<decompose>(kName, call);
+  const BatchNormAttrs& a = batch_norm_attrs(call.attrs);
+  if (call.cotangents[1].valid() || call.cotangents[2].valid()) return vjp_of_nodes<decompose_batch_norm>(kName, call);
   std::vector<Value> in{call.inputs[0]};
   if (a.scale) in.push_back(call.inputs[1]);
   in.insert(in.end(), {call.results[1], call.results[2], call.cotangents[0]});
   const Value dx = g.add(def::batch_norm_train_grad, ir::make_attrs(BatchNormAttrs(a)), std::move(in));
   return results_from(dx, call.inputs.size());
 }
-std::vector<Value> vjp_grad(const ir::VjpCall& call) { return vjp_of_nodes<decompose_grad>(kGradName, call); }
+std::vector<Value> vjp_batch_norm_grad(const ir::VjpCall& call) { return vjp_of_nodes<decompose_grad>(kGradName, call); }
 
 template <Decompose f>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_batch_norm(const ir::BatchCall& call) {
   std::vector<TensorType> types;
   std::vector<Value> values;
   std::vector<uint8_t> in;
@@ -182,14 +182,14 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
   return batched;
 }
 
-Kernel kernel(const ir::KernelRequest& request) {
-  const BatchNormAttrs& a = attrs_of(request.attrs);
+Kernel kernel_batch_norm(const ir::KernelRequest& request) {
+  const BatchNormAttrs& a = batch_norm_attrs(request.attrs);
   const kernels::BatchNormArgs args{a.epsilon, a.scale, a.center};
   return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train<double>>(args)
                                            : bind<&kernels::cuda::batch_norm_train<float>>(args);
 }
-Kernel kernel_grad(const ir::KernelRequest& request) {
-  const BatchNormAttrs& a = attrs_of(request.attrs);
+Kernel kernel_batch_norm_grad(const ir::KernelRequest& request) {
+  const BatchNormAttrs& a = batch_norm_attrs(request.attrs);
   const kernels::BatchNormArgs args{a.epsilon, a.scale, a.center};
   return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train_grad<double>>(args)
                                            : bind<&kernels::cuda::batch_norm_train_grad<float>>(args);
@@ -209,11 +209,11 @@ constinit const ir::OpDef def::batch_norm_train{
     .name = kName,
     .inputs = -1,
     .parse_attrs = ir::Attrs<BatchNormAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch<decompose>,
-    .cuda = kernel,
-    .decompose = decompose,
+    .infer = infer_batch_norm,
+    .vjp = vjp_batch_norm,
+    .batch = batch_batch_norm<decompose_batch_norm>,
+    .cuda = kernel_batch_norm,
+    .decompose = decompose_batch_norm,
     .doc =
         "x [..., c] normalised channel by channel with its own mean and variance, times gamma plus beta, where there are these; and the "
         "two",
@@ -223,10 +223,10 @@ constinit const ir::OpDef def::batch_norm_train_grad{
     .name = kGradName,
     .inputs = -1,
     .parse_attrs = ir::Attrs<BatchNormAttrs>::parse,
-    .infer = infer_grad,
-    .vjp = vjp_grad,
-    .batch = batch<decompose_grad>,
-    .cuda = kernel_grad,
+    .infer = infer_batch_norm_grad,
+    .vjp = vjp_batch_norm_grad,
+    .batch = batch_batch_norm<decompose_grad>,
+    .cuda = kernel_batch_norm_grad,
     .decompose = decompose_grad,
     .doc = "batch_norm_train's gradients by x, gamma and beta, from x, gamma, the mean, the variance and the result's gradient",
 };

@@ -34,4 +34,9 @@ Value move_axis(Graph& g, Value x, int from, int to) {
   return transpose(g, x, std::move(axes));
 }
 
+Value models_as_images(Graph& g, Value x) {
+  const Shape s = g.type(x).shape;
+  return reshape(g, x, {s[0] * s[1], s[2], s[3], s[4]});
+}
+
 }  // namespace lamina::ops

@@ -14,5 +14,7 @@ std::vector<Value> with_model_axes(Graph& g, std::span<const ir::Batched> in, Di
 Shape with_model_axis(Dim size, const Shape& shape);
 // Axis `from` becomes axis `to`, the others keep their order.
 Value move_axis(Graph& g, Value x, int from, int to);
+// Images [models, n, height, width, channels] as [models n, height, width, channels].
+Value models_as_images(Graph& g, Value x);
 
 }  // namespace lamina::ops

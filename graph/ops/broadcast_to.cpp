@@ -6,7 +6,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_broadcast_to(const ir::InferCall& call) {
   const Shape& shape = ir::attrs_of<ShapeAttrs>(call.attrs).shape;
   const TensorType& in = call.in[0];
   bool fits = in.rank() <= shape.size();
@@ -22,14 +22,16 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{in.dtype, shape}};
 }
 
-std::vector<Value> vjp(const ir::VjpCall& call) { return {sum_to(call.graph, call.cotangents[0], call.graph.type(call.inputs[0]).shape)}; }
+std::vector<Value> vjp_broadcast_to(const ir::VjpCall& call) {
+  return {sum_to(call.graph, call.cotangents[0], call.graph.type(call.inputs[0]).shape)};
+}
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_broadcast_to(const ir::BatchCall& call) {
   const Shape& shape = ir::attrs_of<ShapeAttrs>(call.attrs).shape;
   return {{broadcast_to(call.graph, lift(call.graph, call.inputs[0], shape.size()), with_model_axis(call.size, shape)), true}};
 }
 
-bool alias(const ir::AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) {
+bool alias_broadcast_to(const ir::AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) {
   view = in;
   view.rank = int32_t(out.rank());
   for (int i = 0; i < view.rank; ++i) {
@@ -47,10 +49,10 @@ constinit const ir::OpDef def::broadcast_to{
     .name = "broadcast_to",
     .inputs = 1,
     .parse_attrs = ir::Attrs<ShapeAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .alias = alias,
+    .infer = infer_broadcast_to,
+    .vjp = vjp_broadcast_to,
+    .batch = batch_broadcast_to,
+    .alias = alias_broadcast_to,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",
     .doc = "x repeated along new axes and axes of length 1",

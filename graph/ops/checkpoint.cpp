@@ -7,21 +7,21 @@
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "checkpoint";
+constexpr const char* kCheckpointName = "checkpoint";
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
-  require_regions(kName, call, 1);
-  require_region_inputs(kName, "region", *call.regions[0], call.in);
+std::vector<TensorType> infer_checkpoint(const ir::InferCall& call) {
+  require_regions(kCheckpointName, call, 1);
+  require_region_inputs(kCheckpointName, "region", *call.regions[0], call.in);
   return types_of(*call.regions[0], call.regions[0]->outputs);
 }
 
 // The gradient recomputes the region from inputs that exist only once the first cotangent does. So the two runs cannot be merged, and the
 // second is not computed early.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_checkpoint(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const Graph& body = *call.regions[0];
   std::vector<uint8_t> wanted = floating(types_of(body, body.inputs));
-  const ir::GraphRef gradient = transforms_of(kName, call.transforms).gradient(body, wanted);
+  const ir::GraphRef gradient = transforms_of(kCheckpointName, call.transforms).gradient(body, wanted);
   Value cotangent;
   for (Value v : call.cotangents)
     if (!cotangent.valid()) cotangent = v;
@@ -33,16 +33,17 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return spread(gradients, wanted, call.inputs.size());
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_checkpoint(const ir::BatchCall& call) {
   std::vector<uint8_t> in, out(call.regions[0]->outputs.size());
   std::vector<Value> inputs;
   for (const ir::Batched& b : call.inputs) in.push_back(b.batched), inputs.push_back(b.value);
-  const ir::GraphRef batched = transforms_of(kName, call.transforms).batch(*call.regions[0], in, call.size, out);
+  const ir::GraphRef batched = transforms_of(kCheckpointName, call.transforms).batch(*call.regions[0], in, call.size, out);
   const Value first = checkpoint(call.graph, std::move(inputs), batched);
   return batched_from(first, out);
 }
 
-std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs, std::span<const ir::GraphRef> regions) {
+std::vector<Value> decompose_checkpoint(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs,
+                                        std::span<const ir::GraphRef> regions) {
   return inline_region(g, *regions[0], inputs);
 }
 
@@ -61,12 +62,12 @@ void copy_first(Stream&, const View& x, const View&, const View& y) { kernels::c
 }  // namespace
 
 constinit const ir::OpDef def::checkpoint{
-    .name = kName,
+    .name = kCheckpointName,
     .inputs = -1,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .decompose = decompose,
+    .infer = infer_checkpoint,
+    .vjp = vjp_checkpoint,
+    .batch = batch_checkpoint,
+    .decompose = decompose_checkpoint,
     .no_cpu = "its region's nodes run",
     .no_cuda = "its region's nodes run",
     .doc = "the results of a region whose values are not kept for its gradient but computed again",

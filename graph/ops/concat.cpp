@@ -9,7 +9,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_concat(const ir::InferCall& call) {
   if (call.in.empty())
     throw Error(ErrorKind::invalid_argument, {.what = "concat: there are no tensors to join",
                                               .where = "",
@@ -30,7 +30,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }
 
 // Each part gets its slice of the gradient.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_concat(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const TensorType whole = g.type(call.results[0]);
   size_t axis = size_t(axis_of("concat", ir::attrs_of<AxisAttrs>(call.attrs).axis, whole));
@@ -50,13 +50,13 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return out;
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_concat(const ir::BatchCall& call) {
   int axis = ir::attrs_of<AxisAttrs>(call.attrs).axis;
   return {{concat(call.graph, with_model_axes(call.graph, call.inputs, call.size), axis < 0 ? axis : axis + 1), true}};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_concat(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, concat)>(axis_of("concat", ir::attrs_of<AxisAttrs>(request.attrs).axis, request.out[0]));
 }
 
@@ -66,11 +66,11 @@ constinit const ir::OpDef def::concat{
     .name = "concat",
     .inputs = -1,
     .parse_attrs = ir::Attrs<AxisAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
+    .infer = infer_concat,
+    .vjp = vjp_concat,
+    .batch = batch_concat,
+    .cpu = kernel_concat<On::cpu>,
+    .cuda = kernel_concat<On::gpu>,
     .strided = true,
     .doc = "The parts one after another along an axis",
 };

@@ -5,15 +5,15 @@
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "cond";
+constexpr const char* kCondName = "cond";
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
-  require_regions(kName, call, 2);
+std::vector<TensorType> infer_cond(const ir::InferCall& call) {
+  require_regions(kCondName, call, 2);
   if (call.in.empty())
     throw Error(ErrorKind::invalid_argument,
                 {.what = "cond: it has no condition", .where = "", .why = "its first input is a bool", .fix = ""});
-  require_predicate(kName, call.in[0]);
-  for (int i = 0; i < 2; ++i) require_region_inputs(kName, i ? "other branch" : "branch", *call.regions[size_t(i)], call.in.subspan(1));
+  require_predicate(kCondName, call.in[0]);
+  for (int i = 0; i < 2; ++i) require_region_inputs(kCondName, i ? "other branch" : "branch", *call.regions[size_t(i)], call.in.subspan(1));
   std::vector<TensorType> then = types_of(*call.regions[0], call.regions[0]->outputs),
                           otherwise = types_of(*call.regions[1], call.regions[1]->outputs);
   if (then.size() != otherwise.size())
@@ -32,9 +32,9 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }
 
 // The gradient of the branch taken, which recomputes that branch.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_cond(const ir::VjpCall& call) {
   Graph& g = call.graph;
-  const auto& transforms = transforms_of(kName, call.transforms);
+  const auto& transforms = transforms_of(kCondName, call.transforms);
   const std::vector<uint8_t> wanted = floating(types_of(g, call.inputs.subspan(1)));
   std::vector<Value> captures(call.inputs.begin() + 1, call.inputs.end());
   add_cotangents(call, 0, call.results.size(), captures);
@@ -45,14 +45,14 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 }
 
 // With one condition for all models, one branch runs; with one per model, both run and each model selects its result.
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_cond(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  const auto& transforms = transforms_of(kName, call.transforms);
+  const auto& transforms = transforms_of(kCondName, call.transforms);
   std::vector<uint8_t> in;
   std::vector<Value> captures;
   for (const ir::Batched& b : call.inputs.subspan(1)) in.push_back(b.batched), captures.push_back(b.value);
   const bool select = call.inputs[0].batched;
-  if (select) refuse_host_effects(kName, call.regions);
+  if (select) refuse_host_effects(kCondName, call.regions);
   std::vector<uint8_t> out(call.regions[0]->outputs.size(), select);
   ir::GraphRef then = transforms.batch(*call.regions[0], in, call.size, out);
   const std::vector<uint8_t> of_then = out;
@@ -71,11 +71,11 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }  // namespace
 
 constinit const ir::OpDef def::cond{
-    .name = kName,
+    .name = kCondName,
     .inputs = -1,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
+    .infer = infer_cond,
+    .vjp = vjp_cond,
+    .batch = batch_cond,
     .no_cpu = "the planner compiles its regions",
     .no_cuda = "the planner compiles its regions",
     .doc = "the results of one of two regions, chosen by a bool",

@@ -5,7 +5,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_constant(const ir::InferCall& call) {
   const TensorType& type = ir::attrs_of<ir::ConstantAttrs>(call.attrs).value.type;
   require_rank("constant", type.shape);
   return {type};
@@ -17,7 +17,7 @@ constinit const ir::OpDef def::constant{
     .name = "constant",
     .inputs = 0,
     .parse_attrs = ir::Attrs<ir::ConstantAttrs>::parse,
-    .infer = infer,
+    .infer = infer_constant,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{}; },
     .no_batch = "it has no inputs, so it is the same for every model",
     .no_cpu = "the planner binds it",

@@ -10,7 +10,7 @@
 namespace lamina::ops {
 namespace {
 
-const Conv2dAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<Conv2dAttrs>(attrs); }
+const Conv2dAttrs& conv2d_attrs(const ir::AttrsBase& attrs) { return ir::attrs_of<Conv2dAttrs>(attrs); }
 
 // The shape of y; x and w must fit.
 TensorType result_of(const char* op, const TensorType& x, const TensorType& w, const Conv2dAttrs& a) {
@@ -50,18 +50,18 @@ void require_gradient(const char* op, const Shape& shape, const TensorType& dy, 
 }
 
 std::vector<TensorType> infer_conv(const ir::InferCall& call) {
-  return {result_of("conv2d", call.in[0], call.in[1], attrs_of(call.attrs))};
+  return {result_of("conv2d", call.in[0], call.in[1], conv2d_attrs(call.attrs))};
 }
-std::vector<TensorType> infer_input(const ir::InferCall& call) {
+std::vector<TensorType> infer_conv2d_grad_input(const ir::InferCall& call) {
   const char* op = "conv2d_grad_input";
-  const Conv2dAttrs& a = attrs_of(call.attrs);
+  const Conv2dAttrs& a = conv2d_attrs(call.attrs);
   const TensorType x{call.in[0].dtype, a.shape};
   require_gradient(op, a.shape, call.in[0], result_of(op, x, call.in[1], a));
   return {x};
 }
 std::vector<TensorType> infer_filter(const ir::InferCall& call) {
   const char* op = "conv2d_grad_filter";
-  const Conv2dAttrs& a = attrs_of(call.attrs);
+  const Conv2dAttrs& a = conv2d_attrs(call.attrs);
   const TensorType w{call.in[0].dtype, a.shape};
   require_same_dtype(op, call.in[0], call.in[1]);
   require_gradient(op, a.shape, call.in[1], result_of(op, call.in[0], w, a));
@@ -70,30 +70,26 @@ std::vector<TensorType> infer_filter(const ir::InferCall& call) {
 
 std::vector<Value> vjp_conv(const ir::VjpCall& call) {
   Graph& g = call.graph;
-  const Conv2dAttrs a = attrs_of(call.attrs);
+  const Conv2dAttrs a = conv2d_attrs(call.attrs);
   const Value x = call.inputs[0], w = call.inputs[1], dy = call.cotangents[0];
   return {conv2d_grad_input(g, dy, w, g.type(x).shape, a), conv2d_grad_filter(g, x, dy, g.type(w).shape, a)};
 }
 std::vector<Value> vjp_input(const ir::VjpCall& call) {
   Graph& g = call.graph;
-  const Conv2dAttrs a = attrs_of(call.attrs);
+  const Conv2dAttrs a = conv2d_attrs(call.attrs);
   const Value dy = call.inputs[0], w = call.inputs[1], ddx = call.cotangents[0];
   return {conv2d(g, ddx, w, a), conv2d_grad_filter(g, ddx, dy, g.type(w).shape, a)};
 }
 std::vector<Value> vjp_filter(const ir::VjpCall& call) {
   Graph& g = call.graph;
-  const Conv2dAttrs a = attrs_of(call.attrs);
+  const Conv2dAttrs a = conv2d_attrs(call.attrs);
   const Value x = call.inputs[0], dy = call.inputs[1], ddw = call.cotangents[0];
   return {conv2d_grad_input(g, dy, ddw, g.type(x).shape, a), conv2d(g, x, ddw, a)};
 }
 
 // --- batching: models with shared filters become more images; otherwise they become groups of channels ---
 
-// [m, n, h, w, c] as [m n, h, w, c], and back.
-Value models_as_images(Graph& g, Value x) {
-  const Shape s = g.type(x).shape;
-  return reshape(g, x, {s[0] * s[1], s[2], s[3], s[4]});
-}
+// What models_as_images undoes.
 Value images_as_models(Graph& g, Value x, Dim models, Dim images) {
   const Shape s = g.type(x).shape;
   return reshape(g, x, {models, images, s[1], s[2], s[3]});
@@ -114,7 +110,7 @@ Conv2dAttrs with_groups(Conv2dAttrs a, Dim models) {
 
 std::vector<ir::Batched> batch_conv(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  const Conv2dAttrs a = attrs_of(call.attrs);
+  const Conv2dAttrs a = conv2d_attrs(call.attrs);
   const ir::Batched &x = call.inputs[0], &w = call.inputs[1];
   if (!w.batched) {
     const Dim images = g.type(x.value).shape[1];
@@ -127,7 +123,7 @@ std::vector<ir::Batched> batch_conv(const ir::BatchCall& call) {
 }
 std::vector<ir::Batched> batch_input(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  const Conv2dAttrs a = attrs_of(call.attrs);
+  const Conv2dAttrs a = conv2d_attrs(call.attrs);
   const ir::Batched &dy = call.inputs[0], &w = call.inputs[1];
   Shape shape = a.shape;
   if (!w.batched) {
@@ -140,7 +136,7 @@ std::vector<ir::Batched> batch_input(const ir::BatchCall& call) {
 }
 std::vector<ir::Batched> batch_filter(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  const Conv2dAttrs a = attrs_of(call.attrs);
+  const Conv2dAttrs a = conv2d_attrs(call.attrs);
   const Value x = models_as_channels(g, with_model_axis(g, call.inputs[0], call.size));
   const Value dy = models_as_channels(g, with_model_axis(g, call.inputs[1], call.size));
   Shape shape = a.shape;
@@ -150,7 +146,7 @@ std::vector<ir::Batched> batch_filter(const ir::BatchCall& call) {
 
 // --- kernels ---
 
-kernels::cpu::ConvSizes sizes_of(const char* op, const TensorType& x, const TensorType& w, const TensorType& y, const Conv2dAttrs& a) {
+kernels::cpu::ConvSizes conv2d_sizes(const char* op, const TensorType& x, const TensorType& w, const TensorType& y, const Conv2dAttrs& a) {
   auto length = [](const TensorType& t, size_t axis) { return t.shape[axis].number(); };
   auto before = [&](int i) {
     return window_axis(op, x, i, w.shape[size_t(i)], a.strides, a.dilation[size_t(i)], a.padding, a.pads).before;
@@ -175,17 +171,17 @@ kernels::cpu::ConvSizes sizes_of(const char* op, const TensorType& x, const Tens
 
 template <On on>
 Kernel kernel_conv(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of("conv2d", request.in[0], request.in[1], request.out[0], attrs_of(request.attrs));
+  const auto sizes = conv2d_sizes("conv2d", request.in[0], request.in[1], request.out[0], conv2d_attrs(request.attrs));
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d<T>)>(sizes); });
 }
 template <On on>
 Kernel kernel_input(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of("conv2d_grad_input", request.out[0], request.in[1], request.in[0], attrs_of(request.attrs));
+  const auto sizes = conv2d_sizes("conv2d_grad_input", request.out[0], request.in[1], request.in[0], conv2d_attrs(request.attrs));
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d_grad_input<T>)>(sizes); });
 }
 template <On on>
 Kernel kernel_filter(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of("conv2d_grad_filter", request.in[0], request.out[0], request.in[1], attrs_of(request.attrs));
+  const auto sizes = conv2d_sizes("conv2d_grad_filter", request.in[0], request.out[0], request.in[1], conv2d_attrs(request.attrs));
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, conv2d_grad_filter<T>)>(sizes); });
 }
 
@@ -225,7 +221,7 @@ constinit const ir::OpDef def::conv2d_grad_input{
     .name = "conv2d_grad_input",
     .inputs = 2,
     .parse_attrs = ir::Attrs<Conv2dAttrs>::parse,
-    .infer = infer_input,
+    .infer = infer_conv2d_grad_input,
     .vjp = vjp_input,
     .batch = batch_input,
     .cpu = kernel_input<On::cpu>,

@@ -36,7 +36,7 @@ using section::Broadcast;
 
 const ActivationAttrs& activation_of(const ir::AttrsBase& attrs) { return ir::attrs_of<ActivationAttrs>(attrs); }
 
-void require_count(const char* op, size_t given, size_t least, size_t most) {
+void require_dense_inputs(const char* op, size_t given, size_t least, size_t most) {
   if (given < least || given > most)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, " was given ", given, given == 1 ? " input" : " inputs"),
                                               .where = "",
@@ -45,7 +45,7 @@ void require_count(const char* op, size_t given, size_t least, size_t most) {
 }
 
 // A matrix, or a matrix for each of some models.
-void require_matrix(const char* op, const char* argument, const TensorType& t) {
+void require_dense_matrix(const char* op, const char* argument, const TensorType& t) {
   require_floating(op, t);
   if (t.rank() != 2 && t.rank() != 3)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", t, " is not a matrix"),
@@ -54,7 +54,7 @@ void require_matrix(const char* op, const char* argument, const TensorType& t) {
                                               .fix = "reshape it"});
 }
 
-Dim rows_of(const TensorType& t) { return t.shape[t.rank() - 2]; }
+Dim dense_rows(const TensorType& t) { return t.shape[t.rank() - 2]; }
 Dim columns_of(const TensorType& t) { return t.shape[t.rank() - 1]; }
 // The model axis, if any, followed by these.
 Shape with_models(const TensorType& like, Shape shape) {
@@ -68,33 +68,33 @@ void require_models(const char* op, const TensorType& whole, const TensorType& t
 }
 
 std::vector<TensorType> infer_dense(const ir::InferCall& call) {
-  require_count("dense", call.in.size(), 2, 3);
+  require_dense_inputs("dense", call.in.size(), 2, 3);
   const TensorType &x = call.in[0], &w = call.in[1];
-  require_matrix("dense", "x", x);
-  require_matrix("dense", "w", w);
+  require_dense_matrix("dense", "x", x);
+  require_dense_matrix("dense", "w", w);
   require_same_dtype("dense", x, w);
   require_models("dense", w, x, true);
-  if (columns_of(x) != rows_of(w))
-    throw does_not_fit("dense", x, w, cat("x has ", columns_of(x), " columns and w ", rows_of(w), " rows"),
+  if (columns_of(x) != dense_rows(w))
+    throw does_not_fit("dense", x, w, cat("x has ", columns_of(x), " columns and w ", dense_rows(w), " rows"),
                        "pass weights with a row for each column of x");
   if (call.in.size() == 3) {
     require_same_dtype("dense", x, call.in[2]);
     if (call.in[2].shape != Shape{columns_of(w)} && call.in[2].shape != with_models(w, {columns_of(w)}))
       throw does_not_fit("dense", w, call.in[2], cat("the bias has one number for each of the ", columns_of(w), " columns of w"), "");
   }
-  return {{x.dtype, with_models(w, {rows_of(x), columns_of(w)})}};
+  return {{x.dtype, with_models(w, {dense_rows(x), columns_of(w)})}};
 }
 
 std::vector<TensorType> infer_grad_input(const ir::InferCall& call) {
   const char* op = "dense_grad_input";
-  require_count(op, call.in.size(), 2, 3);
+  require_dense_inputs(op, call.in.size(), 2, 3);
   const TensorType &dz = call.in[0], &w = call.in[1];
-  require_matrix(op, "dz", dz);
-  require_matrix(op, "w", w);
+  require_dense_matrix(op, "dz", dz);
+  require_dense_matrix(op, "w", w);
   require_same_dtype(op, dz, w);
   require_models(op, w, dz, false);
   if (columns_of(dz) != columns_of(w)) throw does_not_fit(op, dz, w, cat("dz has ", columns_of(dz), " columns and w ", columns_of(w)), "");
-  TensorType out{dz.dtype, with_models(w, {rows_of(dz), rows_of(w)})};
+  TensorType out{dz.dtype, with_models(w, {dense_rows(dz), dense_rows(w)})};
   if ((call.in.size() == 3) != (activation_of(call.attrs).activation != Activation::none))
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the activation is ", section::name(activation_of(call.attrs).activation),
                                                           " with ", call.in.size(), " inputs"),
@@ -123,11 +123,11 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
     throw bad(cat(call.in.size(), " inputs, ", weight_extras, " weight extras and ", call.regions.size(), " regions"),
               "it takes x, dz, the weights' extras, the bias's extras and two regions");
   const TensorType &x = call.in[0], &dz = call.in[1];
-  require_matrix(op, "x", x);
-  require_matrix(op, "dz", dz);
+  require_dense_matrix(op, "x", x);
+  require_dense_matrix(op, "dz", dz);
   require_same_dtype(op, x, dz);
   require_models(op, dz, x, true);
-  if (rows_of(x) != rows_of(dz)) throw does_not_fit(op, x, dz, cat("x has ", rows_of(x), " rows and dz ", rows_of(dz)), "");
+  if (dense_rows(x) != dense_rows(dz)) throw does_not_fit(op, x, dz, cat("x has ", dense_rows(x), " rows and dz ", dense_rows(dz)), "");
   std::vector<TensorType> out;
   const Half halves[] = {{*call.regions[0], 2, size_t(weight_extras), {x.dtype, with_models(dz, {columns_of(x), columns_of(dz)})}},
                          {*call.regions[1],
@@ -209,7 +209,7 @@ std::vector<Value> decompose_update(Graph& g, const ir::AttrsBase& attrs, std::s
   const TensorType &x = g.type(in[0]), &dz = g.type(in[1]);
   const bool has_both = !regions[0]->outputs.empty() && !regions[1]->outputs.empty() && x.rank() == 2 && known(x.shape) && known(dz.shape);
   // Without the library they are two launches, and the sum may not join a section.
-  const bool is_large = has_both && double(rows_of(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
+  const bool is_large = has_both && double(dense_rows(x).number()) * double(columns_of(x).number()) * double(columns_of(dz).number()) >=
                                         least_multiply_adds(Setting::cublaslt);
   return plain_update(g, in, ir::attrs_of<DenseUpdateAttrs>(attrs), *regions[0], *regions[1], is_large);
 }
@@ -223,7 +223,7 @@ std::vector<TensorType> infer_grad_weights(const ir::InferCall& call) {
                   {.what = cat(op, ": ", *t, " is no matrix"), .where = "", .why = "x is [rows, k], dz is [rows, n]", .fix = ""});
   require_floating(op, x);
   require_same_dtype(op, x, dz);
-  if (rows_of(x) != rows_of(dz)) throw does_not_fit(op, x, dz, cat("x has ", rows_of(x), " rows and dz ", rows_of(dz)), "");
+  if (dense_rows(x) != dense_rows(dz)) throw does_not_fit(op, x, dz, cat("x has ", dense_rows(x), " rows and dz ", dense_rows(dz)), "");
   return {{x.dtype, {columns_of(x), columns_of(dz)}}, {x.dtype, {columns_of(dz)}}};
 }
 std::vector<Value> decompose_grad_weights(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
@@ -372,7 +372,7 @@ bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
 }
 
 template <bool (*section_step)(const ir::KernelRequest&, ir::SectionStep&)>
-Kernel cpu(const ir::KernelRequest& request) {
+Kernel kernel_dense(const ir::KernelRequest& request) {
   ir::SectionStep step;
   return section_step(request, step) ? kernel_of(std::move(step)) : Kernel{};
 }
@@ -404,7 +404,7 @@ constinit const ir::OpDef def::dense{
     .parse_attrs = ir::Attrs<ActivationAttrs>::parse,
     .infer = infer_dense,
     .batch = batch_dense,
-    .cpu = cpu<section_dense>,
+    .cpu = kernel_dense<section_dense>,
     .cuda = gpu_dense,
     .section = section_dense,
     .decompose = decompose_dense,
@@ -419,7 +419,7 @@ constinit const ir::OpDef def::dense_grad_input{
     .parse_attrs = ir::Attrs<ActivationAttrs>::parse,
     .infer = infer_grad_input,
     .batch = batch_grad_input,
-    .cpu = cpu<section_grad_input>,
+    .cpu = kernel_dense<section_grad_input>,
     .cuda = gpu_grad_input,
     .section = section_grad_input,
     .decompose = decompose_grad_input,
@@ -447,7 +447,7 @@ constinit const ir::OpDef def::dense_update{
     .parse_attrs = ir::Attrs<DenseUpdateAttrs>::parse,
     .infer = infer_update,
     .batch = batch_update,
-    .cpu = cpu<section_update>,
+    .cpu = kernel_dense<section_update>,
     .section = section_update,
     .decompose = decompose_update,
     .in_place = true,

@@ -14,7 +14,7 @@ namespace {
 
 float rate_of(const ir::AttrsBase& attrs) { return ir::attrs_of<DropoutAttrs>(attrs).rate; }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_dropout(const ir::InferCall& call) {
   float rate = rate_of(call.attrs);
   require_floating("dropout", call.in[0]);
   if (!(rate >= 0 && rate < 1))
@@ -27,13 +27,13 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }
 
 // The same draw drops the same elements.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_dropout(const ir::VjpCall& call) {
   return {dropout(call.graph, call.cotangents[0], call.inputs[1], rate_of(call.attrs)), Value{}};
 }
 
 // One state for all models: the model index becomes the first axis of x, and elements are numbered over all models. A state per model: each
 // model draws from its own, as it would alone.
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_dropout(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const ir::Batched &x = call.inputs[0], &state = call.inputs[1];
   Value all = with_model_axis(g, x, call.size);
@@ -44,12 +44,12 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_dropout(const ir::KernelRequest& request) {
   float rate = rate_of(request.attrs);
   return for_floating(request.in[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, dropout<T>)>(rate); });
 }
 
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+bool step_dropout(const ir::KernelRequest& request, ir::SectionStep& out) {
   TensorType x = request.in[0];
   const bool states = request.in[1].rank() == 2;  // a generator per model; a single one numbers the elements of all models
   if (states ? !is_section_stack(x) : request.in[1].rank() != 1) return false;
@@ -68,12 +68,12 @@ constinit const ir::OpDef def::dropout{
     .name = "dropout",
     .inputs = 2,
     .parse_attrs = ir::Attrs<DropoutAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .section = section_step,
+    .infer = infer_dropout,
+    .vjp = vjp_dropout,
+    .batch = batch_dropout,
+    .cpu = kernel_dropout<On::cpu>,
+    .cuda = kernel_dropout<On::gpu>,
+    .section = step_dropout,
     .draws = true,
     .partition = section::Partition::rows,
     .doc = "Each element is 0 with probability rate, else x / (1 - rate); 0 <= rate < 1.",

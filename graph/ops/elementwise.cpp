@@ -56,7 +56,7 @@ Shape broadcast_types(const char* op_name, const TensorType& a, const TensorType
 }
 
 template <ScalarOp op>
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_elementwise(const ir::InferCall& call) {
   const char* op_name = name(op);
   std::span<const TensorType> in = call.in;
   if constexpr (op == ScalarOp::where) {
@@ -90,7 +90,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 
 // One more leading axis; operands of lower rank get axes of length 1 after it.
 template <const ir::OpDef& def>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_elementwise(const ir::BatchCall& call) {
   size_t rank = 0;
   for (const ir::Batched& in : call.inputs) rank = std::max(rank, call.graph.type(in.value).rank() - (in.batched ? 1 : 0));
   std::vector<Value> values;
@@ -99,16 +99,18 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }
 
 template <On on, ScalarOp op>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_elementwise(const ir::KernelRequest& request) {
   return elementwise_kernel(on, code_of(op, request.in, request.out[0].dtype));
 }
 
 template <ScalarOp op>
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+bool step_elementwise(const ir::KernelRequest& request, ir::SectionStep& step) {
   return elementwise_step(request, code_of(op, request.in, request.out[0].dtype), step);
 }
 
-// --- gradients ---
+// --- gradients: a namespace of their own, since their functions of terms have the names of those of nodes ---
+
+namespace gradients {
 
 // A value in a gradient formula: an operand of C++'s operators and of the elementwise ops by name. A number becomes a constant of the other
 // operand's dtype.
@@ -249,7 +251,7 @@ Term bend_of_silu(const Grad& c) {
 
 using Vjp = std::vector<Value> (*)(const VjpCall&);
 template <class Rule>
-std::vector<Value> vjp(const VjpCall& call) {
+std::vector<Value> vjp_elementwise(const VjpCall& call) {
   if (!call.cotangents[0].valid()) return std::vector<Value>(call.inputs.size());
   return Rule(call).flow();
 }
@@ -258,9 +260,9 @@ constexpr Vjp vjp_of() {
   if constexpr (!Rule::flows)
     return nullptr;
   else if constexpr (Rule::smooth)
-    return vjp_in_f32<vjp<Rule>, def>;
+    return vjp_in_f32<vjp_elementwise<Rule>, def>;
   else
-    return vjp<Rule>;
+    return vjp_elementwise<Rule>;
 }
 constexpr const char* why_no_vjp(ScalarOp op) {
   return gives_bool(op) ? "its result is bool: it does not change smoothly"
@@ -281,24 +283,32 @@ constexpr const char* why_no_vjp(ScalarOp op) {
   };
 #include "kernels/shared/elementwise_ops.inc"
 
+}  // namespace gradients
 }  // namespace
 
-#define ELEMENTWISE(op, operand_count, domain, result, cost, access, gradient, text) \
-  constinit const ir::OpDef def::op{                                                 \
-      .name = #op,                                                                   \
-      .inputs = operand_count,                                                       \
-      .infer = infer<ScalarOp::op>,                                                  \
-      .vjp = vjp_of<op##_rule, def::op>(),                                           \
-      .batch = batch<def::op>,                                                       \
-      .cpu = kernel<On::cpu, ScalarOp::op>,                                          \
-      .cuda = kernel<On::gpu, ScalarOp::op>,                                         \
-      .section = section_step<ScalarOp::op>,                                         \
-      .scalar_op = int(ScalarOp::op),                                                \
-      .strided = true,                                                               \
-      .in_place = true,                                                              \
-      .no_vjp = op##_rule::flows ? nullptr : why_no_vjp(ScalarOp::op),               \
-      .doc = text,                                                                   \
+#define ELEMENTWISE(op, operand_count, domain, result, cost, access, gradient, text)         \
+  constinit const ir::OpDef def::op{                                                         \
+      .name = #op,                                                                           \
+      .inputs = operand_count,                                                               \
+      .infer = infer_elementwise<ScalarOp::op>,                                              \
+      .vjp = gradients::vjp_of<gradients::op##_rule, def::op>(),                             \
+      .batch = batch_elementwise<def::op>,                                                   \
+      .cpu = kernel_elementwise<On::cpu, ScalarOp::op>,                                      \
+      .cuda = kernel_elementwise<On::gpu, ScalarOp::op>,                                     \
+      .section = step_elementwise<ScalarOp::op>,                                             \
+      .scalar_op = int(ScalarOp::op),                                                        \
+      .strided = true,                                                                       \
+      .in_place = true,                                                                      \
+      .no_vjp = gradients::op##_rule::flows ? nullptr : gradients::why_no_vjp(ScalarOp::op), \
+      .doc = text,                                                                           \
   };
 #include "kernels/shared/elementwise_ops.inc"
+#undef LAMINA_TERM_1
+#undef LAMINA_TERM_2
+#undef LAMINA_TERM_3
+#undef LAMINA_FLOW
+#undef SMOOTH
+#undef EXACT
+#undef NONE
 
 }  // namespace lamina::ops

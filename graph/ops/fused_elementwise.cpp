@@ -10,7 +10,7 @@ namespace {
               {.what = "fused_elementwise: the region does not fit the node", .where = "", .why = why, .fix = ""});
 }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_fused_elementwise(const ir::InferCall& call) {
   if (call.regions.size() != 1) malformed(cat("there are ", call.regions.size(), " regions instead of one"));
   const ir::Graph& region = *call.regions[0];
   if (region.inputs.size() != call.in.size()) malformed(cat("the region has ", region.inputs.size(), " inputs, the node ", call.in.size()));
@@ -29,16 +29,17 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_fused_elementwise(const ir::KernelRequest& request) {
   return elementwise_kernel(on, code_of(*request.regions[0]));
 }
 
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+bool step_fused_elementwise(const ir::KernelRequest& request, ir::SectionStep& step) {
   return elementwise_step(request, code_of(*request.regions[0]), step);
 }
 
 // The group's nodes, each by itself.
-std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs, std::span<const ir::GraphRef> regions) {
+std::vector<Value> decompose_fused_elementwise(Graph& g, const ir::AttrsBase&, std::span<const Value> inputs,
+                                               std::span<const ir::GraphRef> regions) {
   return inline_region(g, *regions[0], inputs);
 }
 
@@ -47,11 +48,11 @@ std::vector<Value> decompose(Graph& g, const ir::AttrsBase&, std::span<const Val
 constinit const ir::OpDef def::fused_elementwise{
     .name = "fused_elementwise",
     .inputs = -1,
-    .infer = infer,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .section = section_step,
-    .decompose = decompose,
+    .infer = infer_fused_elementwise,
+    .cpu = kernel_fused_elementwise<On::cpu>,
+    .cuda = kernel_fused_elementwise<On::gpu>,
+    .section = step_fused_elementwise,
+    .decompose = decompose_fused_elementwise,
     .strided = true,
     .in_place = true,
     .no_vjp = "made after differentiation by a pass",

@@ -53,7 +53,7 @@ Plan plan_gather(const ir::AttrsBase& attrs, const TensorType& x, const TensorTy
   const auto& a = ir::attrs_of<GatherAttrs>(attrs);
   return plan("gather", a.axis, a.batch_axes, x, indices);
 }
-Plan plan_scatter(const ir::AttrsBase& attrs, const TensorType& updates, const TensorType& indices) {
+Plan plan_scatter_add(const ir::AttrsBase& attrs, const TensorType& updates, const TensorType& indices) {
   const auto& a = ir::attrs_of<ScatterAttrs>(attrs);
   return plan("scatter_add", a.axis, a.batch_axes, {updates.dtype, a.shape}, indices);
 }
@@ -62,12 +62,12 @@ std::vector<TensorType> infer_gather(const ir::InferCall& call) {
   return {{call.in[0].dtype, plan_gather(call.attrs, call.in[0], call.in[1]).picked}};
 }
 
-std::vector<TensorType> infer_scatter(const ir::InferCall& call) {
+std::vector<TensorType> infer_scatter_add(const ir::InferCall& call) {
   const TensorType& updates = call.in[0];
   const Shape& shape = ir::attrs_of<ScatterAttrs>(call.attrs).shape;
   require_numeric("scatter_add", updates);
   require_rank("scatter_add", shape);
-  Plan p = plan_scatter(call.attrs, updates, call.in[1]);
+  Plan p = plan_scatter_add(call.attrs, updates, call.in[1]);
   if (updates.shape != p.picked)
     throw does_not_fit("scatter_add", updates, call.in[1],
                        cat("updates for the shape [", text(shape), "] must have the shape [", text(p.picked), "]"), "");
@@ -79,7 +79,7 @@ std::vector<Value> vjp_gather(const ir::VjpCall& call) {
   return {scatter_add(call.graph, call.cotangents[0], call.inputs[1], call.graph.type(call.inputs[0]).shape, a.axis, a.batch_axes),
           Value{}};
 }
-std::vector<Value> vjp_scatter(const ir::VjpCall& call) {
+std::vector<Value> vjp_scatter_add(const ir::VjpCall& call) {
   const auto& a = ir::attrs_of<ScatterAttrs>(call.attrs);
   return {gather(call.graph, call.cotangents[0], call.inputs[1], a.axis, a.batch_axes), Value{}};
 }
@@ -95,7 +95,7 @@ std::vector<ir::Batched> batch_gather(const ir::BatchCall& call) {
   if (!x.batched && a.batch_axes == 0) return {{move_axis(g, gather(g, x.value, indices.value, axis), axis, 0), true}};
   return {{gather(g, with_model_axis(g, x, call.size), with_model_axis(g, indices, call.size), axis + 1, a.batch_axes + 1), true}};
 }
-std::vector<ir::Batched> batch_scatter(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_scatter_add(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const ir::Batched &updates = call.inputs[0], &indices = call.inputs[1];
   const auto& a = ir::attrs_of<ScatterAttrs>(call.attrs);
@@ -113,8 +113,8 @@ Kernel kernel_gather(const ir::KernelRequest& request) {
   return for_width(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, gather<T>)>(s); });
 }
 template <On on>
-Kernel kernel_scatter(const ir::KernelRequest& request) {
-  auto s = sizes(plan_scatter(request.attrs, request.in[0], request.in[1]), request.out[0], request.in[1]);
+Kernel kernel_scatter_add(const ir::KernelRequest& request) {
+  auto s = sizes(plan_scatter_add(request.attrs, request.in[0], request.in[1]), request.out[0], request.in[1]);
   return for_numeric(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, scatter_add<T>)>(s); });
 }
 
@@ -138,11 +138,11 @@ constinit const ir::OpDef def::scatter_add{
     .name = "scatter_add",
     .inputs = 2,
     .parse_attrs = ir::Attrs<ScatterAttrs>::parse,
-    .infer = infer_scatter,
-    .vjp = vjp_scatter,
-    .batch = batch_scatter,
-    .cpu = kernel_scatter<On::cpu>,
-    .cuda = kernel_scatter<On::gpu>,
+    .infer = infer_scatter_add,
+    .vjp = vjp_scatter_add,
+    .batch = batch_scatter_add,
+    .cpu = kernel_scatter_add<On::cpu>,
+    .cuda = kernel_scatter_add<On::gpu>,
     .doc = "Zeros of a shape with the updates added along an axis at integer indices, in their order.",
 };
 

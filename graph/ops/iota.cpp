@@ -8,7 +8,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_iota(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<IotaAttrs>(call.attrs);
   require_numeric("iota", a.type);
   require_rank("iota", a.type.shape);
@@ -17,7 +17,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_iota(const ir::KernelRequest& request) {
   int axis = axis_of("iota", ir::attrs_of<IotaAttrs>(request.attrs).axis, request.out[0]);
   return for_numeric(request.out[0].dtype, [=]<class T>() { return bind<LAMINA_ON(on, iota<T>)>(axis); });
 }
@@ -28,10 +28,10 @@ constinit const ir::OpDef def::iota{
     .name = "iota",
     .inputs = 0,
     .parse_attrs = ir::Attrs<IotaAttrs>::parse,
-    .infer = infer,
+    .infer = infer_iota,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{}; },
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
+    .cpu = kernel_iota<On::cpu>,
+    .cuda = kernel_iota<On::gpu>,
     .no_batch = "it has no inputs, so it is the same for every model",
     .doc = "each element is its own index along an axis",
 };

@@ -15,7 +15,7 @@ void parse_attr(std::string_view text, Precision& v) { v = parse_precision(std::
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "matmul";
+constexpr const char* kMatmulName = "matmul";
 
 // A matrix's rows and columns after the optional transposition.
 struct Matrix {
@@ -25,28 +25,28 @@ struct Matrix {
   }
 };
 
-void require_matrix(const TensorType& t, const char* argument) {
+void require_matmul_operand(const TensorType& t, const char* argument) {
   if (t.rank() < 2)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", t, " is not a matrix"),
+    throw Error(ErrorKind::invalid_argument, {.what = cat(kMatmulName, ": ", t, " is not a matrix"),
                                               .where = cat("argument '", argument, "'"),
                                               .why = "both operands have at least 2 dimensions",
                                               .fix = "reshape a vector to one row or one column"});
 }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_matmul(const ir::InferCall& call) {
   const auto& flags = ir::attrs_of<MatmulAttrs>(call.attrs);
   const TensorType &a = call.in[0], &b = call.in[1];
-  require_matrix(a, "a");
-  require_matrix(b, "b");
-  require_same_dtype(kName, a, b);
+  require_matmul_operand(a, "a");
+  require_matmul_operand(b, "b");
+  require_same_dtype(kMatmulName, a, b);
   if (!is_floating(a.dtype) && a.dtype != DType::i32 && a.dtype != DType::i64)
-    throw Error(ErrorKind::type, {.what = cat(kName, ": ", a, " cannot be multiplied"),
+    throw Error(ErrorKind::type, {.what = cat(kMatmulName, ": ", a, " cannot be multiplied"),
                                   .where = "",
                                   .why = "matmul is defined for floating point, i32 and i64",
                                   .fix = "convert both: .astype('int32')"});
   Matrix left(a, flags.transpose_a), right(b, flags.transpose_b);
   if (left.columns != right.rows)
-    throw does_not_fit(kName, a, b,
+    throw does_not_fit(kMatmulName, a, b,
                        cat("the inner dimensions are ", left.columns, " (columns of a", flags.transpose_a ? ", transposed" : "", ") and ",
                            right.rows, " (rows of b", flags.transpose_b ? ", transposed" : "", "); they must be equal"),
                        "transpose or reshape one of them");
@@ -54,11 +54,11 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   try {
     shape = broadcast({a.shape.begin(), a.shape.end() - 2}, {b.shape.begin(), b.shape.end() - 2});
   } catch (const Error& e) {
-    throw does_not_fit(kName, a, b, cat("of the leading dimensions, ", e.parts.why), "reshape one of them");
+    throw does_not_fit(kMatmulName, a, b, cat("of the leading dimensions, ", e.parts.why), "reshape one of them");
   }
   shape.push_back(left.rows);
   shape.push_back(right.columns);
-  require_rank(kName, shape);
+  require_rank(kMatmulName, shape);
   return {{a.dtype, shape}};
 }
 
@@ -69,7 +69,7 @@ Value all_rows(Graph& g, Value x) {
 }
 
 // da = dc op(b)^T, db = op(a)^T dc, transposed if the operand was; flags absorb all transpositions. Same precision as the product.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_matmul(const ir::VjpCall& call) {
   const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(call.attrs);
   Graph& g = call.graph;
   Value a = call.inputs[0], b = call.inputs[1], dc = call.cotangents[0];
@@ -86,7 +86,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 }
 
 // The model axis is one more leading axis. If only a is batched and b is one matrix, the kernel treats all rows as one product.
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_matmul(const ir::BatchCall& call) {
   Graph& g = call.graph;
   size_t rank = 2;
   for (const ir::Batched& in : call.inputs) rank = std::max(rank, g.type(in.value).rank() - in.batched);
@@ -96,7 +96,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_matmul(const ir::KernelRequest& request) {
   const MatmulAttrs attrs = ir::attrs_of<MatmulAttrs>(request.attrs);
   auto make = [&]<class T>() { return bind<LAMINA_ON(on, batched_matmul<T>)>(attrs.transpose_a, attrs.transpose_b, attrs.precision); };
   DType dtype = request.in[0].dtype;
@@ -107,7 +107,7 @@ Kernel kernel(const ir::KernelRequest& request) {
 
 // A product with small weights is a section step, as for layers (second derivatives of layers contain many). A larger one deserves its own
 // kernel, which packs its operands.
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+bool step_matmul(const ir::KernelRequest& request, ir::SectionStep& out) {
   constexpr int64_t kMostWidth = 256;
   const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(request.attrs);
   const TensorType &a = request.in[0], &b = request.in[1];
@@ -125,15 +125,15 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
 }  // namespace
 
 constinit const ir::OpDef def::matmul{
-    .name = kName,
+    .name = kMatmulName,
     .inputs = 2,
     .parse_attrs = ir::Attrs<MatmulAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .section = section_step,
+    .infer = infer_matmul,
+    .vjp = vjp_matmul,
+    .batch = batch_matmul,
+    .cpu = kernel_matmul<On::cpu>,
+    .cuda = kernel_matmul<On::gpu>,
+    .section = step_matmul,
     .partition = section::Partition::rows,
     .doc =
         "Matrix product of the last two axes, the others broadcast: [..., m, k] x [..., k, n] -> [..., m, n]. A vector on the "

@@ -11,20 +11,20 @@
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "max_pool2d";
+constexpr const char* kMaxPool2dName = "max_pool2d";
 
-WindowAxis axis_of(const MaxPool2dAttrs& a, const TensorType& x, int axis) {
-  return window_axis(kName, x, axis, a.window[size_t(axis)], a.strides, 1, a.padding, a.pads);
+WindowAxis max_pool2d_axis(const MaxPool2dAttrs& a, const TensorType& x, int axis) {
+  return window_axis(kMaxPool2dName, x, axis, a.window[size_t(axis)], a.strides, 1, a.padding, a.pads);
 }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_max_pool2d(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<MaxPool2dAttrs>(call.attrs);
   const TensorType& x = call.in[0];
-  require_numeric(kName, x);
-  require_image(kName, "x", x);
-  require_window(kName, a.strides, {1, 1}, a.pads);
+  require_numeric(kMaxPool2dName, x);
+  require_image(kMaxPool2dName, "x", x);
+  require_window(kMaxPool2dName, a.strides, {1, 1}, a.pads);
   if (a.window.size() != 2 || a.window[0] < 1 || a.window[1] < 1)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": the window is [", ir::attr_text(a.window), "]"),
+    throw Error(ErrorKind::invalid_argument, {.what = cat(kMaxPool2dName, ": the window is [", ir::attr_text(a.window), "]"),
                                               .where = "argument 'window'",
                                               .why = "it has a height and a width, each at least 1",
                                               .fix = ""});
@@ -32,19 +32,21 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   for (int i : {0, 1}) {
     // Every window must cover a part of the image.
     if (a.padding == Padding::given && std::max(a.pads[size_t(2 * i)], a.pads[size_t(2 * i + 1)]) >= a.window[size_t(i)])
-      throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": padding as large as the window, ", a.window[size_t(i)]),
+      throw Error(ErrorKind::invalid_argument, {.what = cat(kMaxPool2dName, ": padding as large as the window, ", a.window[size_t(i)]),
                                                 .where = "argument 'pads'",
                                                 .why = "a window with nothing of the image has no largest element",
                                                 .fix = "pad by less than the window"});
-    shape[size_t(1 + i)] = axis_of(a, x, i).places;
+    shape[size_t(1 + i)] = max_pool2d_axis(a, x, i).places;
     if (x.shape[size_t(1 + i)] == Dim(0) && shape[size_t(1 + i)] != Dim(0))
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = cat(kName, ": ", x, " has no elements to choose from"), .where = "", .why = "", .fix = "check the size before"});
+      throw Error(ErrorKind::invalid_argument, {.what = cat(kMaxPool2dName, ": ", x, " has no elements to choose from"),
+                                                .where = "",
+                                                .why = "",
+                                                .fix = "check the size before"});
   }
   return {{x.dtype, shape}, {DType::i64, shape}};
 }
 
-std::vector<TensorType> infer_grad(const ir::InferCall& call) {
+std::vector<TensorType> infer_max_pool2d_grad(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<MaxPool2dAttrs>(call.attrs);
   const TensorType &dy = call.in[0], &places = call.in[1];
   constexpr const char* op = "max_pool2d_grad";
@@ -60,12 +62,12 @@ std::vector<TensorType> infer_grad(const ir::InferCall& call) {
 
 std::vector<TensorType> infer_values(const ir::InferCall& call) {
   require_floating("max_pool2d_values", call.in[0]);
-  return {infer(call)[0]};
+  return {infer_max_pool2d(call)[0]};
 }
 std::vector<TensorType> infer_values_grad(const ir::InferCall& call) {
   constexpr const char* op = "max_pool2d_values_grad";
   require_floating(op, call.in[0]);
-  const TensorType y = infer(call)[0];
+  const TensorType y = infer_max_pool2d(call)[0];
   for (int i : {1, 2})
     if (!(call.in[size_t(i)] == y))
       throw does_not_fit(op, call.in[size_t(i)], y, "y and its gradient have the type of the pooling's result", "");
@@ -78,7 +80,7 @@ Value flat(Graph& g, Value x) {
   return reshape(g, x, {s[0], s[1] * s[2] * s[3]});
 }
 
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_max_pool2d(const ir::VjpCall& call) {
   Graph& g = call.graph;
   if (!call.cotangents[0].valid()) return {Value{}};
   const TensorType type = g.type(call.inputs[0]);
@@ -89,7 +91,9 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 Value at_places(Graph& g, Value dx, Value places) {
   return reshape(g, gather(g, flat(g, dx), flat(g, places), 1, 1), g.type(places).shape);
 }
-std::vector<Value> vjp_grad(const ir::VjpCall& call) { return {at_places(call.graph, call.cotangents[0], call.inputs[1]), Value{}}; }
+std::vector<Value> vjp_max_pool2d_grad(const ir::VjpCall& call) {
+  return {at_places(call.graph, call.cotangents[0], call.inputs[1]), Value{}};
+}
 
 Value places_of(Graph& g, Value x, const ir::AttrsBase& attrs) { return {max_pool2d(g, x, ir::attrs_of<MaxPool2dAttrs>(attrs)).node, 1}; }
 std::vector<Value> vjp_values(const ir::VjpCall& call) {
@@ -108,18 +112,14 @@ std::vector<Value> decompose_values_grad(Graph& g, const ir::AttrsBase& attrs, s
 }
 
 // Models are more images.
-Value models_as_images(Graph& g, Value x) {
-  const Shape s = g.type(x).shape;
-  return reshape(g, x, {s[0] * s[1], s[2], s[3], s[4]});
-}
-ir::Batched images_as_models(Graph& g, Value x, Dim models) {
+ir::Batched pooled_as_models(Graph& g, Value x, Dim models) {
   const Shape s = g.type(x).shape;
   return {reshape(g, x, {models, s[0] / models, s[1], s[2], s[3]}), true};
 }
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_max_pool2d(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const Value y = max_pool2d(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs));
-  return {images_as_models(g, y, call.size), images_as_models(g, {y.node, 1}, call.size)};
+  return {pooled_as_models(g, y, call.size), pooled_as_models(g, {y.node, 1}, call.size)};
 }
 std::vector<ir::Batched> batch_grad(const ir::BatchCall& call) {
   Graph& g = call.graph;
@@ -127,22 +127,22 @@ std::vector<ir::Batched> batch_grad(const ir::BatchCall& call) {
   const std::vector<Value> in = with_model_axes(g, call.inputs, call.size);
   Shape shape = a.shape;
   shape[0] = shape[0] * call.size;
-  return {images_as_models(g, max_pool2d_grad(g, models_as_images(g, in[0]), models_as_images(g, in[1]), shape, a), call.size)};
+  return {pooled_as_models(g, max_pool2d_grad(g, models_as_images(g, in[0]), models_as_images(g, in[1]), shape, a), call.size)};
 }
 
 std::vector<ir::Batched> batch_values(const ir::BatchCall& call) {
   Graph& g = call.graph;
-  return {images_as_models(g, max_pool2d_values(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs)),
+  return {pooled_as_models(g, max_pool2d_values(g, models_as_images(g, call.inputs[0].value), ir::attrs_of<MaxPool2dAttrs>(call.attrs)),
                            call.size)};
 }
 std::vector<ir::Batched> batch_values_grad(const ir::BatchCall& call) {
   Graph& g = call.graph;
   std::vector<Value> in = with_model_axes(g, call.inputs, call.size);
   for (Value& v : in) v = models_as_images(g, v);
-  return {images_as_models(g, max_pool2d_values_grad(g, in[0], in[1], in[2], ir::attrs_of<MaxPool2dAttrs>(call.attrs)), call.size)};
+  return {pooled_as_models(g, max_pool2d_values_grad(g, in[0], in[1], in[2], ir::attrs_of<MaxPool2dAttrs>(call.attrs)), call.size)};
 }
 
-kernels::cpu::PoolSizes sizes_of(const MaxPool2dAttrs& a, const TensorType& x, const TensorType& y) {
+kernels::cpu::PoolSizes pool_sizes(const MaxPool2dAttrs& a, const TensorType& x, const TensorType& y) {
   const std::vector<int64_t> in = numbers(x.shape), out = numbers(y.shape);
   return {.images = in[0],
           .height = in[1],
@@ -154,37 +154,37 @@ kernels::cpu::PoolSizes sizes_of(const MaxPool2dAttrs& a, const TensorType& x, c
           .window_width = a.window[1],
           .stride_height = a.strides[0],
           .stride_width = a.strides[1],
-          .before_height = axis_of(a, x, 0).before,
-          .before_width = axis_of(a, x, 1).before};
+          .before_height = max_pool2d_axis(a, x, 0).before,
+          .before_width = max_pool2d_axis(a, x, 1).before};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
+Kernel kernel_max_pool2d(const ir::KernelRequest& request) {
+  const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
   return for_numeric(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d<T>)>(sizes); });
 }
 template <On on>
-Kernel kernel_grad(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.out[0], request.in[0]);
+Kernel kernel_max_pool2d_grad(const ir::KernelRequest& request) {
+  const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.out[0], request.in[0]);
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<LAMINA_ON(on, max_pool2d_grad<T>)>(sizes); });
 }
 Kernel kernel_values(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
+  const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values<T>>(sizes); });
 }
 Kernel kernel_values_grad(const ir::KernelRequest& request) {
-  const auto sizes = sizes_of(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.in[1]);
+  const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.in[1]);
   return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values_grad<T>>(sizes); });
 }
 
 }  // namespace
 
 std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& a) {
-  infer({ir::Attrs<MaxPool2dAttrs>(a), std::span(&x, 1), {}});
+  infer_max_pool2d({ir::Attrs<MaxPool2dAttrs>(a), std::span(&x, 1), {}});
   if (!is_floating(x.dtype) || !known(x.shape)) return {};
   double operations = double(x.shape[0].number()) * double(x.shape[3].number());
   for (int i : {0, 1}) {
-    const WindowAxis axis = axis_of(a, x, i);
+    const WindowAxis axis = max_pool2d_axis(a, x, i);
     const int64_t window = a.window[size_t(i)], places = axis.places.number();
     if (!pads_alike(x.shape[size_t(1 + i)].number(), window, 1, axis.before, a.strides[size_t(i)], places)) return {};
     operations *= double(window) * double(places);
@@ -193,14 +193,14 @@ std::optional<double> library_operations(const TensorType& x, const MaxPool2dAtt
 }
 
 constinit const ir::OpDef def::max_pool2d{
-    .name = kName,
+    .name = kMaxPool2dName,
     .inputs = 1,
     .parse_attrs = ir::Attrs<MaxPool2dAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
+    .infer = infer_max_pool2d,
+    .vjp = vjp_max_pool2d,
+    .batch = batch_max_pool2d,
+    .cpu = kernel_max_pool2d<On::cpu>,
+    .cuda = kernel_max_pool2d<On::gpu>,
     .doc = "the largest element under a window that walks over images [n,h,w,c], and its place in the image; the first of equal ones",
 };
 
@@ -208,11 +208,11 @@ constinit const ir::OpDef def::max_pool2d_grad{
     .name = "max_pool2d_grad",
     .inputs = 2,
     .parse_attrs = ir::Attrs<MaxPool2dAttrs>::parse,
-    .infer = infer_grad,
-    .vjp = vjp_grad,
+    .infer = infer_max_pool2d_grad,
+    .vjp = vjp_max_pool2d_grad,
     .batch = batch_grad,
-    .cpu = kernel_grad<On::cpu>,
-    .cuda = kernel_grad<On::gpu>,
+    .cpu = kernel_max_pool2d_grad<On::cpu>,
+    .cuda = kernel_max_pool2d_grad<On::gpu>,
     .doc = "max_pool2d's gradient by its images: the result's gradients, each at its place",
 };
 

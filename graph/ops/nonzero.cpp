@@ -7,7 +7,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_nonzero(const ir::InferCall& call) {
   const TensorType& in = call.in[0];
   if (in.dtype != DType::boolean || in.rank() == 0)
     throw Error(ErrorKind::type, {.what = cat("nonzero: ", in, " is not a row of conditions"),
@@ -17,7 +17,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{DType::i64, in.shape}, {DType::i64, Shape(in.shape.begin(), in.shape.end() - 1)}};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_nonzero(const ir::BatchCall& call) {
   const Value places = nonzero(call.graph, call.inputs[0].value);
   return {{places, true}, {{places.node, 1}, true}};
 }
@@ -27,8 +27,8 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 constinit const ir::OpDef def::nonzero{
     .name = "nonzero",
     .inputs = 1,
-    .infer = infer,
-    .batch = batch,
+    .infer = infer_nonzero,
+    .batch = batch_nonzero,
     .cpu = [](const ir::KernelRequest&) { return bind<kernels::cpu::nonzero>(); },
     .cuda = [](const ir::KernelRequest&) { return bind<kernels::cuda::nonzero>(); },
     .no_vjp = "an index does not change smoothly",

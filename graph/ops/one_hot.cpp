@@ -8,7 +8,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_one_hot(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<OneHotAttrs>(call.attrs);
   require_integer("one_hot", "labels", call.in[0]);
   if (a.classes < 0)
@@ -22,7 +22,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {out};
 }
 
-std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+std::vector<Value> decompose_one_hot(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
   const auto& a = ir::attrs_of<OneHotAttrs>(attrs);
   Shape shape = g.type(in[0]).shape;
   shape.push_back(Dim(1));
@@ -30,13 +30,13 @@ std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<con
   return {astype(g, equal(g, reshape(g, astype(g, in[0], DType::i64), std::move(shape)), classes), a.dtype)};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_one_hot(const ir::BatchCall& call) {
   const auto& a = ir::attrs_of<OneHotAttrs>(call.attrs);
   return {{one_hot(call.graph, call.inputs[0].value, a.classes, a.dtype), true}};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_one_hot(const ir::KernelRequest& request) {
   DType dtype = request.out[0].dtype;
   if (dtype == DType::boolean) return bind<LAMINA_ON(on, one_hot<bool>)>();
   return for_numeric(dtype, []<class T>() { return bind<LAMINA_ON(on, one_hot<T>)>(); });
@@ -48,12 +48,12 @@ constinit const ir::OpDef def::one_hot{
     .name = "one_hot",
     .inputs = 1,
     .parse_attrs = ir::Attrs<OneHotAttrs>::parse,
-    .infer = infer,
+    .infer = infer_one_hot,
     .vjp = [](const ir::VjpCall&) { return std::vector<Value>{Value{}}; },  // labels are integers: nothing flows there
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .decompose = decompose,
+    .batch = batch_one_hot,
+    .cpu = kernel_one_hot<On::cpu>,
+    .cuda = kernel_one_hot<On::gpu>,
+    .decompose = decompose_one_hot,
     .doc = "1 where the class is the label, else 0, along a new last axis",
 };
 

@@ -7,7 +7,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_print(const ir::InferCall& call) {
   const auto& a = ir::attrs_of<PrintAttrs>(call.attrs);
   for (const TensorType& t : call.in)
     if (a.models < 0 || a.models > int64_t(t.rank()))
@@ -17,14 +17,14 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_print(const ir::BatchCall& call) {
   PrintAttrs attrs = ir::attrs_of<PrintAttrs>(call.attrs);
   ++attrs.models;
   print(call.graph, with_model_axes(call.graph, call.inputs, call.size), std::move(attrs));
   return {};
 }
 
-Kernel cpu(const ir::KernelRequest& request) {
+Kernel kernel_print(const ir::KernelRequest& request) {
   const auto& a = ir::attrs_of<PrintAttrs>(request.attrs);
   return bind<kernels::cpu::print>(kernels::PrintText{a.format, a.summarize, a.models, a.stream, a.target});
 }
@@ -35,9 +35,9 @@ constinit const ir::OpDef def::print{
     .name = "print",
     .inputs = -1,
     .parse_attrs = ir::Attrs<PrintAttrs>::parse,
-    .infer = infer,
-    .batch = batch,
-    .cpu = cpu,
+    .infer = infer_print,
+    .batch = batch_print,
+    .cpu = kernel_print,
     .effect = ir::Effect::host,
     .strided = true,
     .no_vjp = "it has no result",

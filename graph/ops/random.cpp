@@ -13,19 +13,19 @@
 namespace lamina::ops {
 namespace {
 
-const RandomAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<RandomAttrs>(attrs); }
+const RandomAttrs& random_attrs(const ir::AttrsBase& attrs) { return ir::attrs_of<RandomAttrs>(attrs); }
 
-double largest(DType dtype) {
+double largest_of(DType dtype) {
   return dtype == DType::f16   ? 65504
          : dtype == DType::f64 ? std::numeric_limits<double>::max()
                                : double(std::numeric_limits<float>::max()) / 2;
 }
 
 void require_draw(const char* op, const ir::InferCall& call, const char* first, const char* second, bool in_order, const char* rule) {
-  const RandomAttrs& a = attrs_of(call.attrs);
+  const RandomAttrs& a = random_attrs(call.attrs);
   require_floating(op, a.type);
   require_rank(op, a.type.shape);
-  const double most = largest(a.type.dtype);
+  const double most = largest_of(a.type.dtype);
   if (!(std::abs(a.a) <= most && std::abs(a.b) <= most && std::abs(a.b - a.a) <= most) || !in_order)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", first, " ", a.a, " and ", second, " ", a.b, " do not fit"),
                                               .where = cat("arguments '", first, "' and '", second, "'"),
@@ -35,24 +35,24 @@ void require_draw(const char* op, const ir::InferCall& call, const char* first, 
 }
 
 std::vector<TensorType> infer_uniform(const ir::InferCall& call) {
-  require_draw("random_uniform", call, "low", "high", attrs_of(call.attrs).a <= attrs_of(call.attrs).b, "low is not above high");
-  return {attrs_of(call.attrs).type};
+  require_draw("random_uniform", call, "low", "high", random_attrs(call.attrs).a <= random_attrs(call.attrs).b, "low is not above high");
+  return {random_attrs(call.attrs).type};
 }
 std::vector<TensorType> infer_normal(const ir::InferCall& call) {
-  require_draw("random_normal", call, "mean", "deviation", attrs_of(call.attrs).b >= 0, "the deviation is not negative");
-  return {attrs_of(call.attrs).type};
+  require_draw("random_normal", call, "mean", "deviation", random_attrs(call.attrs).b >= 0, "the deviation is not negative");
+  return {random_attrs(call.attrs).type};
 }
 
-std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
+std::vector<Value> vjp_random(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
 
 template <On on>
 Kernel kernel_uniform(const ir::KernelRequest& request) {
-  const RandomAttrs& a = attrs_of(request.attrs);
+  const RandomAttrs& a = random_attrs(request.attrs);
   return for_floating(a.type.dtype, [&]<class T>() { return bind<LAMINA_ON(on, random_uniform<T>)>(a.a, a.b); });
 }
 template <On on>
 Kernel kernel_normal(const ir::KernelRequest& request) {
-  const RandomAttrs& a = attrs_of(request.attrs);
+  const RandomAttrs& a = random_attrs(request.attrs);
   return for_floating(a.type.dtype, [&]<class T>() { return bind<LAMINA_ON(on, random_normal<T>)>(a.a, a.b); });
 }
 
@@ -63,7 +63,7 @@ constinit const ir::OpDef def::random_uniform{
     .inputs = 1,
     .parse_attrs = ir::Attrs<RandomAttrs>::parse,
     .infer = infer_uniform,
-    .vjp = vjp,
+    .vjp = vjp_random,
     .batch = batch_draw<def::random_uniform, RandomAttrs>,
     .cpu = kernel_uniform<On::cpu>,
     .cuda = kernel_uniform<On::gpu>,
@@ -76,7 +76,7 @@ constinit const ir::OpDef def::random_normal{
     .inputs = 1,
     .parse_attrs = ir::Attrs<RandomAttrs>::parse,
     .infer = infer_normal,
-    .vjp = vjp,
+    .vjp = vjp_random,
     .batch = batch_draw<def::random_normal, RandomAttrs>,
     .cpu = kernel_normal<On::cpu>,
     .cuda = kernel_normal<On::gpu>,

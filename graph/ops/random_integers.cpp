@@ -47,7 +47,7 @@ std::vector<TensorType> infer_integers(const ir::InferCall& call) {
   return {a.type};
 }
 
-std::vector<TensorType> infer_normal(const ir::InferCall& call) {
+std::vector<TensorType> infer_truncated_normal(const ir::InferCall& call) {
   const auto& a = normal_of(call.attrs);
   require_floating("random_truncated_normal", a.type);
   require_rank("random_truncated_normal", a.type.shape);
@@ -65,7 +65,7 @@ std::vector<TensorType> infer_normal(const ir::InferCall& call) {
   return {a.type};
 }
 
-std::vector<Value> vjp(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
+std::vector<Value> vjp_random_integers(const ir::VjpCall&) { return {Value{}}; }  // the state is integers: nothing flows there
 
 template <On on>
 Kernel kernel_integers(const ir::KernelRequest& request) {
@@ -80,7 +80,7 @@ Kernel kernel_integers(const ir::KernelRequest& request) {
   }
 }
 template <On on>
-Kernel kernel_normal(const ir::KernelRequest& request) {
+Kernel kernel_truncated_normal(const ir::KernelRequest& request) {
   const auto& a = normal_of(request.attrs);
   return for_floating(a.type.dtype,
                       [&]<class T>() { return bind<LAMINA_ON(on, random_truncated_normal<T>)>(a.mean, a.deviation, a.low, a.high); });
@@ -93,7 +93,7 @@ constinit const ir::OpDef def::random_integers{
     .inputs = 1,
     .parse_attrs = ir::Attrs<RandomIntegersAttrs>::parse,
     .infer = infer_integers,
-    .vjp = vjp,
+    .vjp = vjp_random_integers,
     .batch = batch_draw<def::random_integers, RandomIntegersAttrs>,
     .cpu = kernel_integers<On::cpu>,
     .cuda = kernel_integers<On::gpu>,
@@ -105,11 +105,11 @@ constinit const ir::OpDef def::random_truncated_normal{
     .name = "random_truncated_normal",
     .inputs = 1,
     .parse_attrs = ir::Attrs<TruncatedNormalAttrs>::parse,
-    .infer = infer_normal,
-    .vjp = vjp,
+    .infer = infer_truncated_normal,
+    .vjp = vjp_random_integers,
     .batch = batch_draw<def::random_truncated_normal, TruncatedNormalAttrs>,
-    .cpu = kernel_normal<On::cpu>,
-    .cuda = kernel_normal<On::gpu>,
+    .cpu = kernel_truncated_normal<On::cpu>,
+    .cuda = kernel_truncated_normal<On::gpu>,
     .draws = true,
     .doc = "numbers drawn from the normal distribution of a mean and deviation, given that they lie in [low, high]",
 };

@@ -11,7 +11,7 @@ namespace {
 
 const Shape& lengths_of(const ir::AttrsBase& attrs) { return ir::attrs_of<RavelIndexAttrs>(attrs).lengths; }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_ravel_index(const ir::InferCall& call) {
   const Shape& lengths = lengths_of(call.attrs);
   if (call.in.empty() || call.in.size() != lengths.size())
     throw Error(ErrorKind::invalid_argument,
@@ -34,7 +34,7 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{DType::i64, shape}};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_ravel_index(const ir::BatchCall& call) {
   size_t rank = 0;
   for (const ir::Batched& in : call.inputs) rank = std::max(rank, call.graph.type(in.value).rank() - in.batched);
   std::vector<Value> in;
@@ -43,7 +43,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_ravel_index(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, ravel_index)>(numbers(lengths_of(request.attrs)));
 }
 
@@ -53,10 +53,10 @@ constinit const ir::OpDef def::ravel_index{
     .name = "ravel_index",
     .inputs = -1,
     .parse_attrs = ir::Attrs<RavelIndexAttrs>::parse,
-    .infer = infer,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
+    .infer = infer_ravel_index,
+    .batch = batch_ravel_index,
+    .cpu = kernel_ravel_index<On::cpu>,
+    .cuda = kernel_ravel_index<On::gpu>,
     .strided = true,
     .no_vjp = "an index does not change smoothly",
     .doc = "integer places along axes of some lengths as places (i64) in the flattened axes",

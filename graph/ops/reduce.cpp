@@ -46,7 +46,7 @@ Shape kept_shape(const Shape& shape, const std::vector<bool>& reduced, bool keep
 }
 
 template <Reduction op>
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_reduce(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
   const TensorType& in = call.in[0];
   const std::vector<bool> reduced = reduced_axes(name_of(op), attrs, in);
@@ -124,7 +124,7 @@ Value through_product(Graph& g, Value x, Value dy, const std::vector<bool>& redu
 }
 
 template <Reduction op>
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_reduce(const ir::VjpCall& call) {
   Value x = call.inputs[0], dy = call.cotangents[0];
   if (!dy.valid()) return {Value{}};
   Graph& g = call.graph;
@@ -167,7 +167,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 
 // The model axis stays in front; negative axes need no change.
 template <const ir::OpDef& def>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_reduce(const ir::BatchCall& call) {
   ReduceAttrs attrs = ir::attrs_of<ReduceAttrs>(call.attrs);
   const int64_t rank = int64_t(call.graph.type(call.inputs[0].value).rank());
   Axes axes = attrs.axes.named();
@@ -185,13 +185,13 @@ uint32_t mask(const std::vector<bool>& reduced) {
 }
 
 template <On on, Reduction op>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_reduce(const ir::KernelRequest& request) {
   return bind<LAMINA_ON(on, reduce)>(op, mask(reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0])));
 }
 
 // As a step: the reduced axes must be the leading or the trailing ones of an f32 tensor.
 template <Reduction op>
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
+bool step_reduce(const ir::KernelRequest& request, ir::SectionStep& step) {
   if (request.in[0].dtype != DType::f32) return false;
   std::vector<bool> reduced = reduced_axes(name_of(op), ir::attrs_of<ReduceAttrs>(request.attrs), request.in[0]);
   std::vector<int64_t> shape = numbers(request.in[0].shape);
@@ -241,30 +241,30 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& step) {
 
 }  // namespace
 
-#define LAMINA_DEF(op, gradient, what, more)                                                                                         \
+#define LAMINA_REDUCTION(op, gradient, what, more)                                                                                   \
   constinit const ir::OpDef def::op{                                                                                                 \
       .name = #op,                                                                                                                   \
       .inputs = 1,                                                                                                                   \
       .parse_attrs = ir::Attrs<ReduceAttrs>::parse,                                                                                  \
-      .infer = infer<Reduction::op>,                                                                                                 \
+      .infer = infer_reduce<Reduction::op>,                                                                                          \
       .vjp = gradient,                                                                                                               \
-      .batch = batch<def::op>,                                                                                                       \
-      .cpu = kernel<On::cpu, Reduction::op>,                                                                                         \
-      .cuda = kernel<On::gpu, Reduction::op>,                                                                                        \
-      .section = section_step<Reduction::op>,                                                                                        \
+      .batch = batch_reduce<def::op>,                                                                                                \
+      .cpu = kernel_reduce<On::cpu, Reduction::op>,                                                                                  \
+      .cuda = kernel_reduce<On::gpu, Reduction::op>,                                                                                 \
+      .section = step_reduce<Reduction::op>,                                                                                         \
       .strided = true,                                                                                                               \
       .doc = what " over an axis or several (negative: from the back), over all without; keepdims keeps them with length 1.\n" more, \
   };
 
-LAMINA_DEF(sum, vjp<Reduction::sum>, "The sum",
-           "bool sums to int64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
-LAMINA_DEF(mean, (vjp_in_f32<vjp<Reduction::mean>, def::mean>), "The mean",
-           "floating point only; f16 and bf16 are added in f32. Of nothing: NaN")
-LAMINA_DEF(max, (vjp_in_f32<vjp<Reduction::max>, def::max>), "The largest element",
-           "NaN if one is. Elements that tie share the gradient evenly")
-LAMINA_DEF(min, (vjp_in_f32<vjp<Reduction::min>, def::min>), "The smallest element",
-           "NaN if one is. Elements that tie share the gradient evenly")
-LAMINA_DEF(prod, (vjp_in_f32<vjp<Reduction::prod>, def::prod>), "The product",
-           "bool to int64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
+LAMINA_REDUCTION(sum, vjp_reduce<Reduction::sum>, "The sum",
+                 "bool sums to int64, other dtypes stay and integers wrap; f16 and bf16 are added in f32. Of nothing: 0")
+LAMINA_REDUCTION(mean, (vjp_in_f32<vjp_reduce<Reduction::mean>, def::mean>), "The mean",
+                 "floating point only; f16 and bf16 are added in f32. Of nothing: NaN")
+LAMINA_REDUCTION(max, (vjp_in_f32<vjp_reduce<Reduction::max>, def::max>), "The largest element",
+                 "NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_REDUCTION(min, (vjp_in_f32<vjp_reduce<Reduction::min>, def::min>), "The smallest element",
+                 "NaN if one is. Elements that tie share the gradient evenly")
+LAMINA_REDUCTION(prod, (vjp_in_f32<vjp_reduce<Reduction::prod>, def::prod>), "The product",
+                 "bool to int64, other dtypes stay and integers wrap; f16 and bf16 are multiplied in f32. Of nothing: 1")
 
 }  // namespace lamina::ops

@@ -9,7 +9,7 @@
 namespace lamina::ops {
 namespace {
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_reshape(const ir::InferCall& call) {
   const Shape& shape = ir::attrs_of<ShapeAttrs>(call.attrs).shape;
   const TensorType& in = call.in[0];
   Dim have = size_of(in.shape), want = size_of(shape);
@@ -22,13 +22,15 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {{in.dtype, shape}};
 }
 
-std::vector<Value> vjp(const ir::VjpCall& call) { return {reshape(call.graph, call.cotangents[0], call.graph.type(call.inputs[0]).shape)}; }
+std::vector<Value> vjp_reshape(const ir::VjpCall& call) {
+  return {reshape(call.graph, call.cotangents[0], call.graph.type(call.inputs[0]).shape)};
+}
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_reshape(const ir::BatchCall& call) {
   return {{reshape(call.graph, call.inputs[0].value, with_model_axis(call.size, ir::attrs_of<ShapeAttrs>(call.attrs).shape)), true}};
 }
 
-bool alias(const ir::AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) {
+bool alias_reshape(const ir::AttrsBase&, const View& in, const TensorType& out, View& view, int64_t& element_offset) {
   if (!is_contiguous(in)) return false;
   view = contiguous_view(in.data, out);
   element_offset = 0;
@@ -49,12 +51,12 @@ constinit const ir::OpDef def::reshape{
     .name = "reshape",
     .inputs = 1,
     .parse_attrs = ir::Attrs<ShapeAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
+    .infer = infer_reshape,
+    .vjp = vjp_reshape,
+    .batch = batch_reshape,
     .cpu = [](const ir::KernelRequest&) { return bind<copy_rows<On::cpu>>(); },
     .cuda = [](const ir::KernelRequest&) { return bind<copy_rows<On::gpu>>(); },
-    .alias = alias,
+    .alias = alias_reshape,
     .strided = true,
     .doc = "The same elements in another shape; one dimension may be -1: it is what remains",
 };

@@ -5,7 +5,7 @@
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "scan";
+constexpr const char* kScanName = "scan";
 
 // The inputs of a node or region by role.
 struct Parts {
@@ -22,42 +22,42 @@ TensorType stack_of(Dim length, const TensorType& slice) {
   return {slice.dtype, std::move(shape)};
 }
 
-[[noreturn]] void refuse(std::string what, std::string why) {
+[[noreturn]] void refuse_scan(std::string what, std::string why) {
   throw Error(ErrorKind::invalid_argument, {.what = cat("scan: ", what), .where = "", .why = std::move(why), .fix = ""});
 }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_scan(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
-  require_regions(kName, call, 1);
+  require_regions(kScanName, call, 1);
   const int64_t inputs = int64_t(call.in.size()) - attrs.counted;
   if (attrs.carried < 0 || attrs.stacked < 0 || attrs.carried > inputs || attrs.stacked > inputs - attrs.carried)
-    refuse(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried and ", attrs.stacked, " stacked"));
-  if (attrs.length.size() != 1) refuse("it has no length", "the length is one dimension");
+    refuse_scan(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried and ", attrs.stacked, " stacked"));
+  if (attrs.length.size() != 1) refuse_scan("it has no length", "the length is one dimension");
   const Parts parts(attrs, call.in.size());
   std::vector<TensorType> in(call.in.begin(), call.in.begin() + inputs);
   for (size_t i = parts.carried; i < parts.carried + parts.stacked; ++i) {
     if (in[i].rank() == 0 || in[i].shape[0] != attrs.length[0])
-      refuse(cat("stacked value ", i - parts.carried, " is ", in[i]), cat("its first axis must be ", attrs.length[0], " long"));
+      refuse_scan(cat("stacked value ", i - parts.carried, " is ", in[i]), cat("its first axis must be ", attrs.length[0], " long"));
     in[i].shape.erase(in[i].shape.begin());
   }
-  if (attrs.counted && !(call.in.back() == TensorType{DType::i64, {}})) refuse(cat("the count is ", call.in.back()), "it is i64[]");
+  if (attrs.counted && !(call.in.back() == TensorType{DType::i64, {}})) refuse_scan(cat("the count is ", call.in.back()), "it is i64[]");
   const Graph& body = *call.regions[0];
-  require_region_inputs(kName, "body", body, in);
+  require_region_inputs(kScanName, "body", body, in);
   std::vector<TensorType> out = types_of(body, body.outputs);
-  if (out.size() < parts.carried) refuse(cat("the body gives ", out.size(), " values"), cat(parts.carried, " are carried"));
+  if (out.size() < parts.carried) refuse_scan(cat("the body gives ", out.size(), " values"), cat(parts.carried, " are carried"));
   for (size_t i = 0; i < out.size(); ++i) {
     if (i >= parts.carried)
       out[i] = stack_of(attrs.length[0], out[i]);
     else if (!(out[i] == in[i]))
-      refuse(cat("carried value ", i, " is ", in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
-    if (out[i].rank() > kMaxRank) refuse(cat("a result has ", out[i].rank(), " dimensions"), cat("a tensor has at most ", kMaxRank));
+      refuse_scan(cat("carried value ", i, " is ", in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
+    if (out[i].rank() > kMaxRank) refuse_scan(cat("a result has ", out[i].rank(), " dimensions"), cat("a tensor has at most ", kMaxRank));
   }
   return out;
 }
 
 // Runs forward again, keeping the carried values that the gradient reads, then backward over the slices. Carried in the backward loop:
 // cotangents of the carried values, and sums of the captures' gradients. An iteration's other values are recomputed for its gradient.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_scan(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
   const Parts parts(attrs, call.inputs.size());
@@ -70,7 +70,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   const Value count = attrs.counted ? call.inputs.back() : Value{};
   const Dim length = attrs.length[0];
   const std::vector<uint8_t> wanted = floating(types_of(body, body.inputs));
-  const ir::GraphRef gradient = transforms_of(kName, call.transforms).gradient(body, wanted);
+  const ir::GraphRef gradient = transforms_of(kScanName, call.transforms).gradient(body, wanted);
   const std::vector<uint8_t> used = used_inputs(*gradient);
 
   auto recorded = std::make_shared<Graph>(body);
@@ -158,14 +158,14 @@ ir::GraphRef until_count(const Graph& body, const Parts& parts, Dim models, bool
   return std::make_shared<const Graph>(std::move(g));
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_scan(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
-  const auto& transforms = transforms_of(kName, call.transforms);
+  const auto& transforms = transforms_of(kScanName, call.transforms);
   const Parts parts(attrs, call.inputs.size());
   const Graph& body = *call.regions[0];
   const bool counts = attrs.counted && call.inputs.back().batched;
-  if (counts) refuse_host_effects(kName, call.regions);
+  if (counts) refuse_host_effects(kScanName, call.regions);
   std::vector<uint8_t> in;
   for (size_t i = 0; i < body.inputs.size(); ++i) in.push_back(call.inputs[i].batched || (counts && i < parts.carried));
   // A carried value that becomes batched is batched from the start.
@@ -211,12 +211,12 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }  // namespace
 
 constinit const ir::OpDef def::scan{
-    .name = kName,
+    .name = kScanName,
     .inputs = -1,
     .parse_attrs = ir::Attrs<ScanAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
+    .infer = infer_scan,
+    .vjp = vjp_scan,
+    .batch = batch_scan,
     .no_cpu = "the planner compiles its region",
     .no_cuda = "the planner compiles its regions",
     .doc = "a region for each slice of the stacked values, with values carried from one to the next; results are stacked",

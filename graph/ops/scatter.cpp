@@ -26,10 +26,10 @@ void parse_attr(std::string_view text, ScatterMode& v) {
 namespace lamina::ops {
 namespace {
 
-const ScatterIntoAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<ScatterIntoAttrs>(attrs); }
+const ScatterIntoAttrs& scatter_attrs(const ir::AttrsBase& attrs) { return ir::attrs_of<ScatterIntoAttrs>(attrs); }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
-  const auto& a = attrs_of(call.attrs);
+std::vector<TensorType> infer_scatter(const ir::InferCall& call) {
+  const auto& a = scatter_attrs(call.attrs);
   const TensorType &updates = call.in[0], &indices = call.in[1], &x = call.in[2];
   require_same_dtype("scatter", updates, x);
   require_integer("scatter", "indices", indices);
@@ -89,8 +89,8 @@ std::vector<Value> vjp_extreme(const ir::VjpCall& call, int batch_axes) {
   return {mul(g, of_updates, rows(g, share, indices, batch_axes)), Value{}, mul(g, of_x, share)};
 }
 
-std::vector<Value> vjp(const ir::VjpCall& call) {
-  const auto [mode, batch_axes] = attrs_of(call.attrs);
+std::vector<Value> vjp_scatter(const ir::VjpCall& call) {
+  const auto [mode, batch_axes] = scatter_attrs(call.attrs);
   switch (mode) {
     case ScatterMode::set: return vjp_set(call, batch_axes);
     case ScatterMode::add: return {rows(call.graph, call.cotangents[0], call.inputs[1], batch_axes), Value{}, call.cotangents[0]};
@@ -102,15 +102,15 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 }
 
 // One more shared axis.
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
-  const auto [mode, batch_axes] = attrs_of(call.attrs);
+std::vector<ir::Batched> batch_scatter(const ir::BatchCall& call) {
+  const auto [mode, batch_axes] = scatter_attrs(call.attrs);
   std::vector<Value> in = with_model_axes(call.graph, call.inputs, call.size);
   return {{scatter(call.graph, in[0], in[1], in[2], mode, batch_axes + 1), true}};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
-  const auto [mode, batch_axes] = attrs_of(request.attrs);
+Kernel kernel_scatter(const ir::KernelRequest& request) {
+  const auto [mode, batch_axes] = scatter_attrs(request.attrs);
   auto product = [](const Shape& shape, size_t from, size_t to) {
     return size_of(Shape(shape.begin() + int64_t(from), shape.begin() + int64_t(to))).number();
   };
@@ -131,11 +131,11 @@ constinit const ir::OpDef def::scatter{
     .name = "scatter",
     .inputs = 3,
     .parse_attrs = ir::Attrs<ScatterIntoAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
+    .infer = infer_scatter,
+    .vjp = vjp_scatter,
+    .batch = batch_scatter,
+    .cpu = kernel_scatter<On::cpu>,
+    .cuda = kernel_scatter<On::gpu>,
     .in_place = true,
     .first_in_place = 2,
     .doc = "x with updates set, added, multiplied, or the least or largest kept, at integer indices along an axis, in their order",

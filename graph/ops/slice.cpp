@@ -150,21 +150,22 @@ std::vector<Value> vjp_pad(const ir::VjpCall& call) {
   return {call.graph.add(def::slice, ir::make_attrs(SliceAttrs{a.begin, {}, a.step, a.offset, size}), {call.cotangents[0]})};
 }
 
-std::vector<int64_t> before(int64_t first, std::vector<int64_t> list) {
+std::vector<int64_t> prepended(int64_t first, std::vector<int64_t> list) {
   list.insert(list.begin(), first);
   return list;
 }
-Shape before(Dim first, const Shape& list) { return list.empty() ? list : with_model_axis(first, list); }
+Shape prepended(Dim first, const Shape& list) { return list.empty() ? list : with_model_axis(first, list); }
 
 std::vector<ir::Batched> batch_slice(const ir::BatchCall& call) {
   const auto& a = ir::attrs_of<SliceAttrs>(call.attrs);
-  SliceAttrs all{before(0, a.begin), before(kEnd, a.end), before(1, a.step), before(Dim(0), a.offset), before(call.size, a.size)};
+  SliceAttrs all{prepended(0, a.begin), prepended(kEnd, a.end), prepended(1, a.step), prepended(Dim(0), a.offset),
+                 prepended(call.size, a.size)};
   return {{call.graph.add(def::slice, ir::make_attrs(std::move(all)), {call.inputs[0].value}), true}};
 }
 
 std::vector<ir::Batched> batch_pad(const ir::BatchCall& call) {
   const auto& a = ir::attrs_of<PadSliceAttrs>(call.attrs);
-  PadSliceAttrs all{with_model_axis(call.size, a.shape), before(0, a.begin), before(1, a.step), before(Dim(0), a.offset)};
+  PadSliceAttrs all{with_model_axis(call.size, a.shape), prepended(0, a.begin), prepended(1, a.step), prepended(Dim(0), a.offset)};
   return {{call.graph.add(def::pad_slice, ir::make_attrs(std::move(all)), {call.inputs[0].value}), true}};
 }
 

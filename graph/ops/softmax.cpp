@@ -12,27 +12,27 @@
 namespace lamina::ops {
 namespace {
 
-int axis_of(const ir::OpDef& def, const ir::AttrsBase& attrs, const TensorType& in) {
+int softmax_axis(const ir::OpDef& def, const ir::AttrsBase& attrs, const TensorType& in) {
   return ops::axis_of(def.name, ir::attrs_of<AxisAttrs>(attrs).axis, in);
 }
 
 template <const ir::OpDef& def>
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_softmax(const ir::InferCall& call) {
   require_floating(def.name, call.in[0]);
-  axis_of(def, call.attrs, call.in[0]);
+  softmax_axis(def, call.attrs, call.in[0]);
   return {call.in[0]};
 }
 
 // One more leading axis: the same axis counted from the end.
 template <const ir::OpDef& def>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_softmax(const ir::BatchCall& call) {
   const int axis = ir::attrs_of<AxisAttrs>(call.attrs).axis;
   return {{call.graph.add(def, ir::make_attrs(AxisAttrs{axis < 0 ? axis : axis + 1}), {call.inputs[0].value}), true}};
 }
 
 template <On on, const ir::OpDef& def>
-Kernel kernel(const ir::KernelRequest& request) {
-  const int axis = axis_of(def, request.attrs, request.in[0]);
+Kernel kernel_softmax(const ir::KernelRequest& request) {
+  const int axis = softmax_axis(def, request.attrs, request.in[0]);
   return for_floating(request.in[0].dtype, [=]<class T>() {
     if constexpr (&def == &def::softmax)
       return bind<LAMINA_ON(on, softmax<T>)>(axis);
@@ -42,56 +42,56 @@ Kernel kernel(const ir::KernelRequest& request) {
 }
 
 template <section::StepKind kind, const ir::OpDef& def>
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+bool step_softmax(const ir::KernelRequest& request, ir::SectionStep& out) {
   const TensorType& x = request.in[0];
-  if (!(is_section_matrix(x) || is_section_stack(x)) || axis_of(def, request.attrs, x) != int(x.rank()) - 1) return false;
+  if (!(is_section_matrix(x) || is_section_stack(x)) || softmax_axis(def, request.attrs, x) != int(x.rank()) - 1) return false;
   set_step(out, kind, section::Partition::rows, request.in[0], {section::Broadcast::full}, {section::Broadcast::full});
   if (x.rank() == 3) set_models(out, request, std::array<size_t, 2>{2, 2});
   return true;
 }
 
 // dx = y * (dy - sum(y * dy))
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_softmax(const ir::VjpCall& call) {
   Graph& g = call.graph;
   Value y = call.results[0], dy = call.cotangents[0];
-  return {mul(g, y, sub(g, dy, sum(g, mul(g, y, dy), {axis_of(def::softmax, call.attrs, g.type(y))}, true)))};
+  return {mul(g, y, sub(g, dy, sum(g, mul(g, y, dy), {softmax_axis(def::softmax, call.attrs, g.type(y))}, true)))};
 }
 // dx = dy - exp(y) * sum(dy)
 std::vector<Value> log_vjp(const ir::VjpCall& call) {
   Graph& g = call.graph;
   Value y = call.results[0], dy = call.cotangents[0];
-  return {sub(g, dy, mul(g, exp(g, y), sum(g, dy, {axis_of(def::log_softmax, call.attrs, g.type(y))}, true)))};
+  return {sub(g, dy, mul(g, exp(g, y), sum(g, dy, {softmax_axis(def::log_softmax, call.attrs, g.type(y))}, true)))};
 }
 
-std::vector<Value> decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  int64_t axis = axis_of(def::softmax, attrs, g.type(in[0]));
+std::vector<Value> decompose_softmax(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
+  int64_t axis = softmax_axis(def::softmax, attrs, g.type(in[0]));
   Value e = exp(g, sub(g, in[0], max(g, in[0], {axis}, true)));
   return {div(g, e, sum(g, e, {axis}, true))};
 }
 std::vector<Value> log_decompose(Graph& g, const ir::AttrsBase& attrs, std::span<const Value> in, std::span<const ir::GraphRef>) {
-  int64_t axis = axis_of(def::log_softmax, attrs, g.type(in[0]));
+  int64_t axis = softmax_axis(def::log_softmax, attrs, g.type(in[0]));
   Value shifted = sub(g, in[0], max(g, in[0], {axis}, true));
   return {sub(g, shifted, log(g, sum(g, exp(g, shifted), {axis}, true)))};
 }
 
 }  // namespace
 
-#define LAMINA_DEF(op, gradient, parts, text)                  \
+#define LAMINA_SOFTMAX(op, gradient, parts, text)              \
   constinit const ir::OpDef def::op{                           \
       .name = #op,                                             \
       .inputs = 1,                                             \
       .parse_attrs = ir::Attrs<AxisAttrs>::parse,              \
-      .infer = infer<def::op>,                                 \
+      .infer = infer_softmax<def::op>,                         \
       .vjp = vjp_in_f32<gradient, def::op>,                    \
-      .batch = batch<def::op>,                                 \
-      .cpu = kernel<On::cpu, def::op>,                         \
-      .cuda = kernel<On::gpu, def::op>,                        \
-      .section = section_step<section::StepKind::op, def::op>, \
+      .batch = batch_softmax<def::op>,                         \
+      .cpu = kernel_softmax<On::cpu, def::op>,                 \
+      .cuda = kernel_softmax<On::gpu, def::op>,                \
+      .section = step_softmax<section::StepKind::op, def::op>, \
       .decompose = parts,                                      \
       .partition = section::Partition::rows,                   \
       .doc = text,                                             \
   };
-LAMINA_DEF(softmax, vjp, decompose, "exp(x) / sum(exp(x)) along one axis")
-LAMINA_DEF(log_softmax, log_vjp, log_decompose, "x - log(sum(exp(x))) along one axis")
+LAMINA_SOFTMAX(softmax, vjp_softmax, decompose_softmax, "exp(x) / sum(exp(x)) along one axis")
+LAMINA_SOFTMAX(log_softmax, log_vjp, log_decompose, "x - log(sum(exp(x))) along one axis")
 
 }  // namespace lamina::ops

@@ -9,11 +9,11 @@
 namespace lamina::ops {
 namespace {
 
-const SortAttrs& attrs_of(const ir::AttrsBase& attrs) { return ir::attrs_of<SortAttrs>(attrs); }
+const SortAttrs& sort_attrs(const ir::AttrsBase& attrs) { return ir::attrs_of<SortAttrs>(attrs); }
 
 template <const ir::OpDef& op>
-std::vector<TensorType> infer(const ir::InferCall& call) {
-  axis_of(op.name, attrs_of(call.attrs).axis, call.in[0]);
+std::vector<TensorType> infer_sort(const ir::InferCall& call) {
+  axis_of(op.name, sort_attrs(call.attrs).axis, call.in[0]);
   return {{&op == &def::argsort ? DType::i64 : call.in[0].dtype, call.in[0].shape}};
 }
 
@@ -27,16 +27,16 @@ Value put_back(Graph& g, Value updates, Value places, const Shape& shape) {
 std::vector<Value> vjp_sort(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const TensorType type = g.type(call.inputs[0]);
-  const int axis = axis_of("sort", attrs_of(call.attrs).axis, type), last = int(type.rank()) - 1;
-  const Value places = move_axis(g, argsort(g, call.inputs[0], axis, attrs_of(call.attrs).descending), axis, last);
+  const int axis = axis_of("sort", sort_attrs(call.attrs).axis, type), last = int(type.rank()) - 1;
+  const Value places = move_axis(g, argsort(g, call.inputs[0], axis, sort_attrs(call.attrs).descending), axis, last);
   const Value dy = move_axis(g, call.cotangents[0], axis, last);
   const Shape shape = g.type(dy).shape;
   return {move_axis(g, put_back(g, dy, places, shape), last, axis)};
 }
 
 template <const ir::OpDef& op>
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
-  SortAttrs a = attrs_of(call.attrs);
+std::vector<ir::Batched> batch_sort(const ir::BatchCall& call) {
+  SortAttrs a = sort_attrs(call.attrs);
   if (a.axis >= 0) ++a.axis;
   return {{call.graph.add(op, ir::make_attrs(a), {call.inputs[0].value}), true}};
 }
@@ -47,15 +47,15 @@ Kernel for_sortable(DType dtype, F&& make) {
 }
 template <On on>
 Kernel kernel_sort(const ir::KernelRequest& request) {
-  const int axis = axis_of("sort", attrs_of(request.attrs).axis, request.in[0]);
+  const int axis = axis_of("sort", sort_attrs(request.attrs).axis, request.in[0]);
   return for_sortable(request.in[0].dtype,
-                      [&]<class T>() { return bind<LAMINA_ON(on, sort<T>)>(axis, attrs_of(request.attrs).descending); });
+                      [&]<class T>() { return bind<LAMINA_ON(on, sort<T>)>(axis, sort_attrs(request.attrs).descending); });
 }
 template <On on>
 Kernel kernel_argsort(const ir::KernelRequest& request) {
-  const int axis = axis_of("argsort", attrs_of(request.attrs).axis, request.in[0]);
+  const int axis = axis_of("argsort", sort_attrs(request.attrs).axis, request.in[0]);
   return for_sortable(request.in[0].dtype,
-                      [&]<class T>() { return bind<LAMINA_ON(on, argsort<T>)>(axis, attrs_of(request.attrs).descending); });
+                      [&]<class T>() { return bind<LAMINA_ON(on, argsort<T>)>(axis, sort_attrs(request.attrs).descending); });
 }
 
 // --- top_k ---
@@ -92,9 +92,9 @@ constinit const ir::OpDef def::sort{
     .name = "sort",
     .inputs = 1,
     .parse_attrs = ir::Attrs<SortAttrs>::parse,
-    .infer = infer<def::sort>,
+    .infer = infer_sort<def::sort>,
     .vjp = vjp_sort,
-    .batch = batch<def::sort>,
+    .batch = batch_sort<def::sort>,
     .cpu = kernel_sort<On::cpu>,
     .cuda = kernel_sort<On::gpu>,
     .strided = true,
@@ -105,8 +105,8 @@ constinit const ir::OpDef def::argsort{
     .name = "argsort",
     .inputs = 1,
     .parse_attrs = ir::Attrs<SortAttrs>::parse,
-    .infer = infer<def::argsort>,
-    .batch = batch<def::argsort>,
+    .infer = infer_sort<def::argsort>,
+    .batch = batch_sort<def::argsort>,
     .cpu = kernel_argsort<On::cpu>,
     .cuda = kernel_argsort<On::gpu>,
     .strided = true,

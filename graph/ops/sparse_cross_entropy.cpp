@@ -10,20 +10,20 @@
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "sparse_cross_entropy";
+constexpr const char* kSparseCrossEntropyName = "sparse_cross_entropy";
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_sparse_cross_entropy(const ir::InferCall& call) {
   const TensorType &logits = call.in[0], &labels = call.in[1];
-  require_floating(kName, logits);
-  require_integer(kName, "labels", labels);
+  require_floating(kSparseCrossEntropyName, logits);
+  require_integer(kSparseCrossEntropyName, "labels", labels);
   if (logits.rank() == 0)
-    throw Error(ErrorKind::invalid_argument, {.what = cat(kName, ": ", logits, " has no axis of classes"),
+    throw Error(ErrorKind::invalid_argument, {.what = cat(kSparseCrossEntropyName, ": ", logits, " has no axis of classes"),
                                               .where = "argument 'logits'",
                                               .why = "the last axis of the logits is the classes",
                                               .fix = "pass logits of at least one dimension"});
   if (labels.shape != Shape(logits.shape.begin(), logits.shape.end() - 1))
     throw does_not_fit(
-        kName, logits, labels,
+        kSparseCrossEntropyName, logits, labels,
         cat("labels have the logits' shape without the last axis, [", text(Shape(logits.shape.begin(), logits.shape.end() - 1)), "]"),
         "reshape the labels; one-hot labels are for cross entropy with probabilities");
   return {{logits.dtype, labels.shape}, logits};
@@ -45,7 +45,7 @@ Value classes(Graph& g, Dim count) {
 }
 
 // of the losses: (p - one_hot(label)) * dloss; of the probabilities: p * (dp - sum(p * dp))
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_sparse_cross_entropy(const ir::VjpCall& call) {
   Graph& g = call.graph;
   Value p = call.results[1], dlosses = call.cotangents[0], dp = call.cotangents[1], dlogits;
   const TensorType type = g.type(p);
@@ -60,18 +60,18 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
   return {dlogits, Value{}};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_sparse_cross_entropy(const ir::BatchCall& call) {
   std::vector<Value> in = with_model_axes(call.graph, call.inputs, call.size);
   Value losses = sparse_cross_entropy(call.graph, in[0], in[1]);
   return {{losses, true}, {{losses.node, 1}, true}};
 }
 
 template <On on>
-Kernel kernel(const ir::KernelRequest& request) {
+Kernel kernel_sparse_cross_entropy(const ir::KernelRequest& request) {
   return for_floating(request.in[0].dtype, []<class T>() { return bind<LAMINA_ON(on, sparse_cross_entropy<T>)>(); });
 }
 
-bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
+bool step_sparse_cross_entropy(const ir::KernelRequest& request, ir::SectionStep& out) {
   TensorType logits = request.in[0];  // of several models: all their rows
   if (logits.rank() == 3) logits.shape = {logits.shape[0] * logits.shape[1], logits.shape[2]};
   if (!is_section_matrix(logits)) return false;
@@ -83,14 +83,14 @@ bool section_step(const ir::KernelRequest& request, ir::SectionStep& out) {
 }  // namespace
 
 constinit const ir::OpDef def::sparse_cross_entropy{
-    .name = kName,
+    .name = kSparseCrossEntropyName,
     .inputs = 2,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .cpu = kernel<On::cpu>,
-    .cuda = kernel<On::gpu>,
-    .section = section_step,
+    .infer = infer_sparse_cross_entropy,
+    .vjp = vjp_sparse_cross_entropy,
+    .batch = batch_sparse_cross_entropy,
+    .cpu = kernel_sparse_cross_entropy<On::cpu>,
+    .cuda = kernel_sparse_cross_entropy<On::gpu>,
+    .section = step_sparse_cross_entropy,
     .partition = section::Partition::rows,
     .doc = "losses log(sum(exp(logits))) - logits[label], and the probabilities softmax(logits)",
 };

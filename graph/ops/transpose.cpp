@@ -8,7 +8,7 @@ namespace {
 
 const std::vector<int64_t>& axes_of(const ir::AttrsBase& attrs) { return ir::attrs_of<TransposeAttrs>(attrs).axes; }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_transpose(const ir::InferCall& call) {
   const TensorType& in = call.in[0];
   const auto& axes = axes_of(call.attrs);
   std::vector<bool> seen(in.rank());
@@ -28,20 +28,20 @@ std::vector<TensorType> infer(const ir::InferCall& call) {
   return {out};
 }
 
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_transpose(const ir::VjpCall& call) {
   const auto& axes = axes_of(call.attrs);
   std::vector<int64_t> inverse(axes.size());
   for (size_t i = 0; i < axes.size(); ++i) inverse[size_t(axes[i])] = int64_t(i);
   return {transpose(call.graph, call.cotangents[0], std::move(inverse))};
 }
 
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_transpose(const ir::BatchCall& call) {
   std::vector<int64_t> axes{0};
   for (int64_t axis : axes_of(call.attrs)) axes.push_back(axis + 1);
   return {{transpose(call.graph, call.inputs[0].value, std::move(axes)), true}};
 }
 
-bool alias(const ir::AttrsBase& attrs, const View& in, const TensorType&, View& view, int64_t& element_offset) {
+bool alias_transpose(const ir::AttrsBase& attrs, const View& in, const TensorType&, View& view, int64_t& element_offset) {
   view = in;
   const auto& axes = axes_of(attrs);
   for (size_t i = 0; i < axes.size(); ++i) view.shape[i] = in.shape[axes[i]], view.strides[i] = in.strides[axes[i]];
@@ -55,10 +55,10 @@ constinit const ir::OpDef def::transpose{
     .name = "transpose",
     .inputs = 1,
     .parse_attrs = ir::Attrs<TransposeAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
-    .alias = alias,
+    .infer = infer_transpose,
+    .vjp = vjp_transpose,
+    .batch = batch_transpose,
+    .alias = alias_transpose,
     .no_cpu = "its result is its input seen differently",
     .no_cuda = "its result is its input seen differently",
     .doc = "The axes in another order; reversed without one",

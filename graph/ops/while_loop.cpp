@@ -5,28 +5,30 @@
 namespace lamina::ops {
 namespace {
 
-constexpr const char* kName = "while_loop";
+constexpr const char* kWhileLoopName = "while_loop";
 
-[[noreturn]] void refuse(std::string what, std::string why) {
+[[noreturn]] void refuse_while_loop(std::string what, std::string why) {
   throw Error(ErrorKind::invalid_argument, {.what = cat("while_loop: ", what), .where = "", .why = std::move(why), .fix = ""});
 }
 
-std::vector<TensorType> infer(const ir::InferCall& call) {
+std::vector<TensorType> infer_while_loop(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
-  require_regions(kName, call, 2);
+  require_regions(kWhileLoopName, call, 2);
   const Graph &condition = *call.regions[0], &body = *call.regions[1];
   if (attrs.carried < 0 || attrs.carried > int64_t(call.in.size()))
-    refuse(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried"));
-  if (attrs.maximum < -1) refuse(cat("the maximum of iterations is ", attrs.maximum), "it is 0 or more");
-  require_region_inputs(kName, "condition", condition, call.in);
-  require_region_inputs(kName, "body", body, call.in);
-  if (condition.outputs.size() != 1) refuse(cat("the condition gives ", condition.outputs.size(), " values"), "it gives one bool");
-  require_predicate(kName, condition.type(condition.outputs[0]));
+    refuse_while_loop(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried"));
+  if (attrs.maximum < -1) refuse_while_loop(cat("the maximum of iterations is ", attrs.maximum), "it is 0 or more");
+  require_region_inputs(kWhileLoopName, "condition", condition, call.in);
+  require_region_inputs(kWhileLoopName, "body", body, call.in);
+  if (condition.outputs.size() != 1)
+    refuse_while_loop(cat("the condition gives ", condition.outputs.size(), " values"), "it gives one bool");
+  require_predicate(kWhileLoopName, condition.type(condition.outputs[0]));
   std::vector<TensorType> out = types_of(body, body.outputs);
-  if (int64_t(out.size()) != attrs.carried) refuse(cat("the body gives ", out.size(), " values"), cat(attrs.carried, " are carried"));
+  if (int64_t(out.size()) != attrs.carried)
+    refuse_while_loop(cat("the body gives ", out.size(), " values"), cat(attrs.carried, " are carried"));
   for (size_t i = 0; i < out.size(); ++i)
     if (!(out[i] == call.in[i]))
-      refuse(cat("carried value ", i, " is ", call.in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
+      refuse_while_loop(cat("carried value ", i, " is ", call.in[i], " and becomes ", out[i]), "it keeps its dtype and shape");
   out.push_back({DType::i64, {}});
   return out;
 }
@@ -40,7 +42,7 @@ int deepest(const Graph& g) {
 }
 
 // The iterations were counted, so the loop becomes a differentiable scan. Its length is the maximum, or follows from the count.
-std::vector<Value> vjp(const ir::VjpCall& call) {
+std::vector<Value> vjp_while_loop(const ir::VjpCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
   const size_t carried = size_t(attrs.carried);
@@ -56,7 +58,7 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 
   std::vector<uint8_t> wanted = floating(types_of(g, inputs));
   wanted.push_back(false);
-  const ir::GraphRef region = transforms_of(kName, call.transforms).gradient(forward, wanted);
+  const ir::GraphRef region = transforms_of(kWhileLoopName, call.transforms).gradient(forward, wanted);
   inputs.push_back(call.results[carried]);
   add_cotangents(call, 0, carried, inputs);
   std::vector<Value> gradients;
@@ -71,10 +73,10 @@ std::vector<Value> vjp(const ir::VjpCall& call) {
 
 // With one condition for all models, they continue together. With one per model, the loop runs until all are done, and finished models keep
 // their values. The counts are then carried, one per model.
-std::vector<ir::Batched> batch(const ir::BatchCall& call) {
+std::vector<ir::Batched> batch_while_loop(const ir::BatchCall& call) {
   Graph& g = call.graph;
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
-  const auto& transforms = transforms_of(kName, call.transforms);
+  const auto& transforms = transforms_of(kWhileLoopName, call.transforms);
   const size_t carried = size_t(attrs.carried);
   std::vector<uint8_t> in;
   for (const ir::Batched& b : call.inputs) in.push_back(b.batched);
@@ -92,7 +94,7 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
     for (size_t i = 0; i < carried; ++i)
       if (out[i] && !in[i]) in[i] = again = true;
   }
-  if (each[0]) refuse_host_effects(kName, call.regions);
+  if (each[0]) refuse_host_effects(kWhileLoopName, call.regions);
   std::vector<Value> init, captures;
   for (size_t i = 0; i < call.inputs.size(); ++i) {
     if (i >= carried)
@@ -133,12 +135,12 @@ std::vector<ir::Batched> batch(const ir::BatchCall& call) {
 }  // namespace
 
 constinit const ir::OpDef def::while_loop{
-    .name = kName,
+    .name = kWhileLoopName,
     .inputs = -1,
     .parse_attrs = ir::Attrs<LoopAttrs>::parse,
-    .infer = infer,
-    .vjp = vjp,
-    .batch = batch,
+    .infer = infer_while_loop,
+    .vjp = vjp_while_loop,
+    .batch = batch_while_loop,
     .no_cpu = "the planner compiles its regions",
     .no_cuda = "the planner compiles its regions",
     .doc = "a region again and again, as long as another one gives true; the last result is the number of iterations",

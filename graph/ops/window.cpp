@@ -9,16 +9,16 @@ namespace {
 constexpr int64_t kLargest = int64_t{1} << 31;
 constexpr Padding kPaddings[] = {Padding::valid, Padding::same, Padding::given};
 
-Error refuse(const char* op, const std::string& what, const std::string& where, const std::string& why, const std::string& fix) {
+Error refuse_window(const char* op, const std::string& what, const std::string& where, const std::string& why, const std::string& fix) {
   return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = where, .why = why, .fix = fix});
 }
 
 void require_list(const char* op, const char* argument, const std::vector<int64_t>& list, size_t count, int64_t least) {
   const bool fits = list.size() == count && std::all_of(list.begin(), list.end(), [&](int64_t v) { return v >= least && v <= kLargest; });
   if (!fits)
-    throw refuse(op, cat(argument, " are [", ir::attr_text(list), "]"), cat("argument '", argument, "'"),
-                 cat("there are ", count, ", each at least ", least, count == 4 ? ": above, below, left, right" : ": for rows and columns"),
-                 "");
+    throw refuse_window(
+        op, cat(argument, " are [", ir::attr_text(list), "]"), cat("argument '", argument, "'"),
+        cat("there are ", count, ", each at least ", least, count == 4 ? ": above, below, left, right" : ": for rows and columns"), "");
 }
 
 }  // namespace
@@ -35,8 +35,8 @@ void parse_attr(std::string_view text, Padding& v) {
 
 void require_image(const char* op, const char* argument, const TensorType& t) {
   if (t.rank() == 4) return;
-  throw refuse(op, cat(t, " is not a batch of images"), cat("argument '", argument, "'"), "images are [n, height, width, channels]",
-               "reshape it to 4 dimensions");
+  throw refuse_window(op, cat(t, " is not a batch of images"), cat("argument '", argument, "'"), "images are [n, height, width, channels]",
+                      "reshape it to 4 dimensions");
 }
 
 void require_window(const char* op, const std::vector<int64_t>& strides, const std::vector<int64_t>& dilation,
@@ -51,14 +51,14 @@ WindowAxis window_axis(const char* op, const TensorType& image, int axis, Dim wi
   const Dim length = image.shape[size_t(1 + axis)];
   const char* name = axis == 0 ? "height" : "width";
   if (!window.known() || window.number() < 1 || window.number() > kLargest)
-    throw refuse(op, cat("a window whose ", name, " is ", window), "", "it is a number, at least 1", "");
+    throw refuse_window(op, cat("a window whose ", name, " is ", window), "", "it is a number, at least 1", "");
   const int64_t stride = strides[size_t(axis)], reach = (window.number() - 1) * dilation + 1;
   const int64_t before = padding == Padding::given ? pads[size_t(2 * axis)] : 0,
                 after = padding == Padding::given ? pads[size_t(2 * axis + 1)] : 0;
   if (!length.known()) {
     if (stride != 1)
-      throw refuse(op, cat("the ", name, " of ", image, " is not known"), "", "with a stride it decides how many places the window has",
-                   cat("give the ", name, " a number"));
+      throw refuse_window(op, cat("the ", name, " of ", image, " is not known"), "",
+                          "with a stride it decides how many places the window has", cat("give the ", name, " a number"));
     if (padding == Padding::same) return {length, 0};
     const int64_t shorter = reach - 1 - before - after;
     return {shorter >= 0 ? length - Dim(shorter) : length + Dim(-shorter), before};
@@ -69,9 +69,10 @@ WindowAxis window_axis(const char* op, const TensorType& image, int axis, Dim wi
     return {places, std::max<int64_t>(0, (places - 1) * stride + reach - size) / 2};
   }
   if (size + before + after < reach)
-    throw refuse(op, cat("a window of ", reach, " does not fit the ", name, " of ", image), "",
-                 cat("there are ", size + before + after, " with the padding", dilation > 1 ? ", and dilation widens the window" : ""),
-                 "pass padding \"same\", or a smaller window");
+    throw refuse_window(
+        op, cat("a window of ", reach, " does not fit the ", name, " of ", image), "",
+        cat("there are ", size + before + after, " with the padding", dilation > 1 ? ", and dilation widens the window" : ""),
+        "pass padding \"same\", or a smaller window");
   return {(size + before + after - reach) / stride + 1, before};
 }
 
