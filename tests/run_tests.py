@@ -136,7 +136,7 @@ def main():
         take(name if folder == "build" else f"{name} in {folder}", run_cpp(program, o.words, os.cpu_count() or 1, timeout), began)
     if o.python:
         began = time.time()
-        files = ["tests/python/test_structure.py", "tests/python/test_fuzz.py"] if o.quick else ["tests/python"]
+        files = ["tests/python/test_structure.py", "tests/python/test_fuzz.py"] if o.quick else ["tests/python", "tests/onnx"]
         take("Python", run_python(o.words, files, timeout), began)
         if o.long and not o.quick:
             began = time.time()

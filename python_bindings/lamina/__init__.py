@@ -57,8 +57,8 @@ function = _border.guarded(function)
 # What takes time to import, or is not needed by everyone, is imported when it is first used.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # type checkers see them as what they are
-    from . import autograph, data, losses, metrics, nn, optim, profiler, progress, testing  # noqa: F401
-_SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "optim", "profiler", "progress", "testing")
+    from . import autograph, data, losses, metrics, nn, onnx, optim, profiler, progress, testing  # noqa: F401
+_SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "testing")
 
 
 def __getattr__(name):
