@@ -34,16 +34,17 @@ _core._set_package_folder(os.path.dirname(os.path.abspath(__file__)) + os.sep)
 
 
 def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=True, memory_budget=None):
-    """fn as a lm.Function: traced into one graph per signature at its first call with it, run as that graph afterwards.
+    """Returns fn as an lm.Function: traced into one graph per signature at the first call with it; later calls run the graph.
 
-    A signature is the dtypes and shapes of tensors and Variables, and the type and value of everything else; NumPy arrays count as tensors,
-    other objects by identity. Python code in fn runs while tracing only. Variables and models that fn uses from outside are used by reference.
+    A signature is the dtypes and shapes of tensors and Variables, and the type and value of everything else. NumPy arrays count as tensors,
+    other objects by identity. Python code in fn runs only while tracing. Variables and models from outside are used by reference.
 
-    input_signature: a list of TensorSpecs, one per tensor argument; one graph takes all that fits, anything else raises SignatureMismatch.
-    relax_shapes: calls that differ in lengths only share a graph for all lengths from the second length on.
-    autograph: if, while, for, and, or, not on tensors become part of the graph, here and in functions that fn calls. False: fn is traced as it is.
-    memory_budget: bytes of temporary memory that a call may take. When its values do not fit, most of those that wait for the gradient are
-    computed again when it needs them, with the same bits; what cannot be made to fit takes as little as was found.
+    input_signature: a list of TensorSpecs, one per tensor argument; one graph serves all matching calls, others raise SignatureMismatch.
+    relax_shapes: calls that differ only in lengths share one graph for all lengths, from the second length on.
+    autograph: if, while, for, and, or, not on tensors become part of the graph, here and in functions that fn calls. False: traces fn
+    without conversion.
+    memory_budget: limit of temporary memory per call in bytes. If the values do not fit, most of those kept for the gradient are recomputed
+    with the same bits; if that does not fit either, the smallest plan found is used.
 
     Use it as lm.function(fn), @lm.function or @lm.function(...). fn may be a function, method, or any callable object such as a model.
     """
@@ -54,9 +55,9 @@ def function(fn=None, *, input_signature=None, relax_shapes=False, autograph=Tru
 
 function = _border.guarded(function)
 
-# What takes time to import, or is not needed by everyone, is imported when it is first used.
+# Slow or rarely needed imports happen on first use.
 TYPE_CHECKING = False
-if TYPE_CHECKING:  # type checkers see them as what they are
+if TYPE_CHECKING:  # for type checkers
     from . import autograph, data, losses, metrics, nn, onnx, optim, profiler, progress, testing  # noqa: F401
 _SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "testing")
 
@@ -74,7 +75,7 @@ def __dir__():
     return sorted([*globals(), *_SUBMODULES])
 
 
-if not TYPE_CHECKING:  # they see what the star and the `as` above export
+if not TYPE_CHECKING:  # they see the names exported by the star and the `as` above
     __all__ = sorted([
         *_core.__all__, "Explanation", "GradientWarning", "Graph", "RetraceWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
         "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",

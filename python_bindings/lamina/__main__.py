@@ -1,4 +1,4 @@
-"""``python -m lamina doctor``: what this machine has of what Lamina can use, and what brings the rest."""
+"""``python -m lamina doctor``: which optional software this machine has, and how to install the rest."""
 
 import difflib
 import os
@@ -6,16 +6,16 @@ import platform
 import sys
 
 
-# What runs while an optional library is missing.
+# What runs if an optional library is missing.
 INSTEAD = {"cuBLASLt": "Lamina's own kernels make large matrix products",
            "cuDNN": "Lamina's own kernels make large convolutions, pooling and batch normalisation"}
 
 
 def doctor(needs=(), out=sys.stdout):
-    """Prints what was found, what was wanted and where, and for what is missing the command that brings it.
+    """Prints what was found, what is needed and where, and the command that installs what is missing.
 
-    Returns 0 when everything that a GPU needs is there or there is no GPU to use, 1 when there is a GPU and something that it needs is missing,
-    or when something of `needs` is: "gpu", and libraries by their names.
+    Returns 0 if everything that a GPU needs is there or there is no GPU, and 1 if there is a GPU and something that it needs is missing, or
+    if one of `needs` is: "gpu", or libraries by name.
     """
     import lamina as lm
 

@@ -1,7 +1,7 @@
-"""What Python, NumPy and nanobind say about a call of Lamina becomes an error of Lamina, with what, where, why and fix.
+"""Converts errors of Python, NumPy and nanobind in a call of Lamina to errors of Lamina, with what, where, why and fix.
 
-The compiled functions come here when they fail (src/border.cpp); public functions and methods that are written in Python are guarded by guard(). What a
-user's own code raises, inside of a function that Lamina was given, stays as it is.
+Compiled functions call this module when they fail (src/border.cpp); guard() wraps public functions and methods written in Python. Errors
+raised by a user's own code, inside a function passed to Lamina, are not changed.
 """
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import types
 from . import errors
 
 _PACKAGE = os.path.dirname(os.path.abspath(__file__)) + os.sep
-# What a wrong argument leads to. OSError, MemoryError, StopIteration, warnings and interrupts mean the same everywhere and stay.
+# Errors caused by wrong arguments. OSError, MemoryError, StopIteration, warnings and interrupts have a general meaning and are not changed.
 _FOREIGN = (TypeError, ValueError, AttributeError, LookupError, ArithmeticError, RuntimeError)
 _STAY = (RecursionError, UnicodeError)
-# How a parameter is given; the values of inspect.Parameter, which is imported when something has failed.
+# How parameters are passed: the values of inspect.Parameter, which is imported only after a failure.
 _BY_POSITION, _EITHER, _REST, _BY_NAME, _NAMES = range(5)
 
 
@@ -29,7 +29,7 @@ _KINDS = ((NotImplementedError, _NotDefined), (KeyError, errors.NotFound), (Inde
 
 class _Parameter:
     def __init__(self, name, type="", default=None, kind=_EITHER):
-        self.name, self.type, self.default, self.kind = name, type, default, kind  # texts; default None: there is none
+        self.name, self.type, self.default, self.kind = name, type, default, kind  # texts; default None: no default
 
     def __str__(self):
         stars = {_REST: "*", _NAMES: "**"}.get(self.kind, "")
@@ -37,7 +37,7 @@ class _Parameter:
 
 
 def _parts(text):
-    """A text cut at its commas, but not inside of brackets and quotes."""
+    """Splits a text at commas outside of brackets and quotes."""
     out, depth, quote, start = [], 0, "", 0
     for i, c in enumerate(text):
         if quote:
@@ -55,7 +55,7 @@ def _parts(text):
 
 
 def _of_compiled(function):
-    """The parameters of a compiled function, from the signature that its help shows; the first overload's."""
+    """The parameters of a compiled function, from the signature in its help; the first overload's."""
     signature, _, defaults = function.__nb_signature__[0]
     inner = signature[signature.index("(") + 1:signature.rindex(" -> ")].rstrip()
     out, kind, values = [], _EITHER, iter(defaults or ())
@@ -85,7 +85,7 @@ def _of_compiled(function):
 
 
 def _parameters(callable):
-    """What a callable takes; None when nothing tells."""
+    """The parameters of a callable; None if they are unknown."""
     if isinstance(callable, type) and "__nb_signature__" in dir(callable.__init__):
         callable = callable.__init__
     if hasattr(callable, "__nb_signature__"):
@@ -101,7 +101,7 @@ def _parameters(callable):
 
 
 def _name(callable):
-    """"softmax", "Tensor.reshape", or the class where it is made or called."""
+    """ "softmax", "Tensor.reshape", or the class when it is created or called."""
     name = getattr(callable, "__qualname__", None) or getattr(callable, "__name__", None) or type(callable).__name__
     stem, _, last = name.rpartition(".")
     return stem if stem and last in ("__init__", "__call__", "__new__") else name
@@ -124,7 +124,7 @@ _TYPES = {"int": int, "float": (int, float), "bool": bool, "str": str, "list": l
 
 
 def _wrong_value(parameter, value, large):
-    """(what is wrong with a value for a parameter, what is wanted instead), or None. large: from where on an int is too large."""
+    """(what is wrong with a parameter's value, what is expected), or None. large: the smallest int that is too large."""
     wanted = [t.strip() for t in parameter.type.split("|")]
     if not parameter.type:
         return None
@@ -150,7 +150,7 @@ def _near(name, names):
 
 
 def _misfit(name, parameters, args, kwargs, bound_self):
-    """(what, fix) of a call that does not fit a signature; None when it fits as far as one can see."""
+    """(what, fix) for a call that does not match a signature; None if no mismatch is visible."""
     own = parameters[1:] if bound_self else parameters
     given = args[1:] if bound_self else args
     positional = [p for p in own if p.kind in (_BY_POSITION, _EITHER)]
@@ -172,7 +172,7 @@ def _misfit(name, parameters, args, kwargs, bound_self):
             continue
         if not (p.name in kwargs or (i < len(given) and p.kind != _BY_NAME)):
             return f"{name}: the argument '{p.name}' is missing", f"pass {p.name}"
-    for large in (2**63, 2**31):  # a C++ int is the narrower
+    for large in (2**63, 2**31):  # a C++ int is narrower
         for p, value in [*zip(positional, given), *((named[k], v) for k, v in kwargs.items() if k in named)]:
             wrong = _wrong_value(p, value, large)
             if wrong:
@@ -181,7 +181,7 @@ def _misfit(name, parameters, args, kwargs, bound_self):
 
 
 def _ours(traceback):
-    """Whether all code that ran is Lamina's or NumPy's: then nobody else raised the error."""
+    """Whether only code of Lamina and NumPy ran, so that no user code raised the error."""
     while traceback is not None:
         file = traceback.tb_frame.f_code.co_filename
         if not file.startswith(_PACKAGE) and f"{os.sep}numpy{os.sep}" not in file and not file.startswith("<frozen"):
@@ -199,13 +199,13 @@ def _signature(name, callable, bound_self):
 
 
 def _wants_line(error):
-    """Whether an error names an argument or a file without the line that gave it."""
+    """Whether an error names an argument or a file but not the line that passed it."""
     return error.where == "" or (error.where.startswith("argument") and ":" not in error.where) or (error.where.startswith("file '") and ", at " not in error.where)
 
 
 def complete(error, callable, args, kwargs, bound_self=False):
-    """An Error of Lamina with all of its parts: what its author left out is said of the call."""
-    if (error.why and error.fix and not _wants_line(error)) or isinstance(error, errors.AssertionFailed):  # what a check says is its author's
+    """An Error of Lamina with all parts; missing ones are derived from the call."""
+    if (error.why and error.fix and not _wants_line(error)) or isinstance(error, errors.AssertionFailed):  # the message of a check is the user's
         return error
     name = _name(callable)
     _, signature = _signature(name, callable, bound_self)
@@ -220,7 +220,7 @@ def complete(error, callable, args, kwargs, bound_self=False):
 
 
 def explain(callable, args, kwargs, error, bound_self=False):
-    """The error to raise for one that a call of Lamina led to: itself, or Lamina's in its place."""
+    """The error to raise for an error in a call of Lamina: itself, or Lamina's replacement."""
     if isinstance(error, errors.Error):
         return complete(error, callable, args, kwargs, bound_self)
     memory = isinstance(error, MemoryError) or str(error).startswith(("std::bad_alloc", "vector::", "cannot create std::vector"))
@@ -253,16 +253,16 @@ def explain(callable, args, kwargs, error, bound_self=False):
 
 
 def failed(callable, args, kwargs, bound_self, error):
-    """What a compiled function that failed raises; it is called by src/border.cpp."""
+    """Raises the error of a failed compiled function; called by src/border.cpp."""
     if not isinstance(error, errors.Error) and not _ours(error.__traceback__):
         return error
     if isinstance(error, AttributeError) and len(args) + len(kwargs) <= bound_self:
-        return error  # of a property: what hasattr() asks for
+        return error  # a property's, as hasattr() expects
     return explain(callable, args, kwargs, error, bound_self)
 
 
 def guarded(function, bound_self=False, stay=()):
-    """A function that raises what explain() makes of its errors, but those of the types in `stay`."""
+    """Wraps a function so that it raises explain() of its errors, except errors of the types in `stay`."""
     @functools.wraps(function)
     def border(*args, **kwargs):
         try:
@@ -300,12 +300,12 @@ def _guard_class(cls):
 
 
 def guard(namespace):
-    """Guards the public functions and classes of a module that are written in it; called at its end with its globals()."""
+    """Guards the public functions and classes written in a module. Call it at the module's end with its globals()."""
     module = namespace["__name__"]
     for name, value in list(namespace.items()):
         if getattr(value, "__module__", None) != module:
             continue
         if isinstance(value, type):
-            _guard_class(value)  # methods of a base that is not public are public too
+            _guard_class(value)  # methods of a private base are public too
         elif not name.startswith("_") and isinstance(value, types.FunctionType) and not hasattr(value, "__lamina_border__"):
             namespace[name] = guarded(value)

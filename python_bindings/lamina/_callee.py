@@ -1,11 +1,11 @@
-"""Functions that transforms are given, as they are to be called."""
+"""Calls functions that are passed to transforms."""
 from __future__ import annotations
 
 from . import _core
 
 
 def callee(fn):
-    """fn, or what AutoGraph makes of it when the function that is being traced is converted."""
+    """fn, or its AutoGraph conversion when the function being traced is converted."""
     if not _core.autograph_is_active():
         return fn
     from .autograph.conversion import converted

@@ -1,4 +1,4 @@
-"""Old names of things: they work, and warn once with the caller's line and the name to use."""
+"""Deprecated names: they work, and warn once with the caller's line and the new name."""
 from __future__ import annotations
 
 import functools
@@ -6,7 +6,7 @@ import warnings
 
 
 def rename(module, old: str, new: str, prefix: str) -> None:
-    """Makes `old` another name of the function `new` of a module, which warns at its first call."""
+    """Makes `old` an alias of a module's function `new`, which warns at its first call."""
     function = getattr(module, new)
     warned = []
 

@@ -1,7 +1,7 @@
-"""What NumPy, TensorFlow, JAX and PyTorch call things that have another name here: for the error when somebody writes it."""
+"""Names in NumPy, TensorFlow, JAX and PyTorch for things with another name here: for the error when someone uses them."""
 from __future__ import annotations
 
-# A name there -> what to write after "lm."
+# their name -> the name after "lm."
 NAMES = {
     "Module": "nn.Model", "Print": "print", "Session": "Graph", "TensorArray": "stack(out), with a Python list that the loop appends to",
     "absolute": "abs", "accuracy": "metrics.accuracy", "add_n": "sum(lm.stack(values), 0)", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arctan2": "atan2", "array": "constant", "as_tensor": "constant",

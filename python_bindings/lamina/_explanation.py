@@ -3,17 +3,17 @@ from __future__ import annotations
 
 
 class Explanation(str):
-    """A plan as text, which it prints as, with the same as data beside it.
+    """A plan as text (which it prints), and the same as data.
 
-    function: its name. launches: what one call starts, in order: dicts of name, device, label (layers and ops), line (the user's, or ""),
-    stream (of the device, from 0), wait (events that come before it; of copies between devices too), signal (the event that it ends with, or None),
-    section_steps (0: no section), why_alone (why it is in no section, or ""), details (a section's steps), predicted_us (microseconds by a model of
-    the GPU: a formula over published latencies and rates, which no card has confirmed; None where the model has no figure, as on a CPU), measured_us
-    (of the run measured last, where the launch is the call's only one; else None). copies: from one device to another. predicted_us: of all launches
-    together by that model, None where it lacks one of them.
-    traced_kernels: launches, if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms, passes_ms,
-    compile_ms, run_ms (the run measured last; None before). runs: how many calls the plan has served. planned_only: the plan was made for a
-    device that explain() was given, and nothing ran.
+    function: its name. launches: the launches of one call in order, as dicts of name, device, label (layers and ops), line (the user's, or
+    ""), stream (of the device, from 0), wait (events before it, copies between devices included), signal (the event recorded after it, or
+    None), section_steps (0: no section), why_alone (why it is not in a section, or ""), details (a section's steps), predicted_us
+    (microseconds predicted by a model of the GPU from published latencies and rates, not confirmed on a card; None where the model has no
+    figure, as on a CPU), measured_us (of the last measured run if this is the call's only launch; else None). copies: between devices.
+    predicted_us: sum over all launches, None if one is missing.
+    traced_kernels: number of launches if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms,
+    passes_ms, compile_ms, run_ms (of the last measured run; None before). runs: number of calls served by the plan. planned_only: the plan
+    was made for the device passed to explain(), and nothing ran.
     """
 
     def __new__(cls, text: str, data: dict):
@@ -24,12 +24,12 @@ class Explanation(str):
         return self
 
     def json(self) -> str:
-        """All of it but the text."""
-        import json  # here, as few programs need it
+        """All data except the text."""
+        import json  # imported here, because few programs need it
         return json.dumps(vars(self), indent=1)
 
     def html(self) -> str:
-        """A page that needs nothing else: a table of launches that unfold into their steps, then the text. Notebooks show it by themselves."""
+        """A standalone page: a table of launches with expandable steps, then the text. Notebooks display it automatically."""
         import html
 
         def cells(kind, values):

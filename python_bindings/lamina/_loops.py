@@ -1,4 +1,4 @@
-"""What is made of lm.cond, lm.scan, lm.while_loop and the core's checkpoint."""
+"""Functions built on lm.cond, lm.scan, lm.while_loop and the core's checkpoint."""
 import functools
 
 from . import _border, _core, errors
@@ -6,13 +6,13 @@ from ._core import Tensor, Variable
 
 
 def _watched(function):
-    """A body of lm.cond, lm.scan and their like: it may not change Python objects while it is traced."""
+    """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced."""
     from .autograph.state import watched
     return watched(function)
 
 
 def _watching(function):
-    """lm.cond or its like, with bodies that are watched."""
+    """lm.cond or the like with watched bodies."""
 
     @functools.wraps(function)
     def call(*args, **options):
@@ -27,11 +27,11 @@ cond, scan, while_loop = _watching(_core.cond), _watching(_core.scan), _watching
 
 
 def checkpoint(fn):
-    """fn, with less memory for gradients through it.
+    """fn with gradients that use less memory.
 
-    In a traced function, what fn computes is not kept for the gradient but computed a second time when the gradient needs it, with the same
-    bits: memory for the values inside, for one more forward pass through it. fn returns tensors, or tuples, lists and dicts of them. Variables and
-    random draws in it are as anywhere else. Eagerly it just runs.
+    In a traced function, the values inside fn are not kept for the gradient but recomputed when it needs them, with the same bits. This
+    saves their memory at the cost of one more forward pass through fn. fn returns tensors, or tuples, lists and dicts of them. It may use
+    Variables and random draws as usual. Eagerly it just runs.
     """
 
     @functools.wraps(fn, updated=())
@@ -42,11 +42,11 @@ def checkpoint(fn):
 
 
 def switch(index, branches, *operands):
-    """branches[index](*operands), one of several; an index outside of 0 to len(branches) - 1 takes the first or the last.
+    """branches[index](*operands); an index outside of 0 to len(branches) - 1 is clamped.
 
-    index is one integer: a Python int chooses while tracing; a tensor makes all branches part of the graph, which runs one of them. They return the
-    same structure of tensors with the same dtypes and shapes, as those of lm.cond, which this is made of: log2(len(branches)) conditions deep.
-    Raises InvalidArgument when there is no branch.
+    index is one integer: a Python int selects the branch while tracing; with a tensor all branches become part of the graph, which runs one
+    of them. All branches must return the same structure of tensors with the same dtypes and shapes, as for lm.cond, from which this is
+    built, log2(len(branches)) conditions deep. Raises InvalidArgument when there is no branch.
     """
     branches = list(branches)
     if not branches:
@@ -64,10 +64,10 @@ def switch(index, branches, *operands):
 
 
 def fori_loop(lower, upper, body, init):
-    """state = body(i, state) for i from lower to upper - 1; returns the last state, init when there is no such i.
+    """Repeats state = body(i, state) for i from lower to upper - 1; returns the final state, or init if there is no such i.
 
-    i is an int32 tensor without axes. lower and upper are Python ints or integer tensors without axes; a state is any structure of tensors that
-    keeps its dtypes and shapes.
+    i is an int32 tensor without axes. lower and upper are Python ints or integer tensors without axes. A state is any structure of tensors
+    whose dtypes and shapes do not change.
     """
     if isinstance(lower, int) and isinstance(upper, int):
         (_, state), _ = scan(lambda carried, _: ((carried[0] + 1, body(*carried)), None), (lower, init), None, length=max(0, upper - lower))

@@ -1,4 +1,4 @@
-"""What pickles of tensors and dtypes name: functions of the compiled module cannot be pickled."""
+"""Functions named in pickles of tensors and dtypes, because functions of the compiled module cannot be pickled."""
 from . import _core
 
 

@@ -1,11 +1,11 @@
-"""State dicts: the values of Variables by name, as NumPy arrays. np.savez(path, **state) keeps one in a file, without pickle."""
+"""State dicts: the values of Variables by name, as NumPy arrays. np.savez(path, **state) writes one to a file without pickle."""
 from __future__ import annotations
 
 from . import _core, errors
 
 
 def named(variables) -> dict:
-    """{name: Variable} in their order; a name that occurs again gets a number."""
+    """{name: Variable} in order; repeated names get a number."""
     found: dict = {}
     for variable in variables:
         name, n = variable.name or "variable", 1
@@ -17,7 +17,7 @@ def named(variables) -> dict:
 
 
 def read(variables: dict) -> dict:
-    """A copy of every value, by name. bfloat16 comes as float32, which holds all of it: NumPy has none."""
+    """A copy of every value by name. bfloat16 becomes float32, which holds it exactly, because NumPy lacks it."""
     return {name: _array(variable.read()) for name, variable in variables.items()}
 
 
@@ -26,7 +26,7 @@ def _array(value):
 
 
 def write_state(call: str, owner: str, variables: dict, state, strict: bool) -> None:
-    """Assigns a state dict to the Variables of its names."""
+    """Assigns a state dict to the Variables with its names."""
     if not hasattr(state, "keys"):
         raise errors.TypeMismatch(f"{call}: {errors.a_type(state)} is not a state dict", fix="pass what state_dict() gave: a dict of arrays by name")
     given = dict.fromkeys(state.keys())
@@ -34,11 +34,11 @@ def write_state(call: str, owner: str, variables: dict, state, strict: bool) -> 
 
 
 def write(call: str, owner: str, variables: dict, values: dict, given: list, unknown: list, strict: bool, source: str) -> None:
-    """Assigns the values to the Variables of their names. Nothing is changed when one does not fit; the error counts all that do not.
+    """Assigns the values to the Variables with their names. If one does not fit, nothing is changed, and the error lists all that do not.
 
-    given: what the source holds, by its own names; unknown: those of them that are of no Variable.
+    given: the source's content by its own names; unknown: those of them that belong to no Variable.
     """
-    wrong = []  # errors, in the order of their weight
+    wrong = []  # errors by decreasing priority
     missing = [n for n in variables if n not in values]
     if strict and missing:
         wrong.append(errors.NotFound(f"{call}: {_some(missing)} of {owner} {_are(missing)} not in {source}", why=f"it holds {_some(given) or 'nothing'}",

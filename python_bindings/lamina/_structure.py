@@ -1,17 +1,17 @@
-"""Nested tuples, lists and dicts as a flat list of leaves and a recipe to build them again."""
+"""Flattens nested tuples, lists and dicts to a list of leaves, and rebuilds them."""
 from __future__ import annotations
 
 from . import errors
 
-_DEEPEST, _MOST = 200, 2**17  # levels and containers of one walk, as in python_bindings/src/containers.cpp
+_DEEPEST, _MOST = 200, 2**17  # limits for levels and containers of one walk, as in python_bindings/src/containers.cpp
 
 
 class _Inside(tuple):
-    """The containers around a part, and a count of all that the walk has met."""
+    """The containers around a part, and a count of all parts visited."""
 
 
 def enter(inside: tuple, container, what: str) -> tuple:
-    """The containers around the parts of this one: `inside` and itself. Raises InvalidArgument for one that contains itself."""
+    """The containers around the parts of this one: `inside` and itself. Raises InvalidArgument if it contains itself."""
     if id(container) in inside:
         raise errors.InvalidArgument(f"{what}: {errors.a_type(container)} contains itself", why="what is taken apart into its tensors has an end",
                                      fix="pass the parts that are used; a link back to the parent stays outside of lists, dicts and dataclasses")
@@ -28,7 +28,7 @@ def enter(inside: tuple, container, what: str) -> tuple:
 
 
 class Structure:
-    """How leaves are nested. `kind` is None for a leaf, else tuple, list, dict or a named tuple's class."""
+    """The nesting of leaves. `kind` is None for a leaf, else tuple, list, dict or a named tuple's class."""
 
     __slots__ = ("kind", "keys", "children")
 
@@ -59,7 +59,7 @@ def flatten(value, is_leaf=lambda value: not isinstance(value, (tuple, list, dic
 
 
 def unflatten(structure: Structure, leaves):
-    """The nested value again, with these leaves."""
+    """Rebuilds the nested value with these leaves."""
     leaves = iter(leaves)
 
     def build(node):

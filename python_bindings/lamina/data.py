@@ -18,9 +18,9 @@ def read_idx(path):
 
 
 class Dataset:
-    """Rows of arrays, handed out as tensors; every loop over it starts again.
+    """Rows of arrays as a sequence of tensors; every loop over it starts again.
 
-    Made by from_tensor_slices; batch, shuffle and repeat give a new Dataset and leave this one alone.
+    Create it by from_tensor_slices; batch, shuffle and repeat return a new Dataset.
     """
 
     def __init__(self, core, structure, rows):
@@ -30,19 +30,21 @@ class Dataset:
 
     @classmethod
     def from_tensor_slices(cls, tensors) -> Dataset:
-        """One element per row of the first axis. `tensors` is an array, a tensor, nested lists of numbers, or a tuple or dict of such (nested as
-        you like), all with equally many rows; elements have the same structure. Raises InvalidArgument when the numbers of rows differ."""
+        """One element per row of the first axis. `tensors` is an array, a tensor, nested lists of numbers, or a tuple or dict of such
+        (nested arbitrarily), all with the same number of rows; elements have the same structure. Raises InvalidArgument when the
+        numbers of rows differ.
+        """
         leaves, structure = flatten(tensors, is_leaf=lambda value: not isinstance(value, (tuple, dict)))
         leaves = [_core.constant(leaf) for leaf in leaves]
         return cls(_core.data.Dataset.from_tensor_slices(leaves), structure, leaves[0].shape[0])
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
-        """Elements joined by `batch_size` along a new first axis; the last batch may be smaller unless it is dropped."""
+        """Joins `batch_size` elements along a new first axis; the last batch may be smaller unless it is dropped."""
         return self._with(self._core.batch(_count("batch_size", batch_size), drop_remainder))
 
     def shuffle(self, buffer_size: int | None = None, seed: int | None = None) -> Dataset:
-        """The elements in a random order, another one in each loop: each is drawn from the next buffer_size elements, by default from all. All
-        orders follow from the seed, without one from lm.random.set_seed. Shuffle before batch() to mix rows, after it to mix whole batches."""
+        """The elements in random order, different in each loop: each is drawn from the next buffer_size elements, by default from all. All
+        orders follow from the seed, by default lm.random.set_seed's. Shuffle before batch() to mix rows, after it to mix whole batches."""
         window = max(len(self), 1) if buffer_size is None else _count("buffer_size", buffer_size)
         return self._with(self._core.shuffle(window, None if seed is None else seed % 2**64))
 

@@ -13,12 +13,12 @@ __all__ = [
 
 def _user_line() -> str:
     """ "train.py:41", the line that called Lamina; "" when there is none."""
-    from . import _core  # it is being imported while this module is
+    from . import _core  # imported while this module is being imported
     return _core._user_line()
 
 
 class Error(Exception):
-    """What all errors of Lamina are. Without a `where` it is the user's line that is running."""
+    """Base of all errors of Lamina. `where` defaults to the user's running line."""
 
     def __init__(self, what: str = "", where: str = "", why: str = "", fix: str = ""):
         where = where or _user_line()
@@ -27,16 +27,16 @@ class Error(Exception):
         super().__init__("\n".join(lines))
         self.what, self.where, self.why, self.fix = what, where, why, fix
 
-    __str__ = Exception.__str__  # a KeyError would show its text quoted
+    __str__ = Exception.__str__  # a KeyError would quote its text
 
     def __reduce__(self):
         return type(self), (self.what, self.where, self.why, self.fix)
 
 
 def shown(value) -> str:
-    """What Python shows for a value, shortened; its type where Python cannot."""
+    """A value's repr, shortened; its type if that fails."""
     if isinstance(value, (list, tuple, dict)) or hasattr(type(value), "__dataclass_fields__"):
-        return f"{a_type(value)} of {len(value)}" if isinstance(value, (list, tuple)) else a_type(value)  # its text may have no end
+        return f"{a_type(value)} of {len(value)}" if isinstance(value, (list, tuple)) else a_type(value)  # its text may be endless
     try:
         text = repr(value)
     except Exception:
@@ -63,11 +63,11 @@ class TypeMismatch(Error, TypeError):
 
 
 class SignatureMismatch(Error, TypeError):
-    """A function was called with something that its signature refuses."""
+    """A function was called with arguments that its signature rejects."""
 
 
 class StateError(Error, RuntimeError):
-    """The call came at a time when it cannot work."""
+    """The call is not possible in the current state."""
 
 
 class UninitializedVariable(StateError):
@@ -75,7 +75,7 @@ class UninitializedVariable(StateError):
 
 
 class TapeUsed(StateError):
-    """A tape that gives gradients once was asked again."""
+    """A single-use tape was asked for gradients again."""
 
 
 class AssertionFailed(Error, AssertionError):
@@ -83,7 +83,7 @@ class AssertionFailed(Error, AssertionError):
 
 
 class NotFound(Error, KeyError):
-    """There is nothing of that name."""
+    """There is nothing with that name."""
 
 
 class ConversionFailed(Error, ValueError):
@@ -99,7 +99,7 @@ class OutOfMemory(Error, MemoryError):
 
 
 class DeviceUnavailable(Error, RuntimeError):
-    """There is no such device here."""
+    """The device does not exist on this machine."""
 
 
 class KernelBuildFailed(DeviceUnavailable):
@@ -123,11 +123,11 @@ class InternalError(Error, RuntimeError):
 
 
 class GradientWarning(UserWarning):
-    """A tape gives None for a source that it did not watch, or for a target that it did not see."""
+    """A tape returns None for a source that it did not watch, or for a target that it did not record."""
 
 
 class RetraceWarning(UserWarning):
-    """A function is traced again and again; the text says why."""
+    """A function is retraced repeatedly; the text says why."""
 
 
 # The names of the C++ kinds.

@@ -1,4 +1,4 @@
-"""lm.Graph: a graph that is built by hand and run by fetching."""
+"""lm.Graph: a graph built by hand and run by fetching values."""
 from __future__ import annotations
 
 from . import _border, _core, errors
@@ -6,7 +6,7 @@ from ._structure import flatten, unflatten
 
 
 class Graph:
-    """A graph that is built by hand and run by fetching, without tracing a function.
+    """A graph built by hand and run by fetching values, without tracing a function.
 
         g = lm.Graph()
         with g.building():
@@ -16,8 +16,8 @@ class Graph:
         g.initialize()
         g.run(y, {"x": [1.0, 2.0]})     # array([14., 16.], dtype=float32)
 
-    run() computes what the fetches need and nothing else: an error or a print that no fetch leads to does not happen. lm.function needs none
-    of this; it is for graphs that programs make, and for programs that were written so.
+    run() computes only what the fetches need: errors and prints of other nodes do not happen. lm.function does not need this class; it is
+    for graphs made by programs, and for programs written in this style.
     """
 
     def __init__(self, name: str = "graph"):
@@ -28,15 +28,15 @@ class Graph:
         return self._graph.building()
 
     def input(self, shape, dtype=None, name: str = "input"):
-        """A value that run() is given; None in the shape is any length. Only inside building()."""
+        """A placeholder that run() must feed; None in the shape means any length. Only inside building()."""
         return self._graph.input(_core.TensorSpec(shape, _core.float32 if dtype is None else dtype), name)
 
     def variable(self, initial, name: str = ""):
-        """A Variable without a value; initialize() gives it the initial one. Reading it before raises UninitializedVariable."""
+        """A Variable without a value; initialize() sets its initial value. Reading it earlier raises UninitializedVariable."""
         return self._graph.variable(initial, name)
 
     def initialize(self) -> None:
-        """Gives all Variables their initial values, again too."""
+        """Sets all Variables to their initial values; may be called again."""
         self._graph.initialize()
 
     @property
@@ -51,8 +51,8 @@ class Graph:
     def run(self, fetches, inputs=None):
         """The values of fetches, as NumPy arrays in the same structure.
 
-        fetches: a tensor of this graph, a Variable, a name ("add:0", or an operation such as "print", whose value is None), or a nested list,
-        tuple or dict of them. inputs: a dict from input names, or the tensors that input() gave, to values.
+        fetches: a tensor of this graph, a Variable, a name ("add:0", or an operation such as "print", whose value is None), or a nested
+        list, tuple or dict of them. inputs: a dict from input names, or tensors returned by input(), to values.
         """
         leaves, structure = flatten(fetches)
         for leaf in leaves:

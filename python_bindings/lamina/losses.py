@@ -1,4 +1,4 @@
-"""Losses: how wrong predictions are. Functions give one number per sample, classes called as loss(y_true, y_pred) the mean."""
+"""Losses: the error of predictions. Functions return one number per sample; classes, called as loss(y_true, y_pred), return the mean."""
 from __future__ import annotations
 
 from . import _border, _core, errors
@@ -34,7 +34,7 @@ __all__ = [
     "mean_absolute_error", "mean_squared_error", "mse", "sparse_categorical_crossentropy",
 ]
 
-# The names of the functions above, where a Loss goes by another.
+# The function names above, where a Loss has another name.
 _NAMES = {
     "sparse_categorical_crossentropy": "sparse_cross_entropy", "categorical_crossentropy": "categorical_cross_entropy",
     "binary_crossentropy": "binary_cross_entropy",

@@ -1,4 +1,4 @@
-"""Numbers that tell how good a model is, gathered over the batches of an epoch."""
+"""Metrics: measures of a model's quality, averaged over the batches of an epoch."""
 from __future__ import annotations
 
 from . import _border, _core, errors
@@ -7,7 +7,7 @@ __all__ = ["Accuracy", "Mean", "Metric", "accuracy", "get"]
 
 
 def accuracy(labels, predictions):
-    """Share of rows whose largest prediction is the label: a float32 scalar.
+    """The fraction of rows whose largest prediction is the label: a float32 scalar.
 
     predictions is [rows, classes]; labels are [rows] of integers (floats are truncated), [rows, 1], or one-hot rows [rows, classes].
     """
@@ -15,8 +15,8 @@ def accuracy(labels, predictions):
 
 
 class Metric:
-    """A running figure. Subclasses give `name`, `measure(labels, predictions)`: the mean over a batch's samples, and may change how
-    batches are joined by overriding update() and result()."""
+    """A running metric. Subclasses define `name` and `measure(labels, predictions)`, the mean over a batch's samples, and may change how
+    batches are combined by overriding update() and result()."""
 
     name = "metric"
 
@@ -29,7 +29,7 @@ class Metric:
         raise NotImplementedError(f"{type(self).__name__} does not define measure(labels, predictions)")
 
     def update(self, value, samples: int = 1) -> None:
-        """Takes a batch's mean and how many samples it was over."""
+        """Adds a batch's mean and its number of samples."""
         self._sum += float(value) * samples
         self._count += samples
 
@@ -43,7 +43,7 @@ class Metric:
 
 
 class Mean(Metric):
-    """The mean of the numbers it is given."""
+    """The mean of the given numbers."""
 
     name = "mean"
 
@@ -52,7 +52,7 @@ class Mean(Metric):
 
 
 class Accuracy(Metric):
-    """Share of samples whose largest prediction is the label."""
+    """The fraction of samples whose largest prediction is the label."""
 
     name = "accuracy"
 

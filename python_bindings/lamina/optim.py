@@ -1,4 +1,4 @@
-"""Optimizers: what a gradient does to a Variable."""
+"""Optimizers: update Variables from gradients."""
 from __future__ import annotations
 
 from . import _border, _core, errors

@@ -1,8 +1,8 @@
-"""Ranges for Nsight and other NVTX tools, and which steps they capture. See docs/profiling-with-nsight.md.
+"""Ranges for Nsight and other NVTX tools, and capture of selected steps. See docs/profiling-with-nsight.md.
 
-While a tool listens, each call of a traced function is a range of its name in the domain "Lamina", each instruction in it a range with the layer, the ops
-that were fused and the user's line, and on the CPU each step of a section too. Eager ops and layers are ranges as well. Without a tool none of
-this costs more than a branch.
+While a tool listens, each call of a traced function is a range with its name in the domain "Lamina", each instruction in it a range with
+the layer, the fused ops and the user's line, and on the CPU each step of a section too. Eager ops and layers are ranges as well. Without a
+tool each costs only a branch.
 """
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ __all__ = ["attached", "attached_by", "capture", "DeviceStep", "listening", "ran
 
 
 class range:
-    """with lm.profiler.range("load batch"): ..., or @lm.profiler.range("evaluate") in front of a function: a range of this name.
+    """A range with this name: with lm.profiler.range("load batch"): ..., or @lm.profiler.range("evaluate") on a function.
 
-    Ranges nest, and each thread has its own. While a function is traced the name becomes a part of its ops' names instead, as a layer's name
-    does, so that it is seen whenever the graph runs. One object may be entered many times, also by several threads.
+    Ranges nest, per thread. In a traced function the name becomes part of the ops' names instead, like a layer's name, so that it is
+    visible whenever the graph runs. One object may be entered many times, also by several threads.
     """
 
     def __init__(self, name: str):
@@ -49,14 +49,15 @@ class range:
 
 
 class capture:
-    """with lm.profiler.capture(): ...: what `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off` record.
+    """with lm.profiler.capture(): ... selects what `nsys profile --capture-range=cudaProfilerApi` and `ncu --profile-from-start off`
+    record.
 
-    It is cudaProfilerStart and cudaProfilerStop, each after waiting for what runs on the devices. Without a GPU nothing happens; ranges are seen anyway.
-    Raises DeviceUnavailable when CUDA refuses.
+    It calls cudaProfilerStart and cudaProfilerStop, each after waiting for running work. Without a GPU it does nothing; ranges are still
+    emitted. Raises DeviceUnavailable when CUDA refuses.
     """
 
     def __init__(self):
-        pass  # takes nothing, and says so in Lamina's words
+        pass  # takes no arguments, and reports others in Lamina's words
 
     def __enter__(self):
         _core.profiler._start_capture()
@@ -67,39 +68,39 @@ class capture:
 
 
 class TimedRange(typing.NamedTuple):
-    """A range of a recording. Times are microseconds since the recording began."""
+    """A range in a recording. Times are microseconds since the recording began."""
 
     text: str
     kind: str  # "function", "instruction", "step", "layer" or "user"
     payload: int | None
-    thread: int  # numbered as they come
-    parent: int | None  # where in the list the range around it is
+    thread: int  # numbered in order of appearance
+    parent: int | None  # index of the enclosing range in the list
     begin: float
     end: float
 
 
 class DeviceStep(typing.NamedTuple):
-    """A step inside of one call of a section on a GPU, which is mostly one launch, by the kernel's own clock. Times are microseconds."""
+    """A step of one call of a section on a GPU (usually one launch), timed by the kernel's own clock. Times are microseconds."""
 
     text: str  # its layer, op and line
-    range: int | None  # where in the recording's ranges its launch is
-    times: int  # that it has run in the call: in a loop, the iterations
-    blocks: int  # that have taken part
-    began: float  # its last time, since the first launch began: the first block
-    ended: float  # ... and the last one
-    busy: float  # of the block with the most of it, all times together
-    waited: float  # for other blocks, of the block with the most of it
+    range: int | None  # index of its launch in the recording's ranges
+    times: int  # executions in the call: in a loop, the iterations
+    blocks: int  # blocks that took part
+    began: float  # start of the last execution in the first block, since the launch began
+    ended: float  # its end in the last block
+    busy: float  # maximum over blocks, summed over executions
+    waited: float  # for other blocks, maximum over blocks
 
 
 class record:
-    """with lm.profiler.record() as r: step(x, y): the ranges with their times, kept in this process; no tool is needed.
+    """with lm.profiler.record() as r: step(x, y) records ranges with their times in this process, without a tool.
 
-    r.ranges has them in the order in which they began, print(r) adds up those of equal text, which on the CPU shows the time of every step
-    of a section, and so of every layer. On a GPU these are the times of launching. Recording a range takes a fraction of a microsecond itself.
+    r.ranges has them in order of their begin. print(r) sums those with equal text; on the CPU this shows the time of every step of a
+    section, and so of every layer. On a GPU these are launch times. Recording a range takes a fraction of a microsecond itself.
 
-    device_steps=True looks into the sections of GPUs as well: r.device_steps has each step of each launch, which print(r) adds up behind the ranges. The kernel reads
-    clocks before and behind each step then, the host waits for each launch, and launches are not joined to graphs.
-    Raises StateError when a recording runs already.
+    device_steps=True also looks into sections on GPUs: r.device_steps has each step of each launch, which print(r) sums after the ranges.
+    The kernel then reads clocks before and after each step, the host waits for each launch, and launches are not joined into graphs. Raises
+    StateError when a recording is already running.
     """
 
     ranges: list[TimedRange]
@@ -119,7 +120,7 @@ class record:
         self.device_steps = [DeviceStep(*one) for one in steps]
 
     def __str__(self) -> str:
-        rows = {}  # in the order of their first beginning
+        rows = {}  # in order of first appearance
         for one in self.ranges:
             rows.setdefault((one.kind, one.text), []).append(one.end - one.begin)
         lines = [f"{'times':>6} {'total us':>11} {'least us':>10}  range"]
@@ -140,7 +141,7 @@ _DEPTHS = {"instruction": 1, "step": 2}
 
 
 def attached() -> bool:
-    """Whether this process is under a profiler, a sanitizer or a debugger; attached_by() says why. LAMINA_RESIDENT=staged makes it true."""
+    """Whether this process runs under a profiler, sanitizer or debugger; attached_by() says why. LAMINA_RESIDENT=staged forces it."""
     return attached_by() != ""
 
 

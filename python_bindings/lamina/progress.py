@@ -1,4 +1,4 @@
-"""The progress bar of training: moving on a terminal, few plain lines everywhere else."""
+"""The progress bar of training: animated on a terminal, few plain lines elsewhere."""
 from __future__ import annotations
 
 import sys
@@ -12,12 +12,12 @@ LINE_SECONDS = 10.0  # elsewhere
 
 
 def format_metric(value: float) -> str:
-    """A number as training shows it: 1.6631 above 0.001 in size, 5.7225e-04 up to it."""
+    """A number as training shows it: 1.6631 if larger than 0.001 in magnitude, else 5.7225e-04."""
     return f"{value:.4f}" if abs(value) > 1e-3 else f"{value:.4e}"
 
 
 def format_step_time(seconds: float) -> str:
-    """Time per step with the unit that leaves an integer worth reading: 2s, 13ms, 350us."""
+    """Time per step in a unit with a readable integer: 2s, 13ms, 350us."""
     if seconds >= 1:
         return f"{seconds:.0f}s/step"
     if seconds >= 1e-3:
@@ -38,9 +38,9 @@ def format_duration(seconds: float) -> str:
 class ProgressBar:
     """Shows steps 1..total of one epoch.
 
-    verbose 1: on a terminal a bar that moves; anywhere else a line at the first and at the last step and at most one every ten
-    seconds between, without control codes. verbose 2: one line at the end. verbose 0: nothing.
-    With total=None (length unknown) only the count is shown until finish() is called.
+    verbose 1: on a terminal an animated bar; elsewhere a line at the first and at the last step and at most one every ten seconds in
+    between, without control codes. verbose 2: one line at the end. verbose 0: nothing. With total=None (length unknown) only the count is
+    shown until finish() is called.
     """
 
     def __init__(self, total: int | None, verbose: int = 1, file=None, clock=time.perf_counter):
@@ -51,12 +51,12 @@ class ProgressBar:
         self.start = clock()
         self.step = 0
         self._shown_at = None
-        self._width = 0  # characters of the line that stands on the terminal
+        self._width = 0  # length of the current line on the terminal
         self._finished = False
         self._moving = bool(getattr(self.file, "isatty", lambda: False)())
 
     def wants(self, step: int) -> bool:
-        """Whether update(step) would draw: lets a loop skip reading the metrics."""
+        """Whether update(step) would draw, so that a loop can skip reading the metrics."""
         if self.verbose != 1 or self._finished:
             return False
         if self._shown_at is None or step == self.total:
@@ -64,7 +64,7 @@ class ProgressBar:
         return self.clock() - self._shown_at >= (REDRAW_SECONDS if self._moving else LINE_SECONDS)
 
     def update(self, step: int, metrics=()) -> None:
-        """Tells that `step` steps are done; metrics are pairs of name and number."""
+        """Reports that `step` steps are done; metrics are pairs of name and number."""
         self.step = step
         if not self.wants(step):
             return
@@ -75,7 +75,7 @@ class ProgressBar:
             self._show(self._line(metrics), final=False)
 
     def finish(self, metrics=()) -> None:
-        """Draws the last line; does nothing when it stands already."""
+        """Draws the last line unless it is already there."""
         if self._finished:
             return
         self._finished = True

@@ -1,4 +1,4 @@
-"""lm.print and lm.check: what a program says about its values while it runs."""
+"""lm.print and lm.check: output and checks at run time."""
 from __future__ import annotations
 
 import sys
@@ -37,13 +37,14 @@ def _format(value, tensors, nested=False, inside=()) -> str:
 
 
 def print(*values, file=None, sep=" ", end="\n", summarize=3):
-    """Prints values whenever it runs: at once eagerly, at every call of the graph where a function is traced.
+    """Prints values at run time: at once eagerly, at every call of the graph in a traced function.
 
-    Tensors show their elements, in lists, tuples, dicts and dataclasses too, with as few digits as read back; Python values are as they were
-    when the function was traced. Prints and other effects keep program order, in branches and loops as well. Under vmap there is a text per model.
-    file: any object with write(); sys.stdout (the default) and sys.stderr mean what these names stand for when the graph runs, so that
-    redirect_stdout and notebooks get the text. A function that assigns Variables writes its text when the call ends.
-    summarize: how many elements are shown at both ends of each axis; -1 for all.
+    Tensors show their elements, also in lists, tuples, dicts and dataclasses, with as few digits as read back exactly; Python values are
+    those at the time of tracing. Prints and other effects keep program order, also in branches and loops. Under vmap there is one text per
+    model.
+    file: any object with write(). sys.stdout (the default) and sys.stderr are looked up when the graph runs, so that redirect_stdout and
+    notebooks get the text. A function that assigns Variables writes its text when the call ends.
+    summarize: number of elements shown at both ends of each axis; -1 for all.
     """
     if file is not None and not callable(getattr(file, "write", None)):
         raise errors.TypeMismatch(f"print: {errors.a_type(file)} is not a file", why="it has no write()", fix="pass an open file, sys.stdout or sys.stderr")
@@ -59,15 +60,15 @@ def print(*values, file=None, sep=" ", end="\n", summarize=3):
 def check(condition, message="", **values):
     """Raises AssertionFailed when the condition is false, with the message and these values in its text.
 
-    The condition is a bool or a bool tensor, of which all elements must be true. Traced, a condition that is a tensor is checked whenever the
-    graph runs, in program order with other effects: what is assigned before a check that fails stays assigned, what comes after does not happen.
-    AutoGraph turns Python's assert statement into this.
+    The condition is a bool, or a bool tensor whose elements must all be true. In a traced function a tensor condition is checked whenever
+    the graph runs, in program order with other effects: earlier assignments are kept, later effects do not happen. AutoGraph turns Python's
+    assert statement into this.
     """
     check_with(condition, message, tuple(values.items()))
 
 
 def check_with(condition, message, named, before=""):
-    """check() with the values as pairs of a name and a value, and a text before the message."""
+    """check() with the values as (name, value) pairs, and a text before the message."""
     tensors = []
     text = before + (_format(message, tensors) if message is not None else "")
     if not isinstance(condition, (Tensor, Variable)):

@@ -10,10 +10,11 @@ fma_peak = _core.fma_peak
 
 
 def assert_graph_matches_eager(fn, *args, rtol: float = 1e-5, atol: float = 0.0, **kwargs):
-    """Calls fn(*args, **kwargs) eagerly and as a graph and raises AssertionError unless both give the same structure, dtypes, shapes and values.
+    """Calls fn(*args, **kwargs) eagerly and as a graph, and raises AssertionError unless both return the same structure, dtypes, shapes
+    and values.
 
-    Values agree when |a - b| <= atol + rtol * the largest |a| of that tensor, so an all-zero result never passes for a tiny one. Variables that
-    fn changes are changed twice. Returns the eager result.
+    Values agree when |a - b| <= atol + rtol * the largest |a| of that tensor, so an all-zero result never passes for a tiny one. Variables
+    that fn changes are changed twice. Returns the eager result.
     """
     import numpy as np
 

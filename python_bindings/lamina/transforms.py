@@ -15,7 +15,7 @@ def _is_floating(x) -> bool:
 
 
 def _leaf(value):
-    """A value as the tensor or Variable to differentiate by; None when it is neither."""
+    """A value as the tensor or Variable to differentiate with respect to; None when it is neither."""
     if isinstance(value, (Tensor, Variable)):
         return value
     if type(value) is float or type(value).__module__ == "numpy" and hasattr(value, "__array__"):
@@ -46,7 +46,7 @@ class _Leaves:
 
 
 def _chosen(what, fn, args, argnums):
-    """Which positional arguments to differentiate by, as a tuple."""
+    """The positional arguments to differentiate with respect to, as a tuple."""
     numbers = argnums if isinstance(argnums, (tuple, list)) else (argnums,)
     for n in numbers:
         if isinstance(n, bool) or not isinstance(n, int) or not -len(args) <= n < len(args):
@@ -59,7 +59,7 @@ def _name(fn):
 
 
 def _with(args, numbers, leaves, values):
-    """The arguments with those that are differentiated by rebuilt from these values."""
+    """The arguments, with the differentiated ones rebuilt from these values."""
     args, filled = list(args), leaves.fill(values)
     for n, value in zip(numbers, filled):
         args[n] = value
@@ -76,12 +76,12 @@ def _scalar(what, fn, value):
 
 
 def value_and_grad(fn, argnums=0, has_aux=False):
-    """value_and_grad(fn)(x, ...): (fn(x, ...), its gradient by x).
+    """value_and_grad(fn)(x, ...): (fn(x, ...), its gradient with respect to x).
 
-    fn returns a number as a tensor of shape (); with has_aux a pair of it and anything else, which is returned beside the number. argnums: the
-    argument to differentiate by, or a tuple of them; it may be a tensor, a Variable, or any structure of them (tuples, lists, dicts,
-    dataclasses), and the gradient has its structure. Variables that fn uses otherwise are constants. Where nothing connects, the gradient is 0.
-    It works eagerly and in lm.function, under lm.vmap, and again on itself for higher derivatives.
+    fn returns a number as a tensor of shape (); with has_aux a pair of it and anything else, which is returned beside the number. argnums:
+    the argument to differentiate with respect to, or a tuple of them. It may be a tensor, a Variable, or any structure of them (tuples,
+    lists, dicts, dataclasses), and the gradient has its structure. Other Variables that fn uses are constants. Where nothing connects, the
+    gradient is 0. It works eagerly, in lm.function, under lm.vmap, and on itself for higher derivatives.
     """
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):
@@ -105,7 +105,7 @@ def value_and_grad(fn, argnums=0, has_aux=False):
 
 
 def grad(fn, argnums=0, has_aux=False):
-    """grad(fn)(x, ...): the gradient of fn by x, as value_and_grad gives it; with has_aux a pair of it and what fn returns beside the number."""
+    """grad(fn)(x, ...): the gradient of fn with respect to x, as in value_and_grad; with has_aux a pair of it and fn's auxiliary result."""
     both = value_and_grad(fn, argnums, has_aux)
 
     @functools.wraps(fn, updated=())
@@ -122,9 +122,9 @@ def _results(what, fn, value):
 
 
 def vjp(fn, *primals):
-    """(fn(*primals), pull), where pull(cotangents) gives a tuple with a gradient per primal.
+    """(fn(*primals), pull), where pull(cotangents) returns a tuple with a gradient per primal.
 
-    cotangents has the structure of fn's result; pull may be called often. Where nothing connects, a gradient is 0.
+    cotangents has the structure of fn's result; pull may be called repeatedly. Where nothing connects, a gradient is 0.
     """
     given = _Leaves("vjp", tuple(primals), "the primals")
     with _core.GradientTape(persistent=True, watch_accessed_variables=False) as tape:
@@ -142,10 +142,10 @@ def vjp(fn, *primals):
 
 
 def jvp(fn, primals, tangents):
-    """(fn(*primals), the derivative of it along the tangents).
+    """(fn(*primals), its derivative along the tangents).
 
-    primals and tangents: tuples of arguments of the same structure. The second result has fn's result's structure. It is computed by two
-    gradients, of which one is by the cotangent of the other, so it costs about three times fn.
+    primals and tangents: tuples of arguments of the same structure. The second result has the structure of fn's result. It is computed by
+    two gradients, one with respect to the cotangent of the other, so it costs about three times fn.
     """
     given, along = _Leaves("jvp", tuple(primals), "the primals"), _Leaves("jvp", tuple(tangents), "the tangents")
     if [tuple(v.shape) for v in given.values] != [tuple(v.shape) for v in along.values]:
@@ -166,7 +166,8 @@ def jvp(fn, primals, tangents):
 
 
 def jacobian(fn, argnums=0):
-    """jacobian(fn)(x, ...): the derivative of every element of fn's result by every element of x: [result's shape..., x's shape...].
+    """jacobian(fn)(x, ...): the derivative of each element of fn's result with respect to each element of x: [result's shape..., x's
+    shape...].
 
     fn returns one tensor. argnums and structures are as in grad. All rows are computed together, by lm.vmap over the result's elements.
     """
@@ -208,21 +209,22 @@ def jacobian(fn, argnums=0):
 
 
 def hessian(fn, argnums=0):
-    """hessian(fn)(x, ...): the second derivatives of a number by every two elements of x: [x's shape..., x's shape...]. x is one tensor."""
+    """hessian(fn)(x, ...): the second derivatives of a number with respect to each pair of elements of x: [x's shape..., x's shape...]. x
+    is one tensor."""
     return jacobian(grad(fn, argnums), argnums)
 
 
 def custom_gradient(fn):
-    """A function with a gradient of its own. fn(x, ...) returns (y, gradient); gradient(dy) gives the gradient by x.
+    """A function with a user-defined gradient. fn(x, ...) returns (y, gradient); gradient(dy) returns the gradient with respect to x.
 
         @lm.custom_gradient
         def clipped(x):
             return x, lambda dy: lm.clip(dy, -1.0, 1.0)
 
-    With several tensor arguments gradient returns a tuple with one per argument, and None where none flows; with several results (a tuple or list)
-    it takes one cotangent per floating-point result. Numbers and other values among the arguments reach fn as they are. No gradient flows to
-    Variables and other tensors that fn uses from outside, and fn may not assign Variables. It works eagerly and traced, under lm.vmap, and may be
-    differentiated again: gradient is made of ops like any other.
+    With several tensor arguments gradient returns a tuple with one per argument, and None where none flows; with several results (a tuple
+    or list) it takes one cotangent per floating-point result. Arguments that are not tensors are passed to fn unchanged. Variables and
+    other outside tensors that fn uses get no gradient, and fn must not assign Variables. It works eagerly and traced, under lm.vmap, and
+    can be differentiated again, because gradient consists of ordinary ops.
     """
     @functools.wraps(fn, updated=())
     def wrapped(*args, **kwargs):

@@ -1,4 +1,4 @@
-"""vmap: a function of one model, or of one example, as a function of a stack of them."""
+"""vmap: maps a function of one model, or of one example, over a stack of them."""
 from __future__ import annotations
 
 import copy
@@ -10,20 +10,20 @@ from ._structure import enter
 
 
 def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
-    """fn for every entry of its arguments' mapped axes at once: vmap(fn)(x)[i] is fn(x[i]).
+    """Maps fn over its arguments' axes: vmap(fn)(x)[i] is fn(x[i]).
 
-    in_axes: which axis of each argument is mapped, negative ones from the end; None: all calls share the argument. One for all arguments, or a
-    tuple with one per argument, in which an argument that is a tuple, list, dict or dataclass of tensors may have such a structure of its own.
-    Keyword arguments are mapped along axis 0. out_axes: likewise, where each result has the axis; None for results that do not differ.
-    axis_size: how many calls, where no argument tells.
+    in_axes: the mapped axis of each argument, negative ones from the end; None: all calls share the argument. One for all arguments, or a
+    tuple with one per argument; for an argument that is a tuple, list, dict or dataclass of tensors it may be such a structure. Keyword
+    arguments are mapped along axis 0. out_axes: the same for results; None for results that do not differ. axis_size: number of calls, if
+    no argument is mapped.
 
-    Stacked Variables (lm.nn.stack, lm.per_model) that fn touches are mapped too: fn sees one model's value, and what it assigns is that
-    model's. Assigning a Variable that is not stacked a value that differs is an InvalidArgument at that line. Draws differ from call to call.
-    Values that are no tensors reach fn as they are; a number has no axis and needs in_axes=None. vmap may be nested, traced by lm.function, and
-    differentiated: a GradientTape inside of fn gives gradients per example.
+    Stacked Variables (lm.nn.stack, lm.per_model) that fn uses are mapped too: fn sees one model's value, and an assignment sets that
+    model's value. Assigning values that differ between models to an unstacked Variable is an InvalidArgument at that line. Draws differ
+    between calls. Values that are not tensors are passed to fn unchanged; a number has no axis and needs in_axes=None. vmap can be nested,
+    traced by lm.function, and differentiated: a GradientTape inside fn gives gradients per example.
 
-    Raises InvalidArgument for axes of different lengths or out of range, for in_axes whose structure is not the arguments', and when nothing is
-    mapped.
+    Raises InvalidArgument for axes of different lengths or out of range, for in_axes whose structure does not match the arguments, and when
+    nothing is mapped.
     """
     if not callable(fn):
         raise errors.TypeMismatch(f"lm.vmap: {errors.a_type(fn)} cannot be called", fix="pass a function or a callable object")
@@ -55,7 +55,7 @@ def vmap(fn, in_axes=0, out_axes=0, axis_size: int | None = None):
 
 
 class _Slot:
-    """Where a tensor stood in a structure."""
+    """The position of a tensor in a structure."""
 
     __slots__ = ("index",)
 
@@ -68,7 +68,7 @@ def _is_tensor(value) -> bool:
 
 
 class _Given:
-    """The tensors among the arguments, each with its axis and what to call it."""
+    """The tensors among the arguments, each with its axis and its name."""
 
     def __init__(self):
         self.tensors, self.axes, self.names = [], [], []
@@ -90,7 +90,7 @@ class _Given:
 
 
 class _Result:
-    """The tensors among the results, each with the axis it is to have."""
+    """The tensors among the results, each with its required axis."""
 
     structure = None
 
@@ -111,7 +111,7 @@ def _parameter_names(fn) -> tuple:
 
 
 def _fields(value):
-    """The names of a dataclass instance's fields, or None. The module dataclasses would import much."""
+    """The names of a dataclass instance's fields, or None. Importing the module dataclasses would be slow."""
     return None if isinstance(value, type) else getattr(type(value), "__dataclass_fields__", None)
 
 
@@ -142,7 +142,8 @@ def _with_parts(value, parts):
 
 
 def _map(value, axes, path, what, take, inside=()):
-    """value with each leaf replaced by take(leaf, axis, path); axes is an axis, None, or a structure that begins as value's does."""
+    """value with each leaf replaced by take(leaf, axis, path); axes is an axis, None, or a structure that matches the beginning of
+    value's."""
     if axes is not None and not isinstance(axes, int):
         wanted = _parts(axes)
         parts = _parts(value)

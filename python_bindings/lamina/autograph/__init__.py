@@ -1,8 +1,8 @@
-"""AutoGraph: Python's own if, while, for, and, or, not and assert as parts of a graph.
+"""AutoGraph: converts Python's if, while, for, and, or, not and assert to parts of a graph.
 
-While lm.function traces, it traces a converted copy of the function and of the functions that it calls. There, a branch or loop whose condition
-is a tensor becomes lm.cond, lm.while_loop or lm.scan; one whose condition is a Python value stays Python's. What cannot be converted raises an error at
-the user's line.
+lm.function traces a converted copy of the function and of the functions that it calls. There, a branch or loop whose condition is a tensor
+becomes lm.cond, lm.while_loop or lm.scan; with a Python value it stays Python. Code that cannot be converted raises an error at the user's
+line.
 """
 from .. import _border
 from .conversion import do_not_convert, to_code

@@ -10,7 +10,7 @@ from .values import NUMBERS, Again, Tensor, Undefined, Variable, boolean, contai
 
 
 def if_(test, body, orelse, get_state, set_state, names, merged):
-    """The if statement. The first `merged` names are needed afterwards."""
+    """The if statement. The first `merged` names are used after it."""
     if not in_graph(test):
         body() if test else orelse()
         return
@@ -18,7 +18,7 @@ def if_(test, body, orelse, get_state, set_state, names, merged):
 
 
 class _Branches:
-    """One if statement: its names, and the places in Python objects that a branch changes, are results of a cond."""
+    """One if statement. Its names, and the parts of Python objects that a branch changes, are results of a cond."""
 
     def __init__(self, body, orelse, get_state, set_state, names, merged):
         self.ways = {True: body, False: orelse}
@@ -32,9 +32,9 @@ class _Branches:
         self.known = list(self.touched)
         self.returns_the_result = state.is_outermost(body.__code__)
         self.hints = {}
-        self.results = {}  # way -> the names' values after it
-        self.contents = {}  # (way, id of a container in them) -> what was in it then
-        self.places = {}   # way -> {(holder's number, key): value}
+        self.results = {}  # branch -> the names' values after it
+        self.contents = {}  # (branch, id of a container in them) -> its contents then
+        self.places = {}   # branch -> {(holder's number, key): value}
 
     def run(self, test):
         while True:
@@ -62,11 +62,11 @@ class _Branches:
                 state.note_alias(old, new, label)
 
     def merge(self, label, first, second, chosen):
-        """One value for both branches. Containers that a branch made are put together anew, one for each pair."""
+        """One value for both branches. Containers made by the branches are rebuilt, one for each pair."""
         if first is second or not _holds_containers(first) and not _holds_containers(second) and same(first, second):
             return first
         if self.returns_the_result and label.startswith("return_value") and chosen is not None and type(first) is not GrowingList:
-            return chosen  # nobody sees afterwards which objects these are
+            return chosen  # identity does not matter afterwards
         if type(first) is Undefined or type(second) is Undefined:
             return self.copied(label, second if type(first) is Undefined else first, chosen)
         if type(first) is GrowingList:
@@ -79,7 +79,7 @@ class _Branches:
         return self.paired(label, first, second, chosen)
 
     def copied(self, label, value, chosen):
-        """What one branch returns, where the other goes on: a copy, which nobody may tell from what it is a copy of."""
+        """A copy of a branch's result. It must not be distinguishable from the original."""
         if chosen is None:
             return value
         if type(value) is GrowingList:
@@ -89,7 +89,7 @@ class _Branches:
         return chosen
 
     def paired(self, label, first, second, chosen):
-        """A container in place of one of each branch; what held one of them in a branch holds the new one."""
+        """A new container in place of one from each branch; objects that held one of them get the new one."""
         for which, mine, other in ((0, first, second), (1, second, first)):
             known = self.pairs.get((which, id(mine)))
             if known is not None and known[3 + which] is not other or known is None and self.guard.reach.knows(mine) and not self.was_there(label, mine):
@@ -107,7 +107,7 @@ class _Branches:
         return made
 
     def was_there(self, label, value):
-        """Whether a container was this name's or place's before the branches, or inside of it."""
+        """Whether a container was in this name or place before the branches."""
         before = self.before.get(label)
         return any(value is v for v in containers_in(before))
 
@@ -117,7 +117,7 @@ class _Branches:
         located(error, self.function)
 
     def put(self, values):
-        """The merged values in their objects."""
+        """Stores the merged values in their objects."""
         at = 0
         for number, holder in enumerate(self.touched):
             keys = [k for n, k in self.places[True] if n == number]
@@ -145,7 +145,7 @@ class _Branches:
         return [*self.results[way], *self.places[way].values()]
 
     def traced(self, way):
-        """One branch: what the names and places are after it."""
+        """Traces one branch; returns the names and places after it."""
         branch, rerun = self.ways[way], self.rerun(way)
         self.set_state(self.start)
         with self.guard as guard:
@@ -190,11 +190,11 @@ class _Branches:
         return out
 
     def unmoved(self, value):
-        """Whether a name or place has the object that it had before: what is in it is looked at by itself."""
+        """Whether a name or place still has the same object, whose contents are compared separately."""
         return isinstance(value, (list, dict, GrowingList)) and self.guard.reach.knows(value)
 
     def check_structure(self, way):
-        """Both branches leave the same keys in a dict, as many items in a list and the same attributes."""
+        """Checks that both branches leave the same dict keys, list lengths and attributes."""
         for number, holder in enumerate(self.touched):
             keys = {w: [k for n, k in self.places[w] if n == number] for w in (True, False)}
             if keys[True] == keys[False]:
@@ -210,7 +210,7 @@ def _holds_containers(value) -> bool:
 
 
 def _differs(holder, first, second):
-    """What differs between the branches, and what to do."""
+    """What differs between the branches, and the fix."""
     if holder.kind in ("list", "deque"):
         return (f"the {holder.kind} '{holder.path}' has {_count(first)} in one branch of an if and {_count(second)} in the other",
                 "append in both branches, or in a loop over tensors, where a list may grow by what the data say")
@@ -222,14 +222,14 @@ def _differs(holder, first, second):
 
 
 def _compare(names, results, hints, function):
-    """After both branches: what cannot be merged is an error, what only needs to know the other is tried again."""
+    """After both branches: raises an error for values that cannot be merged, and retries those that only need to know the other."""
     again = {}
     for i, name in enumerate(names):
         values = {which: results[which][i] for which in (True, False)}
         for which in (True, False):
             mine, other = values[which], values[not which]
             if type(mine) is Undefined and type(other) is not Undefined:
-                if mine.name is None and is_state(other):  # what a function returns, guarded by a flag
+                if mine.name is None and is_state(other):  # a function's return value, guarded by a flag
                     if (name, which) not in hints:
                         again[name, which] = zeros_like(other)
                 elif mine.name is None:

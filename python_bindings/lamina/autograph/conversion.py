@@ -1,4 +1,4 @@
-"""Converted functions: made once per piece of code, with the closure, globals and defaults of the function they stand for."""
+"""Converted functions: made once per code object, with the closure, globals and defaults of the original."""
 from __future__ import annotations
 
 import ast
@@ -26,28 +26,28 @@ _lock = threading.RLock()
 
 def _unlock_in_child():
     global _lock
-    _lock = threading.RLock()  # a thread that is not in the child may hold the other one
+    _lock = threading.RLock()  # in a child process, another thread may have held the old one
 
 
 os.register_at_fork(after_in_child=_unlock_in_child)
 
-# Packages whose functions are called as they are: they have no branches on tensors.
+# Packages whose functions are not converted: they do not branch on tensors.
 _SKIPPED = frozenset(sys.stdlib_module_names) - {"__main__"} | {"lamina", "numpy", "scipy", "pandas", "matplotlib", "torch", "jax", "tensorflow", "pytest", "_pytest",
                                                                "hypothesis", "PIL", "sklearn"}
 _NOT_PLAIN = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def do_not_convert(function):
-    """The function as it is: AutoGraph leaves it alone. Use it as a decorator."""
+    """Marks a function that AutoGraph must not convert. Use it as a decorator."""
     try:
         function._lamina_do_not_convert = True
-    except AttributeError:  # a bound method: on its function
+    except AttributeError:  # for a bound method: of its function
         function.__func__._lamina_do_not_convert = True
     return function
 
 
 def to_code(function) -> str:
-    """The source that AutoGraph makes of a function, as text. Raises lm.errors.ConversionFailed when there is no source to make it of."""
+    """AutoGraph's converted source of a function, as text. Raises lm.errors.ConversionFailed when there is no source."""
     from .. import errors
 
     given, function = function, inspect.unwrap(getattr(function, "python_function", function))
@@ -76,7 +76,7 @@ def _converted_node(function):
 
 
 def _converted_code(function):
-    """The code object of the converted function, its free variables those of the original and the runtime."""
+    """The converted function's code object; its free variables are those of the original and the runtime."""
     node = _converted_node(function)
     names = [*function.__code__.co_freevars, AG]
     outer = ast.FunctionDef("factory", ast.arguments([], [ast.arg(n) for n in names], None, [], [], None, []), [node, ast.Return(ast.Name(node.name, ast.Load()))], [], None)
@@ -90,7 +90,7 @@ def _converted_code(function):
 
 
 def _named_as_written(code, generated, written):
-    """Code whose inner functions and classes have the qualified names that the user's code gives them: messages of Python show those."""
+    """Code whose inner functions and classes keep the user's qualified names, which Python's messages show."""
     if not hasattr(code, "co_qualname"):  # before Python 3.11
         return code
 
@@ -121,7 +121,7 @@ def _is_skipped(function) -> bool:
 
 
 def converted_function(function: types.FunctionType):
-    """The converted function, or the function itself when it needs no conversion or has no source."""
+    """The converted function, or the function itself if it needs no conversion or has no source."""
     if _is_skipped(function):
         return function
     code = function.__code__
@@ -143,7 +143,7 @@ def converted_function(function: types.FunctionType):
 
 
 def converted(callable_):
-    """What to call instead of a callable while a graph is traced."""
+    """The replacement for a callable while a graph is traced."""
     if isinstance(callable_, types.FunctionType):
         return runtime.BUILTINS.get(callable_) or converted_function(callable_)
     if isinstance(callable_, types.MethodType):
@@ -170,7 +170,7 @@ def converted(callable_):
 
 
 def traced(function):
-    """What a lm.function calls while it is traced."""
+    """The callable that lm.function runs to trace a function."""
     made = converted(function)
 
     def run(*args, **kwargs):
@@ -181,7 +181,7 @@ def traced(function):
 
 
 def _delivered(result, inside=()):
-    """A result in which lists that grew in loops are tensors."""
+    """A result with lists that grew in loops replaced by tensors."""
     if type(result) is GrowingList:
         return result.buffer
     if type(result) in (list, tuple, dict):
@@ -196,7 +196,7 @@ def _delivered(result, inside=()):
 
 
 def why_not_here() -> str | None:
-    """Why the code that is running (the caller's frame) was not converted; None when it was, or is not ours to say."""
+    """Why the running code (the caller's frame) was not converted; None if it was, or if it is not user code."""
     code = sys._getframe(1).f_code
     made = _codes.get(code)
     if isinstance(made, str):

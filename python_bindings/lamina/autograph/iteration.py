@@ -1,4 +1,4 @@
-"""What loops of the graph go through: ranges, enumerate and zip of tensors, and where their items come from."""
+"""What loops of the graph iterate over: ranges, enumerate and zip of tensors, and how items are read."""
 from __future__ import annotations
 
 import builtins
@@ -10,13 +10,13 @@ Tensor = _core.Tensor
 
 
 class Steps:
-    """range(start, stop, step) with tensors in it: what a loop of the graph counts through."""
+    """range(start, stop, step) with tensors, as iterated by a loop of the graph."""
 
     def __init__(self, start, stop=None, step=1):
         self.start, self.stop, self.step = (0, start, step) if stop is None else (start, stop, step)
 
     def count(self):
-        """How many there are: an int, or an int32 tensor."""
+        """The number of items: an int, or an int32 tensor."""
         start, stop, step = self.start, self.stop, self.step
         if isinstance(step, int) and step == 0:
             raise errors.InvalidArgument("range: a step of 0 goes nowhere", why="it never comes to its end", fix="pass a step that is not 0")
@@ -34,12 +34,12 @@ class Steps:
         return any(isinstance(v, float) or isinstance(v, Tensor) and "float" in str(v.dtype) for v in (self.start, self.stop, self.step))
 
     def at(self, i):
-        """The one at a place, or all at places."""
+        """The item at an index, or at several indices."""
         dtype = next((v.dtype for v in (self.stop, self.start, self.step) if isinstance(v, Tensor)), _core.int32)
         return _core.astype(i, dtype) * self.step + self.start
 
     def tensor(self):
-        """All of them, as a tensor whose length is known when the graph runs."""
+        """All items, as a tensor whose length is known at run time."""
         return self.at(of_length(self.count()))
 
     def reversed(self):
@@ -48,7 +48,7 @@ class Steps:
 
 
 class Counted:
-    """enumerate(iterated, start) of something that the graph goes through."""
+    """enumerate(iterated, start) of something that the graph iterates over."""
 
     def __init__(self, iterated, start=0):
         self.iterated, self.start = iterated, start
@@ -74,7 +74,7 @@ def _length(tensor):
 
 
 def stacked(iterated):
-    """What scan goes through, and how an item is made of a slice; None when the number of iterations is known only when it runs."""
+    """The input of a scan, and a function that makes an item of a slice; None if the number of iterations is known only at run time."""
     if isinstance(iterated, Tensor):
         _length(iterated)
         return iterated, lambda item: item
@@ -100,7 +100,7 @@ def first_of(xs):
 
 
 def item_at(iterated):
-    """How many items there are, and the one at a place."""
+    """The number of items, and the item at an index."""
     if isinstance(iterated, Steps):
         return iterated.count(), iterated.at
     if isinstance(iterated, Tensor):

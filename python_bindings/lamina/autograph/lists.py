@@ -1,4 +1,4 @@
-"""Lists in loops of the graph: what appends to a Python list there becomes a tensor of all elements, whose length is found when it runs."""
+"""Lists in loops of the graph: a Python list that is appended to becomes a tensor of all elements, whose length is known at run time."""
 from __future__ import annotations
 
 import builtins
@@ -9,20 +9,20 @@ Tensor, Variable = _core.Tensor, _core.Variable
 
 
 class Grows(Exception):
-    """A list was appended to in a loop of the graph: the loop is traced again with a GrowingList in its place."""
+    """Raised when a loop of the graph appends to a list: the loop is traced again with a GrowingList in its place."""
 
     def __init__(self, owner, element):
         self.owner, self.element = owner, element
 
 
 class GrowingList:
-    """A list of tensors of one dtype and shape in a graph: len(), indexing, iteration, lm.stack and append are what it can do."""
+    """A list of tensors of one dtype and shape in a graph. Supports len(), indexing, iteration, lm.stack and append."""
 
     def __init__(self, buffer, count, closed=False):
         self.buffer, self.taken, self.closed = buffer, count, closed
 
     def close(self):
-        """After the loop in which it grew: its count is its length."""
+        """After the loop in which it grew: sets its length to the count."""
         _core._list_close(self.buffer, self.taken)
         self.closed = True
 
@@ -44,7 +44,7 @@ class GrowingList:
         self.buffer = _core._list_set(self.buffer, _core.astype(self._place(index), _core.int64), as_element(value, self.buffer.dtype))
 
     def _place(self, index):
-        """A position from the front. One that nothing was appended to is outside of the buffer, so that it is found when it runs."""
+        """A position counted from the front. One beyond the last element is out of the buffer's range, so that it is an error at run time."""
         index = index.read() if isinstance(index, Variable) else index
         index = _core.astype(index, _core.int64) if isinstance(index, Tensor) else _core.constant(index, dtype=_core.int64)
         inside = _core.logical_and(index < self.taken, index >= -self.taken)
@@ -71,7 +71,7 @@ class GrowingList:
 
 
 def as_element(value, dtype=None):
-    """What is appended, as a tensor."""
+    """An appended value as a tensor."""
     if isinstance(value, Variable):
         return value.read()
     if isinstance(value, Tensor):
@@ -82,7 +82,7 @@ def as_element(value, dtype=None):
 
 
 def started(values, element):
-    """A GrowingList with a place for all that will be appended, and these values at its start."""
+    """A GrowingList with these initial values and space for all appended elements."""
     shape, dtype = element
     out = GrowingList(_core._list_buffer(shape, dtype), _core.constant(0, dtype=_core.int64))
     for value in values:
@@ -90,7 +90,7 @@ def started(values, element):
     return out
 
 
-# --- built-in functions that lists may reach ---
+# --- built-in functions that may get such lists ---
 
 
 def length(value):
@@ -102,14 +102,14 @@ def length(value):
 
 
 def length_of(tensor):
-    """How long a tensor's first axis is, as an int32 tensor: for axes whose length is known when the graph runs."""
+    """A tensor's first length, as an int32 tensor: for lengths known at run time."""
     while len(tensor.shape) > 1:
         tensor = tensor[:, 0]
     return _core.sum(_core.ones_like(tensor, dtype=_core.int32))
 
 
 def of_length(count):
-    """0, 1, ... count - 1, an int32 tensor whose length is known when the graph runs."""
+    """0, 1, ... count - 1, an int32 tensor whose length is known at run time."""
     try:
         buffer = _core._list_buffer((), _core.int32)
     except errors.InvalidArgument as error:

@@ -15,7 +15,7 @@ from .values import Again, Tensor, Undefined, Variable, boolean_of, containers_i
 
 
 def while_(test, body, get_state, set_state, names):
-    """The while statement. Python's own iterations come first, as long as the condition is Python's."""
+    """The while statement. While the condition is a Python value, iterations run in Python."""
     may_change = _may_change(test.__code__)
     while True:
         start, guard = get_state(), state.Guard((test,), set_state, names) if may_change else None
@@ -30,7 +30,7 @@ def while_(test, body, get_state, set_state, names):
     if not changes:
         _GraphLoop(lambda: boolean_of(test()), body, get_state, set_state, names).run()
         return
-    go_on = boolean_of(condition)  # the condition changes something: it is looked at as often as by Python
+    go_on = boolean_of(condition)  # the condition has side effects: evaluate it as often as Python would
 
     def get():
         return (*get_state(), go_on)
@@ -57,7 +57,7 @@ def _may_change(code) -> bool:
 
 
 class Element:
-    """What a list that grows in a loop holds: shape and dtype."""
+    """The shape and dtype of a growing list's elements."""
 
     def __init__(self, spec):
         self.spec = spec
@@ -67,8 +67,8 @@ class Element:
 
 
 class _GraphLoop:
-    """A loop of the graph: a while_loop, or with scan=(xs, item setter) a scan without a condition. Its names, and the places in Python objects that
-    the body changes, are loop variables."""
+    """A loop of the graph: a while_loop, or with scan=(xs, item setter) a scan without a condition. Its names, and the parts of Python
+    objects that the body changes, are loop variables."""
 
     def __init__(self, test, body, get_state, set_state, names, scan=None, runs=False):
         self.test, self.body, self.get_state, self.set_state, self.names, self.scan, self.runs = test, body, get_state, set_state, names, scan, runs
@@ -77,9 +77,9 @@ class _GraphLoop:
         self.shared = state.shared_containers(self.values)
         self.guard = state.Guard((body, test) if test is not None else (body,), set_state, names)
         self.returns_the_result = state.is_outermost(body.__code__)
-        self.places = {}  # (id of a holder, key) -> (the holder, key, its name, what is there before the loop)
+        self.places = {}  # (id of a holder, key) -> (the holder, key, its name, the value before the loop)
         self.hints = {}
-        self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists, so that ids stay theirs
+        self.lists, self.kept = {}, []  # id of a list that may grow -> its name; the lists keep their ids unique
 
     def run(self):
         while True:
@@ -122,7 +122,7 @@ class _GraphLoop:
         located(error, self.function)
 
     def prepare(self):
-        """What goes into the loop: label -> structure of tensors, and the labels that stay Python's."""
+        """The loop's inputs: label -> structure of tensors; and the labels that stay in Python."""
         self.labels = [*self.names, *(label for _, _, label, _ in self.places.values())]
         self.start = [*self.values, *(before for _, _, _, before in self.places.values())]
         self.state, self.fixed = {}, {}
@@ -135,7 +135,7 @@ class _GraphLoop:
             elif is_state(value) and (not is_container(value) or ("moved", name) in hints):
                 self.state[name] = frozen(value)
             else:
-                self.fixed[name] = value  # a container as long as the body puts no other in its place: what is in it is looked at by itself
+                self.fixed[name] = value  # a container, unless the body replaces it: its contents are compared separately
         self.growing = {n for n, value in zip(self.labels, self.start) if isinstance(hints.get(n), Element) or type(value) is GrowingList}
         self.lists = {id(v): n for n, v in zip(self.labels, self.start) if n in self.fixed and type(v) is list}
 
@@ -157,7 +157,7 @@ class _GraphLoop:
             holder.put(key, value)
 
     def traced(self, given, run):
-        """The names and places after an iteration."""
+        """Traces an iteration; returns the names and places after it."""
         def again():
             self.enter(given)
             run()
@@ -172,7 +172,7 @@ class _GraphLoop:
             return self.after_body(given, now)
 
     def look_for_changes(self, guard, again):
-        """Places that the body changes become loop variables; what cannot be is refused."""
+        """Parts that the body changes become loop variables; other changes are refused."""
         found = False
         for holder in guard.changed():
             before = holder.parts(holder.content)
@@ -208,7 +208,7 @@ class _GraphLoop:
             return result
 
     def after_body(self, given, now):
-        """The values after an iteration that are carried on; what they tell about the start is tried again."""
+        """The carried values after an iteration. If they change what must hold at the start, the body is traced again."""
         again, out, function = {}, {}, self.function
         self.check_aliases(given, now)
         for name, before, value in zip(self.labels, self.start, now):
@@ -241,7 +241,7 @@ class _GraphLoop:
         return out
 
     def check_aliases(self, given, now):
-        """A container is one name's or place's, when a body puts it there: the graph carries what is in it, not which one it is."""
+        """Checks that a container which a body stores has only one name or place, because the graph carries contents, not identity."""
         seen = {}
         for name, before, value in zip(self.labels, self.start, now):
             if name in self.fixed and value is before or self.returns_the_result and name.startswith("return_value"):
@@ -268,7 +268,7 @@ class _GraphLoop:
 
 
 def _differs(holder, before, now):
-    """What a body changes in the structure of a list, a dict or an object, why it cannot be, and what to do."""
+    """A body's change in the structure of a list, dict or object: why it is refused, and the fix."""
     if holder.kind in ("list", "deque"):
         return (f"the {holder.kind} '{holder.path}' has {len(before)} elements before an iteration and {len(now)} after it", "the loop is part of the graph, where structures keep their lengths",
                 "append to a local list that nothing else names, as a statement: out.append(x); or write into a tensor: x = x.at[i].set(value)")
@@ -283,7 +283,7 @@ def _differs(holder, before, now):
 
 
 def for_(iterated, extra_test, body, get_state, set_state, names):
-    """The for statement. extra_test, when there is one, says whether to go on (break and return end a loop early)."""
+    """The for statement. extra_test, if given, says whether to continue (break and return end a loop early)."""
     if isinstance(iterated, Variable):
         iterated = iterated.read()
     if type(iterated) is GrowingList:
@@ -294,7 +294,7 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
         for item in iterated:
             if extra_test is not None:
                 go_on = extra_test()
-                if in_graph(go_on):  # the loop was left on some way only: the rest is a branch of the graph
+                if in_graph(go_on):  # the loop ended early on some path only: the rest is a branch of the graph
                     def rest(item=item):
                         body(item)
                     rest.__qualname__ = body.__qualname__
@@ -312,14 +312,14 @@ def for_(iterated, extra_test, body, get_state, set_state, names):
 
 
 def refuse_items_of(iterator):
-    """An iterator of Python's that a branch or loop of the graph did not make itself has no next item there."""
+    """Refuses the next item of a Python iterator that was not made inside the branch or loop."""
     if hasattr(type(iterator), "__next__") and not is_users(type(iterator).__module__) and state.known_to_a_body(iterator):
         raise errors.ConversionFailed(f"next: {errors.a_type(iterator)} gives its items in a branch or loop of the graph", why="Python would take one item while the function is traced, whatever the data say",
                                       fix="take the items before the branch or loop, or loop over a tensor")
 
 
 def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
-    """A loop with a counter, for ranges of unknown length and loops that may be left early."""
+    """A loop with a counter: for ranges of unknown length and loops that may end early."""
     count, item_at = _item_at(iterated)
     at = _core.constant(0)
 
@@ -345,7 +345,7 @@ def _counted_loop(iterated, extra_test, body, get_state, set_state, names):
 
 
 def append(target, value):
-    """target.append(value) as a statement; what the name means afterwards."""
+    """target.append(value) as a statement; returns the name's new value."""
     if type(target) is list and any(id(target) in loop.lists for loop in state.loops()):
         element = as_element(value)
         raise Grows(target, (tuple(element.shape), element.dtype))

@@ -1,7 +1,7 @@
-"""break, continue and return, written as flags and branches.
+"""Replaces break, continue and return by flags and branches.
 
-What follows a jump moves into the other branch where that says the same (`if c: return a` and the rest become an if with an else); otherwise it
-is guarded by the flags. Afterwards a function has no break and no continue, and one return at its end.
+Statements after a jump move into the other branch where that is equivalent (`if c: return a` and the rest become an if with an else);
+otherwise the flags guard them. Afterwards a function has no break or continue, and a single return at its end.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def lower_jumps(function: ast.FunctionDef) -> None:
 
 
 def _blocks(statement):
-    """Every list of statements directly in a compound statement, loops' bodies included."""
+    """All lists of statements directly in a compound statement, including loop bodies."""
     for name in ("body", "orelse", "finalbody"):
         block = getattr(statement, name, None)
         if isinstance(block, list):
@@ -27,7 +27,7 @@ def _blocks(statement):
 
 
 def _jumps(block, kinds) -> bool:
-    """Whether the block may jump out of itself by one of the kinds."""
+    """Whether the block may jump out of itself by one of these kinds."""
     for s in block:
         if isinstance(s, kinds):
             return True
@@ -43,7 +43,7 @@ def _jumps(block, kinds) -> bool:
 
 
 def _always(block) -> bool:
-    """Whether every way through the block ends with a jump (or raises)."""
+    """Whether every path through the block ends with a jump (or raises)."""
     for s in block:
         if isinstance(s, (ast.Return, ast.Break, ast.Continue, ast.Raise)):
             return True
@@ -62,8 +62,8 @@ _JUMPS = (ast.Return, ast.Break, ast.Continue)
 class _Lowering:
     def __init__(self, function):
         self.taken = {n.id for n in ast.walk(function) if isinstance(n, ast.Name)} | {a.arg for a in ast.walk(function) if isinstance(a, ast.arg)}
-        self.flags = set()  # all that were made
-        self.loops = []     # (break flag, continue flag) of the loops around
+        self.flags = set()  # all flags
+        self.loops = []     # (break flag, continue flag) of the enclosing loops
 
     def name(self, stem):
         name, n = stem, 1
@@ -96,7 +96,7 @@ class _Lowering:
         return _without(lowered, self.flags - read)
 
     def block(self, statements):
-        """The statements without jumps, the flags that say that the rest is not to run, and whether one of them is always set."""
+        """The statements without jumps, the flags that skip the rest, and whether one of them is always set."""
         out = []
         for i, s in enumerate(statements):
             rest = statements[i + 1:]
@@ -150,7 +150,7 @@ class _Lowering:
         return out, set(), False
 
     def loop(self, s):
-        """The statements that the loop becomes, the last of them for what follows, and the flags that leave more than the loop."""
+        """The statements that replace the loop (the last one for what follows), and the flags that leave more than the loop."""
         broke = self.flag("did_break") if _jumps(s.body, (ast.Break,)) else None
         skipped = self.flag("did_continue") if _jumps(s.body, (ast.Continue,)) else None
         self.loops.append((broke, skipped))
@@ -170,7 +170,7 @@ class _Lowering:
         return out, outward
 
     def guarded(self, flags, statements):
-        """The statements, run when none of the flags is set."""
+        """The statements, guarded by none of the flags being set."""
         if not flags or not statements:
             return statements
         return [ast.copy_location(ast.If(none_of(flags), statements, []), statements[0])]
@@ -187,7 +187,7 @@ def _assign(name, value, at):
 
 
 def _without(statements, flags):
-    """Without assignments to flags that nothing reads."""
+    """Removes assignments to unused flags."""
     out = []
     for s in statements:
         if isinstance(s, ast.Assign) and isinstance(s.targets[0], ast.Name) and s.targets[0].id in flags:

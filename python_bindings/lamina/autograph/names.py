@@ -1,4 +1,4 @@
-"""Which names statements read and write, and which values are still needed after each of them (liveness)."""
+"""Names that statements read and write, and liveness: the values still needed after each statement."""
 from __future__ import annotations
 
 import ast
@@ -8,7 +8,7 @@ _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 def written(node) -> set[str]:
-    """Names that a node (or a list of statements) binds in its own scope."""
+    """Names that a node (or a list of statements) binds in its scope."""
     out = set()
 
     def visit(n):
@@ -40,7 +40,7 @@ def written(node) -> set[str]:
 
 
 def read(node) -> set[str]:
-    """Names that a node reads; of functions defined in it, what they may read from outside when they are called."""
+    """Names that a node reads, including outside names that functions defined in it may read when called."""
     if node is None:
         return set()
     if isinstance(node, list):
@@ -79,7 +79,7 @@ def _arguments(args):
 
 
 def captured(node) -> set[str]:
-    """Names that functions defined in a node may read whenever they are called."""
+    """Names that functions defined in a node may read when called."""
     if isinstance(node, _SCOPES):
         return read(node)
     return set().union(set(), *(captured(n) for n in ast.iter_child_nodes(node)))
@@ -119,7 +119,7 @@ class Liveness:
             bound = set().union(*(written(i.optional_vars) for i in s.items if i.optional_vars is not None))
             return (self.block(s.body, out) - bound) | set().union(*(read(i.context_expr) for i in s.items))
         if isinstance(s, ast.Try):
-            # An exception may come after any statement: nothing that the handlers or the end read dies inside.
+            # An exception may follow any statement, so everything that handlers or the finally block read stays alive inside.
             end = self.block(s.finalbody, out)
             handlers = set().union(set(), *((self.block(h.body, end | out) - {h.name}) | read(h.type) for h in s.handlers))
             inside = end | out | handlers

@@ -1,4 +1,4 @@
-"""Where an error of converted code is: the function's name, the line, and a caret under what is wrong."""
+"""Locations of errors in converted code: function, line, and a caret under the faulty expression."""
 from __future__ import annotations
 
 import linecache
@@ -20,12 +20,12 @@ def located(error, function):
     else:
         where = f"{where}, in {function}"
     shown = excerpt if line and where.startswith(line + ",") else ""
-    what = re.sub(r"(?:result )?\[(?:'(\w+)'|\"([^\"]+)\")\]", lambda m: f"'{m[1] or m[2]}'", error.what)  # a name of the function, not a part of a structure
+    what = re.sub(r"(?:result )?\[(?:'(\w+)'|\"([^\"]+)\")\]", lambda m: f"'{m[1] or m[2]}'", error.what)  # a name in the function, not a part of a structure
     made = type(error)(what, where + shown, error.why, error.fix)
     made._located = True
     raise made.with_traceback(error.__traceback__) from None
 
-_GENERATED = re.compile(r"(if_body|else_body|loop_body|loop_test|extra_test|get_state|set_state)(_\d+)?")  # names of functions that transform.py makes
+_GENERATED = re.compile(r"(if_body|else_body|loop_body|loop_test|extra_test|get_state|set_state)(_\d+)?")  # names of functions made by transform.py
 
 
 def is_generated(code) -> bool:
@@ -42,7 +42,8 @@ def is_users_code(code) -> bool:
 
 
 def _place(error):
-    """("file.py:41", the line's text with a caret below) of the innermost code of the user's that the error passed through, else that is running."""
+    """("file.py:41", the line's text with a caret below) of the innermost user code that the error passed through, else of the running
+    user code."""
     found = None
     traceback = error.__traceback__
     while traceback is not None:
@@ -61,7 +62,7 @@ def _place(error):
 
 
 def running_line() -> str:
-    """The user's line that is running, with its text, for an error."""
+    """The user's running line with its text, for an error."""
     frame = sys._getframe(1)
     while frame is not None and not is_users_code(frame.f_code):
         frame = frame.f_back
@@ -69,7 +70,7 @@ def running_line() -> str:
 
 
 def text_at(code, line) -> str:
-    """"file.py:41, in f" and the line's text, for an error of which only the line is known."""
+    """ "file.py:41, in f" and the line's text, for an error with only a line number."""
     place, excerpt = _excerpt(code, line, None)
     name = code.co_name.removeprefix("lm__")
     inner = is_generated(code)

@@ -1,4 +1,4 @@
-"""Python's own functions and operators that tensors of the graph may reach: range, len, min, sorted, in, list[i] and their like."""
+"""Python's functions and operators that may get tensors of the graph: range, len, min, sorted, in, list[i] and the like."""
 from __future__ import annotations
 
 import builtins
@@ -21,7 +21,7 @@ def _is_dynamic(iterated):
     return isinstance(iterated, (Steps, Counted, Zipped, GrowingList)) or in_graph(iterated)
 
 
-# --- what loops go through ---
+# --- iterables of loops ---
 
 
 def range_(*args):
@@ -74,7 +74,7 @@ def _is_open(iterated):
 
 
 def items(iterated):
-    """What a comprehension goes through: Python unrolls it."""
+    """The iterable of a comprehension, which Python unrolls."""
     if _is_open(iterated):
         raise errors.ConversionFailed("a comprehension goes through something whose length is known when the graph runs", why="Python makes one element after the other while the function is traced",
                                       fix="write a for loop that appends to a list: for x in xs: out.append(f(x))")
@@ -94,7 +94,7 @@ def _collected(python):
 
 
 def _elements(name, iterated):
-    """What is gone through as a tensor of one axis; None when it is not one."""
+    """The iterable as a tensor with one axis; None if it is not one."""
     if type(iterated) is GrowingList or in_graph(iterated):
         tensor = _as_tensor(iterated)
         if len(tensor.shape) != 1:
@@ -212,7 +212,7 @@ def item(container, index):
 
 
 def check_key(container, index):
-    """A dict is asked or given a key that is a tensor of the graph: Python would compare which tensor it is, not its value. Returns the index."""
+    """A tensor of the graph used as a dict key is an error, because Python would compare identity, not value. Returns the index."""
     if isinstance(container, dict) and in_graph(index):
         raise errors.ConversionFailed("a dict is indexed by a tensor", why="its value is known when the graph runs, and Python would look for this very tensor", fix="use a list or a tensor of values, or lm.switch")
     return index
@@ -224,6 +224,6 @@ BUILTINS = {
     builtins.any: _truth("any", builtins.any, _core.any, _core.logical_or), builtins.all: _truth("all", builtins.all, _core.all, _core.logical_and), builtins.divmod: divmod_, builtins.list: _collected(list), builtins.tuple: _collected(tuple),
     _core.stack: lists.stack, _core.concat: lists.concat,
 }
-HEADS = {builtins.range: range_}  # what they are as the head of a for statement
+HEADS = {builtins.range: range_}  # as in the head of a for statement
 for _name in ("range", "arange"):
     BUILTINS[getattr(_core, _name)], HEADS[getattr(_core, _name)] = lamina_range_value, lamina_range

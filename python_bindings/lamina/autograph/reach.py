@@ -1,7 +1,7 @@
-"""What Python objects hold that a function can reach: taken down before a body is traced, compared and put back after it.
+"""Snapshots of the Python objects that a function can reach: taken before a body is traced, compared and restored after it.
 
-A Holder is one thing whose content can change: a list, a dict, an object's attributes, a cell of a closure, the globals that a function names. Its
-content is a shallow copy. Holders with parts can be state of a branch or loop of the graph; those without can only be put back.
+A Holder is an object whose content can change: a list, a dict, an object's attributes, a cell of a closure, the globals that a function
+names. Its content is a shallow copy. Holders with parts can be state of a branch or loop of the graph; others can only be restored.
 """
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import weakref
 
 from .. import _core, errors
 
-LIMIT = 200_000  # objects
-_COPIED_BYTES = 1 << 20  # arrays up to here are copied, larger ones may not be written meanwhile
+LIMIT = 200_000  # limit of objects
+_COPIED_BYTES = 1 << 20  # arrays up to this size are copied, larger ones may not be written meanwhile
 _MISSING = type("_Missing", (), {"__repr__": lambda self: "nothing"})()
 _ATOMS = frozenset({int, float, bool, complex, str, bytes, type(None), type(...), type(NotImplemented), range, slice, types.CodeType,
                     _core.Tensor, _core.Variable, _core.DType, types.GetSetDescriptorType, types.MemberDescriptorType, types.WrapperDescriptorType,
@@ -33,22 +33,22 @@ def _root(module) -> str:
 
 
 def is_users(module) -> bool:
-    """Whether a module's functions and classes are the user's: those of other packages keep their own state."""
+    """Whether a module is user code; other packages manage their own state."""
     return _root(module) not in _STANDARD and _root(module) not in _FOREIGN and _root(module) != "lamina"
 
 
 def same_value(a, b) -> bool:
-    """Whether a place still holds what it held."""
+    """Whether a place still has the same value."""
     return a is b or (type(a) is type(b) and type(a) in NUMBERS and a == b)
 
 
 def same_parts(a, b) -> bool:
-    """Whether two {key: value} have the same keys in the same order, and each place holds what it held."""
+    """Whether two {key: value} have the same keys in the same order with the same values."""
     return len(a) == len(b) and all(k == l for k, l in zip(a, b)) and all(same_value(a[k], b[k]) for k in a)
 
 
 class Holder:
-    """One thing whose content can change. kind and path are for errors."""
+    """An object whose content can change. kind and path are for errors."""
 
     kind = "object"
     __slots__ = ("object", "path", "content")
@@ -70,7 +70,7 @@ class Holder:
         self.write(self.content)
 
     def parts(self, content):
-        """{key: value} of a content that can be state of the graph; None for what cannot."""
+        """{key: value} of a content that can be state of the graph; None if it cannot."""
         return content
 
     def built(self, parts):
@@ -224,7 +224,7 @@ class _Cell(Holder):
 
 
 class _Globals(Holder):
-    """The names of a module that functions name."""
+    """The names of a module that functions use."""
 
     kind = "module"
     __slots__ = ("names",)
@@ -285,7 +285,7 @@ class _Class(Holder):
 
 
 class _Opaque(Holder):
-    """What can be compared and put back, but is no state of a graph."""
+    """Content that can be compared and restored, but is no state of a graph."""
 
     __slots__ = ("take", "give", "kind", "inside")
 
@@ -359,7 +359,7 @@ def _generator_state(o):
 
 @functools.lru_cache(maxsize=4096)
 def _names_of(code: types.CodeType) -> frozenset:
-    """Every name that code may look up as a global or attribute, functions inside included."""
+    """All names that code may look up as a global or attribute, including inner functions."""
     names = set(code.co_names)
     for c in code.co_consts:
         if isinstance(c, types.CodeType):
@@ -368,11 +368,11 @@ def _names_of(code: types.CodeType) -> frozenset:
 
 
 class Reach:
-    """All holders that functions reach. own: ids of cells, and names of globals, that somebody else looks after."""
+    """All holders that functions reach. own: ids of cells, and names of globals, that are handled elsewhere."""
 
     def __init__(self, roots, own_cells=frozenset(), own_globals=()):
         self.own_cells, self.own_globals = own_cells, own_globals
-        self.seen = {}      # id -> object, kept so that the id stays its own
+        self.seen = {}      # id -> object, which keeps the id unique
         self.holders = []
         self.locked = []    # large arrays
         self._globals = {}  # id of a module's dict -> its _Globals
@@ -434,7 +434,7 @@ class Reach:
         elif isinstance(value, _core.Function):
             return self._stack.append((value.python_function, path))
         elif isinstance(value, types.MappingProxyType) or kind is types.ModuleType:
-            return  # modules: what functions name of them
+            return  # modules: the names that functions use
         elif isinstance(value, type):
             if is_users(value.__module__):
                 self._add(_Class(value, value.__name__))

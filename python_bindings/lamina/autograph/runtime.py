@@ -1,5 +1,5 @@
-"""What converted functions call: at each branch, loop and condition, Python's own way when the values are Python's, a node of the graph when
-they are tensors of the trace."""
+"""Functions called by converted code: at each branch, loop and condition they run plain Python for Python values, and add nodes to the
+graph for tensors of the trace."""
 from __future__ import annotations
 
 import builtins
@@ -53,7 +53,7 @@ _OPERATORS = {"Lt": operator.lt, "LtE": operator.le, "Gt": operator.gt, "GtE": o
 
 
 def compare(names, left, *others):
-    """a < b < c, each operand evaluated once and only as far as needed."""
+    """a < b < c, with each operand evaluated once and only if needed."""
     def chain(a, i):
         b = others[i]()
         first = _OPERATORS[names[i]](a, b)
@@ -63,7 +63,7 @@ def compare(names, left, *others):
 
 
 def assert_(test, source, message, names, values):
-    """The assert statement: at once for Python values, when it runs for tensors. source: the condition as it is written."""
+    """The assert statement: checked at once for Python values, at run time for tensors. source: the condition's source text."""
     if not in_graph(test):
         if not test:
             text = message()
@@ -78,7 +78,7 @@ def assert_(test, source, message, names, values):
 
 
 def _converting(function):
-    """A function of lamina with the functions among its arguments converted."""
+    """Calls a function of lamina with converted function arguments."""
     def call(*args, **options):
         def converted(a):
             return callee(a) if isinstance(a, types.FunctionType) else a
@@ -89,7 +89,7 @@ def _converting(function):
 
 
 def callee(function):
-    """What to call instead of a function; conversion.py puts its own in this place."""
+    """The replacement for a function; conversion.py installs its own here."""
     return function
 
 
@@ -99,10 +99,10 @@ def next_(iterator, *default):
 
 
 def head(function):
-    """callee(function), in the head of a for statement: a range is counted through there, and not made."""
+    """callee(function) in the head of a for statement, where a range is iterated without making a tensor."""
     try:
         return HEADS.get(function) if _core.autograph_is_active() and function in HEADS else callee(function)
-    except TypeError:  # what cannot be hashed
+    except TypeError:  # not hashable
         return callee(function)
 
 

@@ -10,7 +10,7 @@ import types
 
 
 class NoSource(Exception):
-    """Why a function's source cannot be had."""
+    """Why a function's source is not available."""
 
 
 @functools.lru_cache(maxsize=256)
@@ -47,7 +47,7 @@ def _first_line(node) -> int:
 
 
 def _stands_at(node, code: types.CodeType, exactly: bool) -> bool:
-    """Whether the code's instructions come from this node's body, or from within the node."""
+    """Whether the code's instructions come from this node's body, or from inside the node."""
     if not hasattr(code, "co_positions"):  # before Python 3.11
         return True
     places = [p for p in code.co_positions() if None not in p and p[2:] != (0, 0)]
@@ -61,7 +61,8 @@ def _stands_at(node, code: types.CodeType, exactly: bool) -> bool:
 
 
 def _same_code(node, code: types.CodeType) -> bool:
-    """Whether this node may compile to that code: the same arguments, and before Python 3.11, which says where code stands, the same names and constants."""
+    """Whether this node may compile to that code: the same arguments and, before Python 3.11, which records positions, the same names and
+    constants."""
     if [a.arg for a in _arguments(node.args)] != list(code.co_varnames[:_argument_count(code)]):
         return False
     if isinstance(node, ast.Lambda) and not hasattr(code, "co_positions"):

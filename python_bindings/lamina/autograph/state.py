@@ -1,7 +1,7 @@
 """State of Python objects in branches and loops of the graph.
 
-A Guard takes down what a body can reach (reach.py) before the body is traced, says what the body changed, and puts it back. What changed becomes state of
-the branch or loop, or an error at the line that changes it. A Trace looks after changes that would outlive the call.
+A Guard records what a body can reach (reach.py) before the body is traced, reports what the body changed, and restores it. Changes become
+state of the branch or loop, or an error at their line. A Trace handles changes that would outlive the call.
 """
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from .reach import _Globals, Reach, same_parts, same_value
 from .values import Again, containers_in, is_container, is_state
 
 _local = threading.local()
-_known = weakref.WeakKeyDictionary()  # code of a branch -> paths of what it changed when it was traced before
+_known = weakref.WeakKeyDictionary()  # code of a branch -> paths of its changes in earlier traces
 
 
 def _guards() -> list:
@@ -33,13 +33,13 @@ def _traces() -> list:
 
 
 def loops() -> list:
-    """The loops of the graph that are being traced, outermost first."""
+    """The loops of the graph being traced, outermost first."""
     _guards()
     return _local.loops
 
 
 def _owned(function, names, cells, scopes):
-    """The cells and globals of a frame's names, which get_state and set_state look after: set_state, or a function around it."""
+    """The cells and globals of a frame's names that get_state and set_state handle: of set_state, or of a function around it."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or ()):
         if name in ("set_state", "get_state"):
             _owned(cell.cell_contents, names, cells, scopes)
@@ -49,7 +49,7 @@ def _owned(function, names, cells, scopes):
 
 
 def _is_made(value) -> bool:
-    """Whether a value is a Variable or layer, or made of them: what a program makes once, when it is first needed."""
+    """Whether a value is a Variable or layer, or consists of them: objects that programs create once, on first use."""
     from ..nn.layer import Layer
     if isinstance(value, (_core.Variable, Layer)):
         return True
@@ -59,7 +59,7 @@ def _is_made(value) -> bool:
 
 
 class Guard:
-    """As a context: the body is traced inside, and afterwards everything is as before."""
+    """A context: the body is traced inside, and afterwards everything is restored."""
 
     def __init__(self, functions, set_state=None, names=()):
         cells, scopes = set(), {}
@@ -70,7 +70,7 @@ class Guard:
 
     def __enter__(self):
         _guards().append(self)
-        self.dirty = None  # what changed(), called when the body has run, found
+        self.dirty = None  # result of changed() after the body has run
         for array in self.reach.locked:
             array.flags.writeable = False
         return self
@@ -82,7 +82,7 @@ class Guard:
             for array in left:
                 try:
                     array.flags.writeable = True
-                except ValueError:  # a view: what it looks at comes first
+                except ValueError:  # a view: its base comes first
                     pass
             if not left:
                 break
@@ -96,30 +96,30 @@ class Guard:
                 holder.restore()
 
     def changed(self) -> list:
-        """The holders whose content is another than before."""
+        """The holders whose content has changed."""
         self.dirty = [h for h in self.holders if not h.same() and not self._settled(h)]
         return self.dirty
 
     def _settled(self, holder) -> bool:
-        """Whether all that is new are Variables and layers that the body made: they are kept."""
+        """Whether everything new is a Variable or layer made by the body: these are kept."""
         before, now = holder.parts(holder.content), holder.parts(holder.read())
         if before is None:
             return False
         new = {k: v for k, v in now.items() if k not in before or not same_value(before[k], v)}
         made = {k for k, v in new.items() if before.get(k) is None and _is_made(v)}
-        flags = {k for k, v in new.items() if v is True and before.get(k) in (None, False)}  # such as `built`, beside what was made
+        flags = {k for k, v in new.items() if v is True and before.get(k) in (None, False)}  # such as `built`, besides new Variables and layers
         if before.keys() - now.keys() or not made or new.keys() - made - flags:
             return False
         holder.content = holder.read()
         return True
 
     def refuse_once(self, name):
-        """A body that was traced again did not change what it had changed before: something that nobody sees (a cache) remembers."""
+        """Error: a body traced again did not repeat its change, so something invisible (a cache) remembers it."""
         raise errors.ConversionFailed(f"'{name}' is changed in a branch or loop of the graph, but only the first time that it is traced", why="something that the body calls remembers that it was called",
                                       fix="change it outside of the branch or loop, or pass what it depends on as arguments")
 
     def refuse(self, holder, run, what=None, why=None, fix=None, kind=errors.ConversionFailed):
-        """Raises the error at the line that changes the holder, which run() does once more."""
+        """Raises the error at the line that changes the holder, found by calling run() again."""
         self.restore()
         where = _line_of_change(holder, run)
         self.restore()
@@ -141,9 +141,9 @@ _FIXES = {
 
 
 def _line_of_change(holder, run) -> str:
-    """Where the user's code changes the holder while run() runs."""
+    """The user's line that changes the holder while run() runs."""
     found, last = [], [None]
-    holder.content, content = holder.read(), holder.content  # what cannot be put back has changed already
+    holder.content, content = holder.read(), holder.content  # content that cannot be restored has changed already
 
     def local(frame, event, arg):
         if not found:
@@ -162,7 +162,7 @@ def _line_of_change(holder, run) -> str:
     sys.settrace(opened)
     try:
         run()
-    except BaseException as error:  # what matters is where the change was
+    except BaseException as error:  # only the line of the change matters
         if isinstance(error, (KeyboardInterrupt, SystemExit)):
             raise
     finally:
@@ -185,12 +185,12 @@ def remember(codes, holders):
 
 
 def known_to_a_body(value):
-    """Whether a value existed before a body that is being traced, so that what happens to it is the body's change."""
+    """Whether a value existed before a body being traced, so that changes to it are the body's."""
     return any(g.reach.knows(value) for g in _guards())
 
 
 def shared_containers(values) -> set:
-    """The ids of lists and dicts in a frame's values (a tuple, fresh from get_state) that something else refers to as well."""
+    """The ids of lists and dicts in a frame's values (a tuple, fresh from get_state) that have other references too."""
     out = set()
 
     def look(value, count, own):
@@ -203,19 +203,19 @@ def shared_containers(values) -> set:
             count = sys.getrefcount(value[key])
             look(value[key], count, 2)
 
-    for i in range(len(values)):  # the name's cell, the tuple and the count itself; the caller of the user's holds two more
+    for i in range(len(values)):  # the name's cell, the tuple and the count itself; the user's caller holds two more
         count = sys.getrefcount(values[i])
         look(values[i], count, 3 + 2 * is_an_argument(values[i]))
     return out
 
 
 def is_an_argument(value) -> bool:
-    """Whether a value is an argument of the function that is traced: its caller holds it meanwhile."""
+    """Whether a value is an argument of the function being traced: its caller holds it meanwhile."""
     return bool(_traces()) and id(value) in _traces()[-1].direct
 
 
 def keep_what_is_made(make):
-    """Calls make(), whose changes (a layer that builds its weights) happen once and stay, also when it comes first in a branch."""
+    """Calls make(), whose changes (a layer that builds its weights) happen once and are kept, even if first called in a branch."""
     before = [(g, {id(h) for h in g.holders if not h.same()}) for g in _guards()]
     make()
     for guard, changed in before:
@@ -225,15 +225,16 @@ def keep_what_is_made(make):
 
 
 class Trace:
-    """As a context around a function that is traced: changes in branches and loops may not outlive the call, as later calls would not make them."""
+    """A context around a function being traced. Changes in branches and loops must not outlive the call, because later calls would not
+    repeat them."""
 
     def __init__(self, function, made, args, kwargs):
         self.function = function
         self.code = getattr(getattr(made, "__func__", made), "__code__", None)
         self.direct = {id(a) for a in (*args, *kwargs.values())}
-        self.carried = {}  # (id of an object, kind) -> (its holder, what was there, name, line)
-        self.caught = None  # what a branch or body raised, and its line
-        self.aliases = []  # (a container, its content, one that a branch or loop made in its place, its content, name, line)
+        self.carried = {}  # (id of an object, kind) -> (its holder, the old value, name, line)
+        self.caught = None  # exceptions of a branch or body, with their lines
+        self.aliases = []  # (a container, its content, its replacement by a branch or loop, its content, name, line)
         self.own = set()
         self.outer = []
         for argument in (*args, *kwargs.values()):
@@ -271,7 +272,7 @@ class Trace:
             holder.write(holder.built(parts))
 
     def _leaves(self, value, out):
-        """Arguments' containers are copies of this call; objects in them are not."""
+        """Containers in arguments are copies for this call; objects in them are not."""
         if isinstance(value, (list, tuple)):
             self.own.add(id(value))
             for v in value:
@@ -302,7 +303,7 @@ class Trace:
 
 
 def is_outermost(code) -> bool:
-    """Whether code is part of the function that is traced, and not of one that it calls: what it returns is the result."""
+    """Whether code belongs to the function being traced, not to one that it calls, so that its return value is the result."""
     outermost = _traces()[-1].code if _traces() else None
     frame, calls = sys._getframe(1), 0
     while frame is not None:
@@ -316,7 +317,7 @@ def _contains(outer, code) -> bool:
 
 
 def note(holder, key, before):
-    """A place gets a value of the graph: its holder may not outlive the call, when what was there came from outside."""
+    """A place gets a value of the graph. If its old value came from outside, its holder must not outlive the call."""
     if not _traces() or isinstance(before, _core.Tensor) and _core._is_symbolic(before):
         return
     carried = _traces()[-1].carried
@@ -324,13 +325,14 @@ def note(holder, key, before):
 
 
 def note_alias(old, new, name):
-    """A branch or loop put a new container where one was that something else holds too: neither may be changed any more."""
+    """A branch or loop replaced a container that has other references: from now on neither may be changed."""
     if _traces():
         _traces()[-1].aliases.append((old, _parts(old), new, _parts(new), name, running_line()))
 
 
 def run_user_code(run):
-    """run(), a branch or body that Python may never run with these values: what it raises is no error of the function unless nobody catches it."""
+    """Runs a branch or body that Python might not run with these values. Its exceptions count as errors of the function only if nothing
+    catches them."""
     try:
         run()
     except (Again, Grows, errors.Error):
@@ -350,7 +352,7 @@ def _parts(container):
 
 
 def watched(function):
-    """A body of lm.cond, lm.scan and their like: it may not change Python objects while it is traced."""
+    """Wraps a body of lm.cond, lm.scan and the like: it must not change Python objects while it is traced."""
     if isinstance(function, (_core.Tensor, _core.Variable, type)) or not callable(function):
         return function
 

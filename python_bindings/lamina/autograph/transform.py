@@ -1,5 +1,5 @@
-"""A function's syntax tree, with its branches, loops and conditions as calls of runtime.py, which decides at each of them whether it is Python's
-or becomes part of the graph."""
+"""Transforms a function's syntax tree: branches, loops and conditions become calls of runtime.py, which decides at run time whether each
+stays Python or becomes part of the graph."""
 from __future__ import annotations
 
 import ast
@@ -12,7 +12,7 @@ _UNCONVERTED = frozenset({"locals", "globals", "vars", "eval", "exec", "dir", "i
 
 
 def convert(node: ast.FunctionDef | ast.Lambda, name: str, class_name: str | None) -> ast.FunctionDef:
-    """The converted function, called `name`. class_name: of the class whose method it is."""
+    """The converted function, named `name`. class_name: the class of a method."""
     if isinstance(node, ast.Lambda):
         body = [ast.copy_location(ast.Return(node.body), node.body)]
         function = ast.copy_location(ast.FunctionDef(name, node.args, body, [], None), node)
@@ -36,7 +36,7 @@ def convert(node: ast.FunctionDef | ast.Lambda, name: str, class_name: str | Non
 
 
 def _forget_defaults(args: ast.arguments):
-    """The values are put in with the new function object; here only that there are some matters."""
+    """Replaces default values by placeholders; the new function object gets the original ones."""
     for argument in [*args.posonlyargs, *args.args, *args.kwonlyargs, args.vararg, args.kwarg]:
         if argument is not None:
             argument.annotation = None
@@ -45,7 +45,7 @@ def _forget_defaults(args: ast.arguments):
 
 
 class _Mangle(ast.NodeTransformer):
-    """self.__x is self._Class__x: outside of the class nobody else would write it so."""
+    """Replaces self.__x by self._Class__x, because the converted code is outside of the class."""
 
     def __init__(self, class_name):
         self.prefix = "_" + class_name.lstrip("_")
@@ -64,7 +64,7 @@ class _Mangle(ast.NodeTransformer):
 
 
 class _Appends(ast.NodeTransformer):
-    """out.append(x), as a statement on a list of the function's own, is an assignment: what it appends to may be a value of the graph."""
+    """Turns the statement out.append(x) on a local list into an assignment, because the list may be a value of the graph."""
 
     def __init__(self, function):
         args = function.args
@@ -112,7 +112,7 @@ def _function(name, arguments, body):
 
 
 class _Expressions(ast.NodeTransformer):
-    """and, or, not, chained comparisons, conditional expressions and calls."""
+    """Converts and, or, not, chained comparisons, conditional expressions and calls."""
 
     def __init__(self, undefined, first_argument):
         self.undefined = undefined  # names whose value may be missing
@@ -125,7 +125,7 @@ class _Expressions(ast.NodeTransformer):
         return node
 
     def _scope(self, node):
-        return node  # functions and classes are converted when they are called
+        return node  # functions and classes are converted when called
 
     visit_FunctionDef = visit_AsyncFunctionDef = visit_ClassDef = _scope
 
@@ -133,7 +133,7 @@ class _Expressions(ast.NodeTransformer):
         return node
 
     def _delayed(self, node, operands):
-        """Whether operands can be put into functions: an assignment or a yield inside would mean something else there."""
+        """Whether operands can be moved into functions: an assignment or yield inside would change its meaning."""
         return not any(isinstance(n, (ast.NamedExpr, ast.Await, ast.Yield, ast.YieldFrom)) for o in operands for n in ast.walk(o))
 
     def visit_BoolOp(self, node):
@@ -201,7 +201,7 @@ class _Expressions(ast.NodeTransformer):
         return node
 
     def visit_head(self, node):
-        """The head of a for statement: ranges in it are counted through, also inside of enumerate, zip and reversed."""
+        """The head of a for statement: ranges in it, also inside enumerate, zip and reversed, are iterated without making tensors."""
         self.head = isinstance(node, ast.Call)
         try:
             return self.visit(node)
@@ -210,7 +210,7 @@ class _Expressions(ast.NodeTransformer):
 
 
 def _header(s):
-    """Where a statement's own line stands: of a branch or loop up to its condition, so that errors point at that and not at all of it."""
+    """Limits a branch's or loop's location to its header, up to the condition, so that errors point there."""
     last = s.test if isinstance(s, (ast.If, ast.While)) else s.iter if isinstance(s, ast.For) else None
     if last is None or getattr(s, "lineno", None) is None:
         return s
@@ -223,9 +223,9 @@ class _Transformer:
         args = function.args
         parameters = [*args.posonlyargs, *args.args, *args.kwonlyargs, *([args.vararg] if args.vararg else []), *([args.kwarg] if args.kwarg else [])]
         self.first_argument = parameters[0].arg if parameters else None
-        self.bound = {a.arg for a in parameters}     # names that have a place, in this function or around it
-        self.defined = set(self.bound)               # names that surely have a value
-        self.made_undefined = set()                  # names that were given Undefined somewhere
+        self.bound = {a.arg for a in parameters}     # names bound in this function or around it
+        self.defined = set(self.bound)               # names that certainly have a value
+        self.made_undefined = set()                  # names initialised to Undefined somewhere
         self.outer = {n for s in ast.walk(function) if isinstance(s, (ast.Global, ast.Nonlocal)) for n in s.names}
         self.globals = {n for s in ast.walk(function) if isinstance(s, ast.Global) for n in s.names}
         self.bound |= self.outer
@@ -251,20 +251,20 @@ class _Transformer:
         return out
 
     def inner_block(self, statements, names):
-        """A block that becomes a function of its own, which shares these names with the one around it."""
+        """A block that becomes an inner function and shares these names with the enclosing one."""
         inside = [n for n in names if n not in self.globals]
         shared = [n for n in names if n in self.globals]
         return ([ast.Nonlocal(inside)] if inside else []) + ([ast.Global(shared)] if shared else []) + (self.block(statements) or [ast.Pass()])
 
     def undefined_before(self, names):
-        """Statements that give names without a place Undefined."""
+        """Statements that initialise unbound names to Undefined."""
         missing = [n for n in sorted(names) if n not in self.bound]
         self.bound |= set(missing)
         self.made_undefined |= set(missing)
         return [ast.Assign([ast.Name(n, ast.Store())], _runtime("Undefined", ast.Constant(n))) for n in missing]
 
     def state(self, names):
-        """get_state and set_state of names, as statements and as expressions."""
+        """get_state and set_state for names, as statements and as expressions."""
         get, put = self.name("get_state"), self.name("set_state")
         inside = [n for n in names if n not in self.globals]
         shared = [n for n in names if n in self.globals]
@@ -321,7 +321,7 @@ class _Transformer:
         test = self.expression(s.test)
         modified = written(s.body) | written(s.orelse)
         merged = sorted(modified & s.live_out)
-        scratch = sorted((modified & (s.body_in | s.orelse_in)) - s.live_out)  # changed from what it was, but not needed afterwards
+        scratch = sorted((modified & (s.body_in | s.orelse_in)) - s.live_out)  # changed, but not needed afterwards
         names = merged + scratch
         out = self.undefined_before(names)
         states, state = self.state(names)

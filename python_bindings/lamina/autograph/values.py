@@ -1,4 +1,5 @@
-"""Values of names and places in converted code: which can be state of a graph, which are one in Python, and what stands for none."""
+"""Values of names and places in converted code: which can be state of a graph, which are equal in Python, and the placeholder for unbound
+names."""
 from __future__ import annotations
 
 from .. import _core
@@ -9,7 +10,7 @@ Tensor, Variable = _core.Tensor, _core.Variable
 
 
 class Undefined:
-    """The value of a name that has none on some way through the function. Any use of it is an error that names it."""
+    """The value of a name that is unbound on some path through the function. Any use is an error that names it."""
 
     __slots__ = ("name",)
 
@@ -21,31 +22,31 @@ class Undefined:
 
 
 def value_of(value, name):
-    """The value of a name that may have none."""
+    """The value of a name that may be unbound."""
     if type(value) is Undefined:
         raise UnboundLocalError(f"the variable '{name}' has no value here: it is given one only on another way through the function")
     return value
 
 
 def returned(value):
-    """What a function returns; falling off its end is None."""
+    """A function's return value; None if it falls off its end."""
     return None if type(value) is Undefined else value
 
 
 def in_graph(value) -> bool:
-    """Whether a condition is one of the graph that is being traced."""
+    """Whether a condition is a tensor of the graph being traced."""
     return isinstance(value, (Tensor, Variable)) and not _core.executing_eagerly()
 
 
 class Again(Exception):
-    """A branch or body was traced and it turned out what a name must be; it is traced once more with that."""
+    """Raised when tracing a branch or body shows what a name must be; it is traced again with that."""
 
     def __init__(self, hints):
         self.hints = hints
 
 
 def function_of(body):
-    """The name of the user's function that a body is part of."""
+    """The user's function that a body belongs to."""
     return next((part[4:] for part in reversed(body.__qualname__.split(".")) if part.startswith("lm__")), None)
 
 
@@ -61,12 +62,12 @@ def is_state(value, around=()) -> bool:
 
 
 def is_container(value) -> bool:
-    """Whether a value is a container that branches and loops can put together anew."""
+    """Whether a value is a container that branches and loops can rebuild."""
     return type(value) in (list, dict)
 
 
 def frozen(value):
-    """A structure of tensors as it is now, with new containers."""
+    """A snapshot of a structure of tensors, with new containers."""
     if type(value) is GrowingList:
         return value.buffer, value.taken
     if isinstance(value, tuple):
@@ -94,7 +95,7 @@ def _has_tensor(value) -> bool:
 
 
 def same(a, b) -> bool:
-    """Whether two Python values are one, so that both branches agree without a tensor."""
+    """Whether two Python values are equal, so that both branches agree without a tensor."""
     if a is b:
         return True
     if _has_tensor(a) or _has_tensor(b) or type(a) is not type(b):
@@ -104,7 +105,7 @@ def same(a, b) -> bool:
     if type(a) is dict:
         return list(a) == list(b) and all(same(a[k], b[k]) for k in a)
     if hasattr(a, "__dict__") and not isinstance(a, type):
-        return False  # an object of its own on each way
+        return False  # a separate object on each path
     try:
         return bool(a == b)
     except Exception:
@@ -112,7 +113,7 @@ def same(a, b) -> bool:
 
 
 class _Zeros:
-    """Zeros that are made where they are needed: a tensor of one branch cannot be used in another."""
+    """Zeros created where they are needed, because a tensor of one branch cannot be used in another."""
 
     def __init__(self, shape, dtype):
         self.shape, self.dtype = shape, dtype

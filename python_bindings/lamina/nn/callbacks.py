@@ -1,17 +1,17 @@
-"""What fit() calls as it goes."""
+"""Callbacks of fit()."""
 from __future__ import annotations
 
 from .. import _border
 
 
 class Callback:
-    """Base of callbacks: override what you need. `model` and `params` are set before training begins."""
+    """Base of callbacks: override the methods you need. `model` and `params` are set before training begins."""
 
     model = None
     params: dict = {}
 
     def __init__(self):
-        """Takes nothing; a subclass need not call it."""
+        """Takes no arguments; subclasses need not call it."""
 
     def on_train_begin(self) -> None: ...
     def on_train_end(self) -> None: ...
@@ -21,7 +21,8 @@ class Callback:
 
 
 class History(Callback):
-    """The loss and metrics of every epoch: history is {name: [one number per epoch]}, epoch the list of epochs, params how fit was called."""
+    """The loss and metrics of every epoch. history is {name: [one number per epoch]}, epoch the list of epochs, params the arguments of
+    fit."""
 
     def __init__(self):
         self.history: dict[str, list[float]] = {}
@@ -37,11 +38,11 @@ class History(Callback):
 
 
 class CallbackList:
-    """Passes every event on to all callbacks."""
+    """Forwards every event to all callbacks."""
 
     def __init__(self, callbacks, model, params):
         self.callbacks = callbacks
-        # Reading the metrics of a batch waits for the device, so it is done only when somebody listens.
+        # Reading a batch's metrics waits for the device, so it happens only if a callback needs them.
         self.batch_listeners = [c for c in callbacks if type(c).on_train_batch_end is not Callback.on_train_batch_end]
         for callback in callbacks:
             callback.model, callback.params = model, params

@@ -32,7 +32,8 @@ class Conv2D(_Conv):
 
 
 class Conv2DTranspose(_Conv):
-    """The gradient of a Conv2D as a layer: it enlarges images by the strides. kernel is [rows, columns, filters / groups, c]."""
+    """Transposed convolution: the gradient of a Conv2D as a layer, which enlarges images by the strides. kernel is [rows, columns, filters
+    / groups, c]."""
 
     def __init__(self, filters: int, kernel_size, strides=1, padding="valid", dilation_rate=1, groups: int = 1, activation=None,
                  use_bias: bool = True, kernel_initializer="glorot_uniform", bias_initializer="zeros", dtype="float32",
@@ -58,7 +59,7 @@ class Conv1D(_Conv):
 
 
 class MaxPool2D(Layer):
-    """The largest element under a window over [n, h, w, c]; strides as the window unless given."""
+    """The maximum of each window over [n, h, w, c]; strides default to the window's size."""
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
@@ -69,7 +70,7 @@ class MaxPool2D(Layer):
 
 
 class AveragePooling2D(Layer):
-    """The mean under a window over [n, h, w, c], padding left out; strides as the window unless given."""
+    """The mean of each window over [n, h, w, c], without padding; strides default to the window's size."""
 
     def __init__(self, pool_size=2, strides=None, padding="valid", name: str | None = None):
         super().__init__(name=name)
@@ -91,7 +92,7 @@ class GlobalAveragePool2D(Layer):
 
 
 class GlobalMaxPool2D(Layer):
-    """The largest element of each image: [n, h, w, c] -> [n, c]."""
+    """The maximum of each image: [n, h, w, c] -> [n, c]."""
 
     def __init__(self, keepdims: bool = False, name: str | None = None):
         super().__init__(name=name)

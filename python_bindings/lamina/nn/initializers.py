@@ -1,4 +1,4 @@
-"""First values of weights. Called with a shape they give a tensor; with a seed of their own they always give the same one."""
+"""Initial values of weights. Called with a shape they return a tensor; with a seed they always return the same one."""
 from .. import _core
 
 Initializer = _core.nn.Initializer

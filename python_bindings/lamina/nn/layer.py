@@ -1,4 +1,4 @@
-"""Layer: state and a computation on tensors. What Dense, Model and a user's own layers share."""
+"""Layer: state and a computation on tensors, the base of Dense, Model and user-defined layers."""
 from __future__ import annotations
 
 import inspect
@@ -29,11 +29,11 @@ def shape_of(value):
 
 
 class Layer:
-    """Base of all layers. A subclass defines call(self, inputs) and, when it has weights whose shapes depend on the input,
-    build(self, input_shape), which runs once before the first call.
+    """Base of all layers. A subclass defines call(self, inputs) and, if it has weights whose shapes depend on the input, build(self,
+    input_shape), which runs once before the first call.
 
-    Variables and layers kept in attributes are found by themselves, also inside lists, tuples and dicts. `training` is off unless a call
-    passes training=True; it reaches every layer called inside, whether or not the calls between them pass it on.
+    Variables and layers in attributes are found automatically, also inside lists, tuples and dicts. `training` is off unless a call passes
+    training=True; it applies to every layer called inside, even if the calls in between do not pass it on.
     """
 
     def __init__(self, name: str | None = None, trainable: bool = True):
@@ -41,14 +41,14 @@ class Layer:
         self.trainable = trainable
         self.built = False
 
-    # What a subclass that forgets super().__init__() would lack.
+    # Defaults for subclasses that forget super().__init__().
     name = "layer"
     built = False
     _trainable = True
 
     @property
     def trainable(self) -> bool:
-        """Whether training changes the weights in here, and of the layers inside. A function that was traced before a change is traced again."""
+        """Whether training changes the weights of this layer and of those inside it. Traced functions are retraced after a change."""
         _core.trainable_read(self, self._trainable)
         return self._trainable
 
@@ -59,7 +59,7 @@ class Layer:
             _core.trainable_changed()
 
     def build(self, input_shape) -> None:
-        """Makes the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
+        """Creates the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
 
     def call(self, *args, **kwargs):
         raise NotImplementedError(f"{type(self).__name__} does not define call()")
@@ -107,29 +107,29 @@ class Layer:
 
     @staticmethod
     def _make_once(build) -> None:
-        """Calls build(), whose changes of this layer stay when a branch or loop of the graph is the first to call it."""
+        """Calls build(), whose changes of this layer are kept even when a branch or loop of the graph is the first to call it."""
         if _core.executing_eagerly():
             return build()
         from ..autograph.state import keep_what_is_made
         keep_what_is_made(build)
 
     def add_weight(self, shape, initializer="glorot_uniform", dtype="float32", name: str = "weight", trainable: bool = True):
-        """A new Variable of this layer, with its first value from an initializer."""
+        """A new Variable of this layer, initialised by an initializer."""
         from . import initializers
 
         value = initializers.get(initializer)(shape, dtype=dtype)
         return _core.Variable(value, name=f"{self.name}/{name}", trainable=trainable)
 
-    # --- what it holds ---
+    # --- contents ---
 
     @property
     def layers(self) -> list:
-        """The layers directly inside this one, each once, in the order of the attributes."""
+        """The layers directly inside this one, each once, in attribute order."""
         return [child for child in _children(self) if isinstance(child, Layer)]
 
     @property
     def variables(self) -> list:
-        """Every Variable in here and in the layers inside, each once."""
+        """All Variables of this layer and of those inside it, each once."""
         return [variable for variable, _ in _collect(self)]
 
     @property
@@ -142,7 +142,7 @@ class Layer:
         return [variable for variable, trainable in _collect(self) if not trainable]
 
     def count_params(self) -> int:
-        """How many numbers the weights are made of. Raises RuntimeError before they exist."""
+        """The number of elements of all weights. Raises RuntimeError before they exist."""
         self._require_built("count_params")
         return sum(variable.size for variable in self.variables)
 
@@ -151,7 +151,7 @@ class Layer:
         return [variable.numpy() for variable in self.variables]
 
     def set_weights(self, weights) -> None:
-        """Assigns arrays in the order of get_weights(). Nothing is changed when one does not fit."""
+        """Assigns arrays in the order of get_weights(). If one does not fit, nothing is changed."""
         variables = self.variables
         weights = list(itertools.islice(weights, len(variables) + 1))
         if len(weights) != len(variables):
@@ -166,12 +166,12 @@ class Layer:
             variable.assign(_core.astype(_core.constant(weight), variable.dtype))
 
     def state_dict(self) -> dict:
-        """{path: NumPy copy} of every variable: attributes and positions that lead to it, as in "hidden.0.kernel". np.savez(file, **state)
-        keeps it in a file."""
+        """{path: NumPy copy} of every variable. A path consists of attributes and positions, as in "hidden.0.kernel". np.savez(file,
+        **state) writes it to a file."""
         return _state.read(_paths(self))
 
     def load_state_dict(self, state, strict: bool = True) -> None:
-        """Assigns what state_dict() gave, or np.load(file). Nothing is changed when something does not fit.
+        """Assigns a dict from state_dict() or np.load(file). If something does not fit, nothing is changed.
 
         Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for
         other dtypes.
@@ -192,7 +192,7 @@ class Layer:
 
 
 def _parameters(call):
-    """The names of call's parameters, kept on the function: this runs in every call of every layer."""
+    """The names of call's parameters, cached on the function, because every call of every layer needs them."""
     names = getattr(call, "_lamina_parameters", None)
     if names is None:
         try:
@@ -222,7 +222,7 @@ def _children(layer):
 
 
 def _collect(layer):
-    """(variable, whether training changes it) of everything inside, each variable once."""
+    """(variable, whether training changes it) for all variables inside, each once."""
     found, layers = {}, set()
 
     def visit(node, trainable):
@@ -240,12 +240,12 @@ def _collect(layer):
     return list(found.values())
 
 
-# Attributes that hold a model's layers and are no part of a path.
+# Attributes that hold a model's layers and are not part of a path.
 _UNNAMED = ("_stack", "_graph_layers")
 
 
 def _paths(layer) -> dict:
-    """{path: variable} of everything inside, each variable once, in the order of `variables`."""
+    """{path: variable} for all variables inside, each once, in the order of `variables`."""
     found, seen, waiting = {}, set(), [(layer, ())]
     while waiting:
         value, path = waiting.pop()

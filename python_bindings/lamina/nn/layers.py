@@ -1,4 +1,4 @@
-"""The layers that come with Lamina. Their computations are the C++ ones."""
+"""The built-in layers. Their computations are the C++ ones."""
 from __future__ import annotations
 
 from .. import _border, _core, errors
@@ -43,7 +43,8 @@ class Flatten(Layer):
 
 
 class Dropout(Layer):
-    """In training each element becomes 0 with probability `rate`, else x / (1 - rate); otherwise x itself. 0 <= rate < 1."""
+    """In training, sets each element to 0 with probability `rate` and scales the others by 1 / (1 - rate); otherwise returns x. 0 <= rate
+    < 1."""
 
     def __init__(self, rate: float, name: str | None = None):
         super().__init__(name=name)

@@ -9,7 +9,7 @@ from .training import Training
 
 
 class Model(Training, Layer):
-    """A network. Subclass it and define call(), or give the inputs and outputs of a chain of layer calls: Model(inp, head(body(inp)))."""
+    """A network. Subclass it and define call(), or pass the inputs and outputs of a chain of layer calls: Model(inp, head(body(inp)))."""
 
     def __init__(self, inputs=None, outputs=None, name: str | None = None, trainable: bool = True):
         super().__init__(name=name, trainable=trainable)
@@ -26,12 +26,12 @@ class Model(Training, Layer):
     _inputs = _outputs = None
 
     def build(self, input_shape) -> None:
-        """Makes the weights of all layers without data. input_shape is that of the input, None for unknown dimensions: (None, 784)."""
+        """Creates the weights of all layers without data. input_shape is the input's, with None for unknown dimensions: (None, 784)."""
         if not self.built:
             symbolic_call(self, (Symbolic(_core.TensorSpec(list(input_shape), "float32")),), None, {})
 
     def _build_once(self, args, kwargs) -> None:
-        if type(self).build is not Model.build:  # a subclass makes weights of its own; those of the layers inside follow from the first call
+        if type(self).build is not Model.build:  # a subclass creates its own weights; inner layers create theirs at the first call
             return super()._build_once(args, kwargs)
         self._make_once(lambda: setattr(self, "built", True))
 
@@ -45,7 +45,7 @@ class Model(Training, Layer):
 
 
 class Sequential(Model):
-    """Layers one after another. With lm.nn.Input as the first the weights exist at once, otherwise after the first call."""
+    """Layers one after another. With lm.nn.Input first, the weights exist at once, otherwise after the first call."""
 
     def __init__(self, layers=(), name: str | None = None):
         super().__init__(name=name)
@@ -56,7 +56,7 @@ class Sequential(Model):
             self.add(layer)
 
     def add(self, layer) -> None:
-        """Puts a layer (or, first of all, an Input) at the end."""
+        """Appends a layer (or, as the first, an Input)."""
         if isinstance(layer, Symbolic):
             if self._stack or self._input is not None:
                 raise errors.InvalidArgument("Sequential: Input comes first and once")

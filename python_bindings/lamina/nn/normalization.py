@@ -6,10 +6,11 @@ from .layer import Layer
 
 
 class BatchNorm(Layer):
-    """x [..., c], channel by channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta.
+    """x [..., c], per channel: (x - mean) / sqrt(variance + epsilon) * gamma + beta.
 
-    In training with the batch's statistics, which move the moving ones: moving = momentum * moving + (1 - momentum) * batch. Otherwise with
-    the moving ones. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable, and float32 where dtype is a half type.
+    Training uses the batch's statistics and updates the moving ones: moving = momentum * moving + (1 - momentum) * batch. Otherwise the
+    moving ones are used. gamma, beta, moving_mean and moving_variance are [c]; the last two are not trainable, and float32 if dtype is a
+    half type.
     """
 
     def __init__(self, momentum: float = 0.99, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32",
@@ -28,7 +29,8 @@ class BatchNorm(Layer):
 
 
 class LayerNorm(Layer):
-    """Each sample brought to mean 0 and variance 1 over the last axes, then times gamma plus beta, which have those axes' shape."""
+    """Normalises each sample to mean 0 and variance 1 over the last axes, then multiplies by gamma and adds beta, which have those axes'
+    shape."""
 
     def __init__(self, axis=-1, epsilon: float = 1e-3, center: bool = True, scale: bool = True, dtype="float32", name: str | None = None,
                  trainable: bool = True):
@@ -45,7 +47,7 @@ class LayerNorm(Layer):
 
 
 class Embedding(Layer):
-    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id that has no row."""
+    """Integer ids [...] -> rows of a table [input_dim, output_dim]: [..., output_dim]. Raises IndexOutOfRange for an id without a row."""
 
     def __init__(self, input_dim: int, output_dim: int, embeddings_initializer="random_uniform", dtype="float32", name: str | None = None,
                  trainable: bool = True):

@@ -1,4 +1,4 @@
-"""An ensemble: equal models with weights of their own, trained in one call of lm.vmap."""
+"""An ensemble: equal models with separate weights, trained in one call of lm.vmap."""
 from __future__ import annotations
 
 import operator
@@ -9,20 +9,21 @@ from .symbolic import Input, symbolic_call
 
 
 def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
-    """n models of build() as one, whose Variables have a model axis in front: [n, ...].
+    """n models of build() as one, whose Variables have a leading model axis: [n, ...].
 
-    seeds: one per model, which is then what build() gives after lm.random.set_seed(seed): the same weights, and the same draws (dropout) in
-    training. None: the models' weights follow one another as if built one by one, and lm.random's generator gives each its draws.
-    input_shape: without the batch dimension; needed unless the models have their weights when they are made.
+    seeds: one per model; each model is then what build() returns after lm.random.set_seed(seed), with the same weights and the same draws
+    (dropout) in training. None: the models' weights follow one another as if built one by one, and lm.random's generator provides all
+    draws.
+    input_shape: without the batch dimension; needed unless the models create their weights in build().
 
-    Use it inside of lm.vmap, where it is an ordinary model with one model's weights:
+    Use it inside lm.vmap, where it is an ordinary model with one model's weights:
 
         nets = lm.nn.stack(build, 8, seeds=range(8), input_shape=(1,))
         outputs = lm.vmap(nets, in_axes=None)(x)      # [8, ...]: the batch is shared
         outputs = lm.vmap(nets)(xs)                   # a batch for each model
 
-    nets[k] is an ordinary model with a copy of model k's weights; len(nets) and `for net in nets` work as for a list. Raises InvalidArgument for
-    models whose weights differ in shape or dtype, and for a wrong number of seeds.
+    nets[k] is an ordinary model with a copy of model k's weights; len(nets) and `for net in nets` work as for a list. Raises
+    InvalidArgument for models whose weights differ in shape or dtype, and for a wrong number of seeds.
     """
     if isinstance(n, bool) or not isinstance(n, int) or n < 1:
         raise errors.InvalidArgument(f"stack: {errors.shown(n)} models", why="there is at least one", fix="pass a positive integer")
@@ -34,7 +35,7 @@ def stack(build, n: int, *, seeds=None, input_shape=None) -> Stack:
 
 
 class Stack(Layer):
-    """What lm.nn.stack gives."""
+    """The result of lm.nn.stack."""
 
     def __init__(self, build, n, seeds, input_shape):
         super().__init__()
@@ -55,12 +56,12 @@ class Stack(Layer):
         self.model = models[0]
         for column, value in zip(columns, values):
             _core._stack_variable(column[0], value)
-        # Not a weight: it stays out of `variables`.
+        # Not a weight: excluded from `variables`.
         self._generator = None if seeds is None else (lambda generator: lambda: generator)(_core.per_model(_core.constant(generators, "int64"), "generator"))
         self.built = True
 
     def _member(self):
-        """An ordinary model, with its weights made."""
+        """An ordinary model with its weights created."""
         net = self._make()
         if not isinstance(net, Layer):
             raise errors.TypeMismatch(f"stack: build() gave {errors.a_type(net)}", why="a stack is made of layers or models", fix="return an lm.nn.Layer")
@@ -86,7 +87,7 @@ class Stack(Layer):
         return self._size
 
     def __getitem__(self, k):
-        """An ordinary model with a copy of model k's weights as they are now."""
+        """An ordinary model with a copy of model k's current weights."""
         index = operator.index(k)
         if not -self._size <= index < self._size:
             raise errors.IndexOutOfRange(f"{self.name}[{index}]: there are {self._size} models", fix=f"pass an index from {-self._size} to {self._size - 1}")
@@ -107,7 +108,7 @@ class Stack(Layer):
 
 
 def _equal_variables(models):
-    """The Variables of each model, which must be alike."""
+    """The Variables of each model, which must have equal shapes and dtypes."""
     rows = [model.variables for model in models]
     for k, row in enumerate(rows):
         alike = len(row) == len(rows[0]) and all(a.shape == b.shape and a.dtype == b.dtype for a, b in zip(row, rows[0]))

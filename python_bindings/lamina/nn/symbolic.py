@@ -6,7 +6,7 @@ from .._structure import flatten, unflatten
 
 
 class Symbolic:
-    """Stands for a tensor that a model will compute: what Input gives and what a layer called on one returns."""
+    """A placeholder for a tensor that a model will compute: the result of Input, or of a layer called on one."""
 
     def __init__(self, spec, layer=None, args=(), training=None, kwargs=None, path=()):
         self.spec = spec
@@ -58,7 +58,7 @@ def contains_symbolic(args) -> bool:
 
 
 def symbolic_call(layer, args, training, kwargs):
-    """Builds the layer by tracing it once on inputs of these shapes, and gives symbolic outputs."""
+    """Builds the layer by tracing it once on inputs of these shapes; returns symbolic outputs."""
     leaves, structure = flatten(args, is_leaf=lambda value: not isinstance(value, (tuple, list)))
     places = [i for i, leaf in enumerate(leaves) if type(leaf) is Symbolic]
 
@@ -96,7 +96,7 @@ def evaluate(outputs, bound, training=None):
 
 
 def layers_between(outputs):
-    """Every layer that the outputs need, in the order they run."""
+    """All layers that the outputs need, in execution order."""
     found, seen = {}, set()
 
     def visit(node):

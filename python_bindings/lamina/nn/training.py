@@ -1,4 +1,4 @@
-"""compile, fit, evaluate and predict: what Model adds to Layer."""
+"""compile, fit, evaluate and predict: the methods that Model adds to Layer."""
 from __future__ import annotations
 
 import sys
@@ -12,18 +12,19 @@ from .callbacks import CallbackList, History
 
 
 class Training:
-    """One traced training step per shape of batch; compile() chooses what it does."""
+    """One traced training step per batch shape; compile() defines it."""
 
     optimizer = None
     loss = None
     stop_training = False
     _train_step = _test_step = _predict_step = None
-    _trainable_changes = 0  # those that the optimizer has heard of
+    _trainable_changes = 0  # Variables known to the optimizer
 
     def compile(self, optimizer="rmsprop", loss=None, metrics=(), run_eagerly: bool = False) -> None:
-        """Chooses the optimizer, the loss and what to measure: names or objects. Traces nothing and leaves the weights as they are.
+        """Sets the optimizer, the loss and the metrics: names or objects. Traces nothing and does not change the weights.
 
-        loss(labels, predictions) and metrics may be functions. run_eagerly runs the Python code for every batch, for debugging."""
+        loss(labels, predictions) and metrics may be functions. run_eagerly runs the Python code for every batch, for debugging.
+        """
         self.optimizer = optim.get(optimizer)
         self.loss = None if loss is None else losses_module.get(loss)
         self._metrics = [metrics_module.get(metric) for metric in metrics]
@@ -82,8 +83,9 @@ class Training:
     def predict(self, x, *, batch_size: int = 32):
         """The outputs for all rows of x, as NumPy arrays.
 
-        x is an array or tensor, a tuple or dict of them, or a Dataset of batches. Of a Dataset whose elements are tuples only the inputs are
-        used, which come first, as in fit: (inputs, labels)."""
+        x is an array or tensor, a tuple or dict of them, or a Dataset of batches. If a Dataset's elements are tuples, only the inputs are
+        used, which come first, as in fit: (inputs, labels).
+        """
         import numpy as np
 
         step = self._predict_step or self._run_predict_step
@@ -99,7 +101,7 @@ class Training:
             raise errors.InvalidArgument("predict: there is no data", fix="pass at least one row")
         return unflatten(structure, [np.concatenate(column) for column in zip(*parts)])
 
-    # --- the steps that are traced ---
+    # --- the traced steps ---
 
     def _run_train_step(self, inputs, labels):
         with _core.GradientTape() as tape:
@@ -113,7 +115,7 @@ class Training:
         return (loss, *[metric.measure(labels, predictions) for metric in self._metrics])
 
     def _give_new_variables_slots(self):
-        """What has become trainable since the optimizer was built; in a traced step the slots could not be made."""
+        """Creates slots for Variables that became trainable after the optimizer was built, which a traced step could not do."""
         changes = _core.trainable_changes()
         if changes != self._trainable_changes:
             self._trainable_changes = changes
@@ -149,7 +151,7 @@ class Training:
 
 
 class _Totals:
-    """Running means of the loss and the metrics, weighted by samples. Tensors are read only when somebody asks."""
+    """Running means of the loss and the metrics, weighted by samples. Tensors are read only when needed."""
 
     def __init__(self, metrics):
         self.metrics = metrics
@@ -176,7 +178,7 @@ class _Totals:
 
 
 class _Feed:
-    """Batches of (inputs, labels, how many samples)."""
+    """Batches of (inputs, labels, number of samples)."""
 
     def __init__(self, what, data):
         self.what, self.data = what, data
@@ -199,7 +201,7 @@ def _is_tuple(element, length) -> bool:
 
 
 def _inputs_of(element):
-    """x of (x,), (x, y) and (x, y, weights); of anything else all of it."""
+    """x of (x,), (x, y) and (x, y, weights); anything else unchanged."""
     if not isinstance(element, tuple):
         return element
     if not 1 <= len(element) <= 3:
