@@ -28,12 +28,12 @@ from worker import CALLS, LOOPS, MATMULS, NETWORKS, TRACES  # noqa: E402
 
 FASTEST = [("jax_worker.py", "list"), ("jax_worker.py", "stacked"), ("jax_worker.py", "steps"), ("tensorflow_worker.py", "graph"),
            ("onnxruntime_worker.py", "forward")]
-# Slower than those in every network that was measured; part of the benchmark's own row, and of all with --all-peers.
+# Slower than those in every measured network; part of the benchmark's own row, and of all rows with --all-peers.
 OTHERS = [("tensorflow_worker.py", "xla"), ("pytorch_worker.py", "eager"), ("pytorch_worker.py", "compile")]
 
 
 class Program:
-    """One measured process. A peer that cannot start is reported and left out; Lamina's own must start."""
+    """One measured process. A peer that cannot start is reported and skipped; Lamina's own must start."""
 
     def __init__(self, command, environment, must):
         self.command, self.must, self.means = command, must, {}
@@ -92,7 +92,7 @@ def machine():
 
 
 def commands(network, batch, cores, peers):
-    """(command, environment, must it start) of each program to measure: every one with 1 thread and with 2."""
+    """(command, environment, must it start) of each program to measure, each with 1 thread and with 2."""
     for threads in (1, 2)[:cores]:
         cpus = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
         here = [str(threads), network, str(batch)]
@@ -105,10 +105,10 @@ def commands(network, batch, cores, peers):
 
 
 def measure_network(network, batch, peers, cores, rounds, seconds):
-    """Every program's times for one network and batch, taken turn by turn."""
+    """Every program's times for one network and batch, measured alternately."""
     print(f"{network}, batch {batch}", file=sys.stderr)
     programs = []
-    for command in commands(network, batch, cores, peers):  # one after the other: compiling beside another would not be its own time
+    for command in commands(network, batch, cores, peers):  # one after the other, because concurrent compilation would distort the times
         program = Program(*command)
         if program.ready():
             programs.append(program)
@@ -127,7 +127,7 @@ def measure_network(network, batch, peers, cores, rounds, seconds):
 
 
 def measure_matmul(cores, rounds, seconds):
-    """Times of matrix products, Lamina's and those of NumPy's BLAS."""
+    """Times of matrix products by Lamina and by NumPy's BLAS."""
     print("matrix products", file=sys.stderr)
     worker = os.path.join(PEERS, "matmul_worker.py")
     programs = [Program([sys.executable, worker, str(threads), side], {}, True) for threads in (1, 2)[:cores] for side in ("lamina", "numpy")]
@@ -149,20 +149,20 @@ def matmul_figures(programs):
 
 
 def best(programs, start, what, threads=None):
-    """(microseconds, name) of the fastest configuration whose name starts so."""
+    """(microseconds, name) of the fastest configuration whose name has this prefix."""
     found = [(p["microseconds"][what]["min"], f"{p['name']}, {p['threads']} thread{'s' * (p['threads'] > 1)}") for p in programs
              if p["name"].startswith(start) and what in p["microseconds"] and threads in (None, p["threads"])]
     return min(found, default=(None, None))
 
 
 def figures(programs):
-    """What promises.json may name: Lamina's best against each peer's best, and one thread against the floor."""
+    """The figures for promises.json: Lamina's best against each peer's best, and one thread against the arithmetic floor."""
     out = {}
     peers = sorted({p["name"].split()[0] for p in programs} - {"Lamina"})
     for what in ("step", "forward", *CALLS, *LOOPS):
         ours, how = best(programs, "Lamina", what)
         if what in CALLS:
-            ours, how = best([p for p in programs if p["name"] != "Lamina C++"], "Lamina", what)  # the promise is made to Python
+            ours, how = best([p for p in programs if p["name"] != "Lamina C++"], "Lamina", what)  # the target is for Python
         if ours is None:
             continue
         out[f"{what}_us"], out[f"{what}_by"] = ours, how
@@ -186,7 +186,8 @@ def figures(programs):
 
 
 def process_figures(quick):
-    """Import time over bare Python, and the memory of a process that trains the benchmark for 100,000 steps (10,000 when quick)."""
+    """Import time in addition to starting Python, and the memory of a process that trains the benchmark for 100,000 steps (10,000 when
+    quick)."""
     def seconds(code):
         times = []
         for _ in range(15):
@@ -223,7 +224,7 @@ def table(programs):
 
 
 def check(promises, found):
-    """Prints every row with what was reached; how many were missed."""
+    """Prints every row with its measured value; returns the number of missed targets."""
     missed = 0
     print(f"{'what':66} {'promised':>14} {'reached':>9}")
     for row in promises:

@@ -2,8 +2,8 @@
 
     ./dev python perf/busy_core.py [--rounds N] [--busy N]
 
-Three rows, turn by turn: all threads on the quiet machine, then one thread and all threads beside --busy processes that only count. The last is to
-take at most 1.1 times what the second takes. A figure is a mean over half a second, because a thread that loses its core loses it for
+Three rows, measured alternately: all threads on the idle machine, then one thread and all threads beside --busy processes that only count.
+The last should take at most 1.1 times the second. A figure is a mean over half a second, because a thread that loses its core loses it for
 milliseconds; a row is the median of all rounds.
 """
 import argparse

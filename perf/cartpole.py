@@ -1,8 +1,8 @@
-"""The cart and pole of examples/python/cartpole.py beside the same loop in JAX, turn by turn.
+"""examples/python/cartpole.py and the same loop in JAX, measured alternately.
 
     ./dev python perf/cartpole.py [--rounds N] [--updates N]
 
-Needs the peers' environment, which ./dev bench makes. A figure is the least time for an update of all rounds.
+Needs the peers' environment, which ./dev bench creates. A figure is the minimum time of an update over all rounds.
 """
 import argparse
 import pathlib

@@ -1,4 +1,5 @@
-"""Draws what ./dev bench --check measured: how many times faster Lamina is than each peer, per network and batch. usage: plots.py RESULTS.json"""
+"""Plots the results of ./dev bench --check: how many times faster Lamina is than each peer, per network and batch. usage: plots.py
+RESULTS.json"""
 import glob
 import json
 import os
@@ -10,7 +11,7 @@ LABELS = {"hundred": "100 x 64 relu", "tanh60": "60 x 48 tanh", "gelu30": "30 x 
 
 
 def draw(path):
-    """Writes NAME-step.svg, of training steps, beside the results; returns its path."""
+    """Plots training steps as NAME-step.svg beside the results; returns its path."""
     import matplotlib
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "lamina"
@@ -45,7 +46,8 @@ PRECISIONS = ["float32", "tf32", "bf16", "3xtf32"]
 
 
 def draw_card(path):
-    """Of what perf/gpu/times.py wrote: microseconds over the batch, a plot for each network, a column for each precision, a line for each program and form; returns their paths."""
+    """Plots the results of perf/gpu/times.py: microseconds over the batch, one plot per network, one column per precision, one line per
+    program and form; returns their paths."""
     import matplotlib
     matplotlib.use("Agg")
     matplotlib.rcParams["svg.hashsalt"] = "lamina"
@@ -77,7 +79,7 @@ def draw_card(path):
 
 
 def draw_cards(folder):
-    """Of every card that has a file in the folder."""
+    """Plots every card that has a file in the folder."""
     return [svg for path in sorted(glob.glob(os.path.join(folder, "gpu-*.json"))) for svg in draw_card(path)]
 
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The rows of rows.txt and the tests that carry their IDs, as a table. Fails when a row has neither a test nor a reason.
+"""The rows of rows.txt and the tests marked with their IDs, as a table. Fails when a row has neither a test nor a reason.
 
-usage: rows.py [-q]     -q: only what is wrong, and the counts
+usage: rows.py [-q]     -q: only errors, and the counts
 """
 import ast
 import os
@@ -11,7 +11,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 def rows():
-    """ID -> (what it asks for, whether that is a reason for having no test)."""
+    """ID -> (its requirement, whether that is a reason for having no test)."""
     out = {}
     with open(os.path.join(HERE, "rows.txt"), encoding="utf-8") as f:
         for line in f:
@@ -23,7 +23,7 @@ def rows():
 
 
 def carriers(folder=os.path.join(HERE, "python")):
-    """ID -> the tests that carry it, as "test_function.py: name"."""
+    """ID -> the tests marked with it, as "test_function.py: name"."""
     out = {}
     for name in sorted(os.listdir(folder)):
         if not (name.startswith("test_") and name.endswith(".py")):
@@ -39,7 +39,7 @@ def carriers(folder=os.path.join(HERE, "python")):
 
 
 def problems(known, carried):
-    """What is wrong, as lines."""
+    """The errors, as lines."""
     lines = [f"{name}: no test carries it and there is no reason" for name, (_, reason) in known.items() if not reason and name not in carried]
     return lines + [f"{tests[0]} carries {name}, which is no row" for name, tests in carried.items() if name not in known]
 

@@ -1,7 +1,7 @@
-"""Runs the C++ and Python tests and sums what passed: what ./dev test calls after building.
+"""Runs the C++ and Python tests and counts passes: called by ./dev test after building.
 
-The C++ program is started once per core with GoogleTest's sharding. What failed is printed in full, what passed is counted.
-The last line is "N passed, N failed, N skipped".
+The C++ program is started once per core with GoogleTest's sharding. Failures are printed in full, passes are counted. The last line is "N
+passed, N failed, N skipped".
 """
 import argparse, datetime, os, platform, re, subprocess, sys, tempfile, time
 import xml.etree.ElementTree as ElementTree
@@ -47,13 +47,13 @@ def run_cpp(program, words, shards, timeout):
         command.append("--gtest_filter=-EmulatedOps.*")
         print("skipped EmulatedOps in lamina_emulated_checked: minutes under the race checker, run with ./dev test --long; lamina_emulated runs them without it")
     if "tsan" in program and subprocess.run(["setarch", "-R", "true"], capture_output=True).returncode == 0:
-        command = ["setarch", "-R"] + command  # ThreadSanitizer knows only the usual address layout
+        command = ["setarch", "-R"] + command  # ThreadSanitizer supports only the usual address layout
     deadline, runs = time.time() + timeout, []
     for shard in range(shards):
         out = tempfile.TemporaryFile("w+", errors="replace")
         env = dict(os.environ, GTEST_TOTAL_SHARDS=str(shards), GTEST_SHARD_INDEX=str(shard),
                    UBSAN_OPTIONS="print_stacktrace=1",
-                   # A call holds the lock of each of its Variables; ThreadSanitizer's search for deadlocks ends the program at 64 of them.
+                   # A call holds the locks of all its Variables; ThreadSanitizer's deadlock detector aborts at 64.
                    TSAN_OPTIONS="halt_on_error=1:detect_deadlocks=0")
         runs.append((subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT, env=env, cwd=ROOT), out))
     passed, failures, skipped = 0, [], []
@@ -80,7 +80,7 @@ def run_python(words, files, timeout, python=sys.executable):
             status = subprocess.run(command, cwd=ROOT, timeout=timeout).returncode
         except subprocess.TimeoutExpired:
             return 0, [f"pytest: stopped after {timeout} s"], []
-        if status == 5:  # no test has such a name
+        if status == 5:  # no test matches
             return 0, [], []
         if not os.path.exists(report):
             return 0, [f"pytest: exit status {status}"], []
@@ -97,7 +97,7 @@ def run_python(words, files, timeout, python=sys.executable):
 
 
 def run_beside_peers(words, timeout):
-    """The DLPack tests where PyTorch and JAX are: in the benchmark's environment of the other frameworks."""
+    """The DLPack tests with PyTorch and JAX, in the benchmark's environment of the other frameworks."""
     made = subprocess.run([sys.executable, os.path.join(ROOT, "perf", "peers", "environment.py")], stdout=subprocess.PIPE, text=True)
     if made.returncode:
         return 0, [], ["DLPack with PyTorch and JAX: .venv-peers could not be made, see above"]

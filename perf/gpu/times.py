@@ -1,11 +1,13 @@
-"""Times a network on one card: Lamina and its peers, precision by precision, in programs of their own one after the other.
+"""Times a network on one card: Lamina and its peers, precision by precision, each in a program of its own, one after the other.
 
-usage: times.py NET [--device gpu:0] [--batches 20,128] [--precisions float32,tf32] [--programs lamina,torch,jax] [--limit SECONDS] [--out FILE] [--kept FOLDER] [--retry]
+usage: times.py NET [--device gpu:0] [--batches 20,128] [--precisions float32,tf32] [--programs lamina,torch,jax] [--limit SECONDS] [--out
+FILE] [--kept FOLDER] [--retry]
 
-Rows are added to the file as they are measured; one that is there is not measured again, so a run that was cut off at its limit goes on where it was. All programs are
-timed in one precision before the next, so that what is there can be compared; torch.compile, which takes most of the time, is timed last. A row that cannot be run says why; --retry tries those again. A peer that
-cannot be imported is left out, with a line that says so. Every network starts from the same weights in every program and repeats one batch.
-With --kept the rows of this run are in that folder, and take the place of the network's older ones in the file: none stands beside those of another run.
+Rows are added to the file as they are measured; existing rows are not measured again, so a run that reached its limit can be continued. All
+programs are timed in one precision before the next, so that partial results can be compared; torch.compile, which takes most of the time,
+comes last. A row that cannot run says why; --retry tries those again. A peer that cannot be imported is skipped with a message. Every
+network starts from the same weights in every program and repeats one batch. With --kept the rows of this run go to that folder and replace
+the network's older ones in the file, so that rows of different runs are never mixed.
 """
 import argparse
 import datetime
@@ -24,11 +26,11 @@ import nets
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 RESULTS = os.path.join(os.path.dirname(HERE), "results")
-PROGRAMS = ["lamina", "jax", "torch"]  # as their modules are called
+PROGRAMS = ["lamina", "jax", "torch"]  # names of their modules
 
 
 def card(device):
-    """Its name: of a GPU as the driver says it, of a CPU "cpu"."""
+    """The device's name: a GPU's from the driver, "cpu" for a CPU."""
     if device.startswith("cpu"):
         return "cpu"
     said = subprocess.run(["nvidia-smi", "--query-gpu=name", "--format=csv,noheader"], capture_output=True, text=True, check=True).stdout
@@ -66,7 +68,8 @@ def key(row):
 
 
 def missing_rows(o, have):
-    """What is to be measured, in this order: [program, form, [[precision, batch], ...]]. What torch.compile makes comes last, since it takes most of the time."""
+    """The rows to measure, in order: [program, form, [[precision, batch], ...]]. torch.compile comes last, because it takes most of the
+    time."""
     out = []
     batches = [int(b) for b in o.batches.split(",")]
     for is_slow, precision, program in itertools.product((False, True), o.precisions.split(","), o.programs.split(",")):
@@ -79,7 +82,7 @@ def missing_rows(o, have):
 
 
 class Program:
-    """One that times rows, in a group of its own: what it has started is ended with it."""
+    """A program that times rows, in a process group of its own, which is killed with it."""
 
     def __init__(self, command):
         self.said = tempfile.TemporaryFile("w+", errors="replace")
@@ -87,7 +90,7 @@ class Program:
         self.late = False
 
     def answer(self, seconds):
-        """The next line of JSON; None when the program ends first, or after so many seconds, when it is ended."""
+        """The next line of JSON; None if the program ends first, or is killed at the time limit."""
         guard = threading.Timer(seconds, self.kill)
         guard.start()
         try:
@@ -114,7 +117,7 @@ class Program:
 
 
 def measure(command, wanted, row_limit, end, found):
-    """Calls found(row) for each of the wanted rows, until all are there or there is no time left."""
+    """Calls found(row) for each of the wanted rows, until all are there or the time is up."""
     while wanted and time.monotonic() < end - 5:
         program = Program([*command, "--rows", json.dumps(wanted)])
         try:
@@ -129,7 +132,7 @@ def measure(command, wanted, row_limit, end, found):
             if not wanted or (program.late and waited < row_limit):
                 continue
             why = f"took longer than {row_limit:g} s" if program.late else program.why()
-            for precision, batch in wanted if not ready else wanted[:1]:  # before it was ready nothing can be measured
+            for precision, batch in wanted if not ready else wanted[:1]:  # nothing can be measured before it is ready
                 found({"precision": precision, "batch": batch, "not_run": why})
             wanted = wanted[1:] if ready else []
         finally:
@@ -154,7 +157,7 @@ def main():
     parser.add_argument("--retry", action="store_true")
     o = parser.parse_args()
     end = time.monotonic() + o.limit
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # ends what it has started
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # also ends its child processes
     name = card(o.device)
     out = o.out or result_file(name)
     path = os.path.join(o.kept, os.path.basename(out)) if o.kept else out

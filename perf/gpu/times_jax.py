@@ -1,6 +1,7 @@
 """JAX: a training step and a forward pass. usage: times_jax.py NET FORM [--rows JSON] [--device gpu:0]
 
-FORM "jit": one call a step, the parameters donated. "scan": many steps in one call. Copies of a network are mapped with jax.vmap: with "scan" it is vmap of scan.
+FORM "jit": one call per step, with donated parameters. "scan": many steps in one call. Copies of a network are mapped with jax.vmap; with
+"scan" it is vmap of scan.
 """
 import os
 

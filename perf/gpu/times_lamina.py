@@ -1,7 +1,8 @@
 """Lamina: a training step and a forward pass. usage: times_lamina.py NET FORM [--rows JSON] [--device gpu:0]
 
-FORM "call": one call a step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap. "rows" and "layers": the loop with the one and the other
-plan of its section, whichever is expected to be faster (docs/gpu-backend.md). "kernels" in a row: what a call launches.
+FORM "call": one call per step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap. "rows" and
+"layers": the loop with one or the other plan of its section, whichever is expected to be faster (docs/gpu-backend.md). "kernels" in a row:
+the launches of a call.
 """
 import os
 

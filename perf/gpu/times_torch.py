@@ -1,7 +1,8 @@
 """PyTorch: a training step and a forward pass. usage: times_torch.py NET FORM [--rows JSON] [--device gpu:0]
 
-FORM "eager", with foreach updates; "compile": torch.compile with mode="reduce-overhead" (CUDA graphs; on a CPU the default mode); "graph": a CUDA graph of many steps,
-captured by hand and replayed; "cudnn": eager, with torch.nn.LSTM in the place of ops. Copies of a network by torch.func.vmap of grad: "func", "func_compile", "func_graph".
+FORM "eager", with foreach updates; "compile": torch.compile with mode="reduce-overhead" (CUDA graphs; on a CPU the default mode); "graph":
+a manually captured and replayed CUDA graph of many steps; "cudnn": eager, with torch.nn.LSTM instead of ops. Copies of a network by
+torch.func.vmap of grad: "func", "func_compile", "func_graph".
 """
 import nets
 
@@ -13,7 +14,7 @@ device = torch.device("cuda" if options.device.startswith("gpu") else "cpu")
 on_gpu = device.type == "cuda"
 is_compiled, is_captured = options.form.endswith("compile"), options.form.endswith("graph")
 many = nets.copies(options.net)
-torch.backends.cudnn.benchmark = True  # convolutions by cuDNN's fastest algorithm, which the first calls look for
+torch.backends.cudnn.benchmark = True  # cuDNN's fastest convolution algorithm, searched in the first calls
 
 
 def compiled(function):
@@ -27,7 +28,7 @@ def logits_of(w, x):
             x = torch.relu(functions.conv2d(x, hidden[i], hidden[i + 1], padding=1))
             if i % 4 == 2:
                 x = functions.max_pool2d(x, 2)
-        return torch.addmm(bias, x.permute(0, 2, 3, 1).flatten(1), kernel)  # the others' order
+        return torch.addmm(bias, x.permute(0, 2, 3, 1).flatten(1), kernel)  # the order of the other frameworks
     if options.net == "lstm":
         of_input, of_state, bias, kernel, last = w
         h = c = x.new_zeros(x.shape[0], nets.LSTM_UNITS)
@@ -45,7 +46,7 @@ def logits_of(w, x):
 
 
 def layer_of_cudnn(weights):
-    """torch.nn.LSTM with these weights, and those of them that are trained: it has two biases, of which one stays zero."""
+    """torch.nn.LSTM with these weights, and its trained weights: it has two biases, one of which stays zero."""
     of_input, of_state, bias = (torch.from_numpy(a) for a in weights[:3])
     layer = torch.nn.LSTM(nets.LSTM_INPUTS, nets.LSTM_UNITS, batch_first=True)
     values = {"weight_ih_l0": of_input.T, "weight_hh_l0": of_state.T, "bias_ih_l0": bias, "bias_hh_l0": torch.zeros_like(bias)}
@@ -68,7 +69,7 @@ def prepare(precision, size):
     w = [torch.from_numpy(a).to(device) for a in nets.weights(options.net)]
     x, y = (torch.from_numpy(a).to(device) for a in nets.batch(options.net, size))
     y = y.long()
-    if options.net == "conv":  # PyTorch's own order, in the memory format that its convolutions are fastest in
+    if options.net == "conv":  # PyTorch's own order, in its fastest memory format for convolutions
         w = [a.permute(3, 2, 0, 1).contiguous(memory_format=torch.channels_last) if a.ndim == 4 else a for a in w]
         x = x.permute(0, 3, 1, 2)
     logits = logits_of
@@ -78,7 +79,7 @@ def prepare(precision, size):
         logits = lambda w, x: torch.addmm(w[-1], layer(x)[1][0][0], w[-2])
     if many > 1:
         w = [torch.stack([a] * many) for a in w]
-    if is_compiled:  # where these lie does not change: CUDA graphs need no copies of them
+    if is_compiled:  # these addresses are fixed: CUDA graphs need no copies of them
         for a in (*w, x, y):
             torch._dynamo.mark_static_address(a, guard=False)
 
@@ -128,7 +129,7 @@ def prepare(precision, size):
 
     if not is_captured:
         return {"losses": [float(marked(step)) for _ in range(3)], "step": steps, "forward": forwards}
-    # As PyTorch's manual has it: a few steps on a stream of their own, then many are recorded. What is replayed begins at the start weights.
+    # As PyTorch's manual does it: some steps on a separate stream, then many are captured. The replay starts from the initial weights.
     count, side, start = nets.steps_in_one_call(size), torch.cuda.Stream(), [a.detach().clone() for a in w]
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):

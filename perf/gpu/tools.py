@@ -9,20 +9,20 @@ import os
 import subprocess
 import sys
 
-FOUND = 9  # the exit status that compute-sanitizer is told to give
-# How each tool reports the bug that is planted for it.
+FOUND = 9  # the exit status that compute-sanitizer is told to return
+# Each tool's report of the bug planted for it.
 REPORTS = {"memcheck": "Invalid __global__ write", "racecheck": "Race reported", "initcheck": "Uninitialized __global__ memory read", "synccheck": "Barrier error detected"}
-STAGED = {**os.environ, "LAMINA_RESIDENT": "staged"}  # no launch waits for the host: a tool may run it again
-PROFILED = "steps profiled: "  # what check.py --profile prints, with their number
+STAGED = {**os.environ, "LAMINA_RESIDENT": "staged"}  # no launch waits for the host, so a tool may replay it
+PROFILED = "steps profiled: "  # printed by check.py --profile, with their number
 
 
 def sanitize(tool, planted, *command):
     for what, is_planted in (([planted, "none"], False), ([planted, tool], True), (command, False)):
-        # A driver may be asked for functions that it lacks: what CUDA's calls return is checked by who called them.
+        # A driver may be asked for functions that it lacks; the callers check the results of CUDA's calls.
         quiet = ["--report-api-errors", "no"] if tool == "memcheck" else []
         done = subprocess.run(["compute-sanitizer", "--tool", tool, *quiet, "--error-exitcode", str(FOUND), *what], env=STAGED, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         print(done.stdout[-6000:], flush=True)
-        # After a bug that ends the context the program's own status may come instead.
+        # If a bug ends the context, the program's own status may be returned instead.
         if is_planted and (done.returncode == 0 or REPORTS[tool] not in done.stdout):
             return f"compute-sanitizer's {tool} has not found what is planted in {' '.join(what)}: exit status {done.returncode}"
         if not is_planted and done.returncode != 0:
@@ -31,7 +31,7 @@ def sanitize(tool, planted, *command):
 
 
 def kernels(report):
-    """The names of the launches in a report of ncu, which is CSV behind what the program has printed; below the head of the table stand units."""
+    """The names of the launches in a report of ncu: CSV after the program's own output, with a row of units below the header."""
     lines = report.splitlines()
     head = next((i for i, line in enumerate(lines) if line.startswith('"ID"')), len(lines))
     return [row["Kernel Name"] for row in csv.DictReader(lines[head:]) if row["ID"].isdigit()]

@@ -1,4 +1,4 @@
-"""The environment of the other frameworks, .venv-peers: made when it is missing or its list of packages has changed.
+"""The Python environment of the other frameworks, .venv-peers: created if it is missing or its list of packages has changed.
 
 Run as a program it prints the path of the interpreter.
 """
@@ -11,7 +11,7 @@ VENV = os.path.join(os.path.dirname(os.path.dirname(HERE)), ".venv-peers")
 
 
 def peers_python():
-    """The path of its interpreter; subprocess.CalledProcessError when it cannot be made, for want of a network or of space."""
+    """The path of its interpreter. Raises subprocess.CalledProcessError when it cannot be created, for lack of network or space."""
     packages = os.path.join(HERE, "requirements.txt")
     with open(packages) as f:
         wanted = f.read()

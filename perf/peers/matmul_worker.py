@@ -1,4 +1,4 @@
-"""One float32 matrix product [n,n] x [n,n], of Lamina or of the BLAS that NumPy brings along (OpenBLAS). usage: matmul_worker.py THREADS lamina|numpy"""
+"""One float32 matrix product [n,n] x [n,n], by Lamina or by NumPy's BLAS (OpenBLAS). usage: matmul_worker.py THREADS lamina|numpy"""
 import os
 import sys
 

@@ -1,7 +1,7 @@
-"""What every measured program has in common: the networks, and how it prepares itself, says so, and measures on request.
+"""Shared by all measured programs: the networks, and the protocol of preparing and measuring on request.
 
 One line of JSON in ({"what": "step", "seconds": 0.3}), one line out ({"what": "step", "microseconds": [...]}, one mean per block of calls).
-Requests come in turns from ../bench.py, so that a change of the machine's speed meets all programs alike.
+../bench.py sends requests to the programs in turn, so that changes of the machine's speed affect all alike.
 """
 import argparse
 import contextlib
@@ -13,11 +13,11 @@ import time
 
 CLASSES = 10
 LOOP = 1000  # iterations of a measured loop
-# What programs may be asked to time beside the network's step and forward pass.
+# Further measurements that programs may support, besides the network's step and forward pass.
 CALLS = ("cached_call", "cached_call_200", "eager_op")
 LOOPS = ("loop_numbers", "loop_op", "loop_written", "loop_dense")
 TRACES = ("trace_and_compile", "trace_10000")
-MATMULS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # rows and columns of the products of matmul_worker.py
+MATMULS = (16, 32, 64, 128, 256, 512, 1024, 2048)  # size of matmul_worker.py's matrices
 BETA1, BETA2, EPSILON = 0.9, 0.999, 1e-7  # of Adam
 
 
@@ -42,7 +42,8 @@ class Network:
         return list(zip(sizes, sizes[1:]))
 
     def flops(self, batch):
-        """Multiplications and additions of a forward pass and of a step, which has no gradient of the first layer's input; the update is left out."""
+        """Operations of a forward pass and of a step (a multiply-add counts as two), without the gradient of the first layer's input and
+        the update."""
         products = [2.0 * batch * k * n * self.copies for k, n in self.layers]
         return {"forward": sum(products), "step": 3 * sum(products) - products[0]}
 
@@ -58,7 +59,7 @@ NETWORKS = {
 
 
 def arguments(forms):
-    """What a worker is called with: THREADS NETWORK BATCH [FORM]."""
+    """A worker's arguments: THREADS NETWORK BATCH [FORM]."""
     parser = argparse.ArgumentParser()
     parser.add_argument("threads", type=int)
     parser.add_argument("network", choices=NETWORKS)
@@ -68,13 +69,13 @@ def arguments(forms):
 
 
 def pin(threads):
-    """Leaves this process as many cores as it may use threads; must run before a framework is imported and makes its threads."""
+    """Pins this process to as many cores as it may use threads; call it before importing a framework that creates threads."""
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
 
 @contextlib.contextmanager
 def importing():
-    """Times an import, by itself: NumPy, which every one of them needs, is there already."""
+    """Times an import. NumPy, which all of them need, has been imported already."""
     import numpy  # noqa: F401
     took, start = {}, time.perf_counter()
     yield took
@@ -82,7 +83,8 @@ def importing():
 
 
 def start_weights(network, seed=0):
-    """(weight, bias) pairs. Relu networks: mirrored orthogonal ("looks linear"), so that activations neither vanish nor grow; else orthogonal."""
+    """(weight, bias) pairs. Relu networks: mirrored orthogonal ("looks linear"), so that activations neither vanish nor grow; otherwise
+    orthogonal."""
     import numpy as np
     draw = np.random.default_rng(seed)
 
@@ -113,12 +115,12 @@ def batch(network, size, seed=1):
 
 
 def leaves(make):
-    """A dict of 20 lists of 10 arrays: the argument of "cached_call_200", of which one is used."""
+    """A dict of 20 lists of 10 arrays: the argument of "cached_call_200", which uses one of them."""
     return {f"layer_{i}": [make(4) for _ in range(10)] for i in range(20)}
 
 
 def loop_weights():
-    """x [20, 64] and w [64, 64] of the loop `x = relu(x @ w)`, which keeps its size."""
+    """x [20, 64] and w [64, 64] of the loop `x = relu(x @ w)`, whose size stays constant."""
     import numpy as np
     draw = np.random.default_rng(2)
     q, _ = np.linalg.qr(draw.standard_normal((32, 32)))
@@ -126,13 +128,13 @@ def loop_weights():
 
 
 def resident_mb():
-    """Memory of this process in RAM now, in megabytes."""
+    """Current resident memory of this process in megabytes."""
     with open("/proc/self/statm") as f:
         return round(int(f.read().split()[1]) * os.sysconf("SC_PAGE_SIZE") / 1e6, 1)
 
 
 def serve(about, work):
-    """`work` maps a name to a function of n that makes n calls, or more and returns how many, and comes back when their results are there."""
+    """`work` maps a name to a function of n that makes n calls (or more, and returns how many), and returns when their results are there."""
     calls = {}
     for name, run in work.items():
         start = time.perf_counter()

@@ -1,4 +1,5 @@
-"""What a README, ARCHITECTURE.md, CONTRIBUTING.md or a page of docs/ names and the tree does not have: files, commands of ./dev, targets, variables."""
+"""Finds names in READMEs, ARCHITECTURE.md, CONTRIBUTING.md and pages of docs/ that the tree lacks: files, commands of ./dev, targets,
+variables."""
 import fnmatch, os, re
 
 PAGES = ("README.md", "ARCHITECTURE.md", "CONTRIBUTING.md")  # and every page of docs/
@@ -7,7 +8,7 @@ LINK = re.compile(r"\]\(([^)#\s]+)[^)]*\)")
 FENCE = re.compile(r"^```.*?^```", re.M | re.S)
 FILE = re.compile(r"[\w.*-]+(/[\w.*-]+)*\.(py|pyi|h|cuh|cpp|cu|inc|md|sh|json|txt|cmake|toml|svg|lock|Dockerfile)")
 FOLDER = re.compile(r"[a-z_]+(/[\w*-]+)+")
-ANY_NAME = re.compile(r"^build|(^|[/_.-])([xX]|NAME|FILE|CARD)([_.]|$)|\.\.\.")  # of the build, or letters that stand for a name
+ANY_NAME = re.compile(r"^build|(^|[/_.-])([xX]|NAME|FILE|CARD)([_.]|$)|\.\.\.")  # made by the build, or letters that stand for a name
 COMMAND = re.compile(r"\./dev +(\w+)")
 WORDS = ((re.compile(r"\blamina_\w+"), "the build target"), (re.compile(r"\bLAMINA_[A-Z0-9_]+"), "the variable"))
 SOURCES = (".cpp", ".h", ".cu", ".cuh", ".py", ".cmake", ".txt", ".sh", ".in", ".toml")
@@ -27,12 +28,13 @@ class Tree:
         self.names = {os.path.basename(p) for p in self.paths}
 
     def has(self, page, name):
-        """From the page's folder, from the root or a folder that is searched for headers or packages; a name without a folder from anywhere."""
+        """Looks from the page's folder, from the root and from folders searched for headers or packages; a name without a folder may be
+        anywhere."""
         if "/" not in name:
             return bool(fnmatch.filter(self.names, name))
         starts = (os.path.dirname(page), "", "include", "python_bindings")
         if "." not in name and not any(os.path.normpath(os.path.join(s, name.split("/")[0])) in self.paths for s in starts):
-            return True  # no path: its first part is no folder
+            return True  # not a path: its first part is not a folder
         places = [os.path.normpath(os.path.join(s, name)) for s in starts]
         return any(place + end in self.paths or fnmatch.filter(self.paths, place + end) for place in places for end in ("", ".*"))
 

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
-"""Checks the shape of the tree: file sizes, include cycles, layering, who may include CUDA, who reads settings, lists of ops, READMEs, and words that no file may hold.
+"""Checks the structure of the tree: file sizes, include cycles, layering, CUDA includes, readers of settings, lists of ops, READMEs, and
+forbidden words.
 
 usage: structure.py [ROOT] [--report]
-Exit status 1 when a rule is broken; every line says what, where, and how to fix it.
-The rules are the tables below; nothing else in the project knows them.
+Exit status 1 when a rule is broken; every line says what, where, and how to fix it. The rules are the tables below, and exist nowhere else
+in the project.
 """
 import os, re, sys
 
@@ -46,18 +47,18 @@ LONG = {    # path: why this file may be longer than its limit
     "tests/cuda/fake_cublaslt.h": "one library's functions",
 }
 LIMITS = {".h": 300, ".cuh": 400, ".cpp": 600, ".cu": 600, ".py": 600}   # lines
-# Each of these folders that exists explains itself in a README.md of at most README_LINES lines.
+# Each of these folders that exists must have a README.md of at most README_LINES lines.
 README_LINES = 40
 READMES = """cmake runtime/core runtime/device runtime/cuda runtime/exec runtime/data runtime/io runtime/dist kernels kernels/shared kernels/section
     kernels/cpu kernels/cuda graph graph/ir graph/ops graph/autodiff graph/passes graph/codegen graph/cost graph/compile graph/frontend graph/functions graph/nn
     graph/program include/lamina capi tools python_bindings python_bindings/src python_bindings/lamina tests tests/emulated tests/lint perf docker docs examples""".split()
-# The project stands by itself: nothing in it tells of the machine it was written on.
+# Nothing in the project may refer to the machine it was written on.
 FORBIDDEN = [(re.compile(pattern), why) for pattern, why in [
     (r"/work/\w", "a path of one machine"), (r"/(root|home)/\w", "a path of one machine"), (r"\.\./shared\b", "a path outside of the project"),
     (r"/opt/wheels|pip\.conf|[a-z]\.pythonhosted\.org|(deb|security)\.debian\.org|archive\.ubuntu\.com|pypi\.org/simple", "a host or place that packages come from"),
 ]]
 EXT = tuple(LIMITS) + (".inc",)
-SKIP = re.compile(r"build($|-)|\.|__pycache__$")   # folders that are not the project's
+SKIP = re.compile(r"build($|-)|\.|__pycache__$")   # folders that do not belong to the project
 INCLUDE = re.compile(r'^\s*#\s*include\s*[<"]([^">]+)[">]', re.M)
 
 
@@ -143,7 +144,7 @@ def include_rules(files):
     return bad, graph
 
 
-# A std::mutex that another thread holds during a fork stays held in the child for ever.
+# A std::mutex held by another thread during a fork stays locked in the child for ever.
 LOCKS = re.compile(r"\bstd::((recursive_|shared_|timed_|recursive_timed_)?mutex|condition_variable(_any)?)\b|\bpthread_(atfork|mutex_\w+|cond_\w+)\b")
 LOCKS_MAY = ("runtime/core/mutex.", "tests/", "perf/", "examples/", "docs/")
 
@@ -160,7 +161,7 @@ def lock_rules(files):
     return bad
 
 
-# The name of a setting, as something that reads the environment would take it.
+# The name of a setting in code that reads the environment.
 SETTING = re.compile(r"""["']LAMINA_[A-Z0-9_]+["']""")
 SETTINGS_OF = ("runtime/", "kernels/", "graph/", "include/", "python_bindings/")
 
@@ -176,10 +177,10 @@ def setting_rules(files):
     return bad
 
 
-# Names of ops are listed in these files alone. Elsewhere a list is a run of names, none twice, with at most OP_GAP other words between neighbours.
+# Only these files list names of ops. A list is a run of distinct names with at most OP_GAP other words between neighbours.
 OP_TABLE, OP_LIST, OP_GAP = "kernels/shared/elementwise_ops.inc", "graph/ops/ops.inc", 8
-OP_LISTS_MAY = ("tests/", "perf/", "examples/", "docs/")   # what an op gives is said there, case by case
-OWN_DOCS = set("constant max_pool2d nonzero unique cond scan while_loop random_uniform random_normal".split())   # more than the op of their name
+OP_LISTS_MAY = ("tests/", "perf/", "examples/", "docs/")   # expected results, case by case
+OWN_DOCS = set("constant max_pool2d nonzero unique cond scan while_loop random_uniform random_normal".split())   # more than the op of that name
 
 
 def longest_run(words, names):
@@ -189,14 +190,14 @@ def longest_run(words, names):
             continue
         if at - last > OP_GAP + 1:
             run = []
-        if word not in run[-3:]:   # a row may say its name more than once
+        if word not in run[-3:]:   # a row may repeat its name
             run = [*run[run.index(word) + 1:], word] if word in run else [*run, word]
         best, last = max(best, run, key=len), at
     return best
 
 
 def op_list_rules(files):
-    """One list of ops, one of activations, and one docstring of each op."""
+    """One list of ops, one of activations, and one docstring per op."""
     if OP_TABLE not in files:
         return []
     rows = re.findall(r"^(\w+)\((\w+)", files[OP_TABLE] + files.get(OP_LIST, ""), re.M)
@@ -247,14 +248,14 @@ def readme_rules(root):
 
 
 def word_rules(root):
-    """Every text file of the project, this one aside, since it has to name the words."""
+    """Checks every text file of the project except this one, which must name the words."""
     bad = []
     for folder, dirs, names in os.walk(root):
         dirs[:] = [d for d in dirs if not SKIP.match(d) or d == ".ci"]
         for name in names:
             path = os.path.join(folder, name)
             short = os.path.relpath(path, root)
-            # In a second working tree .git is a file that says where the first one is.
+            # In a second working tree .git is a file that names the first one.
             if short in ("tests/lint/structure.py", ".git") or name.endswith(".log") or os.path.islink(path) or not os.path.isfile(path):
                 continue
             with open(path, "rb") as f:

@@ -1,4 +1,4 @@
-"""Where the build that is under test lies."""
+"""The location of the build under test."""
 import glob, os, subprocess
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))

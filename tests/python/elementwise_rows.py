@@ -1,4 +1,5 @@
-"""Each elementwise function of lm that kernels/shared/elementwise_ops.inc makes, in NumPy: one row per function. Tests of values, gradients and transforms walk them."""
+"""Each elementwise function of lm from kernels/shared/elementwise_ops.inc in NumPy: one row per function. Tests of values, gradients and
+transforms use the rows."""
 from __future__ import annotations
 
 import dataclasses
@@ -15,7 +16,7 @@ class Row:
     reference: Callable  # of arrays
     kinds: str = "n"  # a letter per operand: n(umber), p(ositive), u (between -1 and 1), o (above 1), b(ool), i(nteger)
     slope: bool = True
-    rough: float = 1.0  # how many times the usual error
+    rough: float = 1.0  # multiple of the usual error
 
 
 def sigmoid(x):

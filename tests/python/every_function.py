@@ -1,4 +1,4 @@
-"""The table of test_every_function.py: for each public function of tensors, calls of it with float64 arrays."""
+"""The table of test_every_function.py: calls of each public function of tensors with float64 arrays."""
 from __future__ import annotations
 
 import dataclasses
@@ -17,14 +17,14 @@ def between(low, high, shape=(2, 3)):
 
 
 def apart(shape=(2, 3), gap=0.3):
-    """Numbers that all differ by at least `gap`, so that a small step changes no order."""
+    """Numbers that differ by at least `gap`, so that a small step does not change their order."""
     return (rng.permutation(int(np.prod(shape))) - np.prod(shape) / 2 + 0.25).reshape(shape) * gap
 
 
 @dataclasses.dataclass
 class Case:
     fn: Callable  # of tensors
-    args: tuple  # float64 arrays, by which it is differentiated
+    args: tuple  # float64 arrays, to differentiate with respect to
     slopes: bool = True  # whether its result has a gradient
 
 
@@ -37,7 +37,7 @@ def case(name, fn, *args, slopes=True):
 
 
 def named(name, *args, variant="", slopes=True, **options):
-    """A function of lm called with the arrays and these options."""
+    """A function of lm, called with the arrays and these options."""
     fn = getattr(lm, name)
     case(f"{name} {variant}".strip(), lambda *tensors: fn(*tensors, **options), *args, slopes=slopes)
 
@@ -48,7 +48,7 @@ CAST = {"b": lambda x: x > 0, "i": lambda x: lm.astype(x, lm.int32)}
 
 
 def elementwise(name, row, variant, shape):
-    """The function of operands of this row's kinds, the last one of another shape; two operands never tie."""
+    """The function on operands of this row's kinds, the last one with another shape; operands never tie."""
     fn, last = getattr(lm, name), len(row.kinds) - 1
     args = [DRAW[kind](shape if i == last else (2, 3)) + (0.07 if i and kind == "n" else 0) for i, kind in enumerate(row.kinds)]
     case(f"{name} {variant}".strip(), lambda *tensors: fn(*(CAST.get(kind, lambda x: x)(x) for kind, x in zip(row.kinds, tensors))), *args, slopes=row.slope)
@@ -185,7 +185,7 @@ case("losses.categorical_crossentropy", lambda a, b: lm.losses.categorical_cross
 case("losses.sparse_categorical_crossentropy", lambda b: lm.losses.sparse_categorical_crossentropy(LABELS, chances(b)), apart())
 case("losses.sparse_categorical_crossentropy of logits", lambda b: lm.losses.sparse_categorical_crossentropy(LABELS, b, from_logits=True), apart())
 
-# Public names that are no functions of tensors to tensors, and why.
+# Public names that are not functions from tensors to tensors, and why.
 EXEMPT = {
     "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
              "float16 float32 float64 int16 int32 int64 int8 uint8 __version__",

@@ -1,5 +1,6 @@
-"""Calls every public function, class and method of Lamina with hostile and half-sensible values: eager, traced, under a tape, vmap and grad. A call may give a
-value, or an error that is Lamina's; nothing else. Each batch has a process of its own, with a limit on memory and time.
+"""Calls every public function, class and method of Lamina with hostile and half-sensible values: eager, traced, under a tape, vmap and
+grad. A call may return a value or raise an error of Lamina; nothing else. Each batch runs in a process of its own, with limits on
+memory and time.
 
 usage: fuzz_border.py [CALLS] [SEED]
 """
@@ -14,18 +15,18 @@ import sys
 import traceback
 import warnings
 
-BATCH = 100  # calls in a process
-SECONDS = 30  # for one call
-MEMORY = 6 << 30  # bytes of address space for a process
+BATCH = 100  # calls per process
+SECONDS = 30  # per call
+MEMORY = 6 << 30  # bytes of address space per process
 
-# Not called: they end or change the process, wait for input, or run what they are given on purpose.
+# Not called: they end or change the process, wait for input, or run their arguments on purpose.
 LEFT_OUT = {"lamina.profiler.trace", "lamina.profiler.start", "lamina.profiler.stop", "lamina.config.set_threads", "lamina.data.read_idx", "lamina.save", "lamina.load"}
-# Records, whose classes are public to be named.
+# Record classes, which are public only to be named.
 MADE_BY_LAMINA = ("lamina.Explanation", "lamina.profiler.DeviceStep", "lamina.profiler.TimedRange")
 
 
 class Hostile(Exception):
-    """Raised by values; it may come out of any call."""
+    """Raised by hostile values; any call may raise it."""
 
 
 def values(lm, np, rng):
@@ -99,13 +100,13 @@ def values(lm, np, rng):
     return rng.choice(makers)()
 
 
-# What Python's syntax calls, and with how many arguments.
+# Methods called by Python's syntax, and their number of arguments.
 PROTOCOLS = {"__call__": None, "__getitem__": 1, "__array__": 0, "__format__": 1, "__iter__": 0, "__len__": 0, "__enter__": 0, "__round__": 0, "__add__": 1, "__matmul__": 1,
              "__pow__": 1, "__eq__": 1, "__index__": 0, "__dlpack__": 0, "__contains__": 1, "__iadd__": 1}
 
 
 def surface():
-    """Every public callable by name: functions, classes, and the methods and properties of classes, but what classes have from Python."""
+    """Every public callable by name: functions, classes, and their methods and properties, except those inherited from Python."""
     import public_surface  # imports Lamina: in a batch's process
     found = {name: value for name, value in public_surface.callables() if name not in LEFT_OUT}
     for full, owner in list(found.items()):
@@ -159,19 +160,19 @@ def run(lm, mode, call, args, named):
     return call(*args, **named)
 
 
-# What means the same everywhere, or comes from values: it may leave any call.
+# Errors with a general meaning, or raised by values: any call may raise them.
 STAY = (Hostile, StopIteration, KeyboardInterrupt, RecursionError, UnicodeError, OSError, Warning)
 
 
 def of_a_value(error):
-    """Whether code of a value or a function that Lamina was given raised the error: the last of the frames is not Lamina's, after one that is."""
+    """Whether a value's code, or a function passed to Lamina, raised the error: the last frame is not Lamina's, but follows one that is."""
     package = os.sep + "lamina" + os.sep
     files = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     return bool(files) and package not in files[-1] and any(package in file for file in files) or files[-1:] == [__file__] and files.count(__file__) > 3
 
 
 def foreign(lm, error):
-    """Why an error is not one that a user should see; None when it is."""
+    """Why a user should not see this error; None if it is fine."""
     if isinstance(error, lm.errors.InternalError):
         return str(error)
     if isinstance(error, (lm.errors.Error, *STAY)):
@@ -210,7 +211,7 @@ def one_call(lm, np, targets, names, seed):
             else:
                 instance = owner(*own, **named)
         static = inspect.getattr_static(owner, method)
-        if not callable(static) and not isinstance(static, (classmethod, staticmethod)):  # a property, of which an AttributeError is what hasattr() asks for
+        if not callable(static) and not isinstance(static, (classmethod, staticmethod)):  # a property, whose AttributeError hasattr() expects
             getattr(instance, method, None)
             return name, mode
         call = getattr(instance, method)
@@ -254,7 +255,7 @@ def batch(first, count, report):
 
 
 def fuzz(calls, seed):
-    """What went wrong, in lines that begin with the seed of the call."""
+    """The failures, as lines that start with the seed of the call."""
     bad = []
     for first in range(seed, seed + calls, BATCH):
         count = min(BATCH, seed + calls - first)
@@ -263,7 +264,7 @@ def fuzz(calls, seed):
             child = subprocess.Popen([sys.executable, __file__, "--batch", str(first), str(count), str(writer)], stderr=subprocess.PIPE, text=True, errors="replace",
                                      pass_fds=(writer,), env=dict(os.environ, LAMINA_THREADS="2"))
             os.close(writer)
-            # Both pipes are read to their ends: the child never waits for this process.
+            # Both pipes are read to their ends, so the child never waits for this process.
             with os.fdopen(reader, errors="replace") as lines:
                 reports = lines.read().splitlines()
             errors = child.stderr.read()

@@ -1,4 +1,4 @@
-"""What is public in Lamina, for the tests that call all of it."""
+"""The public names of Lamina, for tests that call all of them."""
 import types
 
 import lamina as lm
@@ -17,7 +17,7 @@ def namespaces():
 
 
 def callables():
-    """(full name, value) of functions and classes, but no exceptions."""
+    """(full name, value) of functions and classes, except exceptions."""
     for path, module, names in namespaces():
         for name in names:
             value = getattr(module, name)

@@ -27,7 +27,7 @@ PASSES = ["inline_checkpoints", "decompose_batch_norm", "forward_assigned_values
 
 
 class Block:
-    """A statement with statements in it: its lines are strings (they end a part's head) and lists (a part's body)."""
+    """A statement that contains statements: its lines are strings (the end of a part's head) and lists (a part's body)."""
 
     def __init__(self, *parts):
         self.parts = parts
@@ -44,7 +44,7 @@ def text_of(statements, depth=0):
     return lines
 
 
-# What programs call: `effects` as a plain function, which AutoGraph follows, and `traced_effects`, a traced function of its own.
+# Functions called by programs: `effects` is plain, and AutoGraph converts it; `traced_effects` is a traced function of its own.
 EFFECTS = """
 def effects(a, n):
     v.assign_add(a % 3.0)
@@ -83,7 +83,7 @@ class Writer:
                          f"{a} + lm.sum(o)", f"lm.sum(o[:, None] * {a}, 0) % 13.0", f"lm.scan(lambda s, r: ((s + r) % 5.0, s), {a} * 1.0, o)[0]", f"lm.sum(lm.vmap(lambda r: (r + {a}) % 7.0)(lm.concat([o, {b} * lm.ones(3)])), 0)",
                          f"({a} + lm.matmul(o[None, :], o[:, None])[0, 0]) % 11.0", f"{a} + lm.sum(lm.stack([o, lm.flip(o, 0)])[:, :2])", f"{a} + lm.sum(lm.concat([o, {a}])[-2:])",
                          f"lm.concat([lm.sort(o), {a}])[:3] + 0.0 * lm.concat([o, lm.abs({a})])[-3:]",
-                         # bodies that use what is around them
+                         # bodies that use outside values
                          f"(lambda t: (t + {b}) % 9.0)({a})", f"lm.checkpoint(lambda: ({a} + {b}) % 8.0)()", f"lm.cond(m > 2, lambda: {a} * 1.0, lambda: {a} + 0.0 * lm.abs({c})) % 17.0",
                          f"lm.scan(lambda s, q: ((s + q + {b}) % 5.0, s), lm.abs({a}) * 1.0, lm.stack([x, y]))[0]")
 
@@ -114,7 +114,7 @@ class Writer:
         head = self.pick(f"for {i} in lm.range(n):", f"for {i} in range(n):", f"for {i} in range(3):", f"for {i}, row in enumerate(lm.stack([x, y])):", f"while {i} < {self.pick('n', 3, 'k + 2')}:", f"for {i} in range(k):", f"for {i}, row in enumerate(o):")
         body = self.block(depth - 1, True)
         if head.startswith("while"):
-            return Block(f"{i} = n - n", head, f"    {i} = {i} + 1", body)  # lines that a smaller program keeps: it must end
+            return Block(f"{i} = n - n", head, f"    {i} = {i} + 1", body)  # lines that a smaller program keeps, so that it terminates
         use = "x = (x + row) % 9.0" if "row" in head else f"m = (m + {i}) % 12"
         ending = [Block("else:", [self.simple()])] if self.random.random() < 0.15 else []
         return Block(head, [use, *body], *[part for e in ending for part in e.parts])
@@ -137,9 +137,9 @@ class Writer:
         return self.loop(depth)
 
     def program(self):
-        # A loop or branch is on one device with all that is in it, and what follows a return in a branch is a branch: so they come first.
+        # A loop or branch is on one device with its contents, and code after a return in a branch becomes a branch: so they come first.
         placed = [s for _ in range(self.random.randint(0, 2)) for s in (Block("with place():", [self.simple()]), self.simple())]
-        # Before an assertion that fails everything has happened, after it nothing; in a loop or branch, Variables stay as they were before it.
+        # Before a failing assertion all effects have happened, after it none; in a loop or branch, Variables keep their values from before it.
         for _ in range(self.random.randint(0, 2)):
             placed += [self.simple(), self.print(), f"assert lm.sum({self.pick('x', 'y', 'z', 'v')}) % 5.0 != {self.pick(1.0, 2.0, 3.0)}, ('it is', w)", self.simple()]
         return placed + [self.statement(3, False) for _ in range(self.random.randint(3, 6))]
@@ -158,7 +158,7 @@ def helper(a, b):
 
 
 class File:
-    """A file whose texts go into one list with those of other files, so that their order is seen."""
+    """A file that writes to a list shared with other files, which shows their order."""
 
     def __init__(self, name, written):
         self.name, self.written = name, written
@@ -168,7 +168,7 @@ class File:
 
 
 def run(statements, seed, traced, two_devices):
-    """What the program does in all calls: the results, the Variables, what was written to which file."""
+    """The effects of a program in all calls: results, Variables, and the text written to each file."""
     written = []
     v, w = lm.Variable([1.0, 2.0, 3.0]), lm.Variable(2)
     place = (lambda: lm.device("cpu:1")) if two_devices and traced else contextlib.nullcontext
@@ -193,7 +193,7 @@ def run(statements, seed, traced, two_devices):
 
 
 def run_eagerly(statements, seed):
-    """What run() returns, or a text: a program that does not run eagerly says nothing about tracing."""
+    """The result of run(), or a text: a program that does not run eagerly proves nothing about tracing."""
     try:
         with np.errstate(all="ignore"):
             return run(statements, seed, False, False)
@@ -202,7 +202,7 @@ def run_eagerly(statements, seed):
 
 
 def difference(statements, seed, without=(), two_devices=False, eagerly=None):
-    """ "" when the traced program does what the eager one does, which is `eagerly` when it has been run already."""
+    """ "" if the traced program does the same as the eager one, whose result is `eagerly` if it has been run already."""
     eagerly = eagerly or run_eagerly(statements, seed)
     if isinstance(eagerly, str):
         return eagerly
@@ -222,7 +222,7 @@ def difference(statements, seed, without=(), two_devices=False, eagerly=None):
 
 
 def smaller(statements):
-    """The programs with one statement less, or with one block replaced by what is in it."""
+    """The programs with one statement less, or with one block replaced by its contents."""
     for i, s in enumerate(statements):
         yield statements[:i] + statements[i + 1:]
         if isinstance(s, Block):
@@ -247,7 +247,7 @@ def shrink(statements, fails, seconds=120):
 
 
 def check(seed, every_pass=False):
-    """ "" or how the program of this seed fails, with its smallest form. Without every_pass, one pass in turn is left out."""
+    """ "" or how the program of this seed fails, in its smallest form. Without every_pass, only one pass in turn is disabled."""
     statements = Writer(seed).program()
     eagerly = run_eagerly(statements, seed)
     left_out = [[p] for p in PASSES] if every_pass else [[PASSES[seed % len(PASSES)]]]

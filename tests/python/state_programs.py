@@ -1,5 +1,5 @@
-"""Random programs that change dicts, lists, attributes and nonlocals in branches and loops, as source. They compute with Python's ints and with int32
-tensors alike, and return all that they changed."""
+"""Generates random programs, as source, that change dicts, lists, attributes and nonlocals in branches and loops. They work with Python
+ints and with int32 tensors alike, and return everything that they changed."""
 import random
 
 _HEAD = '''\
@@ -68,7 +68,7 @@ class Program:
     def __init__(self, seed):
         self.r = random.Random(seed)
         self.lines = []
-        self.loops = 0     # loops around
+        self.loops = 0     # enclosing loops
         self.depth = 0
         self.variable = 0  # numbers of loop variables
         self.indices = []

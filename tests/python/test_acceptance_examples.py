@@ -1,4 +1,4 @@
-"""Small whole programs: what people write with Lamina, end to end."""
+"""Small whole programs: typical uses of Lamina, end to end."""
 import json, os, re, subprocess, sys
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""AutoGraph: control flow on tensors gives what plain Python gives, in one graph; what cannot be converted says so at the user's line."""
+"""AutoGraph: control flow on tensors equals plain Python, in one graph; code that cannot be converted is an error at the user's line."""
 import itertools
 import linecache
 import textwrap
@@ -12,7 +12,7 @@ c = lm.constant
 
 
 def both(fn, *args):
-    """What fn gives eagerly, after checking that the graph gives the same."""
+    """The eager result of fn, after checking that the graph gives the same."""
     eager = fn(*(c(a) for a in args))
     graph = lm.function(fn)(*(c(a) for a in args))
     np.testing.assert_array_equal(np.asarray(graph), np.asarray(eager))
@@ -29,7 +29,7 @@ def made(source, name="f", **names):
     return scope[name]
 
 
-# --- a matrix of loops: what iterates, how often, how it is left, where ---
+# --- a matrix of loops: iterables, lengths, exits, places ---
 
 LOOPS = {"while": "i = c(0)\n    while i < n:\n        i += 1", "range": "for i in lm.range(n):\n        pass", "builtin range": "for i in range(n):\n        pass"}
 EXITS = {"none": "", "break": "if s > 7: break", "continue": "if s % 2 == 1: continue", "return": "if s > 7: return s * 100",

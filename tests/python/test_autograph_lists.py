@@ -1,4 +1,4 @@
-"""Lists that grow in loops of the graph: what Python gives, stacked, and what cannot be a tensor."""
+"""Lists that grow in loops of the graph equal Python's, stacked; others are refused."""
 import numpy as np
 import pytest
 
@@ -8,7 +8,7 @@ c = lm.constant
 
 
 def plain_and_traced(fn, *args):
-    """What plain Python gives, after checking that the graph gives the same; one graph."""
+    """The plain Python result, after checking that the graph gives the same; one graph."""
     graph = lm.function(fn)
     got = graph(*(c(a) for a in args))
     want = fn(*(c(a) for a in args))

@@ -15,7 +15,7 @@ import lamina as lm
 LONG = bool(os.environ.get("LAMINA_TEST_LONG"))
 TRIPS = range(5)
 
-# How a loop goes on: its head, at a level (the names of its counter end with it), and what makes i, the item's number, of it.
+# The forms of loops: the head at a nesting level (which ends the names of its counter), and code that computes i, the item's number.
 HEADS = {
     "while": ["i{d} = c(-1)", "while i{d} + 1 < n:", "    i{d} = i{d} + 1"],
     "while true": ["i{d} = c(-1)", "while True:", "    i{d} = i{d} + 1", "    if i{d} >= n: break"],
@@ -34,7 +34,7 @@ EXITS = {
     "break or continue": ["if s % 3 == 1: continue", "if s > 20 and i{d} > 0: break"],
     "return or break": ["if s > 40:", "    return -s", "elif s % 5 == 2:", "    break", "else:", "    s = s + 1"],
 }
-# Where the loop stands, with "LOOP" for it; and how a program ends.
+# Where the loop is placed ("LOOP"), and how a program ends.
 PLACES = {
     "alone": ["LOOP"],
     "in a branch": ["if n != 2:", "    LOOP", "else:", "    s = s - 5"],
@@ -90,7 +90,7 @@ def made(source, **names):
 
 
 PROGRAMS = list(itertools.product(HEADS, EXITS, PLACES, BODIES, (False, True)))
-# "while True" has no end but its break, so its else never runs: Python says so too, and half of the programs is enough.
+# "while True" ends only by break, so its else never runs, as in Python; half of the programs is enough.
 PROGRAMS = [p for p in PROGRAMS if not (p[0] == "while true" and p[4])]
 OPERANDS = ("tensors", "python state", "python trips")
 
@@ -104,7 +104,7 @@ def run(case):
     (head, leave, place, body, has_else), operand = case
     source = program(head, leave, place, body, has_else)
     want = made(plain(source))
-    if operand == "python state":  # numbers, not tensors, before the loop: they become tensors where they must
+    if operand == "python state":  # numbers before the loop, which become tensors where necessary
         source = source.replace("c(1)", "1").replace("c(0)", "0")
     fn = made(source, lm=lm, c=lm.constant)
     graph = lm.function(fn, relax_shapes=False)

@@ -1,4 +1,4 @@
-"""axis=() names no axis: nothing is reduced, dropped or turned. None stands for all of them."""
+"""axis=() names no axis: nothing is reduced, dropped or permuted. None means all axes."""
 import numpy as np
 import pytest
 

@@ -1,7 +1,7 @@
-"""What users read when a program is wrong: whole texts, compared exactly with tests/errors/programs.txt.
+"""Error messages of wrong programs: whole texts, compared exactly with tests/errors/programs.txt.
 
-The file has programs, each "== title", its lines, "--", and the class and text of the error that it ends with. Every program starts with
-"import lamina as lm" on line 1, so its first line is line 2.
+The file has programs, each "== title", its lines, "--", and the class and text of its final error. Every program starts with "import lamina
+as lm" on line 1, so its first line is line 2.
 """
 import os, pathlib, runpy, warnings
 
@@ -15,7 +15,7 @@ PROGRAMS = {head.partition("\n")[0]: (head.partition("\n")[2], text.rstrip("\n")
 
 
 def outcome(program, folder):
-    """The class and text of what the program raises, without its folder and what is wrong with this machine's GPU."""
+    """The class and text of the program's error, without its folder and the state of this machine's GPU."""
     path = folder / "program.py"
     path.write_text("import lamina as lm\n" + program + "\n")
     before = os.getcwd()

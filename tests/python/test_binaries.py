@@ -1,4 +1,4 @@
-"""What the built files need, export and contain."""
+"""Dependences, exports and contents of the built files."""
 import glob, os, re, sys, zlib
 
 import pytest
@@ -22,7 +22,7 @@ def test_the_module_needs_only_the_library_beside_it():
     assert re.search(r"R(UN)?PATH.*\[\$ORIGIN\]", output_of("readelf", "-d", module_path()))
 
 
-# What manylinux_2_36 has: the libraries of Debian 12.
+# The requirements of manylinux_2_36: the libraries of Debian 12.
 MANYLINUX_2_36 = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13), "GCC": (12,), "ZLIB": (1, 2, 9)}
 
 
@@ -36,7 +36,7 @@ def test_the_files_need_no_newer_system_than_manylinux_2_36():
 
 
 def test_a_wheel_of_the_files_is_small():
-    """10 MB, with kernels for three GPU architectures 30 MB; zlib is what wheels are compressed with."""
+    """At most 10 MB, with kernels for three GPU architectures 30 MB; wheels are compressed with zlib."""
     files = [open(path, "rb").read() for path in (LIBRARY, module_path())]
     megabytes = sum(len(zlib.compress(data, 6)) for data in files) / 1e6
     assert megabytes <= (30 if any(b"libcublasLt.so" in data for data in files) else 10)
@@ -52,7 +52,7 @@ def test_pip_is_told_what_the_readme_says():
 
 
 def test_only_lamina_is_exported():
-    """Static cudart inside the library must not take the place of another library's."""
+    """Static cudart inside the library must not replace another library's symbols."""
     names = [line.split(maxsplit=2)[-1] for line in output_of("nm", "-D", "--defined-only", "-C", LIBRARY).splitlines()]
     assert any("lamina::Error" in name for name in names)
     foreign = [n for n in names if re.match(r"_*(cuda|cu|nv)[A-Z_]", n) or n.startswith(("nlohmann::", "deflate", "inflate"))]
@@ -64,13 +64,13 @@ def symbols(objects, kinds):
             if len(fields) == 3 and fields[1] in kinds}
 
 
-def test_no_function_that_others_share_is_compiled_for_a_larger_machine():
+def test_shared_inline_functions_use_only_baseline_instructions():
     """The linker keeps one copy of an inline function. If that copy comes from a file compiled with AVX-512, a machine without it crashes."""
     objects = {name: glob.glob(os.path.join(BUILD, "CMakeFiles", name + ".dir", "**", "*.o"), recursive=True)
                for name in ("lamina_objects", "lamina_isa_scalar", "lamina_isa_avx2", "lamina_isa_avx512")}
     if not objects["lamina_isa_avx512"]:
         pytest.skip("this build has no files for AVX-512")
-    # Linked in this order: what an earlier one defines is taken from there.
+    # In link order: the linker takes a symbol from the earliest file.
     safe = symbols(objects["lamina_objects"] + objects["lamina_isa_scalar"], "WVuT")
     for isa in ("avx2", "avx512"):
         shared = symbols(objects["lamina_isa_" + isa], "WVu")
@@ -78,7 +78,7 @@ def test_no_function_that_others_share_is_compiled_for_a_larger_machine():
 
 
 def test_importing_and_computing_on_the_cpu_opens_no_library_of_nvidia():
-    """NVIDIA's libraries are opened when something needs them: not by the import, and not by work on the CPU."""
+    """NVIDIA's libraries are opened on first use: not by the import, and not by work on the CPU."""
     program = """
 import re
 def of_nvidia():

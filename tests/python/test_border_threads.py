@@ -1,4 +1,4 @@
-"""Several threads at the border at once: functions, tapes, state dicts and datasets on lists, dicts and layers that change meanwhile."""
+"""Several threads at the border at once: functions, tapes, state dicts and datasets on lists, dicts and layers that change concurrently."""
 import os
 import random
 import sys

@@ -1,4 +1,4 @@
-"""A tensor that a body uses from outside is an operand of the call: gradients reach it wherever the body stands, and no graph keeps an old one."""
+"""An outside tensor used in a body is an operand of the call: gradients reach it from any body, and no graph keeps an old one."""
 import numpy as np
 import pytest
 
@@ -20,7 +20,7 @@ def _switched(f, x):
     return lm.switch(lm.astype(lm.sum(x) * 0, lm.int32) + 1, [lambda: x, lambda: f(x), lambda: 2 * x])
 
 
-# How f(x) is computed; f uses w from outside.
+# Ways to compute f(x), where f uses an outside w.
 PLACES = {
     "cond": lambda f, x: lm.cond(lm.sum(x) < 100.0, lambda: f(x), lambda: x),
     "cond of vmapped": lambda f, x: lm.cond(lm.sum(x) < 3.0, lambda: f(x), lambda: f(x)),
@@ -41,7 +41,7 @@ def rows(run):
     return lambda w: lm.vmap(lambda x: run(w, x))(c(X))
 
 
-# What is asked of run(w, x), which is body(w, x) computed somewhere.
+# Checks of run(w, x), which is body(w, x) computed in one of these ways.
 QUESTIONS = {
     "grad": lambda run: lm.grad(lambda w: lm.sum(run(w, c(X[0]))))(c(W)),
     "value_and_grad": lambda run: lm.value_and_grad(lambda w: lm.sum(run(w, c(X[0]))))(c(W))[0],
@@ -132,7 +132,7 @@ class Holder:
 
 
 def _rebindings():
-    """name: (function of no argument, what puts a tensor where the function finds it)"""
+    """name: (function without arguments, a function that stores a tensor where the first one finds it)"""
     local = c(0.0)
 
     def set_local(t):

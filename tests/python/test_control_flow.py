@@ -10,7 +10,7 @@ Pair = collections.namedtuple("Pair", "a b")
 
 
 def both(f, *args):
-    """f eagerly and traced, which agree; as NumPy arrays."""
+    """f eagerly and traced, which must agree; as NumPy arrays."""
     eager, traced = f(*args), lm.function(f)(*args)
     np.testing.assert_allclose(traced.numpy(), eager.numpy(), rtol=1e-5, atol=1e-6)
     return eager.numpy()
@@ -180,7 +180,7 @@ def test_switch_without_a_branch_is_refused():
         lm.switch(lm.constant(0), [])
 
 
-# --- less memory for gradients ---
+# --- gradients with less memory ---
 
 
 def deep(x, weights, checkpoints):

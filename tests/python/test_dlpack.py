@@ -145,7 +145,7 @@ def test_a_refusal_is_told_with_its_reason():
         lm.from_dlpack(Wrong())
 
 
-# --- the real ones ---
+# --- the real frameworks ---
 
 
 def real(name):
@@ -177,7 +177,7 @@ def test_torch_views_are_taken(view, dtype):
     np.testing.assert_array_equal(lm.astype(lm.from_dlpack(a), lm.float64).numpy(), a.double().numpy())
 
 
-def test_torch_sees_what_is_computed_and_the_other_way_round():
+def test_torch_and_lamina_see_each_others_changes():
     torch = real("torch")
     a = torch.randn(20, 8)
     t = lm.from_dlpack(a)

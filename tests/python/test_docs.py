@@ -1,4 +1,4 @@
-"""The examples of docs/ run as they are printed, and what the pages name exists."""
+"""The examples of docs/ run as printed, and names on the pages exist."""
 import contextlib
 import io
 import os

@@ -1,4 +1,4 @@
-"""python -m lamina doctor: what is there, what is missing, and what brings it."""
+"""python -m lamina doctor: what is found, what is missing, and how to install it."""
 import io, os, shutil, subprocess, sys
 
 import pytest

@@ -1,4 +1,4 @@
-"""The fix of an error about dtypes never loses digits: for every pair of dtypes, in every function that names one."""
+"""The fix in an error about dtypes never loses digits: for every pair of dtypes, in every function with such an error."""
 import re
 
 import pytest
@@ -10,7 +10,7 @@ DIGITS = {"bool": 1, "uint8": 8, "int8": 7, "int16": 15, "int32": 31, "int64": 6
 
 
 def holds(wide, narrow):
-    """Whether the dtype `wide` has every number of `narrow`; float64 is let through for int64, as nothing has the numbers of both."""
+    """Whether the dtype `wide` holds every number of `narrow`; float64 is accepted for int64, because no dtype holds both."""
     if wide == narrow or narrow == "bool":
         return True
     if "float" in narrow:

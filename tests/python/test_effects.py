@@ -1,4 +1,4 @@
-"""print, check, check_numerics and explicit graphs: effects happen in program order, on every call, with the values of that call."""
+"""print, check, check_numerics and explicit graphs: effects happen in program order, on every call, with that call's values."""
 import contextlib
 import io
 import threading
@@ -77,7 +77,7 @@ def test_a_traced_print_may_go_to_any_object_with_write():
     assert lines == ["log 1\n", "log 2\n"] and errors.getvalue() == "err 1\nerr 2\n"
 
 
-def test_what_a_file_raises_reaches_the_caller_and_leaves_the_function_usable():
+def test_an_exception_of_the_file_reaches_the_caller_and_the_function_stays_usable():
     class Full:
         broken = True
 
@@ -143,7 +143,7 @@ def test_another_thread_may_read_a_variable_while_a_function_that_writes_it_prin
 
     class Slow:
         def write(self, text):
-            float(v)  # waits for the variable's lock, were it still held
+            float(v)  # waits for the variable's lock if it is still held
 
     slow = Slow()
 
@@ -217,7 +217,7 @@ def test_an_assert_statement_shows_the_condition_and_its_values():
     assert caught.value.what == "assertion failed: lm.all(x > low)" and caught.value.why == "low = 2, x = [1 5]"
 
 
-def test_what_is_assigned_before_a_check_that_fails_stays_and_what_follows_does_not_happen():
+def test_a_failing_check_keeps_earlier_assignments_and_prevents_later_ones():
     v, w = lm.Variable([1.0] * 64), lm.Variable([1.0] * 64)
 
     @lm.function
@@ -233,12 +233,12 @@ def test_what_is_assigned_before_a_check_that_fails_stays_and_what_follows_does_
     assert v.numpy()[0] == 20 and w.numpy()[0] == 3
 
 
-def test_an_assignment_stays_behind_a_check_whose_condition_is_computed_with_what_comes_later():
+def test_an_assignment_is_not_moved_before_a_check_fused_with_later_values():
     w = lm.Variable(2)
 
     @lm.function
     def f(x, n):
-        m = n + 1  # one kernel computes what the check and what the result need, and so stands behind the assignment's operands
+        m = n + 1  # one kernel computes both the check's and the result's inputs, so it comes after the assignment's operands
         assert lm.sum(x * lm.astype(m, lm.float32)) < 100.0
         w.assign((m + w) % 9)
         return x * lm.astype(m, lm.float32) + 1.0
@@ -383,7 +383,7 @@ def test_a_print_two_branches_deep_happens():
         assert printed(traced, c(1.0), c(m))[0] == (f"even {m}\n" if m < 6 and m % 2 == 0 else "")
 
 
-def test_a_print_beside_what_is_the_same_in_every_iteration_stays_in_the_loop():
+def test_hoisting_invariants_leaves_prints_in_the_loop():
     def f(x, m):
         y = x
         for i in lm.range(m):

@@ -1,4 +1,5 @@
-"""Every function that takes an axis or several, with each axis from the front and from the back: NumPy's result, or a refusal where NumPy refuses."""
+"""Every function with one or several axes, for each axis from the front and from the back: NumPy's result, or an error where NumPy raises
+one."""
 import numpy as np
 import pytest
 
@@ -9,7 +10,7 @@ T = lm.constant(X)
 ONE = range(-4, 4)  # -4 and 3 are out of range
 SEVERAL = [(0, 1), (-1, 0), (-2, -1), (0, 1, 2), (-1, -2, -3), (1,), (-3,), (0, 0), (0, -3), (0, 3), (-4, 1)]
 
-# name: (lm's, NumPy's) of x and an axis
+# name: (lm's, NumPy's) function of x and an axis
 SINGLE = {
     **{n: (lambda x, a, n=n: getattr(lm, n)(x, a), lambda x, a, n=n: getattr(np, n)(x, a)) for n in ("sum", "mean", "max", "min", "prod", "all", "any", "var", "std", "cumsum", "argmax", "argmin", "sort", "argsort", "flip", "count_nonzero")},
     "softmax": (lambda x, a: lm.softmax(x, a), lambda x, a: np.exp(x - x.max(a, keepdims=True)) / np.exp(x - x.max(a, keepdims=True)).sum(a, keepdims=True)),

@@ -1,5 +1,5 @@
-"""Every public function of tensors: eager, traced, under vmap, grad of vmap and jacobian, and with its arguments used from outside by bodies,
-against plain loops and finite differences in float64."""
+"""Every public function of tensors: eager, traced, under vmap, grad of vmap and jacobian, and with arguments captured by bodies, against
+plain loops and finite differences in float64."""
 import numpy as np
 import pytest
 
@@ -34,7 +34,7 @@ def weights(shape):
 
 
 def number(case):
-    """The case as one number: the results, each element with a weight of its own."""
+    """The case as one number: a weighted sum of the results' elements."""
     def total(*args):
         parts = [lm.sum(t * weights(t.shape)) for t in leaves(case.fn(*args)) if t.dtype == lm.float64]
         return sum(parts[1:], parts[0])
@@ -122,7 +122,7 @@ def _counted(f):
     return lm.while_loop(lambda s: s[0] < 1, lambda s: (s[0] + 1, s[1] + f()), (c(0), c(0.0, dtype=lm.float64)), maximum_iterations=2)[1]
 
 
-# Where the case is computed; its arguments come from outside.
+# Ways to compute the case with captured arguments.
 PLACES = {
     "cond": lambda f: lm.cond(c(True), f, lambda: c(0.0, dtype=lm.float64)),
     "scan": lambda f: lm.scan(lambda s, _: (s + f(), None), c(0.0, dtype=lm.float64), None, length=1)[0],

@@ -1,4 +1,4 @@
-"""fn.explain(): text and data of a plan, for a device that is there or not; times by a model."""
+"""fn.explain(): text and data of a plan, for a present or absent device; times predicted by a model."""
 import json
 import re
 
@@ -26,7 +26,7 @@ def test_explain_gives_data_beside_its_text():
     assert one.explain(x).launches[0]["measured_us"] > 0
     page = seen.html()
     assert page.startswith("<!doctype html>") and page.count("<details>") == 1 and "first" in page and seen._repr_html_() == page
-    assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # nothing of the program is markup
+    assert lm.function(lambda x: lm.relu(x) < 0).explain(x).html().count("<relu") == 0  # the program contains no markup
 
 
 @pytest.mark.parametrize("card", ["h100", "h200", "a100", "b200", "rtx3090", "rtx4090", "l40s", "rtx5090"])
@@ -47,7 +47,7 @@ def test_explain_gives_the_order_of_launches_as_data():
     plan = lm.function(branches).explain(big, big * 2, big * 3, device="null:h100")
     lines = [line for line in plan.splitlines() if re.search(r" on null:h100( stream \d+)?\(", line)]
     assert len(lines) == len(plan.launches) and {launch["stream"] for launch in plan.launches} == {0, 1}
-    for line, launch in zip(lines, plan.launches):  # as the text has it
+    for line, launch in zip(lines, plan.launches):  # as in the text
         assert line.startswith(f"{launch['name']} on null:h100 stream {launch['stream']}(")
         assert [int(event) for event in re.findall(r" wait (\d+)", line)] == launch["wait"]
         assert [int(event) for event in re.findall(r" signal (\d+)", line)] == [launch["signal"]] * (launch["signal"] is not None)
@@ -102,11 +102,11 @@ def test_explain_shows_batch_normalisation_as_cudnn_has_it(monkeypatch):
     monkeypatch.setenv("LAMINA_CUDNN", "never")
     assert names(64) == []
     monkeypatch.delenv("LAMINA_CUDNN")
-    step = lm.function(gradients, input_signature=[lm.TensorSpec([None, 32, 32, 3])])  # decided for each length
+    step = lm.function(gradients, input_signature=[lm.TensorSpec([None, 32, 32, 3])])  # decided per length
     assert names(64) == ["batch_norm_train", "batch_norm_train_grad"] and names(63) == []
 
 
-def test_a_small_normalisation_is_planned_as_if_it_were_written_out():
+def test_a_small_normalisation_is_decomposed():
     norm = lm.nn.BatchNorm()
     norm.build([None, 16])
 
@@ -139,8 +139,8 @@ def test_explain_predicts_by_a_model_of_the_card(card, known):
     assert small.predicted_us == small.launches[0]["predicted_us"] > 0 and small.launches[0]["measured_us"] is None
     assert large.predicted_us > 10 * small.predicted_us > 10
     layers = lambda n: plan(lambda x, w: [x := lm.tanh(x @ w) for _ in range(n)][-1], lm.ones([20, 64]), lm.ones([64, 64])).predicted_us
-    assert 5 < (layers(60) - layers(10)) / (layers(20) - layers(10)) * 2 < 20  # a chain takes its layers' time
-    assert plan(lambda x: lm.while_loop(lambda v: lm.sum(v) < 9, lambda v: v + 1, x), lm.ones([3])).predicted_us is None  # nobody knows how often
+    assert 5 < (layers(60) - layers(10)) / (layers(20) - layers(10)) * 2 < 20  # a chain takes the sum of its layers' times
+    assert plan(lambda x: lm.while_loop(lambda v: lm.sum(v) < 9, lambda v: v + 1, x), lm.ones([3])).predicted_us is None  # the number of iterations is unknown
     times = [plan(lambda x, xs: lm.scan(lambda s, v: (lm.tanh(s @ v), s), x, xs)[0], lm.ones([20, 64]), lm.ones([n, 64, 64])).predicted_us for n in (100, 200)]
     assert 1.8 < times[1] / times[0] < 2.2
 
@@ -162,11 +162,11 @@ def test_explain_predicts_a_cluster_by_the_model_that_chose_it(monkeypatch):
     assert len(in_cluster.launches) == 1 and "one cluster, share layers" in in_cluster
     assert f"  {in_cluster.launches[0]['name']} on null:h100: {in_cluster.predicted_us:.1f} us\n" in in_cluster  # the text has it too
     by_rows = plan(32, "tf32", "off")
-    assert "one cluster" not in by_rows and by_rows.predicted_us is None and "by a model" not in by_rows  # whose rates the model of rows does not have
-    # A layer more is, in cycles of 1.98 GHz, a step's 100 and its multiply-adds, 128 a cycle without tensor cores and 1024 with them; what is handed on is the same.
+    assert "one cluster" not in by_rows and by_rows.predicted_us is None and "by a model" not in by_rows  # the model has no rates for it
+    # Cycles of 1.98 GHz for one more layer: 100 for a step, and its multiply-adds, 128 per cycle without tensor cores and 1024 with them; handing rows on costs the same.
     a_layer = {name: (plan(64, name, "on").predicted_us - plan(32, name, "on").predicted_us) / 32 * 1980 for name in ("float32", "tf32", "bf16")}
     assert a_layer["float32"] == pytest.approx(100 + 20 * 64 * 64 / 128)
-    assert a_layer["tf32"] == pytest.approx(100 + 24 * 64 * 64 / 1024)  # rows are taken in eights
+    assert a_layer["tf32"] == pytest.approx(100 + 24 * 64 * 64 / 1024)  # rows are processed in groups of eight
     assert a_layer["tf32"] - 100 == pytest.approx(2 * (a_layer["bf16"] - 100))
     monkeypatch.setenv("LAMINA_CUDA_CLUSTER", "on")
     a, b = lm.ones([64, 64]), lm.ones([64, 64])
@@ -201,5 +201,5 @@ def test_explain_for_a_device_needs_lengths_and_a_device():
         f.explain(device="null:h100")
     with pytest.raises(lm.errors.NotFound, match="h900"):
         f.explain(lm.ones([2, 3]), device="null:h900")
-    named = lm.function(lambda x, device: x * device)  # a parameter of that name is the function's
+    named = lm.function(lambda x, device: x * device)  # a parameter of that name belongs to the function
     assert not named.explain(lm.ones([2]), device=2).planned_only

@@ -1,4 +1,4 @@
-"""A process that forks while its other threads work: the child is whole. It reads and writes Variables, traces, and draws."""
+"""A process forks while its other threads work: the child is fully usable. It reads and writes Variables, traces, and draws."""
 import os
 import signal
 import sys
@@ -127,7 +127,7 @@ def test_fork_inside_of_a_traced_body():
         if child == 0:
             code = 1
             try:
-                out = []  # another thread is not inside of the trace
+                out = []  # another thread is not inside the trace
                 thread = threading.Thread(target=lambda: out.append(float(lm.function(lambda b: b + 1)(lm.constant(1.0))) + float(shared.read()[0] * 0)))
                 thread.start()
                 thread.join()

@@ -1,4 +1,5 @@
-"""Random calls of everything public with hostile values; see fuzz_border.py. A failure names the seed: python fuzz_border.py --one SEED."""
+"""Random calls of all public functions with hostile values; see fuzz_border.py. A failure prints the seed: python fuzz_border.py --one
+SEED."""
 import os
 
 import fuzz_border

@@ -1,4 +1,4 @@
-"""What perf/gpu/run.sh starts on a machine with a GPU, started here for the CPU: the scripts must work on the first try there."""
+"""The programs that perf/gpu/run.sh starts on a machine with a GPU, run here for the CPU: they must work there on the first try."""
 import argparse, json, os, shutil, subprocess, sys, tarfile, time
 
 import numpy as np
@@ -17,7 +17,7 @@ def run(*command):
 
 
 def stub(path, text):
-    """A program in the place of another."""
+    """A program that replaces another."""
     path.write_text(f"#!/bin/bash\n{text}\n")
     path.chmod(0o755)
     return path
@@ -56,8 +56,8 @@ def test_a_product_of_other_operands_fails(tmp_path):
     assert status == 1 and said.endswith("DIFFER\n"), said
 
 
-def test_the_kernels_that_ran_are_the_plans():
-    """On a card a section is named by its kernel, of which there are three."""
+def test_rows_name_the_planned_kernels():
+    """On a card a section is named by its kernel, one of three."""
     w = lm.Variable(np.ones((64, 64), "float32"))
     step = lm.function(lambda x: lm.relu(x @ w) @ w)
     said = {}
@@ -165,7 +165,7 @@ PEERS = next((p for p in (os.environ.get("LAMINA_PEERS_PYTHON"), os.path.join(RO
 @pytest.mark.skipif(not PEERS, reason="there is no .venv-peers with PyTorch and JAX; ./dev bench makes it, LAMINA_PEERS_PYTHON names another")
 @pytest.mark.parametrize("net", ["policy", "conv", "lstm", "ensemble"])
 def test_peers_train_the_same(net):
-    """In every form that a CPU has, but torch.compile of more than the smallest: compiling takes a minute."""
+    """In every form that a CPU supports, but torch.compile only for the smallest network, because compiling takes a minute."""
     losses, ends = [], []
     for program in times.PROGRAMS:
         for form in nets.forms(program, net, "float32", 4, on_gpu=False):
@@ -183,7 +183,7 @@ def test_peers_train_the_same(net):
 
 
 def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
-    # A program that takes the test's place: it fails for one seed.
+    # Replaces the test's program: it fails for one seed.
     program = tmp_path / "tests"
     program.write_text("#!/bin/sh\n[ $LAMINA_TEST_SEED = \"$BAD\" ] && { echo seed $LAMINA_TEST_SEED differs; exit 1; }\necho '[  PASSED  ] 1 test.'\n")
     program.chmod(0o755)
@@ -194,11 +194,11 @@ def test_random_graphs_are_counted_and_a_failure_is_shown(tmp_path):
     assert status == 0 and "95 of 95 random graphs agree" in said and len(list((tmp_path / "done").iterdir())) == 10, said
     program.write_text("#!/bin/sh\necho '[  SKIPPED ] 1 test'\n")
     status, said = run(*command[:3], str(tmp_path / "others"))
-    assert status == 1, said  # a test that was skipped has compared nothing
+    assert status == 1, said  # a skipped test has compared nothing
 
 
-def test_the_tests_that_a_card_is_asked_for_are_there():
-    """A filter of GoogleTest that fits nothing is no failure."""
+def test_the_filters_for_a_card_match_tests():
+    """GoogleTest accepts a filter that matches nothing."""
     with open(os.path.join(ROOT, "perf/gpu/run.sh")) as f:
         assert "--gtest_filter=OnACard.*" in f.read()
     for source, test in (("tests/cuda/on_a_card_test.cpp", "TEST(OnACard, "), ("tests/graph/compile/random_test.cpp", "TEST(Programs, AgreeOnAGpuOnRandomGraphs)")):
@@ -206,7 +206,7 @@ def test_the_tests_that_a_card_is_asked_for_are_there():
             assert test in f.read()
 
 
-def test_tools_must_find_what_is_planted_and_nothing_else(tmp_path):
+def test_tools_must_find_exactly_the_planted_bugs(tmp_path):
     stub(tmp_path / "compute-sanitizer", 'case "$*" in *" none") exit 0 ;; *planted*) echo "$SAYS"; exit $FINDS ;; *) exit $OURS ;; esac')
 
     def tool(*words, **settings):
@@ -240,7 +240,7 @@ def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
         assert status == 1 and why in said
 
 
-def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_path):
+def test_a_stage_continues_after_failures_and_does_not_repeat_successes(tmp_path):
     build = tmp_path / "build"
     (build / "python" / "lamina").mkdir(parents=True)
     (tmp_path / "results").mkdir()
@@ -289,7 +289,7 @@ def test_a_stage_goes_on_behind_what_fails_and_does_not_repeat_what_is_well(tmp_
     assert status == 1 and "failed: latencies" in said, said
 
 
-def test_what_the_cards_machine_lacks_is_packed(tmp_path):
+def test_missing_headers_and_libraries_are_packed(tmp_path):
     if not os.path.exists("/usr/include/gtest"):
         pytest.skip("there is no /usr/include/gtest to pack")
     status, said = run("env", f"LAMINA_GPU_BUILD={tmp_path}", "perf/gpu/run.sh", "pack")
@@ -322,7 +322,7 @@ def test_results_of_a_card_are_plotted_by_bench(tmp_path):
             for program, form in (("Lamina 1", "call"), ("JAX 1", "scan")) for precision in ("float32", "tf32") for batch in (20, 128)]
     rows[0]["forward"] = {"microseconds": 2.0}
     (tmp_path / "gpu-card.json").write_text(json.dumps({"card": "a card", "date": "2000-01-01", "rows": [*rows, {"net": "conv", "program": "lamina", "precision": "tf32", "not_run": "no memory"}]}))
-    program = tmp_path / "bench.py"  # ./dev bench, but for the measuring
+    program = tmp_path / "bench.py"  # ./dev bench, except for the measurements
     program.write_text(f"import sys\nsys.path.insert(0, 'perf')\nimport bench\nbench.RESULTS = {str(tmp_path)!r}\nbench.measure_network = lambda *a: []\n"
                        "bench.figures = lambda run: {}\nbench.table = lambda run: ''\nsys.argv = ['bench.py']\nbench.main()\n")
     status, said = run(sys.executable, str(program))

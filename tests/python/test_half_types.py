@@ -1,7 +1,8 @@
-"""Every function in float16 and bfloat16 against float64 of the same inputs: results and gradients are off by a few roundings of the half type,
-and finite where that type can hold them. What lies between is computed in float32.
+"""Every function in float16 and bfloat16 against float64 of the same inputs: results and gradients differ by a few roundings of the half
+type, and are finite where that type can hold them. Intermediate values are float32.
 
-LAMINA_TEST_LONG=1 takes all functions, scales and seeds; otherwise one scale of each."""
+LAMINA_TEST_LONG=1 covers all functions, scales and seeds; otherwise one scale of each.
+"""
 import math
 import os
 import re
@@ -13,7 +14,7 @@ import lamina as lm
 
 LONG = os.environ.get("LAMINA_TEST_LONG") == "1"
 HALVES = ["float16", "bfloat16"]
-# Digits of the type, its smallest exponent, its largest number.
+# Bits of the significand, smallest exponent, largest number.
 TYPES = {"float16": (11, -24, 65504.0), "bfloat16": (8, -133, float.fromhex("0x1.fep127"))}
 
 
@@ -123,7 +124,7 @@ CASES = [
     *[row(n, getattr(lm, n), (4, 30), (5, 30)) for n in ("inner",)],
     row("tensordot", lambda a, b: lm.tensordot(a, b, 2), (3, 4, 5), (4, 5, 6)),
     row("vdot", lm.vdot, (60,), (60,)),
-    # places
+    # indices
     row("gather", lambda x: lm.gather(x, lm.constant([2, 0, 2] * 99)), (3, 4)),
     row("take", lambda x: lm.take(x, lm.constant([1, 1, 1] * 99)), (3, 4)),
     row("take_along_axis", lambda x: lm.take_along_axis(x, lm.constant([[0, 0] * 99, [1, 1] * 99, [3, 3] * 99]), 1), (3, 4)),
@@ -190,7 +191,7 @@ def test_a_half_type_is_rounded_at_the_end(f, shapes, domain, value, slope, of_l
                 compare(f"traced gradient of {name}", half, numbers(a), numbers(b), 2, of_largest)
 
 
-# Functions that give no number of a half type made from others, or that another test of this file looks at.
+# Functions without a floating-point result computed from operands, or covered by another test of this file.
 ELSEWHERE = {
     "of whole numbers and bools": "all any argmax argmin argsort bitwise_and bitwise_not bitwise_or bitwise_xor count_nonzero equal greater greater_equal isfinite isinf isnan less "
                                   "less_equal logical_and logical_not logical_or logical_xor nonzero not_equal one_hot searchsorted shift_left shift_right unique",

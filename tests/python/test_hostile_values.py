@@ -1,5 +1,5 @@
-"""What Python can hand to Lamina without meaning to: containers without an end, arguments that change while they are read, half-made objects, sizes
-that overflow. Each is an error with a name, never a crash."""
+"""Values that Python code may pass by accident: endless containers, arguments that change while they are read, half-made objects, sizes
+that overflow. Each is a named error, never a crash."""
 import collections
 import dataclasses
 import sys
@@ -116,7 +116,7 @@ def compiled():
 @pytest.mark.parametrize("make", [tree, cyclic_list, cyclic_dict, deep, doubled], ids=lambda make: make.__name__)
 @pytest.mark.parametrize("walker", walkers)
 def test_container_without_an_end_is_an_error(walker, make):
-    if walker == "a keyword argument" and make is tree:  # the message is one of Lamina's, and says what to do
+    if walker == "a keyword argument" and make is tree:  # the message is one of Lamina's, with a fix
         with pytest.raises(lm.errors.InvalidArgument, match="Node contains itself[^$]*fix:"):
             walkers[walker](make())
     with pytest.raises((lm.errors.Error, TypeError, ValueError)):
@@ -181,7 +181,7 @@ def test_lists_that_another_thread_changes():
 
 
 class Restless:
-    """A key whose hash is another one each time."""
+    """A key whose hash changes each time."""
 
     def __init__(self):
         self.asked = 0
@@ -200,7 +200,7 @@ class Lying(list):
 
 
 class Growing:
-    """A sequence without an end."""
+    """An endless sequence."""
 
     def __getitem__(self, i):
         return 1
@@ -238,7 +238,7 @@ def test_values_that_lie():
 # --- half-made objects ---
 
 def bound_classes():
-    """Every class that can be reached from lamina, by its full name."""
+    """Every class reachable from lamina, by its full name."""
     found, seen, waiting = {}, set(), [lm, lm._core]
     while waiting:
         module = waiting.pop()
@@ -253,7 +253,7 @@ def bound_classes():
     return found
 
 
-# Their names are what a half-made object may do: give its address, its class, or be copied like any object.
+# Operations allowed on a half-made object: its address, its class, and copying, as for any object.
 HARMLESS = {"__class__", "__new__", "__init_subclass__", "__subclasshook__", "__getattribute__", "__setattr__", "__delattr__", "__dir__", "__doc__",
             "__init__", "__sizeof__", "__class_getitem__", "__dict__", "__weakref__", "__annotations__", "__module__", "__slots__"}
 ARGUMENTS = [(), (1,), (lm.constant(1.0),), (1, 2), (lm.constant([1.0]), lm.constant([1.0]), 3)]
@@ -352,7 +352,7 @@ def test_integer_ranges_are_exact():
 
 
 class Labelled(np.ndarray):
-    """An array that some other library made a class of its own."""
+    """An array subclass of another library."""
 
 
 @pytest.mark.parametrize("size", [1, 3])

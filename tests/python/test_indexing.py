@@ -18,7 +18,7 @@ def array(shape):
 
 @st.composite
 def keys(draw, shape):
-    """Basic and advanced parts, mixed."""
+    """A mix of basic and advanced parts."""
     parts, axis, dots = [], 0, False
     broadcast = draw(st.sampled_from([(3,), (2, 1), (2, 3), (), (1,)]))
     while axis < len(shape) and len(parts) < 6:
@@ -108,7 +108,7 @@ def test_setting_agrees_with_numpy(data):
         want[key] = values
     except ValueError:
         assume(False)
-    # Of several values for one element the last counts here; NumPy promises the same for what it iterates in order.
+    # Of several values for one element the last counts, as NumPy promises for arrays that it iterates in order.
     assert np.array_equal(lm.constant(x).at[key].set(values).numpy(), want)
     assert np.array_equal(lm.constant(x).numpy(), x)
 

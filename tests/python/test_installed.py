@@ -1,4 +1,4 @@
-"""A C++ user's view: the installed tree alone, through find_package."""
+"""The installed tree as C++ users see it, through find_package."""
 import os, re, subprocess
 
 import pytest
@@ -28,7 +28,7 @@ def build(prefix, folder, source):
 
 
 def test_the_installed_headers_compile(prefix, tmp_path):
-    """All together; each by itself, which takes minutes, with --long."""
+    """All headers together; with --long also each separately, which takes minutes."""
     base = prefix / "include" / "lamina"
     headers = sorted(str(p.relative_to(base)) for p in base.rglob("*.h"))
     assert "runtime/core/error.h" in headers

@@ -1,4 +1,4 @@
-"""The same program has the same bits on every instruction set that the machine has."""
+"""The same program gives the same bits on every instruction set of the machine."""
 import os, subprocess, sys
 
 import lamina as lm

@@ -1,11 +1,11 @@
-"""Fork, Ctrl-C, signals and the interpreter's end with work in flight: nothing hangs, nothing crashes, and what is left can be used."""
+"""Fork, Ctrl-C, signals and interpreter shutdown during work: no hangs, no crashes, and the rest stays usable."""
 import os, signal, subprocess, sys, textwrap, time
 
 import pytest
 
 REPEATS = 500 if os.environ.get("LAMINA_TEST_LONG") else 4
 
-# Where the tests run in the background of a shell, SIGINT is ignored, and what is started would inherit that.
+# In a shell's background job SIGINT is ignored, and child processes inherit that.
 NET = """
 import os, signal, threading, time
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -23,7 +23,7 @@ step()
 
 
 def run(program, tmp_path, sent=None):
-    """(exit status, output) of a program that says "ready" before it is sent a signal."""
+    """(exit status, output) of a program that prints "ready" and then gets a signal."""
     path = tmp_path / "program.py"
     path.write_text(NET + textwrap.dedent(program))
     process = subprocess.Popen([sys.executable, str(path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)

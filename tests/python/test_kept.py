@@ -1,4 +1,4 @@
-"""What functions keep: no more than their graphs need, and nothing once they are gone."""
+"""Memory kept by functions: only what their graphs need, and nothing after they are freed."""
 import gc
 import tracemalloc
 import weakref
@@ -22,7 +22,7 @@ class Equal:
 
 
 class NoWeak:
-    """By identity, and takes no weak references."""
+    """Compared by identity, without weak references."""
 
     __slots__ = ("content",)
 
@@ -31,7 +31,7 @@ class NoWeak:
 
 
 class Watched(str):
-    """A content whose end can be seen."""
+    """A value whose destruction is observed."""
 
 
 def resident():
@@ -40,7 +40,7 @@ def resident():
 
 
 def grown(make, warm=300, count=2000):
-    """Bytes of memory per call, after some calls."""
+    """Growth of memory per call in bytes, after some calls."""
     for _ in range(warm):
         make()
     gc.collect()
@@ -59,7 +59,7 @@ def test_arguments_of_a_function_that_is_gone_are_released():
         assert float(f(c(2.0), kind(content))) == 20
         del content
         gc.collect()
-        assert alive() is not None  # the graph is found again by it
+        assert alive() is not None  # finds the graph again
         del f
         gc.collect()
         assert alive() is None, kind.__name__
@@ -84,7 +84,7 @@ def test_equal_arguments_share_a_graph_and_different_ones_do_not():
     assert f.trace_count == 4
 
 
-def test_large_contents_do_not_add_up():
+def test_large_arguments_are_not_accumulated():
     def once():
         f = lm.function(lambda x, how: x * 2.0)
         f(c(1.0), Equal(str(resident()) * 2000))
@@ -101,7 +101,7 @@ def test_large_contents_do_not_add_up():
         tracemalloc.stop()
 
 
-def test_functions_that_are_gone_leave_nothing():
+def test_freed_functions_leave_nothing():
     def of_open_lengths():
         f = lm.function(lambda x: x * 2.0 + 1.0, input_signature=[lm.TensorSpec([None, None], lm.float32)])
         f(lm.ones((2, 3)))
@@ -124,7 +124,7 @@ def test_functions_that_are_gone_leave_nothing():
     assert {make.__name__: grown(make) for make in (of_open_lengths, relaxed, nested, of_captures) if grown(make) > 60} == {}
 
 
-def test_a_function_that_uses_its_callers_values_keeps_no_graph_of_each_call():
+def test_a_function_that_captures_its_callers_values_does_not_accumulate_graphs():
     class Model:
         @lm.function
         def inner(self):

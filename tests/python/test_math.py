@@ -1,4 +1,4 @@
-"""Elementwise functions, reductions that are made of several ops, operators and in-place forms, against NumPy and math."""
+"""Elementwise functions, reductions built from several ops, operators and in-place forms, against NumPy and math."""
 import math
 
 import numpy as np
@@ -20,7 +20,7 @@ def test_activations_of_several_ops_are_numpys_eager_and_traced(name, reference)
 
 
 @pytest.mark.parametrize("name", ["isnan", "isinf", "isfinite"])
-def test_what_is_no_number_is_found(name):
+def test_nan_and_infinity_are_detected(name):
     odd = np.array([1, np.nan, np.inf, -np.inf, 0], "float32")
     for x in (odd, I):
         assert np.array_equal(getattr(lm, name)(x).numpy(), getattr(np, name)(x))
@@ -154,7 +154,7 @@ def test_gradients_are_those_of_differences(f):
         assert abs(got[at] - slope) < 1e-7 * max(1, abs(slope)) + 1e-8
 
 
-def test_gradients_at_the_corners_are_finite():
+def test_gradients_at_extreme_values_are_finite():
     assert gradient(lm.norm, [0.0, 0.0]).tolist() == [0, 0] and gradient(lm.prod, [0.0, 2.0, 3.0]).tolist() == [6, 0, 0]
     assert gradient(lm.prod, [0.0, 0.0, 3.0]).tolist() == [0, 0, 0] and gradient(lambda x: lm.logsumexp(x), [-math.inf, 0.0]).tolist() == [0, 1]
     slopes = gradient(lambda x: lm.clip(x, -1, 1), [-2.0, -1.0, 0.0, 1.0, 2.0])

@@ -1,4 +1,4 @@
-"""Branches inside of branches: the work grows with their number, and too many are refused."""
+"""Nested branches: the time is linear in their number, and too many are refused."""
 import sys
 import threading
 import time
@@ -18,7 +18,7 @@ def nest(x, depth):
 
 
 def product(x, depth):
-    """Its gradient needs the value of each inner branch."""
+    """Its gradient needs each inner branch's value."""
     if depth == 0:
         return x
     return lm.cond(x > float(depth), lambda: product(x * 1.01, depth - 1) * x, lambda: x * 2.0)
@@ -33,7 +33,7 @@ def deep_python():
 
 
 def seconds(depth, differentiated):
-    """The smaller of two times for tracing, planning and one call."""
+    """The minimum of two times for tracing, planning and one call."""
     def once():
         plain = lm.function(lambda x: lm.grad(nest)(x, depth) if differentiated else nest(x, depth), autograph=False)
         start = time.perf_counter()
@@ -51,8 +51,8 @@ def test_gradients_through_nested_branches_are_right(f):
 
 
 @pytest.mark.parametrize("differentiated", [False, True], ids=["forward", "gradient"])
-def test_nested_branches_take_time_by_their_number(differentiated):
-    # 4 times as many: 4 times as long when the work is linear, 16 when it grows with the square, 128 with n^3.5.
+def test_time_is_linear_in_the_number_of_nested_branches(differentiated):
+    # 4 times as many branches take 4 times as long if the time is linear, 16 times if quadratic, 128 times for n^3.5.
     few, many = seconds(40, differentiated), seconds(160, differentiated)
     assert many < 14 * few, f"40 deep {few:.3f} s, 160 deep {many:.3f} s"
 
@@ -65,7 +65,7 @@ def test_a_thousand_nested_branches_work_and_more_are_refused():
         with pytest.raises(lm.errors.ConversionFailed, match="nested more than 1000 deep"):
             lm.function(lambda x: nest(x, 1100), autograph=False)(c(5.0))
 
-    thread = threading.Thread(target=run)  # whose stack is as large as the main thread's
+    thread = threading.Thread(target=run)  # with a stack as large as the main thread's
     thread.start()
     thread.join()
     assert results == [10.0]

@@ -1,6 +1,8 @@
-"""CONTRIBUTING.md's recipes for a new op, followed in a copy of the tree: they touch few files, what they add compiles and gives the right numbers.
+"""Follows CONTRIBUTING.md's recipes for a new op in a copy of the tree: they touch few files, and the new ops compile and compute the
+right numbers.
 
-LAMINA_TEST_LONG=1 builds the copy and runs its tests of the new ops, on the CPU, on emulated GPU code and from Python."""
+LAMINA_TEST_LONG=1 builds the copy and runs its tests of the new ops, on the CPU, on emulated GPU code and from Python.
+"""
 import concurrent.futures
 import importlib.util
 import os
@@ -24,7 +26,7 @@ def steps_of(recipe):
 
 
 def follow(recipe, root):
-    """The files that the recipe changed."""
+    """The files changed by the recipe."""
     touched = set()
     for path, anchor, block in steps_of(recipe):
         with open(os.path.join(root, path), encoding="utf-8") as f:

@@ -1,7 +1,9 @@
-"""Every op with an axis of length 0, of length 1 and of open length, in float32, float16 and bfloat16: eager, traced, vmapped and differentiated, against NumPy in
-float64. Where NumPy refuses, Lamina refuses too. Each op of the op table has a case here or a reason why not.
+"""Every op with an axis of length 0, of length 1 and of open length, in float32, float16 and bfloat16: eager, traced, vmapped and
+differentiated, against NumPy in float64. Where NumPy raises an error, Lamina must too. Each op of the op table has a case here or a
+reason why not.
 
-LAMINA_TEST_LONG=1 takes every combination; otherwise each case takes a part of them."""
+LAMINA_TEST_LONG=1 covers all combinations; otherwise each case covers some.
+"""
 import math
 import os
 import pathlib
@@ -35,7 +37,7 @@ class Case:
             elif kind == "b":
                 out.append(lm.constant(rng.random(shape) < 0.5))
             else:
-                # Apart from each other and from kinks by more than a half type rounds away.
+                # Values farther apart, and from kinks, than half types round.
                 values = (rng.permutation(math.prod(shape)) + 0.25) / max(1, math.prod(shape)) * 2.9 - 1.4
                 values = {"n": values, "p": np.abs(values) + 0.2, "u": values / 1.6, "o": np.abs(values) + 1.2}[kind].reshape(shape)
                 out.append(lm.astype(lm.constant(values), dtype))
@@ -96,7 +98,7 @@ def no_warnings(f):
 
 
 class Layers:
-    """Layers with weights of 0.5, made anew for each dtype."""
+    """Layers with weights of 0.5, created for each dtype."""
 
     @staticmethod
     def dense(x, w, b):
@@ -149,7 +151,7 @@ CASES = [
     Case("broadcast_to reshape", lambda x: lm.tile(x, (2, 3)), lambda x: np.tile(x, (2, 3)), (2, N)), Case("broadcast_to reshape", lambda x: lm.repeat(x, 2, -1), lambda x: np.repeat(x, 2, -1), (2, N)),
     Case("gather", lambda x: lm.repeat(x, lm.constant([2, 0, 1]), 0), lambda x: np.repeat(x, [2, 0, 1], 0), (3, N)),
     Case("reshape", lambda x: lm.squeeze(x, (0, -1)), lambda x: np.squeeze(x, (0, -1)), (1, N, 1)),
-    # places
+    # indices
     Case("gather", lambda x: lm.take(x, lm.constant([2, 0, 2]), 0), lambda x: np.take(x, [2, 0, 2], 0), (3, N)),
     Case("gather", lambda x, i: lm.take(x, i, 0), lambda x, i: np.take(x, i, 0), (3, 2), (N,), kinds="ni"),
     Case("gather", lambda x, i: lm.take_along_axis(x, i, 0), lambda x, i: np.take_along_axis(x, i, 0), (3, N), (2, N), kinds="ni", open_length=False),

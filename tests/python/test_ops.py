@@ -13,7 +13,7 @@ KINDS = {"n": X, "p": np.abs(X), "u": X / 4, "o": np.abs(X) + 1, "b": X > 0, "i"
 
 @pytest.mark.parametrize("name", ROWS)
 def test_elementwise(name):
-    """Eager and traced alike, on NumPy's arrays, tensors and numbers."""
+    """Eager and traced, on NumPy arrays, tensors and numbers."""
     row, f = ROWS[name], getattr(lm, name)
     args = [KINDS[kind] for kind in row.kinds]
     if len(args) == 2:

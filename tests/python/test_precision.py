@@ -1,4 +1,4 @@
-"""The precision of matrix products: its names, what a trace makes of it, and that nothing but products is touched."""
+"""The precision of matrix products: its names, its effect on traces, and that nothing else changes."""
 import re
 
 import numpy as np
@@ -83,7 +83,7 @@ def digits(count=200):
     return lm.constant((patterns[y] + 0.2 * random.standard_normal((count, 64))).astype("float32")), lm.constant(y)
 
 
-def test_training_goes_by_every_precision_and_on_the_cpu_bit_for_bit_as_in_float32():
+def test_training_works_in_every_precision_and_on_the_cpu_equals_float32_bit_for_bit():
     x, y = digits()
     runs = {}
     for name in NAMES:

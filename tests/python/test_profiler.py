@@ -1,4 +1,4 @@
-"""Ranges: what a tool that is loaded through NVTX_INJECTION64_PATH sees of a program. tests/nvtx/recorder.cpp is that tool."""
+"""Ranges as seen by a tool loaded through NVTX_INJECTION64_PATH: tests/nvtx/recorder.cpp."""
 import collections
 import os
 import re
@@ -26,7 +26,7 @@ class Range:
 
 
 class Record:
-    """The ranges of a run: top, those that lie in no other; each thread has a stack of its own."""
+    """The ranges of a run. top: the outermost ones; each thread has a stack of its own."""
 
     def __init__(self, lines):
         self.top, self.registered, self.domains, self.kinds = [], collections.Counter(), {}, {}
@@ -66,7 +66,7 @@ def test_a_record_that_is_not_balanced_is_found(lines):
 
 
 def run(tmp_path, program, **environment):
-    """The finished process of a program, and what the recorder saw of it (None when it was not loaded)."""
+    """The finished process of a program, and the recorder's output (None if it was not loaded)."""
     path, record = tmp_path / "train.py", tmp_path / "record.txt"
     path.write_text(textwrap.dedent(program))
     variables = {**os.environ, "NVTX_INJECTION64_PATH": RECORDER, "LAMINA_NVTX_RECORD": str(record), "LAMINA_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path), **environment}
@@ -76,7 +76,7 @@ def run(tmp_path, program, **environment):
 
 
 def line_of(program, words):
-    """Where in the program a line has these words: "train.py:12"."""
+    """The line of the program with these words: "train.py:12"."""
     lines = textwrap.dedent(program).splitlines()
     (number,) = [i for i, line in enumerate(lines, 1) if words in line]
     return f"train.py:{number}"
@@ -128,7 +128,7 @@ def layer_lines():
 
 
 def check_section(section):
-    """That its text names every layer with its line."""
+    """Checks that its text names every layer with its line."""
     assert section.kind == INSTRUCTION and re.match(r"section of \d+ steps: ", section.text), section.text
     listed = section.text.split(": ", 1)[1].split("; ")
     assert len(set(listed)) == len(listed)
@@ -337,7 +337,7 @@ def test_threads_that_share_a_section_each_have_ranges_of_their_steps(tmp_path):
     assert len(by_thread) == 2, by_thread
     calls = {thread: len(payloads) // 4 for thread, payloads in by_thread.items()}
     assert all(payloads == [0, 1, 2, 3] * calls[thread] for thread, payloads in by_thread.items()), by_thread
-    # The worker takes part in the first call; later ones do without it while another process keeps its core busy.
+    # A worker takes part in the first call; later calls run without it while another process keeps its core busy.
     assert calls[0] == 3 and 1 <= calls[1] <= 3, by_thread
 
 
@@ -415,7 +415,7 @@ def test_capture_does_nothing_without_a_gpu_and_passes_errors_on():
 def test_attached_follows_the_environment(monkeypatch):
     for name in ("NVTX_INJECTION64_PATH", "CUDA_INJECTION64_PATH", "NSYS_PROFILING_SESSION_ID", "LAMINA_RESIDENT"):
         monkeypatch.delenv(name, raising=False)
-    before = lm.profiler.attached_by()  # a debugger around this test counts
+    before = lm.profiler.attached_by()  # a debugger running this test counts
     assert "is set" not in before and lm.profiler.attached() == bool(before)
     monkeypatch.setenv("LAMINA_RESIDENT", "staged")
     assert lm.profiler.attached() and lm.profiler.attached_by() == "LAMINA_RESIDENT=staged"

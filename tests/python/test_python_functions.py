@@ -1,4 +1,4 @@
-"""Python's own functions and operators on tensors of the graph: what Python gives, or an error of Lamina."""
+"""Python's functions and operators on tensors of the graph: Python's result, or an error of Lamina."""
 import pytest
 
 import lamina as lm
@@ -168,7 +168,7 @@ def test_names_first_assigned_in_a_loop_that_runs_at_least_once():
 @pytest.mark.parametrize("fn, words", [
     (lambda v: {1: 2}[v[0]], "a dict is indexed by a tensor"), (lambda v: ["a", "b"][v[0]], "a list that holds a str"), (lambda v: v[0] in ["a", 1], "one of which is a str"),
     (lambda v: max(v, key=lambda x: -x), "max: key cannot be used"), (lambda v: [x for x in lm.range(v[0])], "a comprehension goes through"), (lambda v: list(range(v[0])), "list: the length of what it goes through is known when the graph runs"), (lambda v: tuple(lm.range(v[0])), "tuple: the length"), (lambda v: min(v[0], v), r"min: a tensor of shape \(3,\)")])
-def test_what_has_no_meaning_in_a_graph_is_refused(fn, words):
+def test_unsupported_functions_are_refused(fn, words):
     with pytest.raises(lm.errors.Error, match=words) as caught:
         lm.function(fn)(c([1, 2, 3]))
     assert caught.value.why and caught.value.fix

@@ -1,4 +1,4 @@
-"""Python objects that branches and loops of the graph change: what Python gives, or an error at the line that changes them. Never anything else."""
+"""Python objects changed in branches and loops of the graph: Python's result, or an error at the line of the change. Never anything else."""
 import collections
 import dataclasses
 import types
@@ -20,7 +20,7 @@ def plain(x):
 
 
 def carried(fn, *calls):
-    """The graph gives what Python gives, with one graph for all calls."""
+    """The graph equals Python, with one graph for all calls."""
     graph = lm.function(fn)
     for args in calls:
         args = args if isinstance(args, tuple) else (args,)
@@ -181,7 +181,7 @@ def test_lists_of_equal_lengths_are_merged_whatever_made_them():
     carried(both, 1, -1)
 
 
-def test_conditions_that_change_something_are_looked_at_as_often_as_by_python():
+def test_conditions_with_side_effects_are_evaluated_as_often_as_in_python():
     def walrus(a):
         x, k = 10, 0
         while (x := x - a) > 0:
@@ -266,7 +266,7 @@ def test_what_cannot_be_carried_is_refused_at_its_line():
     refused(deque, "the deque 'q' has 1 elements before an iteration and 2 after it", "deque")
 
 
-def test_arrays_are_as_before_after_they_were_refused():
+def test_refused_changes_of_arrays_are_undone():
     small, large = np.zeros(3), np.zeros(1 << 18)
 
     def write_small(a):
@@ -284,7 +284,7 @@ def test_arrays_are_as_before_after_they_were_refused():
     assert small[0] == large[0] == 0 and large.flags.writeable
 
 
-def test_objects_are_as_before_when_a_trace_is_refused():
+def test_a_refused_trace_restores_objects():
     d, s, o, l = {"a": 1}, {1}, Box([1]), [1, 2]
 
     def f(n):
@@ -299,7 +299,7 @@ def test_objects_are_as_before_when_a_trace_is_refused():
     assert d == {"a": 1} and s == {1} and o.v == [1] and l == [1, 2]
 
 
-def test_lists_that_something_else_holds_do_not_grow():
+def test_lists_with_other_references_do_not_grow():
     def alias(n):
         l = [1]
         m = l
@@ -407,7 +407,7 @@ def test_more_objects_than_the_guard_compares_are_refused(monkeypatch):
         lm.function(f)(c(1))
 
 
-def test_cyclic_and_large_objects_are_looked_at():
+def test_cyclic_and_large_objects_are_compared():
     root = Box()
     root.children = [Box() for _ in range(1000)]
     for child in root.children:
@@ -531,7 +531,7 @@ def test_objects_of_all_kinds_that_helpers_change_are_carried():
     assert plain(lm.function(kinds)(c(3))) == plain_result
 
 
-def test_nested_branches_that_change_objects_are_traced_in_time_that_grows_with_their_number(tmp_path):
+def test_tracing_time_is_linear_in_nested_branches_that_change_objects(tmp_path):
     import importlib.util
     import time
     seconds = []
@@ -570,7 +570,7 @@ def test_changes_inside_of_large_objects_are_found_in_time():
 
 
 class Flagged:
-    """A layer as users write one: what it makes at the first call comes with a flag."""
+    """A typical user's layer: it creates state at the first call and sets a flag."""
 
     def __init__(self):
         self.ready = False

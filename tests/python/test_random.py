@@ -135,7 +135,7 @@ def test_vmapped_draws_are_the_same_eager_and_traced(name):
     np.testing.assert_array_equal(lm.function(run)(lm.ones((4,))), eager)
 
 
-def test_a_draw_that_only_some_models_make_is_refused_in_words_of_draws():
+def test_a_draw_made_by_only_some_models_is_refused_with_a_message_about_draws():
     with pytest.raises(lm.errors.InvalidArgument, match="a draw stands in a branch or loop whose condition differs") as caught:
         lm.vmap(lambda x: lm.cond(x > 0, lambda: lm.random.uniform(()), lambda: x))(lm.constant([1.0, -1.0]))
     assert "draw before the branch" in caught.value.fix

@@ -1,4 +1,4 @@
-"""The programs in README.md are what they claim: ten lines, and they work."""
+"""The programs in README.md have ten lines and work."""
 import os, re, sys
 
 import pytest

@@ -1,4 +1,4 @@
-"""Rows of tests/rows.txt that no other test shows; each test carries the rows that it shows. And the table itself."""
+"""Rows of tests/rows.txt that no other test covers; each test is marked with its rows. Also tests the table itself."""
 import contextlib
 import importlib.util
 import io
@@ -72,9 +72,9 @@ def test_a_ragged_tail_costs_one_trace_and_none_with_an_open_dimension():
 
 
 @row("S0-13", "S0-15", "S0-31", "S1-13", "S1-15")
-def test_constants_fold_equal_parts_merge_and_what_is_not_needed_goes():
+def test_constants_are_folded_equal_nodes_merged_and_dead_nodes_removed():
     def f(x, y):
-        lm.exp(x)  # nobody needs it
+        lm.exp(x)  # unused
         return lm.sin(x * y) + lm.sin(x * y) + (c(2.0) * 3.0 + 4.0)
     seen = lm.inspect(lm.function(f), c(1.0), c(2.0))
     assert seen.traced.count("sin") == 2 and seen.optimized.count("sin") == 1
@@ -85,7 +85,7 @@ def test_constants_fold_equal_parts_merge_and_what_is_not_needed_goes():
     @lm.function
     def g(x):
         v.assign(x)          # an effect: it stays
-        lm.random.normal([])  # a draw: so does its counter
+        lm.random.normal([])  # a draw is kept, and so is its counter
         return c(1.0)
     g(c(5.0))
     assert float(v) == 5
@@ -153,7 +153,7 @@ def test_the_first_examples():
     assert c([[10, 10], [11.0, 1.0]]).dtype == lm.float32
 
     def f():
-        b = lm.Variable(12.0)  # legal where nothing is traced
+        b = lm.Variable(12.0)  # allowed outside of a trace
         return lm.matmul(c([[10, 10], [11.0, 1.0]]), c([[1.0, 0.0], [0.0, 1.0]])) + b
     for _ in range(2):
         assert f().numpy().tolist() == [[22, 22], [23, 13]]

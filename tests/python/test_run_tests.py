@@ -1,4 +1,4 @@
-"""What ./dev test counts: it must never take a crash, a hang or a missing program for a pass."""
+"""The counts of ./dev test: a crash, a hang or a missing program must never count as a pass."""
 import os, subprocess, sys
 
 from built import ROOT

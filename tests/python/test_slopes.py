@@ -1,6 +1,8 @@
-"""Every function at its kinks, ends and zeros, at infinities and at numbers whose squares leave the type: values, gradients and second derivatives.
+"""Every function at kinks, limits and zeros, at infinities and at numbers whose squares overflow or underflow: values, gradients and
+second derivatives.
 
-A derivative at a kink is one of the one-sided ones or their mean. A smooth function's derivative is finite where its limit is."""
+A derivative at a kink is one of the one-sided ones or their mean. A smooth function's derivative is finite where its limit is.
+"""
 import math
 import re
 
@@ -15,7 +17,7 @@ POINTS += [-p for p in POINTS[2:]] + [1e-3, -1e-3, 1e-8, -1e-8, 1e-20, -1e-20, 1
 
 
 def wide(f):
-    """f on long doubles, or of math on doubles, without warnings; NaN where it has no value."""
+    """f on long doubles, or a math function on doubles, without warnings; NaN where undefined."""
     def run(x):
         with np.errstate(all="ignore"):
             return f(np.asarray(x, np.longdouble))
@@ -41,7 +43,7 @@ def step(x, left=0.0, right=1.0):
     return np.where(x > 0, right, left)
 
 
-def tail(x):  # the normal distribution's share below x
+def tail(x):  # the normal distribution function at x
     return each(lambda v: math.erfc(-v / math.sqrt(2)) / 2)(x)
 
 
@@ -50,7 +52,7 @@ def density(x):
 
 
 def limit(f, at_minus, at_plus):
-    """f, with its limits at the infinities."""
+    """f with its limits at the infinities."""
     return lambda x: np.where(x == np.inf, at_plus, np.where(x == -np.inf, at_minus, f(np.where(np.isinf(x), 1, x))))
 
 
@@ -64,8 +66,8 @@ def gelu_tanh_slope(x):
     return s + x * s * sigmoid(-x * (K + C3 * x * x)) * (K + 3 * C3 * x * x)
 
 
-# name: (the function in NumPy, its slope, its second derivative or None). The slope of a kink is a tuple's: any of them.
-# Where a slope is made from a rounded result, `near` is what rounding it may cost.
+# name: (the function in NumPy, its slope, its second derivative or None). At a kink the slope is a tuple of allowed values.
+# If a slope is computed from a rounded result, `near` covers that rounding.
 SMOOTH = {
     "acos": (np.arccos, lambda x: -1 / np.sqrt((1 - x) * (1 + x)), lambda x: -x / ((1 - x) * (1 + x)) ** 1.5),
     "acosh": (np.arccosh, limit(lambda x: np.where(x < 1, np.nan, 1 / np.sqrt(x - 1) / np.sqrt(x + 1)), np.nan, 0), None),
@@ -124,11 +126,11 @@ FUNCTIONS = {
     "atan2(x, 1)": lambda x: lm.atan2(x, lm.ones_like(x)), "atan2(1, x)": lambda x: lm.atan2(lm.ones_like(x), x), "atan2(x, x)": lambda x: lm.atan2(x, x),
     "logaddexp(x, 1)": lambda x: lm.logaddexp(x, 1.0), "x / 3": lambda x: x / 3.0, "2 ** x": lambda x: 2.0**x, "x ** x": lambda x: x**x,
 }
-# What a slope may be off by beside its own digits, in roundings of 1: those made from a result that was rounded.
+# Error of slopes in roundings of 1, if computed from a rounded result.
 FROM_RESULTS = {"sigmoid": 2, "tanh": 3}
-# Seconds of what is nearly constant: sums of terms that cancel.
+# Second derivatives of nearly constant functions: sums with cancellation.
 SECONDS = {"acos": 4, "asin": 4, "sigmoid": 4, "tanh": 8, "softplus": 4, "silu": 8, "gelu": 8, "asinh": 4}
-# Digits that a large argument costs: e^(x^2) and the like, x^y.
+# Accuracy lost for large arguments: e^(x^2) and the like, x^y.
 DIGITS = {"erf": 400, "erfc": 400, "gelu": 400, "gelu_tanh": 400, "x ** x": 400, "cosh": 60, "sinh": 60, "tan": 40, "elu": 8, "softplus": 20}
 
 
@@ -141,7 +143,7 @@ def slope_of(f):
 
 
 def compare(name, x, got, wanted, ulps, near):
-    """Equal but for `ulps` roundings of the number itself and `near` of 1; a number too large or too small for the type is infinite or 0."""
+    """Equal within `ulps` roundings of the number itself and `near` roundings of 1; numbers out of the type's range become infinite or 0."""
     info = np.finfo(x.dtype)
     with np.errstate(all="ignore"):
         rounded, exists = wanted.astype(x.dtype), ~np.isnan(wanted.astype("float64"))
@@ -150,7 +152,7 @@ def compare(name, x, got, wanted, ulps, near):
     right |= got == rounded
     right |= ~exists  # no derivative there: anything
     right |= np.isinf(got) & (np.sign(got) == np.sign(wanted)) & (np.abs(wanted) > info.max * (1 - ulps * info.eps))
-    # What a processor may flush: subnormal numbers.
+    # Processors may flush subnormal numbers.
     right |= (np.abs(wanted) < info.tiny) & (np.abs(got) <= 2 * info.tiny)
     assert right.all(), f"{name} {x.dtype}: x, got, wanted\n" + "\n".join(f"{a!r} {b!r} {c!r}" for a, b, c in zip(x[~right], got[~right], wanted[~right]))
 
@@ -191,7 +193,7 @@ MASK = V([True, False, True])
 LABELS = V([0, 2], "int32")
 
 
-# name, function of float64 tensors to a number, points to be differentiated by (each argument)
+# name, function of float64 tensors to a number, points to differentiate at (each argument)
 KINKS = [
     ("abs", lambda x: lm.sum(lm.abs(x)), [0.0, -0.0, 1.0, -1.0]),
     ("relu", lambda x: lm.sum(lm.relu(x)), [0.0, -0.0, 1.0, -1.0]),
@@ -272,12 +274,12 @@ def test_a_slope_at_a_kink_is_one_sided_or_the_mean(case):
             for place in range(len(arguments[which])):
                 left, right = (one_sided(f, arguments, which, place, side) for side in (-1, 1))
                 allowed = [left, right, (left + right) / 2]
-                if name.startswith(("max of", "min of", "max_pool", "top_k")):  # elements that tie share
+                if name.startswith(("max of", "min of", "max_pool", "top_k")):  # ties share
                     allowed += [(left + right) * n / 2 for n in (1 / 3, 2 / 3)] + [right + left if 0 in (round(left, 3), round(right, 3)) else left]
                 assert np.isfinite(g[place]) and min(abs(g[place] - a) for a in allowed) < 1e-4, (name, which, place, g[place], left, right)
 
 
-# Functions without kinks or ends of their own.
+# Functions without kinks or limits.
 ELSEWHERE = {
     "linear": "add sub mul conv1d conv2d conv2d_transpose avg_pool2d matmul dot vdot inner outer tensordot einsum mean cumsum batch_norm moments",
     "moves elements": "broadcast_to concat diag diagonal expand_dims flatten flip gather gather_nd meshgrid moveaxis pad ravel repeat roll scatter_add scatter_nd split "
@@ -300,7 +302,7 @@ def test_every_public_function_is_in_a_table():
     assert functions <= named, sorted(functions - named)
 
 
-# --- zeros, masks and lengths that give numbers where limits exist ---
+# --- zeros, masks and lengths that give finite numbers where limits exist ---
 
 def gradient(f, x, dtype="float32"):
     return lm.grad(f)(lm.constant(np.asarray(x, dtype))).numpy()
@@ -338,7 +340,7 @@ def test_masks_of_minus_infinity_keep_gradients_finite():
     assert (gradient(lambda v: lm.logaddexp(v[0], v[1]), nothing) == 0.5).all()
 
 
-def test_a_class_that_is_impossible_and_not_wanted_costs_nothing():
+def test_an_impossible_class_that_is_not_the_target_costs_nothing():
     targets, logits = np.array([[1.0, 0.0, 0.0]], "float32"), [[1.0, -math.inf, 2.0]]
     loss = lambda z: lm.losses.CategoricalCrossEntropy(from_logits=True)(targets, z)
     wanted = math.log(math.exp(1) + math.exp(2)) - 1
@@ -404,18 +406,18 @@ def test_reductions_of_nothing():
         assert lm.grad(lambda v: lm.sum(f(v, axis=1)))(empty).shape == (2, 0)
 
 
-# --- the same activations inside of layers ---
+# --- the same activations inside layers ---
 
 ACTIVATIONS = ["relu", "tanh", "sigmoid", "softplus", "gelu", "gelu_tanh", "silu", "elu", "selu", "leaky_relu", "hard_sigmoid", "exponential"]
 
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_layer_has_its_activations_values_and_slopes(activation):
-    """A layer of one weight, 1, and one bias, 0: traced it is one fused step with its gradients, and must give what the function gives."""
+    """A layer with weight 1 and bias 0: traced it is one fused step with its gradients, and must equal the function."""
     points = np.asarray([[p] for p in POINTS if abs(p) <= 80], "float32")
     f = {"gelu_tanh": lambda x: lm.gelu(x, approximate=True), "exponential": lm.exp}.get(activation) or getattr(lm, activation)
     first = lm.nn.Dense(1, activation, kernel_initializer="ones")
-    second = lm.nn.Dense(1, kernel_initializer="ones", use_bias=False)  # its gradient comes down as a product, which takes the slopes with it
+    second = lm.nn.Dense(1, kernel_initializer="ones", use_bias=False)  # its gradient arrives as a product, into which slopes are fused
     x = lm.constant(points)
     second(first(x))
 

@@ -1,4 +1,4 @@
-"""Random programs that change Python objects in branches and loops: the graph gives what Python gives, or Lamina refuses them."""
+"""Random programs that change Python objects in branches and loops: the graph equals Python, or Lamina raises an error."""
 import collections
 import importlib.util
 import os
@@ -29,7 +29,7 @@ def loaded(text, path):
 
 
 def run(seed, folder):
-    """ "equal", "refused: ..." or "Python raises"; AssertionError when the graph gives something else."""
+    """ "equal", "refused: ..." or "Python raises"; AssertionError when the graph differs."""
     text = Program(seed).text
     f = loaded(text, folder / f"program_{seed}.py")
     graph = lm.function(f)

@@ -1,4 +1,4 @@
-"""The shape of the tree, and that the checks see what they are for."""
+"""The structure of the tree, and tests of the checks themselves."""
 import os, re, subprocess, sys
 
 import pytest
@@ -26,7 +26,7 @@ def test_the_tree_keeps_its_rules():
 
 
 def test_c_and_cuda_sources_are_formatted():
-    """`./dev format` writes what is missing."""
+    """`./dev format` formats them."""
     names = subprocess.run(["git", "ls-files", "*.h", "*.cuh", "*.cpp", "*.cu"], cwd=ROOT, capture_output=True, text=True).stdout.split()
     names = [n for n in names if os.path.exists(os.path.join(ROOT, n))]
     if not names:

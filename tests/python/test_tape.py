@@ -130,7 +130,7 @@ def warned(f):
 
 
 def asked(source, watch=(), read=None, **options):
-    """What a tape gives for a source, of read(source) or its square, and its warnings."""
+    """A tape's gradient of read(source) or its square, and its warnings."""
     def run():
         with lm.GradientTape(**options) as tape:
             for one in watch:

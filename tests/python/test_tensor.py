@@ -1,4 +1,4 @@
-"""lm.Tensor: making one, operators, indexing, and Python's and NumPy's view of it."""
+"""lm.Tensor: creation, operators, indexing, and conversion to Python and NumPy values."""
 import copy, pickle, weakref
 
 import numpy as np

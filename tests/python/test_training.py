@@ -255,7 +255,7 @@ def test_predict_joins_every_output_of_a_model_along_its_rows():
 
 
 def trained(net, layers):
-    """Which of the layers one step of fit changes."""
+    """The layers that one step of fit changes."""
     x, y = blobs(32)
     net(x[:1])  # the weights exist from here on
     before = [[w.copy() for w in layer.get_weights()] for layer in layers]
@@ -289,7 +289,7 @@ def test_what_is_trainable_may_change_between_steps(eagerly, optimizer):
             body.trainable = not body.trainable
             trained(net, layers)
             counts.append(net._train_step.trace_count)
-        assert counts[1:] == counts[:1] * 3  # what was traced before is found again
+        assert counts[1:] == counts[:1] * 3  # the earlier trace is reused
 
 
 def test_a_layer_that_is_switched_on_after_the_first_step_gets_its_slots():
@@ -332,7 +332,7 @@ def test_a_users_own_step_notices_what_is_trainable():
     unrelated = lm.nn.Dense(2)
     unrelated.trainable = False
     gradients_of(x), outer(x, two)
-    assert gradients_of.trace_count == outer.trace_count == 2  # another layer's change is none of theirs
+    assert gradients_of.trace_count == outer.trace_count == 2  # a change of an unrelated layer does not count
 
 
 def test_batch_norm_that_is_switched_off_keeps_its_statistics_in_a_traced_step():

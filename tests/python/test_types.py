@@ -1,4 +1,4 @@
-"""The stubs that the build reads off the module: editors and type checkers see what users can call."""
+"""The stubs that the build generates from the module: editors and type checkers see all public functions."""
 import ast, importlib.util, os, subprocess, sys
 
 import pytest

@@ -1,4 +1,4 @@
-"""lm.vmap: against loops, with gradients from inside and outside, structures of axes, state, ensembles, and what it refuses."""
+"""lm.vmap: against loops, with gradients from inside and outside, structures of axes, state, ensembles, and errors."""
 import collections
 import dataclasses
 
@@ -60,7 +60,7 @@ def test_structures_of_axes(xs):
         {"x": xs, "y": [np.arange(10, dtype="float32").reshape(2, 5)]}, Pair(np.ones(7), np.arange(5.0)))
     np.testing.assert_allclose(got["sum"].numpy(), xs.sum((1, 2)) + np.arange(10).reshape(2, 5).sum(0), rtol=1e-5)
     assert got["name"] == "kept" and got["b"].shape == (5,)
-    # A prefix stands for all that is below; keyword arguments are mapped along axis 0; what is no tensor passes through.
+    # A prefix applies to everything below it; keyword arguments are mapped along axis 0; values that are not tensors are passed unchanged.
     np.testing.assert_allclose(lm.vmap(lambda b, *, scale: b.x * scale if b.name == "batch" else b.x)(Batch(xs), scale=np.arange(5, dtype="float32")).numpy(),
                                xs * np.arange(5, dtype="float32")[:, None, None])
     got = lm.vmap(lambda b: Batch(b.x * 2, b.name))(Batch(xs))

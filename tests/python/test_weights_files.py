@@ -1,4 +1,4 @@
-"""Tensors and weights in safetensors files: they come back with the same bits, other programs read them, and nothing is half loaded."""
+"""Tensors and weights in safetensors files: they keep their bits, other programs can read them, and loading is all or nothing."""
 import os
 import subprocess
 import sys
@@ -112,7 +112,7 @@ def test_what_does_not_fit_is_listed_and_nothing_is_loaded(tmp_path):
     assert equal(before, values(net))
 
 
-def test_a_name_that_is_given_to_another_is_unknown(tmp_path):
+def test_a_file_name_mapped_to_another_weight_is_left_over(tmp_path):
     """The file has "kernel", but the model's kernel is taken from "w": what the file calls kernel is left over."""
     made = {"kernel": lm.Variable([0.0, 0.0])}
     lm.save_tensors(tmp_path / "t", {"w": lm.constant([1.0, 2.0]), "kernel": lm.constant([3.0, 4.0])})
@@ -142,7 +142,7 @@ def test_damaged_and_missing_files(tmp_path):
 
 
 def test_a_file_is_replaced_at_one_instant(tmp_path):
-    """A process that is killed while it saves leaves a whole file, the old one or the new one."""
+    """A process killed while saving leaves a complete file, the old one or the new one."""
     path = tmp_path / "t"
     lm.save_tensors(path, {"x": lm.zeros(100_000)})
     program = "import sys, lamina as lm\nfor i in range(10**9):\n lm.save_tensors(sys.argv[1], {'x': lm.full((100_000,), float(i))}); print(i, flush=True)"

@@ -1,4 +1,4 @@
-"""Integers at the ends of int64 wherever one is taken: exact, or refused in Lamina's words; and tensors where lengths, axes and counts stand."""
+"""Integer arguments at the limits of int64: exact, or an error of Lamina; and tensors as lengths, axes and counts."""
 import numpy as np
 import pytest
 
@@ -47,10 +47,10 @@ TRIED_BY_MEMORY = {"zeros", "full", "uniform", "eye", "one_hot", "linspace", "no
 
 
 @pytest.mark.parametrize("name", TAKE)
-def test_the_ends_of_int64_are_refused_or_mean_what_they_say(name):
+def test_extremes_of_int64_are_exact_or_refused(name):
     for n in ENDS + BEYOND:
         if name in TRIED_BY_MEMORY and 0 < n <= 2**40:
-            continue  # it is the machine's memory that says how large a tensor may be
+            continue  # the machine's memory limits the size of a tensor
         for mode in (lambda f: f, lm.function):
             try:
                 result = mode(lambda: TAKE[name](n))()
@@ -62,7 +62,7 @@ def test_the_ends_of_int64_are_refused_or_mean_what_they_say(name):
 @pytest.mark.parametrize("kind", [lambda v: lm.constant(v), lambda v: lm.Variable(lm.constant(v)), lambda v: np.asarray(v), lambda v: lm.constant(v, "int64")])
 def test_tensors_and_arrays_are_lengths_axes_and_counts(kind):
     one, two, pair = kind(1), kind(2), kind([1, 0])
-    for mode in (lambda f: f, lm.function)[:1 if isinstance(one, lm.Variable) else 2]:  # what a Variable holds is known when the graph runs
+    for mode in (lambda f: f, lm.function)[:1 if isinstance(one, lm.Variable) else 2]:  # a Variable's value is known when the graph runs
         run = lambda f: mode(f)()
         assert run(lambda: lm.zeros(kind([2, 3]))).shape == (2, 3) and run(lambda: lm.zeros((two, 3))).shape == (2, 3) and run(lambda: lm.ones(two)).shape == (2,)
         assert run(lambda: lm.transpose(X, pair)).numpy().tolist() == X.numpy().T.tolist()
