@@ -199,7 +199,8 @@ Initializer find_initializer(const std::string& name) {
 
 Initializer::Initializer(const char* name) : Initializer(find_initializer(name)) {}
 Initializer::Initializer(const std::string& name) : Initializer(find_initializer(name)) {}
-Initializer::Initializer(std::string name, Fill fill) : name_(std::move(name)), fill_(std::move(fill)) {}
+Initializer::Initializer(std::string name, Fill fill, std::map<std::string, double> parameters)
+    : name_(std::move(name)), fill_(std::move(fill)), parameters_(std::move(parameters)) {}
 
 std::vector<double> Initializer::operator()(std::span<const int64_t> shape, uint64_t seed) const {
   const int64_t size = product(shape);
@@ -216,42 +217,57 @@ std::vector<double> Initializer::operator()(std::span<const int64_t> shape, uint
 }
 
 Initializer Initializer::seeded(uint64_t seed) const {
-  return {name_, [fill = fill_, seed](std::span<double> values, Shape64 shape, uint64_t) { fill(values, shape, seed); }};
+  Initializer made{name_, [fill = fill_, seed](std::span<double> values, Shape64 shape, uint64_t) { fill(values, shape, seed); },
+                   parameters_};
+  made.seed_ = seed;
+  return made;
 }
 
-Initializer constant_value(double value) { return filled("constant", value); }
+Initializer constant_value(double value) {
+  return {"constant",
+          [value](std::span<double> values, Shape64, uint64_t) { std::fill(values.begin(), values.end(), value); },
+          {{"value", value}}};
+}
 Initializer glorot_uniform() { return uniform_by("glorot_uniform", glorot_scale); }
 Initializer glorot_normal() { return normal_by("glorot_normal", glorot_scale); }
 Initializer he_uniform() { return uniform_by("he_uniform", he_scale); }
 Initializer he_normal() { return normal_by("he_normal", he_scale); }
 
 Initializer random_uniform(double low, double high) {
-  return {"random_uniform", [low, high](std::span<double> values, Shape64, uint64_t seed) {
+  return {"random_uniform",
+          [low, high](std::span<double> values, Shape64, uint64_t seed) {
             Draws draws(seed);
             for (double& v : values) v = low + (high - low) * draws.uniform();
-          }};
+          },
+          {{"low", low}, {"high", high}}};
 }
 Initializer random_normal(double mean, double deviation) {
-  return {"random_normal", [mean, deviation](std::span<double> values, Shape64, uint64_t seed) {
+  return {"random_normal",
+          [mean, deviation](std::span<double> values, Shape64, uint64_t seed) {
             Draws draws(seed);
             for (double& v : values) v = mean + deviation * draws.normal();
-          }};
+          },
+          {{"mean", mean}, {"stddev", deviation}}};
 }
 
 Initializer orthogonal(double gain) {
-  return {"orthogonal", [gain](std::span<double> values, Shape64 shape, uint64_t seed) {
+  return {"orthogonal",
+          [gain](std::span<double> values, Shape64 shape, uint64_t seed) {
             if (shape.size() < 2)
               bad_shape("orthogonal", shape, "it makes matrices, at least two dimensions", "use \"glorot_uniform\" for this weight");
             const int64_t columns = shape.back();
             const std::vector<double> q = orthogonal_matrix(static_cast<int64_t>(values.size()) / columns, columns, seed);
             std::transform(q.begin(), q.end(), values.begin(), [gain](double v) { return gain * v; });
-          }};
+          },
+          {{"gain", gain}}};
 }
 
 Initializer looks_linear(bool mirror_in, bool mirror_out) {
-  return {"looks_linear", [mirror_in, mirror_out](std::span<double> values, Shape64 shape, uint64_t seed) {
+  return {"looks_linear",
+          [mirror_in, mirror_out](std::span<double> values, Shape64 shape, uint64_t seed) {
             fill_looks_linear(values, shape, seed, mirror_in, mirror_out);
-          }};
+          },
+          {{"mirror_in", mirror_in}, {"mirror_out", mirror_out}}};
 }
 
 }  // namespace lamina::nn

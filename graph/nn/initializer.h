@@ -3,6 +3,8 @@
 #pragma once
 #include <cstdint>
 #include <functional>
+#include <map>
+#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -22,9 +24,12 @@ class LAMINA_API Initializer {
   Initializer(const char* name);
   Initializer(const std::string& name);
   // User-defined.
-  Initializer(std::string name, Fill fill);
+  Initializer(std::string name, Fill fill, std::map<std::string, double> parameters = {});
 
   const std::string& name() const { return name_; }
+  // The named numbers it was constructed from, and its fixed seed.
+  const std::map<std::string, double>& parameters() const { return parameters_; }
+  const std::optional<uint64_t>& seed() const { return seed_; }
   // The values of one weight. Throws invalid_argument, beginning with the initializer's name, for an unsupported shape.
   std::vector<double> operator()(std::span<const int64_t> shape, uint64_t seed) const;
   // The same initializer with a fixed seed, which replaces the seed passed by the caller for every weight.
@@ -33,6 +38,8 @@ class LAMINA_API Initializer {
  private:
   std::string name_;
   Fill fill_;
+  std::map<std::string, double> parameters_;
+  std::optional<uint64_t> seed_;
 };
 
 // A dense weight's shape is [inputs, outputs]; in a longer shape all but the last two dimensions are the receptive field.

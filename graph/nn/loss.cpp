@@ -94,15 +94,18 @@ Tensor Loss::operator()(const Operand& y_true, const Operand& y_pred) const {
 
 SparseCrossEntropy::SparseCrossEntropy(bool from_logits)
     : Loss("sparse_cross_entropy",
-           [from_logits](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p, from_logits); }) {}
+           [from_logits](const Operand& t, const Operand& p) { return sparse_categorical_crossentropy(t, p, from_logits); },
+           {{"from_logits", from_logits}}) {}
 CategoricalCrossEntropy::CategoricalCrossEntropy(bool from_logits)
     : Loss("categorical_cross_entropy",
-           [from_logits](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p, from_logits); }) {}
+           [from_logits](const Operand& t, const Operand& p) { return categorical_crossentropy(t, p, from_logits); },
+           {{"from_logits", from_logits}}) {}
 BinaryCrossEntropy::BinaryCrossEntropy(bool from_logits)
-    : Loss("binary_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return binary_crossentropy(t, p, from_logits); }) {}
+    : Loss("binary_cross_entropy", [from_logits](const Operand& t, const Operand& p) { return binary_crossentropy(t, p, from_logits); },
+           {{"from_logits", from_logits}}) {}
 MeanSquaredError::MeanSquaredError() : Loss("mean_squared_error", mean_squared_error) {}
 MeanAbsoluteError::MeanAbsoluteError() : Loss("mean_absolute_error", mean_absolute_error) {}
-Huber::Huber(double delta) : Loss("huber", [delta](const Operand& t, const Operand& p) { return huber(t, p, delta); }) {
+Huber::Huber(double delta) : Loss("huber", [delta](const Operand& t, const Operand& p) { return huber(t, p, delta); }, {{"delta", delta}}) {
   if (!(delta > 0))
     throw Error(ErrorKind::invalid_argument,
                 {.what = cat("huber: delta ", delta), .where = "", .why = "it is where the square ends: positive", .fix = "pass 1.0"});

@@ -1,6 +1,7 @@
 // Losses: the error of predictions, per sample, or averaged by a Loss.
 #pragma once
 #include <functional>
+#include <map>
 #include <string>
 
 #include "graph/frontend/tensor.h"
@@ -16,15 +17,19 @@ class LAMINA_API Loss {
   // "mean_absolute_error" or "mae", "huber", "kl_divergence", "hinge", "cosine_similarity". Throws not_found with the nearest names.
   Loss(const char* name);
   Loss(const std::string& name);
-  Loss(std::string name, PerSample per_sample) : name_(std::move(name)), per_sample_(std::move(per_sample)) {}
+  Loss(std::string name, PerSample per_sample, std::map<std::string, double> parameters = {})
+      : name_(std::move(name)), per_sample_(std::move(per_sample)), parameters_(std::move(parameters)) {}
 
   const std::string& name() const { return name_; }
+  // The numbers that it was made with, by their names.
+  const std::map<std::string, double>& parameters() const { return parameters_; }
   Tensor per_sample(const Operand& y_true, const Operand& y_pred) const { return per_sample_(y_true, y_pred); }
   Tensor operator()(const Operand& y_true, const Operand& y_pred) const;  // [], of y_pred's dtype
 
  private:
   std::string name_;
   PerSample per_sample_;
+  std::map<std::string, double> parameters_;
 };
 
 // Integer classes: labels [n] or [n, 1] of any numeric dtype (fractions are truncated), predictions [n, classes]. A label outside

@@ -67,6 +67,13 @@ std::vector<Variable> Optimizer::variables() const {
   return out;
 }
 
+std::vector<Variable> Optimizer::trained_variables() const {
+  const std::lock_guard lock(building_);
+  std::vector<Variable> out;
+  for (auto& one : slots_) out.push_back(one.variable);
+  return out;
+}
+
 Variable Optimizer::add_state(const std::string& name, const Tensor& initial) {
   states_.emplace_back(Operand(initial), name_ + "/" + name, false);
   return states_.back();
@@ -208,6 +215,10 @@ void SGD::update(const Step& step) {
 
 RMSprop::RMSprop(Hyper learning_rate, RMSpropOptions options) : Optimizer("rmsprop", learning_rate), options_(std::move(options)) {}
 
+std::map<std::string, Hyper> RMSprop::hyperparameters() const {
+  return {{"rho", options_.rho}, {"momentum", options_.momentum}, {"epsilon", options_.epsilon}, {"centered", double(options_.centered)}};
+}
+
 std::vector<std::string> RMSprop::slot_names() const {
   std::vector<std::string> names{"velocity"};
   if (has_momentum()) names.push_back("momentum");
@@ -242,6 +253,10 @@ Adam::Adam(std::string name, const Hyper& learning_rate, AdamOptions options)
     : Optimizer(std::move(name), learning_rate),
       options_(std::move(options)),
       iterations_(add_state("iterations", nn::host_zeros({DType::i64, {}}, default_device()))) {}
+
+std::map<std::string, Hyper> Adam::hyperparameters() const {
+  return {{"beta_1", options_.beta_1}, {"beta_2", options_.beta_2}, {"epsilon", options_.epsilon}, {"weight_decay", options_.weight_decay}};
+}
 
 std::vector<std::string> Adam::slot_names() const { return {"momentum", "velocity"}; }
 

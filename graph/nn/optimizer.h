@@ -1,6 +1,7 @@
 // Optimizers: update variables from gradients. Formulas and defaults follow Keras 3. Updates are plain elementwise ops, so the passes can
 // fuse them with the gradients.
 #pragma once
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -53,9 +54,13 @@ class LAMINA_API Optimizer {
   // A learning rate per model is set to this rate for all models.
   void set_learning_rate(double rate) { learning_rate_.assign(rate); }
   const std::string& name() const { return name_; }
+  // What it was made with beside the learning rate, by the names of the options; a switch is 0 or 1.
+  virtual std::map<std::string, Hyper> hyperparameters() const { return {}; }
   bool built() const;
   // The learning rate, the step counter if there is one, and the slots.
   std::vector<Variable> variables() const;
+  // What it has slots for, in the order of the slots.
+  std::vector<Variable> trained_variables() const;
 
  protected:
   Optimizer(std::string name, const Hyper& learning_rate);
@@ -99,6 +104,7 @@ class LAMINA_API Optimizer {
 class LAMINA_API SGD : public Optimizer {
  public:
   explicit SGD(Hyper learning_rate = 0.01, Hyper momentum = 0, bool nesterov = false);
+  std::map<std::string, Hyper> hyperparameters() const override { return {{"momentum", momentum_}, {"nesterov", double(nesterov_)}}; }
 
  private:
   std::vector<std::string> slot_names() const override;
@@ -116,6 +122,7 @@ struct RMSpropOptions {
 class LAMINA_API RMSprop : public Optimizer {
  public:
   explicit RMSprop(Hyper learning_rate = 0.001, RMSpropOptions options = {});
+  std::map<std::string, Hyper> hyperparameters() const override;
 
  private:
   std::vector<std::string> slot_names() const override;
@@ -133,6 +140,7 @@ class LAMINA_API Adam : public Optimizer {
  public:
   explicit Adam(Hyper learning_rate = 0.001, AdamOptions options = {}) : Adam("adam", learning_rate, std::move(options)) {}
   const Variable& iterations() const { return iterations_; }  // i64: steps done
+  std::map<std::string, Hyper> hyperparameters() const override;
 
  protected:
   Adam(std::string name, const Hyper& learning_rate, AdamOptions options);

@@ -4,6 +4,7 @@
 
 #include "graph/program/tensor_file.h"
 #include "python_bindings/src/convert.h"
+#include "runtime/io/files.h"
 
 namespace lamina::python {
 
@@ -31,6 +32,16 @@ void bind_io(nb::module_& m) {
       },
       nb::arg("path"));
   m.def("_load_metadata", load_metadata, nb::arg("path"));
+  m.def(
+      "_replace_file",
+      [](const std::string& path, nb::bytes content) {
+        const auto bytes = std::as_bytes(std::span(content.c_str(), content.size()));
+        ReleasedGil release;
+        io::Replacement replacement(path, false);
+        replacement.file().write(bytes);
+        replacement.commit();
+      },
+      nb::arg("path"), nb::arg("content"));
 }
 
 }  // namespace lamina::python

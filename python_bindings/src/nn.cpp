@@ -1,4 +1,5 @@
 // Bindings for the Python layers: initializers, Dense, Dropout, losses, optimizers and metrics of graph/nn.
+#include <nanobind/stl/map.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -62,6 +63,8 @@ Tensor initial_value(const nn::Initializer& init, nb::handle shape, nb::handle d
 void bind_initializers(nb::module_& m) {
   nb::class_<nn::Initializer>(m, "Initializer", "A weight's first value. Called with a shape it gives a tensor.")
       .def_prop_ro("name", [](const nn::Initializer& i) { return i.name(); })
+      .def_prop_ro("_parameters", [](const nn::Initializer& i) { return i.parameters(); })
+      .def_prop_ro("_seed", [](const nn::Initializer& i) { return i.seed(); })
       .def(
           "__call__",
           [](const nn::Initializer& i, nb::handle shape, nb::handle dtype, std::optional<uint64_t> seed) {
@@ -150,6 +153,7 @@ void bind_losses(nb::module_& root) {
       .def(
           "__init__", [](losses::Loss* self, const std::string& name) { new (self) losses::Loss(name); }, nb::arg("name"))
       .def_prop_ro("name", [](const losses::Loss& l) { return l.name(); })
+      .def_prop_ro("_parameters", [](const losses::Loss& l) { return l.parameters(); })
       .def(
           "__call__", [](const losses::Loss& l, nb::handle y, nb::handle p) { return to_python(l(to_operand(y), to_operand(p))); },
           nb::arg("y_true"), nb::arg("y_pred"))
@@ -252,6 +256,14 @@ void bind_optimizers(nb::module_& root) {
           [](const optim::Optimizer& o, nb::handle rate) { o.learning_rate().assign(to_operand(rate)); },
           "A float32 Variable (of lm.per_model: stacked): assigning it changes later steps and traces nothing anew.")
       .def_prop_ro("name", [](const optim::Optimizer& o) { return o.name(); })
+      .def_prop_ro("_parameters",
+                   [](const optim::Optimizer& o) {
+                     nb::dict out;
+                     for (const auto& [name, value] : o.hyperparameters())
+                       out[nb::cast(name)] = value.per_model() ? nb::cast(*value.per_model()) : nb::cast(value.value());
+                     return out;
+                   })
+      .def_prop_ro("_trained_variables", [](const optim::Optimizer& o) { return o.trained_variables(); })
       .def_prop_ro("built", [](const optim::Optimizer& o) { return o.built(); })
       .def_prop_ro(
           "variables", [](const optim::Optimizer& o) { return o.variables(); },

@@ -5,6 +5,7 @@ from .images import (
     AveragePooling2D, AvgPool2D, Conv1D, Conv2D, Conv2DTranspose, GlobalAveragePool2D, GlobalAveragePooling2D, GlobalMaxPool2D,
     GlobalMaxPooling2D, MaxPool2D, MaxPooling2D,
 )
+from .keras_file import load_file, save_file
 from .layer import Layer
 from .layers import Activation, Dense, Dropout, Flatten
 from .model import Model, Sequential
@@ -15,5 +16,5 @@ from .symbolic import Input
 __all__ = [
     "Activation", "AveragePooling2D", "AvgPool2D", "BatchNorm", "BatchNormalization", "Callback", "Conv1D", "Conv2D", "Conv2DTranspose", "Dense",
     "Dropout", "Embedding", "Flatten", "GlobalAveragePool2D", "GlobalAveragePooling2D", "GlobalMaxPool2D", "GlobalMaxPooling2D", "History", "Input",
-    "Layer", "LayerNorm", "LayerNormalization", "MaxPool2D", "MaxPooling2D", "Model", "Sequential", "Stack", "initializers", "stack",
+    "Layer", "LayerNorm", "LayerNormalization", "MaxPool2D", "MaxPooling2D", "Model", "Sequential", "Stack", "initializers", "load_file", "save_file", "stack",
 ]

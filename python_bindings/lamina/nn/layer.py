@@ -4,6 +4,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import threading
 
 from .. import _border, _core, _state, errors
 from .._structure import enter
@@ -11,6 +12,7 @@ from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
 _counters: dict[str, itertools.count] = {}
+_loading = threading.local()  # .budget: asked before weights are made while a file is loaded, which says how large they are all together
 
 
 def _next_name(cls) -> str:
@@ -28,6 +30,24 @@ def shape_of(value):
     return tuple(value.shape) if hasattr(value, "shape") else ()
 
 
+class _Arguments:
+    """Arguments of a call, kept as they are: what is in them is no part of the layer that keeps them."""
+
+    __slots__ = ("args", "kwargs")
+
+    def __init__(self, args, kwargs):
+        self.args, self.kwargs = args, kwargs
+
+
+def _specs(value):
+    """The same with a TensorSpec for each tensor."""
+    if isinstance(value, (tuple, list)):
+        return [_specs(part) for part in value]
+    if isinstance(value, dict):
+        return {name: _specs(part) for name, part in value.items()}
+    return _core.TensorSpec(list(shape_of(value)), value.dtype) if hasattr(value, "shape") and hasattr(value, "dtype") else value
+
+
 class Layer:
     """Base of all layers. A subclass defines call(self, inputs) and, if it has weights whose shapes depend on the input, build(self,
     input_shape), which runs once before the first call.
@@ -35,6 +55,11 @@ class Layer:
     Variables and layers in attributes are found automatically, also inside lists, tuples and dicts. `training` is off unless a call passes
     training=True; it applies to every layer called inside, even if the calls in between do not pass it on.
     """
+
+    def __new__(cls, *args, **kwargs):
+        self = super().__new__(cls)
+        self._made_with = _Arguments(args, kwargs)
+        return self
 
     def __init__(self, name: str | None = None, trainable: bool = True):
         self.name = _next_name(type(self)) if name is None else name
@@ -45,6 +70,7 @@ class Layer:
     name = "layer"
     built = False
     _trainable = True
+    _built_with = None  # the first call's positional arguments, with TensorSpecs in place of tensors
 
     @property
     def trainable(self) -> bool:
@@ -100,7 +126,10 @@ class Layer:
         first = args[0] if args else next(iter(kwargs.values()), None)
 
         def build():
+            if hasattr(_loading, "budget"):
+                _loading.budget.take_for(self, shape_of(first))
             self.build(shape_of(first))
+            self._built_with = _Arguments(_specs(args), {})
             self.built = True
 
         self._make_once(build)
@@ -117,6 +146,8 @@ class Layer:
         """A new Variable of this layer, initialised by an initializer."""
         from . import initializers
 
+        if hasattr(_loading, "budget"):
+            _loading.budget.take(self, [shape])
         value = initializers.get(initializer)(shape, dtype=dtype)
         return _core.Variable(value, name=f"{self.name}/{name}", trainable=trainable)
 
@@ -186,6 +217,31 @@ class Layer:
         if not self.built and not self.variables:
             raise errors.StateError(f"{what}: the weights of {self.name} do not exist yet", why="their shapes follow from the first input",
                                     fix="call it on data once, or start it with lm.nn.Input")
+
+    # --- how it is made again ---
+
+    def get_config(self) -> dict:
+        """What from_config() makes an equal layer of: the arguments that this one was made with, by name. A subclass that overrides it gets name and
+        trainable from here, and adds its own."""
+        base = {"name": self.name, "trainable": self.trainable}
+        if type(self).get_config is not Layer.get_config:
+            return base
+        made, config = self._made_with, {}
+        parameters = inspect.signature(type(self).__init__).parameters
+        bound = inspect.signature(type(self).__init__).bind(self, *made.args, **made.kwargs)
+        bound.apply_defaults()
+        for name, value in list(bound.arguments.items())[1:]:
+            kind = parameters[name].kind
+            if kind is inspect.Parameter.VAR_POSITIONAL and value:
+                raise errors.StateError(f"get_config: {type(self).__name__} is made of *{name}", why="a config holds arguments by name",
+                                        fix="define get_config() and from_config() in the class")
+            config.update(value if kind is inspect.Parameter.VAR_KEYWORD else {} if kind is inspect.Parameter.VAR_POSITIONAL else {name: value})
+        return config | {name: value for name, value in base.items() if name in config}
+
+    @classmethod
+    def from_config(cls, config: dict):
+        """A layer of what get_config() gave, with weights of its own."""
+        return cls(**config)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from .. import _border, _core, errors
 from .._structure import flatten
-from .layer import Layer
+from .layer import Layer, _Arguments, _specs
 from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
 from .training import Training
 
@@ -33,7 +33,11 @@ class Model(Training, Layer):
     def _build_once(self, args, kwargs) -> None:
         if type(self).build is not Model.build:  # a subclass creates its own weights; inner layers create theirs at the first call
             return super()._build_once(args, kwargs)
-        self._make_once(lambda: setattr(self, "built", True))
+        def build():
+            self._built_with = _Arguments(_specs(args), {})
+            self.built = True
+
+        self._make_once(build)
 
     def call(self, inputs):
         if self._inputs is None:

@@ -1,0 +1,139 @@
+"""What Keras's classes are called here, in one table: layers with their arguments, activations, initializers, losses, metrics, optimizers.
+
+A row's `keys` are Keras's arguments, {key: ours}; `off` are those that Lamina has not, with the values by which they change nothing. None changes nothing anywhere.
+What only Lamina has is written as "lamina>name": Lamina reads it, Keras refuses it by that name.
+"""
+from __future__ import annotations
+
+import dataclasses
+from typing import Callable
+
+from .. import losses, optim
+from . import images, layers, normalization
+
+
+@dataclasses.dataclass
+class Row:
+    cls: type
+    keys: dict
+    off: dict = dataclasses.field(default_factory=dict)  # {key: the values that mean "not used"}
+    ignored: tuple = ()  # of no effect once the weights are there: first values that Lamina does not choose, seeds of other generators
+    sizes: Callable | None = None  # (config by our names, shape of the input) -> the shapes of its weights
+
+
+def same(names: str) -> dict:
+    return {name: name for name in names.split()}
+
+
+def pair(value) -> tuple:
+    return (value, value) if isinstance(value, int) else tuple(value)
+
+
+def _dense(c, shape):
+    return [(shape[-1], c["units"]), (c["units"],)]
+
+
+def _conv2d(c, shape):
+    return [(*pair(c["kernel_size"]), shape[-1] // c["groups"], c["filters"]), (c["filters"],)]
+
+
+def _conv2d_transpose(c, shape):
+    return [(*pair(c["kernel_size"]), c["filters"] // c["groups"], shape[-1]), (c["filters"],)]
+
+
+def gaps(c) -> list:
+    """What Conv2DTranspose adds between windows that do not reach each other; Keras counts it as output_padding where one is given."""
+    return [max(0, s - ((k - 1) * d + 1)) for s, k, d in zip(pair(c.get("strides", 1)), pair(c["kernel_size"]), pair(c.get("dilation_rate", 1)))]
+
+
+def _conv1d(c, shape):
+    size = c["kernel_size"]
+    return [(size if isinstance(size, int) else size[0], shape[-1] // c["groups"], c["filters"]), (c["filters"],)]
+
+
+def _batch_norm(c, shape):
+    return [shape[-1:]] * 4
+
+
+def _layer_norm(c, shape):
+    axes = [c["axis"]] if isinstance(c["axis"], int) else c["axis"]
+    return [tuple(shape[axis] for axis in axes)] * 2
+
+
+_WEIGHTS = same("use_bias kernel_initializer bias_initializer activation dtype")
+_FIRST = {"data_format": ("channels_last",)}
+_CONV = _WEIGHTS | same("filters kernel_size strides padding dilation_rate groups")
+
+LAYERS = {
+    "Dense": Row(layers.Dense, _WEIGHTS | same("units"), sizes=_dense),
+    "Flatten": Row(layers.Flatten, {}, _FIRST),
+    "Dropout": Row(layers.Dropout, same("rate"), ignored=("seed",)),
+    "Activation": Row(layers.Activation, same("activation")),
+    "Conv1D": Row(images.Conv1D, _CONV, _FIRST, sizes=_conv1d),
+    "Conv2D": Row(images.Conv2D, _CONV, _FIRST, sizes=_conv2d),
+    "Conv2DTranspose": Row(images.Conv2DTranspose, _CONV | same("output_padding"), _FIRST, sizes=_conv2d_transpose),
+    "MaxPooling2D": Row(images.MaxPool2D, same("pool_size strides padding"), _FIRST),
+    "AveragePooling2D": Row(images.AveragePooling2D, same("pool_size strides padding"), _FIRST),
+    "GlobalAveragePooling2D": Row(images.GlobalAveragePool2D, same("keepdims"), _FIRST),
+    "GlobalMaxPooling2D": Row(images.GlobalMaxPool2D, same("keepdims"), _FIRST),
+    "BatchNormalization": Row(
+        normalization.BatchNorm, same("momentum epsilon center scale dtype"), {"axis": (-1, [-1]), "synchronized": (False,), "renorm": (False,)},
+        ("beta_initializer", "gamma_initializer", "moving_mean_initializer", "moving_variance_initializer", "renorm_momentum"), _batch_norm),
+    "LayerNormalization": Row(normalization.LayerNorm, same("axis epsilon center scale dtype"), {"rms_scaling": (False,)},
+                              ("beta_initializer", "gamma_initializer"), _layer_norm),
+    "Embedding": Row(normalization.Embedding, same("input_dim output_dim embeddings_initializer dtype"), {"mask_zero": (False,)},
+                     sizes=lambda c, shape: [(c["input_dim"], c["output_dim"])]),
+}
+# What a layer that Lamina writes says of the arguments that it has not.
+WRITTEN = {
+    "Dense": {}, "Flatten": {"data_format": "channels_last"}, "Dropout": {"seed": None, "noise_shape": None}, "Activation": {}, "Embedding": {"mask_zero": False},
+    "BatchNormalization": {"axis": -1}, "LayerNormalization": {},
+} | {name: {"data_format": "channels_last"} for name in LAYERS if "Conv" in name or "Pool" in name}
+
+# The same functions by the same names. Keras's leaky_relu has another slope, and its gelu_tanh none: they are Lamina's alone.
+ACTIVATIONS = frozenset("linear relu tanh sigmoid elu gelu silu softplus selu hard_sigmoid exponential softmax log_softmax".split())
+ACTIVATION_ALIASES = {"swish": "silu"}
+
+_SEED = same("seed")
+INITIALIZERS = {  # Keras's class -> (ours, {its key: ours})
+    "Zeros": ("zeros", {}), "Ones": ("ones", {}), "Constant": ("constant", same("value")),
+    "GlorotUniform": ("glorot_uniform", _SEED), "GlorotNormal": ("glorot_normal", _SEED), "HeUniform": ("he_uniform", _SEED), "HeNormal": ("he_normal", _SEED),
+    "RandomUniform": ("random_uniform", _SEED | {"minval": "low", "maxval": "high"}), "RandomNormal": ("random_normal", _SEED | same("mean stddev")),
+    "OrthogonalInitializer": ("orthogonal", _SEED | same("gain")), "Orthogonal": ("orthogonal", _SEED | same("gain")),
+    "lamina>looks_linear": ("looks_linear", _SEED | same("mirror_in mirror_out")),
+}
+INITIALIZER_ALIASES = {"uniform": "random_uniform", "normal": "random_normal", "one": "ones", "zero": "zeros"}
+
+_LOGITS = (same("from_logits"), {"label_smoothing": (0,), "axis": (-1,), "ignore_class": ()})
+LOSSES = {  # Keras's class -> (ours, its keys, what must be off, our name of it)
+    "SparseCategoricalCrossentropy": (losses.SparseCrossEntropy, *_LOGITS, "sparse_cross_entropy"),
+    "CategoricalCrossentropy": (losses.CategoricalCrossEntropy, *_LOGITS, "categorical_cross_entropy"),
+    "BinaryCrossentropy": (losses.BinaryCrossEntropy, *_LOGITS, "binary_cross_entropy"),
+    "MeanSquaredError": (losses.MeanSquaredError, {}, {}, "mean_squared_error"),
+    "MeanAbsoluteError": (losses.MeanAbsoluteError, {}, {}, "mean_absolute_error"),
+    "Huber": (losses.Huber, same("delta"), {}, "huber"),
+    "KLDivergence": (losses.KLDivergence, {}, {}, "kl_divergence"),
+    "Hinge": (losses.Hinge, {}, {}, "hinge"),
+    "CosineSimilarity": (losses.CosineSimilarity, {}, {"axis": (-1,)}, "cosine_similarity"),
+}
+LOSS_ALIASES = {"mse": "mean_squared_error", "MSE": "mean_squared_error", "mae": "mean_absolute_error", "MAE": "mean_absolute_error", "kld": "kl_divergence", "KLD": "kl_divergence"}
+REDUCTIONS = ("sum_over_batch_size", "mean")
+
+ACCURACIES = {"accuracy", "acc", "sparse_categorical_accuracy", "categorical_accuracy", "SparseCategoricalAccuracy", "CategoricalAccuracy"}
+
+OPTIMIZER_OFF = {"use_ema": (False,), "amsgrad": (False,), "weight_decay": (0, False)}
+OPTIMIZER_IGNORED = ("ema_momentum",)
+_ADAM = same("learning_rate beta_1 beta_2 epsilon weight_decay")
+# Keras's class -> (ours, its keys, our slots in Keras's order: each group's slots lie together, variable by variable). Keras counts the steps of all of them.
+OPTIMIZERS = {
+    "SGD": (optim.SGD, same("learning_rate momentum nesterov"), (("momentum",),)),
+    "RMSprop": (optim.RMSprop, same("learning_rate rho momentum epsilon centered"), (("velocity",), ("momentum",), ("average_gradient",))),
+    "Adam": (optim.Adam, _ADAM, (("momentum", "velocity"),)),
+    "AdamW": (optim.AdamW, _ADAM, (("momentum", "velocity"),)),
+}
+_SWITCHES = ("nesterov", "centered", "from_logits", "mirror_in", "mirror_out")
+
+
+def switched(config: dict) -> dict:
+    """The config with true and false for what is a switch."""
+    return {key: bool(value) if key in _SWITCHES else value for key, value in config.items()}
