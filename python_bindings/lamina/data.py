@@ -23,10 +23,11 @@ class Dataset:
     Create it by from_tensor_slices; batch, shuffle and repeat return a new Dataset.
     """
 
-    def __init__(self, core, structure, rows):
+    def __init__(self, core, structure, rows, specs=()):
         if type(core) is not _core.data.Dataset:
             raise errors.TypeMismatch(f"Dataset: {errors.a_type(core)} is no source of rows", why="a Dataset is made of arrays", fix="call lm.data.Dataset.from_tensor_slices")
-        self._core, self._structure, self._rows = core, structure, rows
+        self._core, self._structure, self._rows, self._specs = core, structure, rows, specs  # specs: (shape, dtype) of each part of an element
+        self._passes, self._taken, self._skip, self._repeats = 0, None, 0, False  # passes begun; elements taken of the last one, None after its end
 
     @classmethod
     def from_tensor_slices(cls, tensors) -> Dataset:
@@ -36,11 +37,14 @@ class Dataset:
         """
         leaves, structure = flatten(tensors, is_leaf=lambda value: not isinstance(value, (tuple, dict)))
         leaves = [_core.constant(leaf) for leaf in leaves]
-        return cls(_core.data.Dataset.from_tensor_slices(leaves), structure, leaves[0].shape[0])
+        return cls(_core.data.Dataset.from_tensor_slices(leaves), structure, leaves[0].shape[0],
+                   [(tuple(leaf.shape)[1:], leaf.dtype) for leaf in leaves])
 
     def batch(self, batch_size: int, drop_remainder: bool = False) -> Dataset:
         """Joins `batch_size` elements along a new first axis; the last batch may be smaller unless it is dropped."""
-        return self._with(self._core.batch(_count("batch_size", batch_size), drop_remainder))
+        made = self._with(self._core.batch(_count("batch_size", batch_size), drop_remainder))
+        made._specs = [((None, *shape), dtype) for shape, dtype in self._specs]
+        return made
 
     def shuffle(self, buffer_size: int | None = None, seed: int | None = None) -> Dataset:
         """The elements in random order, different in each loop: each is drawn from the next buffer_size elements, by default from all. All
@@ -50,10 +54,14 @@ class Dataset:
 
     def repeat(self, count: int | None = None) -> Dataset:
         """Several loops in one; without a number it never ends."""
-        return self._with(self._core.repeat(None if count is None else _count("count", count)))
+        made = self._with(self._core.repeat(None if count is None else _count("count", count)))
+        made._repeats = True
+        return made
 
     def _with(self, core) -> Dataset:
-        return Dataset(core, self._structure, self._rows)
+        made = Dataset(core, self._structure, self._rows, self._specs)
+        made._repeats = self._repeats
+        return made
 
     def __len__(self) -> int:
         size = self._core.size
@@ -63,15 +71,42 @@ class Dataset:
 
     def __iter__(self):
         structure = self._structure
-        if structure.is_leaf:
-            for (tensor,) in self._core:
-                yield tensor
-        elif structure.kind is tuple and all(child.is_leaf for child in structure.children):
-            for tensors in self._core:
+        for tensors in self._elements():
+            if structure.is_leaf:
+                yield tensors[0]
+            elif structure.kind is tuple and all(child.is_leaf for child in structure.children):
                 yield tuple(tensors)
-        else:
-            for tensors in self._core:
+            else:
                 yield unflatten(structure, tensors)
+
+    def _elements(self):
+        skip, self._skip = self._skip, 0
+        self._passes, self._taken = self._passes + 1, 0
+        this = self._passes
+        for taken, tensors in enumerate(self._core, 1):
+            if self._passes == this:  # no later loop has begun
+                self._taken = taken
+            if taken > skip:
+                yield tensors
+        if self._passes == this:
+            self._taken = None
+
+    def _position(self) -> list:
+        """Where the last loop is, for _go_to()."""
+        return [self._passes, self._taken]
+
+    def _go_to(self, passes: int, taken: int | None) -> None:
+        """The next loop goes on where a Dataset that was made in the same way was at _position()."""
+        whole = passes - (taken is not None)
+        if self._passes > whole:
+            raise errors.InvalidArgument("Checkpoint: the Dataset was looped over before", why="the orders of its loops follow one another",
+                                         fix="restore before the first loop, with a Dataset made as in the run that was saved")
+        for _ in range(self._passes, whole):
+            elements = iter(self._core)  # begins a pass: a shuffle counts them
+            if self._repeats:  # the passes inside of it begin as it goes
+                for _ in elements:
+                    pass
+        self._passes, self._taken, self._skip = whole, None, taken or 0
 
     def __repr__(self) -> str:
         return f"<lm.data.Dataset of {'endless' if self._core.size is None else self._core.size} elements>"

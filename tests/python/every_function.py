@@ -194,6 +194,7 @@ EXEMPT = {
     "about devices": "device device_of synchronize",
     "has effects": "check print",
     "files: tests of test_weights_files.py": "load_metadata load_tensors load_weights save_tensors save_weights",
+    "files: tests of test_checkpoints.py": "Checkpoint",
     "describes a call": "inspect executing_eagerly",
     "is state": "per_model",
     "draws: tests of test_random.py": "dropout",

@@ -12,7 +12,7 @@ import os
 import re
 import zipfile
 
-from .. import _border, _core, errors
+from .. import _border, _core, _state, errors
 from . import keras_table as table
 from .keras_config import Writer, _symbols, graph_of, is_functional, is_stock, keras_class, snake_case
 from .keras_reading import Reader
@@ -187,17 +187,8 @@ def _in_order(model, places) -> list:
     return [v for _, _, variables in places for v in variables if hash(v) in trainable]
 
 
-def _slots_of(optimizer) -> dict:
-    """{hash of a Variable: {name: its slot}}"""
-    trained = optimizer._trained_variables
-    own = 2 if hasattr(optimizer, "iterations") else 1
-    slots = optimizer.variables[own:]
-    each = len(slots) // len(trained) if trained else 0
-    return {hash(v): {slot.name.rpartition("/")[2]: slot for slot in slots[i * each:(i + 1) * each]} for i, v in enumerate(trained)}
-
-
 def _ordered_slots(optimizer, variables) -> list:
-    slots, kind = _slots_of(optimizer), next(row for row in table.OPTIMIZERS.values() if row[0] is type(optimizer))
+    slots, kind = _state.slots_of(optimizer), next(row for row in table.OPTIMIZERS.values() if row[0] is type(optimizer))
     return [slots[hash(v)][name] for group in kind[2] for v in variables for name in group if name in slots[hash(v)]]
 
 

@@ -9,6 +9,7 @@ from .._structure import flatten, unflatten
 from ..data import Dataset
 from ..progress import ProgressBar
 from .callbacks import CallbackList, History
+from .resume import Run
 
 
 class Training:
@@ -34,12 +35,16 @@ class Training:
         self.run_eagerly = run_eagerly
 
     def fit(self, x, y=None, *, batch_size: int = 32, epochs: int = 1, verbose: int = 1, shuffle: bool = True, validation_data=None,
-            callbacks=(), initial_epoch: int = 0) -> History:
+            callbacks=(), initial_epoch: int = 0, checkpoint=None, checkpoint_every="epoch") -> History:
         """Trains, and returns the History with the loss and metrics of every epoch, each weighted by samples.
 
         x is an array or tensor, a tuple or dict of them, or a Dataset of (inputs, labels) batches (then y, batch_size and shuffle do not
-        apply). verbose: 1 a progress bar, 2 a line per epoch, 0 nothing. validation_data is (x, y) or a Dataset."""
+        apply). verbose: 1 a progress bar, 2 a line per epoch, 0 nothing. validation_data is (x, y) or a Dataset.
+
+        checkpoint: a folder or a lm.Checkpoint. The state is saved there after every epoch, or every checkpoint_every steps, and at the end. When the folder has a
+        checkpoint of this fit, training resumes from it with the same bits as if it had not been interrupted; the History includes the epochs before."""
         self._require_compiled("fit")
+        run = None if checkpoint is None else Run(checkpoint, checkpoint_every, self)
         feed = _feed("fit", x, y, batch_size, shuffle)
         steps = len(feed)
         if steps == 0:
@@ -47,16 +52,22 @@ class Training:
         history = History()
         hooks = CallbackList([history, *callbacks], self, {"verbose": verbose, "epochs": epochs, "steps": steps})
         self.stop_training = False
+        begun = None if run is None else run.resume(feed.data, steps, history)  # (epoch, steps done of it, totals)
         hooks.on_train_begin()
-        for epoch in range(initial_epoch, epochs):
+        for epoch in range(max(initial_epoch, begun[0] if begun else 0), epochs):
             hooks.on_epoch_begin(epoch)
             if verbose:
                 print(f"Epoch {epoch + 1}/{epochs}", flush=True)
             bar = ProgressBar(steps, verbose, sys.stdout)
-            totals = _Totals(self._metrics)
-            for step, (inputs, labels, samples) in enumerate(feed, 1):
+            totals, done = _Totals(self._metrics), 0
+            if begun and begun[0] == epoch:
+                done = begun[1]
+                totals.set_state(begun[2])
+            for step, (inputs, labels, samples) in enumerate(feed, done + 1):
                 self._give_new_variables_slots()
                 totals.add(self._train_step(inputs, labels), samples)
+                if run is not None:
+                    run.after_step(epoch, step, totals)
                 if bar.wants(step) and step < steps:
                     bar.update(step, totals.results().items())
                 hooks.on_train_batch_end(step - 1, totals)
@@ -66,6 +77,8 @@ class Training:
                 results |= {f"val_{name}": value for name, value in self._evaluate(validation_data, batch_size).items()}
             bar.finish(results.items())
             hooks.on_epoch_end(epoch, results)
+            if run is not None:
+                run.after_epoch(epoch + 1, last=epoch + 1 == epochs or self.stop_training)
             if self.stop_training:
                 break
         hooks.on_train_end()
@@ -171,6 +184,15 @@ class _Totals:
             for metric, value in zip(self.metrics, values[1:]):
                 metric.update(value, samples)
         self.waiting.clear()
+
+    def state(self) -> list:
+        """The numbers of the loss and of each metric, for set_state()."""
+        self._read()
+        return [{name: value for name, value in vars(metric).items() if isinstance(value, (int, float))} for metric in (self.loss, *self.metrics)]
+
+    def set_state(self, state) -> None:
+        for metric, numbers in zip((self.loss, *self.metrics), state or ()):
+            vars(metric).update(numbers)
 
     def results(self) -> dict:
         self._read()

@@ -59,6 +59,7 @@ class Checkpoint:
         return found[0]
 
     def _save(self, step, more):
+        """save(), with more that JSON holds beside the state."""
         if isinstance(step, bool) or not isinstance(step, int) or not 0 <= step < 10**12:
             raise errors.InvalidArgument(f"Checkpoint.save: {errors.shown(step)} is no step", why="it is a number from 0 to 999,999,999,999", fix="pass how many steps were done")
         try:

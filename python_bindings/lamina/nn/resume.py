@@ -1,0 +1,57 @@
+"""fit(checkpoint=...): where training is saved as it goes, and how it resumes."""
+from __future__ import annotations
+
+from .. import _core, errors
+from .._structure import unflatten
+from ..checkpoints import Checkpoint
+from .symbolic import Symbolic, symbolic_call
+
+
+class Run:
+    """One call of fit. It begins with the random state that the first one began with, so that its data come in the same order."""
+
+    def __init__(self, checkpoint, every, model):
+        if every != "epoch" and (isinstance(every, bool) or not isinstance(every, int) or every < 1):
+            raise errors.InvalidArgument(f"fit: checkpoint_every {errors.shown(every)} is not a number of steps", why='it is a positive integer or "epoch"', fix='pass "epoch"')
+        self.saved = checkpoint if isinstance(checkpoint, Checkpoint) else Checkpoint(checkpoint)
+        self.saved.model, self.saved.optimizer = self.saved.model or model, self.saved.optimizer or model.optimizer
+        self.model, self.every, self.found = model, every, self.saved._newest()
+        if self.found is not None and "fit" not in self.found[1]:
+            raise errors.InvalidArgument(f"fit: step {self.found[0]} in '{self.saved.folder}' was not saved by fit", why="it does not say how far the epoch was", fix="use another folder")
+        self.start = list(_core.random.get_state()) if self.found is None else self.found[1]["fit"]["start"]
+        _core.random.set_state(self.start)
+
+    def resume(self, data, steps, history):
+        """(epoch, steps done of it, totals so far) of the last checkpoint, with everything as it was then; None when there is none."""
+        self.saved.data, self.steps, self.history = data, steps, history
+        if self.found is None:
+            return None
+        fit = self.found[1]["fit"]
+        if fit["steps"] != steps:
+            raise errors.InvalidArgument(f"fit: an epoch has {steps} steps, in '{self.saved.folder}' it had {fit['steps']}", why="training resumes in the middle of the same data",
+                                         fix="pass the data and the batch_size of the run that was saved, or use another folder")
+        self._build(data)
+        self.saved._put_back(*self.found)
+        history.history, history.epoch = fit["history"], fit["epochs"]
+        return fit["epoch"], fit["step"], fit["totals"]
+
+    def _build(self, data):
+        """Makes the weights of a model that has no Input, from the shapes of the data."""
+        if self.model.built or self.model.variables:
+            return
+        inputs = unflatten(data._structure, [Symbolic(_core.TensorSpec(list(shape), dtype)) for shape, dtype in data._specs])[0]
+        if any(isinstance(part, dict) for part in [inputs, *(inputs if isinstance(inputs, (list, tuple)) else ())]):
+            raise errors.StateError("fit: the weights of the model do not exist yet", why="inputs by name do not say how it is called", fix="call it once on data before fit")
+        symbolic_call(self.model, (inputs,), None, {})
+
+    def after_step(self, epoch, step, totals):
+        if self.every != "epoch" and (epoch * self.steps + step) % self.every == 0:
+            self._save(epoch, step, totals.state())
+
+    def after_epoch(self, epoch, last):
+        if last or self.every == "epoch":
+            self._save(epoch, 0, None)
+
+    def _save(self, epoch, step, totals):
+        self.saved._save(epoch * self.steps + step, {"fit": {
+            "epoch": epoch, "step": step, "steps": self.steps, "totals": totals, "start": self.start, "history": self.history.history, "epochs": self.history.epoch}})

@@ -1,0 +1,233 @@
+"""Checkpoints: what was saved is there after kills and damage, and training that resumes has the bits of training that was not interrupted."""
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+LONG = os.environ.get("LAMINA_TEST_LONG") == "1"
+
+
+def network():
+    net = lm.nn.Sequential([lm.nn.Dense(8, "tanh"), lm.nn.BatchNorm(), lm.nn.Dropout(0.3), lm.nn.Dense(3)])
+    net.compile(lm.optim.Adam(0.01), lm.losses.SparseCrossEntropy(from_logits=True), metrics=["accuracy"])
+    return net
+
+
+def digits():
+    rng = np.random.default_rng(1)
+    return rng.normal(size=(50, 4)).astype("float32"), rng.integers(0, 3, 50)
+
+
+def state(net):
+    return [v.numpy() for v in (*net.variables, *net.optimizer.variables)]
+
+
+def equal(a, b):
+    return len(a) == len(b) and all(np.array_equal(x, y) for x, y in zip(a, b))
+
+
+class Stop(lm.nn.Callback):
+    def __init__(self, at):
+        self.left = at
+
+    def on_train_batch_end(self, batch, logs):
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("every", ["epoch", 1, 4, 7])
+def test_fit_resumes_to_the_same_bits(tmp_path, every):
+    x, y = digits()
+    lm.random.set_seed(3)
+    whole = network()
+    expected = whole.fit(x, y, batch_size=8, epochs=4, verbose=0, validation_data=(x, y))
+    for stop in (5, 13, 20):
+        folder = tmp_path / str(stop)
+        lm.random.set_seed(3)
+        with pytest.raises(KeyboardInterrupt):
+            network().fit(x, y, batch_size=8, epochs=4, verbose=0, validation_data=(x, y), checkpoint=folder, checkpoint_every=every, callbacks=[Stop(stop)])
+        lm.random.set_seed(99)  # another program may have drawn other numbers
+        again = network()
+        history = again.fit(x, y, batch_size=8, epochs=4, verbose=0, validation_data=(x, y), checkpoint=lm.Checkpoint(folder), checkpoint_every=every) if lm.Checkpoint(folder).steps() else None
+        if history is None:
+            assert every in ("epoch", 7) and stop == 5
+            continue
+        assert equal(state(again), state(whole)) and history.history == expected.history and history.epoch == expected.epoch
+        assert lm.Checkpoint(folder).steps()[-1] == 4 * 7 and len(lm.Checkpoint(folder).steps()) <= 2
+        more = again.fit(x, y, batch_size=8, epochs=4, verbose=0, checkpoint=folder)
+        assert more.history == expected.history and equal(state(again), state(whole))  # nothing is left to do
+
+
+def test_a_loop_of_ones_own_resumes_to_the_same_bits(tmp_path):
+    x, y = digits()
+
+    def parts():
+        lm.random.set_seed(5)
+        net = network()
+        net(x[:1])
+        feed = lm.data.Dataset.from_tensor_slices((x, y)).shuffle(20).batch(8)
+        return net, feed, lm.Checkpoint(tmp_path, model=net, optimizer=net.optimizer, data=feed)
+
+    net, feed, _ = parts()
+    for _ in range(3):
+        for a, b in feed:
+            net._train_step(a, b)
+    expected = state(net)
+    done = 0
+    while done < 21:  # "killed" after every 4 steps
+        net, feed, saved = parts()
+        start = done = saved.restore() or 0
+        while done < min(start + 4, 21):
+            for a, b in feed:
+                net._train_step(a, b)
+                done += 1
+                saved.save(done)
+                if done == min(start + 4, 21):
+                    break
+    assert equal(state(net), expected) and saved.steps() == [20, 21]
+
+
+@pytest.mark.parametrize("repeat", [False, True])
+def test_the_position_in_a_dataset(repeat):
+    def made():
+        data = lm.data.Dataset.from_tensor_slices(np.arange(10)).shuffle(10, seed=4)
+        return (data.repeat(2) if repeat else data).batch(3)
+
+    data, seen, places = made(), [], []
+    for _ in range(3):
+        for element in data:
+            seen.append(element.numpy().tolist())
+            places.append((data._position(), len(seen)))
+        places.append((data._position(), len(seen)))
+    for position, count in places:
+        again = made()
+        again._go_to(*position)
+        rest = []
+        while len(rest) + count < len(seen):
+            rest += [e.numpy().tolist() for e in again]
+        assert rest == seen[count:], position
+    with pytest.raises(lm.errors.InvalidArgument, match="looped over before"):
+        data._go_to(1, 2)
+
+
+def test_damaged_checkpoints_are_left_out_with_the_reason(tmp_path):
+    w = lm.Variable([1.0, 2.0])
+    saved = lm.Checkpoint(tmp_path, model={"w": w})
+    assert saved.restore() is None and saved.steps() == []
+    for step in (1, 2, 3):
+        w.assign([float(step), 0.0])
+        saved.save(step)
+    assert saved.steps() == [2, 3]
+    path = tmp_path / "step-000000000003.safetensors"
+    good = path.read_bytes()
+    for place in range(len(good)):
+        path.write_bytes(good[:place] + bytes([good[place] ^ 1 << place % 8]) + good[place + 1:])
+        w.assign([0.0, 0.0])
+        with pytest.warns(UserWarning, match="step 3 is left out"):
+            assert lm.Checkpoint(tmp_path, model={"w": w}).restore() == 2
+        assert w.numpy()[0] == 2.0
+    fresh = lm.Checkpoint(tmp_path, model={"w": w})
+    with pytest.warns(UserWarning):
+        fresh.restore()
+    fresh.save(2)
+    assert fresh.steps() == [2] and fresh.restore() == 2  # the damaged one would come after it
+
+
+def test_errors(tmp_path):
+    w = lm.Variable([1.0, 2.0])
+    saved = lm.Checkpoint(tmp_path, model={"w": w})
+    saved.save(5)
+    with pytest.raises(lm.errors.InvalidArgument, match="has step 5 already"):
+        saved.save(4)
+    for wrong in (-1, 1.0, True, 10**12):
+        with pytest.raises(lm.errors.InvalidArgument, match="no step"):
+            saved.save(wrong)
+    with pytest.raises(lm.errors.InvalidArgument, match="keep"):
+        lm.Checkpoint(tmp_path, keep=0)
+    other = lm.Variable(lm.zeros(3))
+    with pytest.raises(lm.errors.NotFound, match="'model/v'"):
+        lm.Checkpoint(tmp_path, model={"v": other}).restore()
+    with pytest.raises(lm.errors.InvalidArgument, match="has shape"):
+        lm.Checkpoint(tmp_path, model={"w": other}).restore()
+    assert other.numpy().tolist() == [0.0, 0.0, 0.0]
+    x, y = digits()
+    with pytest.raises(lm.errors.InvalidArgument, match="was not saved by fit"):
+        network().fit(x, y, verbose=0, checkpoint=tmp_path)
+    network().fit(x, y, verbose=0, checkpoint=tmp_path / "run")
+    with pytest.raises(lm.errors.InvalidArgument, match="steps"):
+        network().fit(x, y, verbose=0, batch_size=5, checkpoint=tmp_path / "run")
+    with pytest.raises(lm.errors.InvalidArgument, match="checkpoint_every"):
+        network().fit(x, y, checkpoint=tmp_path / "run", checkpoint_every=0)
+    (tmp_path / "file").write_text("")
+    with pytest.raises(lm.errors.BadFile, match="cannot be used"):
+        lm.Checkpoint(tmp_path / "file", model={"w": w}).save(1)
+
+
+SAVES = """
+import os, sys, lamina as lm
+w = lm.Variable(lm.zeros(20_000))
+saved = lm.Checkpoint(sys.argv[1], model={"w": w})
+step = saved.restore() or 0
+assert (w.numpy() == step).all(), (step, w.numpy())
+print(step, flush=True)
+while True:
+    step += 1
+    w.assign(lm.full((20_000,), float(step)))
+    saved.save(step)
+    print(step, flush=True)
+"""
+
+
+def test_kills_while_saving_lose_no_step(tmp_path):
+    """The child checks, as it begins, that the last step is whole; a kill comes at a random moment after its first save."""
+    draws, last = random.Random(7), 0
+    for _ in range(1000 if LONG else 50):
+        child = subprocess.Popen([sys.executable, "-W", "error", "-c", SAVES, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        first = child.stdout.readline()
+        assert first and int(first) in (last, last + 1), (first, last)
+        assert int(child.stdout.readline()) == int(first) + 1
+        time.sleep(draws.random() * 0.02)
+        child.send_signal(signal.SIGKILL)
+        last = max([int(first) + 1, *map(int, child.communicate()[0].split())])  # those that it said it saved
+    assert len(os.listdir(tmp_path)) <= 4
+
+
+TRAINS = """
+import sys, hashlib, numpy as np, lamina as lm
+lm.random.set_seed(3)
+rng = np.random.default_rng(1)
+x, y = rng.normal(size=(200, 4)).astype("float32"), rng.integers(0, 3, 200)
+net = lm.nn.Sequential([lm.nn.Dense(8, "tanh"), lm.nn.BatchNorm(), lm.nn.Dropout(0.3), lm.nn.Dense(3)])
+net.compile(lm.optim.Adam(0.01), lm.losses.SparseCrossEntropy(from_logits=True), metrics=["accuracy"])
+class Say(lm.nn.Callback):
+    def on_train_batch_end(self, batch, logs): print("step", flush=True)
+history = net.fit(x, y, batch_size=4, epochs=int(sys.argv[2]), verbose=0, checkpoint=sys.argv[1], checkpoint_every=17, callbacks=[Say()])
+print("done", hashlib.sha256(b"".join(v.numpy().tobytes() for v in (*net.variables, *net.optimizer.variables))).hexdigest(), history.history)
+"""
+
+
+def test_training_that_is_killed_ends_with_the_bits_of_training_that_is_not(tmp_path):
+    epochs, kills = ("200", 20) if LONG else ("10", 4)
+
+    def begin(folder):
+        return subprocess.Popen([sys.executable, "-W", "error", "-c", TRAINS, str(folder), epochs], stdout=subprocess.PIPE, text=True)
+
+    expected = begin(tmp_path / "whole").communicate()[0].splitlines()[-1]
+    assert expected.startswith("done")
+    draws = random.Random(11)
+    for _ in range(kills):
+        child = begin(tmp_path / "killed")
+        for _ in range(draws.randrange(1, 2 * int(epochs) * 50 // kills // 2)):
+            if not child.stdout.readline().startswith("step"):
+                break
+        child.kill()
+        child.communicate()
+    assert begin(tmp_path / "killed").communicate()[0].splitlines()[-1] == expected
