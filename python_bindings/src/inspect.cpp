@@ -49,6 +49,43 @@ nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
   return static_cast<const ResultStructure*>(c.function->structure().get())->build([&](size_t i) { return to_python(outputs[i]); });
 }
 
+nb::tuple data_of(const TensorType& type) {
+  nb::list dims;
+  for (const Dim d : type.shape) dims.append(d.known() ? nb::object(nb::cast(d.number())) : nb::object(nb::cast(d.text())));
+  return nb::make_tuple(numpy_name(type.dtype), dims);
+}
+
+nb::list data_of(const std::vector<ir::Value>& values) {
+  nb::list out;
+  for (const ir::Value v : values) out.append(nb::make_tuple(v.node, v.result));
+  return out;
+}
+
+// A graph as lists, tuples and texts; a constant's elements are bytes, or None where all are zero.
+nb::dict data_of(const ir::Graph& g) {
+  nb::list nodes, resources;
+  for (int i = 0; i < g.size(); ++i) {
+    const ir::Node& n = g[i];
+    nb::dict one, attrs;
+    nb::list types, regions;
+    for (const TensorType& t : n.types) types.append(data_of(t));
+    for (const ir::GraphRef& region : n.regions) regions.append(data_of(*region));
+    if (const ir::Literal* value = ir::constant_value(g, {i, 0})) {
+      attrs["value"] = value->bytes ? nb::object(nb::bytes(value->bytes->data(), value->bytes->size())) : nb::object(nb::none());
+    } else if (n.attrs) {
+      for (const auto& [name, text] : n.attrs->text()) attrs[name.c_str()] = text;
+    }
+    one["op"] = n.op->name, one["attrs"] = attrs, one["inputs"] = data_of(n.inputs), one["types"] = types, one["regions"] = regions;
+    one["line"] = n.line.known() ? text(n.line) : std::string();
+    one["scope"] = n.scope;
+    nodes.append(one);
+  }
+  for (const ir::Resource& r : g.resources) resources.append(nb::make_tuple(r.name, data_of(r.type)));
+  nb::dict out;
+  out["nodes"] = nodes, out["inputs"] = data_of(g.inputs), out["outputs"] = data_of(g.outputs), out["resources"] = resources;
+  return out;
+}
+
 }  // namespace
 
 nb::object to_python(const Explanation& e) {
@@ -131,6 +168,8 @@ void bind_inspect(nb::module_& m) {
           "variables", [](const Concrete& c) { return c.function->variables(); }, "The Variables that the graph reads or writes.")
       .def_prop_ro(
           "graph", [](const Concrete& c) { return ir::print(c.function->graph()); }, "The graph as traced, as text.")
+      .def_prop_ro("_graph_data", [](const Concrete& c) { return data_of(c.function->graph()); })
+      .def_prop_ro("_captures", [](const Concrete& c) { return to_list(c.function->captures()); })
       .def_prop_ro(
           "optimized_graph", [](const Concrete& c) { return ir::print(c.function->optimized_graph()); },
           "The graph after all passes, as text.")

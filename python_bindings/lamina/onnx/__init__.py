@@ -7,7 +7,7 @@ from __future__ import annotations
 from .. import _border, errors
 from ._network import Network as Network
 
-__all__ = ["Network", "load"]
+__all__ = ["Network", "load", "save"]
 
 
 def _package() -> None:
@@ -29,6 +29,18 @@ def load(path, external_data=None, max_trips: int = 100_000, memory_budget: int 
     _package()
     from ._file import read
     return Network(read(path, external_data, memory_budget), max_trips, memory_budget)
+
+
+def save(fn, path, *args, **kwargs) -> None:
+    """Writes what fn computes for arguments like these to an ONNX file: a function, a lm.Function, a model or layer, or a ConcreteFunction.
+
+    The arguments are tensors, or TensorSpecs, whose open lengths are open in the file too. Variables become initializers with their names, the arguments
+    inputs with theirs; the outputs are "output", or "output_0" ... of a tuple, or the keys of a dict. The file takes the place of the one before at one instant.
+    Raises InvalidArgument, with the op and the user's line, for what ONNX cannot hold: assignments, random draws, prints, lengths that follow from data.
+    """
+    _package()
+    from ._save import write
+    write(path, fn, args, kwargs)
 
 
 _border.guard(globals())

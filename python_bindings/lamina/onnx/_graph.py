@@ -20,6 +20,7 @@ from ._tensors import OPEN, known_array, to_tensor
 ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.floor_divide, "Max": np.maximum, "Min": np.minimum}
 MOVES_OPEN = ("Gather", "Concat", "Slice", "Squeeze", "Unsqueeze", "Identity", "Cast", "Reshape", "Split", "Flatten", "Transpose", "Shape", "Size",
               "Constant", "ConstantOfShape")
+NODES = 1_000_000
 DEPTH = 64  # of functions and subgraphs in each other
 LOOP = "a loop's state"
 
@@ -145,11 +146,16 @@ class Interpreter:
     def __init__(self, model, max_trips, memory_budget):
         self.model, self.graph, self.max_trips, self.memory_budget = model, model.graph, max_trips, memory_budget
         self.opsets = {domain_of(o.domain): o.version for o in model.opset_import}
+        newest = defs.onnx_opset_version()
+        if self.opsets.get("", 1) > newest:
+            raise errors.BadFile(f"the ONNX file wants opset {self.opsets['']}", why=f"the installed package onnx knows opsets up to {newest}", fix="pip install --upgrade onnx")
         self.functions = {(domain_of(f.domain), f.name, f.overload): f for f in model.functions}
         self.schema_functions: dict = {}
         self._refuse_unknown(model.graph.node, 0)
         for f in model.functions:
             self._refuse_unknown(f.node, 0, {domain_of(o.domain): o.version for o in f.opset_import})
+        if self._nodes_of(model.graph.node, {}, 0) > NODES:
+            raise errors.BadFile(f"the ONNX graph has more than {NODES:,} nodes when its functions are inlined", why="no model needs that", fix="export the model again")
         self.variables: dict = {}
         self.constants: dict = {}
         statistics, fixed = self._special()
@@ -163,6 +169,21 @@ class Interpreter:
             self.constants[sparse.values.name] = _tensors.from_sparse(sparse)
         self.specs = {i.name: i for i in model.graph.input if i.name not in self.variables and i.name not in self.constants}
         self.inputs = list(self.specs)
+
+    def _nodes_of(self, nodes, known, depth):
+        """How many nodes these are with the file's functions inlined; `known`: of functions, by key."""
+        if depth > DEPTH:
+            raise errors.BadFile(f"functions of the ONNX file are more than {DEPTH} deep in each other", why="no model needs that", fix="export the model again")
+        total = 0
+        for proto in nodes:
+            key = (domain_of(proto.domain), proto.op_type, proto.overload)
+            if key in self.functions and key not in known:
+                known[key] = self._nodes_of(self.functions[key].node, known, depth + 1)
+            total += 1 + known.get(key, 0)
+            for a in proto.attribute:
+                for g in ([a.g] if a.HasField("g") else list(a.graphs)):
+                    total += self._nodes_of(g.node, known, depth + 1)
+        return total
 
     def _special(self):
         """Initializers that are running statistics, and those whose values must be known while tracing."""

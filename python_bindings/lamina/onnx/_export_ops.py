@@ -1,0 +1,386 @@
+"""What each op of Lamina's graph is in ONNX: {op: function(exporter, node, *inputs)}, which returns names."""
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+
+from ._tensors import CODES
+
+EXPORTED: dict = {}
+
+
+def export(*names):
+    def add(function):
+        for name in names:
+            EXPORTED[name] = function
+        return function
+    return add
+
+
+# --- elementwise: ONNX has most by the same name in camel case ---
+
+SAME = """Abs Acos Acosh Add Asin Asinh Atan Atanh Cos Cosh Div Erf Exp Log Mul Neg Pow Reciprocal Relu Sigmoid Sign Sin Sinh Softplus Sqrt Sub Tan Tanh Where"""
+for camel in SAME.split():
+    EXPORTED[re.sub("(?<=.)([A-Z])", r"_\1", camel).lower()] = lambda e, n, *x, op=camel: e.add(op, *x)
+OTHER = {"maximum": "Max", "minimum": "Min", "logical_and": "And", "logical_or": "Or", "logical_not": "Not", "logical_xor": "Xor", "isnan": "IsNaN", "gelu": "Gelu"}
+for name, camel in OTHER.items():
+    EXPORTED[name] = lambda e, n, *x, op=camel: e.add(op, *x)
+for camel in ("Ceil", "Floor", "Round"):  # of whole numbers they are the numbers
+    EXPORTED[camel.lower()] = lambda e, n, x, op=camel: e.add(op, x) if x.floating else x
+for name, camel in (("equal", "Equal"), ("less", "Less"), ("greater", "Greater"), ("less_equal", "LessOrEqual"), ("greater_equal", "GreaterOrEqual")):
+    def compare(e, n, a, b, op=camel):
+        return e.add(op, *(e.cast(v, "int32") if v.dtype == "bool" and op != "Equal" else v for v in (a, b)))
+    EXPORTED[name] = compare
+for name, camel in (("bitwise_and", "And"), ("bitwise_or", "Or"), ("bitwise_xor", "Xor"), ("bitwise_not", "Not")):
+    EXPORTED[name] = lambda e, n, *x, op=camel: e.add(op if x[0].dtype == "bool" else "Bitwise" + op, *x)
+
+# Formulas of ops that ONNX does not have; a number is a scalar of the first operand's dtype.
+FORMULAS = {
+    "cbrt": lambda x: ("Mul", ("Sign", x), ("Pow", ("Abs", x), 1 / 3)),
+    "clip": lambda x, low, high: ("Min", ("Max", x, low), high),
+    "erfc": lambda x: ("Sub", 1, ("Erf", x)),
+    "exp2": lambda x: ("Pow", 2, x),
+    # Both lose no digits where x is small.
+    "expm1": lambda x: ("Where", ("Less", ("Abs", x), 1), ("Div", ("Mul", 2, ("Tanh", ("Mul", x, 0.5))), ("Sub", 1, ("Tanh", ("Mul", x, 0.5)))), ("Sub", ("Exp", x), 1)),
+    "log1p": lambda x: ("Where", ("Less", ("Abs", x), 0.5), ("Mul", 2, ("Atanh", ("Div", x, ("Add", x, 2)))), ("Log", ("Add", x, 1))),
+    "log10": lambda x: ("Mul", ("Log", x), 1 / math.log(10)),
+    "log2": lambda x: ("Mul", ("Log", x), 1 / math.log(2)),
+    "logaddexp": lambda a, b: ("Where", ("Equal", a, b), ("Add", a, math.log(2)), ("Add", ("Max", a, b), ("Log", ("Add", 1, ("Exp", ("Neg", ("Abs", ("Sub", a, b)))))))),
+    "rsqrt": lambda x: ("Reciprocal", ("Sqrt", x)),
+    "square": lambda x: ("Mul", x, x),
+    "silu": lambda x: ("Mul", x, ("Sigmoid", x)),
+    "elu": lambda x, alpha: ("Where", ("Greater", x, 0), x, ("Mul", alpha, ("Sub", ("Exp", ("Min", x, 0)), 1))),
+    "leaky_relu": lambda x, slope: ("Where", ("Greater", x, 0), x, ("Mul", slope, x)),
+    "atan2": lambda a, b: ("Where", ("Greater", b, 0), ("Atan", ("Div", a, b)), ("Where", ("Less", b, 0), ("Add", ("Atan", ("Div", a, b)), ("Where", ("Less", a, 0), -math.pi, math.pi)),
+                                                                              ("Mul", ("Sign", a), math.pi / 2))),
+    "relu_grad": lambda dy, y: ("Where", ("Greater", y, 0), dy, 0),
+    "tanh_grad": lambda dy, y: ("Mul", dy, ("Sub", 1, ("Mul", y, y))),
+    "sigmoid_grad": lambda dy, y: ("Mul", dy, ("Mul", y, ("Sub", 1, y))),
+    "elu_grad": lambda dy, x, alpha: ("Where", ("Greater", x, 0), dy, ("Mul", dy, ("Mul", alpha, ("Exp", ("Min", x, 0))))),
+    "leaky_relu_grad": lambda dy, y, slope: ("Where", ("Greater", y, 0), dy, ("Mul", slope, dy)),
+    "softplus_grad": lambda dy, y: ("Mul", dy, ("Sub", 1, ("Exp", ("Neg", y)))),
+    "silu_grad": lambda dy, x: ("Mul", dy, ("Mul", ("Sigmoid", x), ("Add", 1, ("Mul", x, ("Sub", 1, ("Sigmoid", x)))))),
+    "gelu_grad": lambda dy, x: ("Mul", dy, ("Add", ("Mul", 0.5, ("Add", 1, ("Erf", ("Mul", x, math.sqrt(0.5))))),
+                                            ("Mul", x, ("Mul", 1 / math.sqrt(2 * math.pi), ("Exp", ("Mul", -0.5, ("Mul", x, x))))))),
+}
+
+
+def formula(e, n, *x):
+    def written(part):
+        return tuple([part[0], *map(written, part[1:])]) if isinstance(part, tuple) else e.like(x[0], part) if isinstance(part, (int, float)) else part
+    return e.chain(*written(FORMULAS[n.op](*x)))
+
+
+for name in FORMULAS:
+    EXPORTED[name] = formula
+
+
+@export("gelu_tanh")
+def gelu_tanh(e, n, x):
+    return e.add("Gelu", x, approximate="tanh")
+
+
+@export("gelu_tanh_grad")
+def gelu_tanh_grad(e, n, dy, x):
+    c = math.sqrt(2 / math.pi)
+    k = lambda v: e.like(x, v)
+    square = e.add("Mul", x, x)
+    t = e.chain("Tanh", ("Mul", k(c), ("Mul", x, ("Add", k(1), ("Mul", k(0.044715), square)))))
+    slope = e.chain("Mul", ("Mul", x, ("Sub", k(1), ("Mul", t, t))), ("Mul", k(c), ("Add", k(1), ("Mul", k(3 * 0.044715), square))))
+    return e.chain("Mul", dy, ("Mul", k(0.5), ("Add", ("Add", k(1), t), slope)))
+
+
+@export("not_equal")
+def not_equal(e, n, a, b):
+    return e.chain("Not", ("Equal", a, b))
+
+
+@export("isfinite")
+def isfinite(e, n, x):
+    if not x.floating:
+        return e.chain("Equal", x, x)
+    return e.chain("Not", ("Or", ("IsInf", x), ("IsNaN", x)))
+
+
+@export("isinf")
+def isinf(e, n, x):
+    return e.add("IsInf", x) if x.floating else e.chain("Not", ("Equal", x, x))
+
+
+@export("trunc")
+def trunc(e, n, x):
+    return e.chain("Where", ("Less", x, e.like(x, 0)), ("Ceil", x), ("Floor", x)) if x.floating else x
+
+
+@export("floor_divide", "mod", "fmod")
+def division(e, n, a, b):
+    zero = e.like(a, 0)
+    if a.floating:
+        if n.op == "fmod":
+            return e.add("Mod", a, b, fmod=1)
+        quotient = e.chain("Floor", ("Div", a, b))
+        return quotient if n.op == "floor_divide" else e.chain("Sub", a, ("Mul", b, quotient))
+    none = e.add("Equal", b, zero)  # an integer divided by 0 is 0
+    by = e.add("Where", none, e.like(a, 1), b)
+    if n.op == "fmod":
+        out = e.add("Mod", a, by, fmod=1)
+    elif n.op == "mod":
+        out = e.add("Mod", a, by)
+    else:
+        out = e.chain("Div", ("Sub", a, ("Mod", a, by)), by)
+    return e.add("Where", none, zero, out)
+
+
+@export("shift_left", "shift_right")
+def shift(e, n, a, b):
+    if a.dtype == "uint8":
+        return e.add("BitShift", a, b, direction="LEFT" if n.op == "shift_left" else "RIGHT")
+    wide = e.add("Cast", a, to=CODES["int64"])
+    power = e.add("Pow", e.const(2, "int64"), e.cast(b, "int64"))
+    out = e.add("Mul", wide, power) if n.op == "shift_left" else e.chain("Div", ("Sub", wide, ("Mod", wide, power)), power)
+    return e.cast(out, a.dtype)
+
+
+@export("stop_gradient", "to_device")
+def same(e, n, x):
+    return x
+
+
+@export("after")
+def after(e, n, x, *_):
+    return x
+
+
+@export("astype")
+def astype(e, n, x):
+    return e.cast(x, n.types[0][0])
+
+
+@export("constant")
+def constant(e, n):
+    from ._save import array_of
+    return e.const(array_of(n.attrs["value"], *n.types[0]))
+
+
+# --- shapes ---
+
+
+@export("reshape")
+def reshape(e, n, x):
+    return e.reshape(x, n.types[0][1])
+
+
+@export("broadcast_to")
+def broadcast_to(e, n, x):
+    return e.add("Expand", x, e.shape(n.types[0][1]))
+
+
+@export("transpose")
+def transpose(e, n, x):
+    return e.transpose(x, n.dims("axes"))
+
+
+@export("concat")
+def concat(e, n, *parts):
+    return e.add("Concat", *parts, axis=n.int("axis") % parts[0].rank)
+
+
+LAST = np.iinfo(np.int64)
+
+
+def sliced(e, x, starts, ends, steps, axes=None):
+    axes = list(range(len(starts))) if axes is None else axes
+    return e.add("Slice", x, e.ints(starts), e.ints(ends), e.ints(axes), e.ints(steps))
+
+
+@export("slice")
+def slice_(e, n, x):
+    begin, end, step, offset, size = (n.dims(k) for k in ("begin", "end", "step", "offset", "size"))
+    if offset or size:
+        starts = [b if o == 0 else f"{b}+({o})" for b, o in zip(begin, offset or [0] * len(begin))]
+        ends = [f"({b})+(({s})-1)*{k}+1" for b, s, k in zip(starts, size or n.types[0][1], step)]
+        if min(step) < 0:
+            raise n.refuse("it goes backward from a place that is open", "save it for fixed lengths")
+        return e.add("Slice", x, e.shape(starts), e.shape(ends), e.ints(range(x.rank)), e.ints(step))
+    end = [LAST.min if s < 0 and v < 0 else v for v, s in zip(end, step)]
+    return sliced(e, x, begin, end, step)
+
+
+@export("pad_slice")
+def pad_slice(e, n, x):
+    """Zeros with x at begin, begin + step, ..."""
+    begin, step, offset, out = n.dims("begin"), n.dims("step"), n.dims("offset"), n.types[0][1]
+    if offset:
+        begin = [b if o == 0 else f"{b}+({o})" for b, o in zip(begin, offset)]
+    dims, name = list(x.dims), x.name
+    zero = e.like(x, 0)
+    for axis, s in enumerate(step):
+        if s < 0:
+            if begin[axis] == LAST.max:  # the last place
+                begin[axis] = out[axis] - 1 if isinstance(out[axis], int) else f"({out[axis]})-1"
+            name = sliced(e, name, [-1], [LAST.min], [-1], [axis])
+            begin[axis] = f"({begin[axis]})+(({dims[axis]})-1)*{s}" if not (isinstance(begin[axis], int) and isinstance(dims[axis], int)) else begin[axis] + (dims[axis] - 1) * s
+            s = -s
+        if s > 1:  # zeros between
+            spread = [*dims[:axis + 1], 1, *dims[axis + 1:]]
+            name = e.reshape(name, spread)
+            name = e.add("Pad", name, e.ints([0] * len(spread) + [0] * (axis + 1) + [s - 1] + [0] * (len(spread) - axis - 2)), zero)
+            length = dims[axis] * s if isinstance(dims[axis], int) else f"({dims[axis]})*{s}"
+            dims[axis] = length
+            name = e.reshape(name, dims)
+            dims[axis] = length - s + 1 if isinstance(length, int) else f"{length}-{s - 1}"
+            name = sliced(e, name, [0], [-(s - 1)], [1], [axis])
+    known = all(isinstance(v, int) for v in (*begin, *dims, *out))
+    begin = [b % o if known and b < 0 and o else b for b, o in zip(begin, out)]
+    rest = [o - b - d if known else f"({o})-({b})-({d})" for o, b, d in zip(out, begin, dims)]
+    if known and any(r < 0 for r in rest):
+        raise n.refuse("it writes beyond its end")
+    return e.add("Pad", name, e.shape([*begin, *rest]), zero) if out else name
+
+
+@export("iota")
+def iota(e, n):
+    dtype, dims = n.types[0]
+    axis = n.int("axis") % max(len(dims), 1)
+    numbers = e.add("Range", e.const(0, "int64"), e.add("Squeeze", e.length(dims[axis])), e.const(1, "int64")) if not isinstance(dims[axis], int) else e.ints(range(dims[axis]))
+    numbers = numbers if dtype == "int64" else e.cast(numbers, dtype)
+    if len(dims) == 1:
+        return numbers
+    numbers = e.reshape(numbers, [-1 if i == axis else 1 for i in range(len(dims))])
+    return e.add("Expand", numbers, e.shape(dims))
+
+
+@export("one_hot")
+def one_hot(e, n, labels):
+    classes = e.const(np.arange(n.int("classes")).astype(labels.dtype))
+    return e.cast(e.add("Equal", e.add("Unsqueeze", labels, e.ints([-1])), classes), n.types[0][0])
+
+
+# --- sums over axes ---
+
+
+def reduction(camel):
+    def reduce(e, n, x):
+        axes = n.axes("axes", x.rank)
+        wide = x
+        if x.dtype != n.types[0][0]:
+            wide = e.cast(x, n.types[0][0])
+        elif x.dtype == "bool":
+            wide = e.cast(x, "int32")
+        if not axes:
+            return wide
+        out = e.add(camel, wide, e.ints(axes), keepdims=int(n.flag("keepdims")))
+        return e.cast(out, "bool") if x.dtype == "bool" and n.types[0][0] == "bool" else out
+    return reduce
+
+
+for name in ("sum", "mean", "prod", "max", "min"):
+    EXPORTED[name] = reduction("Reduce" + name.capitalize())
+
+
+@export("argmax")
+def argmax(e, n, x):
+    return e.add("ArgMax", e.cast(x, "int32") if x.dtype == "bool" else x, axis=n.int("axis") % x.rank, keepdims=int(n.flag("keepdims")))
+
+
+@export("softmax")
+def softmax(e, n, x):
+    return e.add("Softmax", x, axis=n.int("axis") % x.rank)
+
+
+@export("log_softmax")
+def log_softmax(e, n, x):
+    return e.add("LogSoftmax", x, axis=n.int("axis") % x.rank)
+
+
+@export("cumsum")
+def cumsum(e, n, x):
+    wide = x if x.dtype == n.types[0][0] else e.cast(x, n.types[0][0])
+    return e.add("CumSum", wide, e.const(n.int("axis") % x.rank, "int64"), reverse=int(n.flag("reverse")), exclusive=int(n.flag("exclusive")))
+
+
+@export("matmul")
+def matmul(e, n, a, b):
+    turned = lambda v: e.transpose(v, [*range(v.rank - 2), v.rank - 1, v.rank - 2]) if v.rank > 1 else v.name
+    return e.add("MatMul", turned(a) if n.flag("transpose_a") else a, turned(b) if n.flag("transpose_b") else b)
+
+
+@export("sparse_cross_entropy")
+def sparse_cross_entropy(e, n, logits, labels):
+    axis = logits.rank - 1
+    chances = e.add("LogSoftmax", logits, axis=axis)
+    classes = logits.dims[-1]
+    if not isinstance(classes, int):
+        raise n.refuse("how many classes there are is open", "save it for fixed lengths")
+    hit = e.add("Equal", e.add("Unsqueeze", labels, e.ints([-1])), e.const(np.arange(classes).astype(labels.dtype)))
+    losses = e.add("Neg", e.add("ReduceSum", e.add("Where", hit, chances, e.like(logits, 0)), e.ints([axis]), keepdims=0))
+    return losses, e.add("Exp", chances)
+
+
+@export("batch_norm_train")
+def batch_norm_train(e, n, x, *weights):
+    axes = e.ints(range(x.rank - 1))
+    mean = e.add("ReduceMean", x, axes, keepdims=0)
+    apart = e.add("Sub", x, mean)
+    variance = e.add("ReduceMean", e.add("Mul", apart, apart), axes, keepdims=0)
+    y = e.chain("Div", apart, ("Sqrt", ("Add", variance, e.like(x, float(n.text("epsilon"))))))
+    weights = list(weights)
+    if n.flag("scale"):
+        y = e.add("Mul", y, weights.pop(0))
+    if n.flag("center"):
+        y = e.add("Add", y, weights.pop(0))
+    return y, mean, variance
+
+
+# --- images: Lamina's have channels last ---
+
+
+def image_attrs(n, dims, kernel):
+    strides, dilation = n.dims("strides"), n.dims("dilation") if "dilation" in n.attrs else [1, 1]
+    kind = n.text("padding")
+    if kind == "valid":
+        pads = [0, 0, 0, 0]
+    elif kind == "given":
+        above, below, left, right = n.dims("pads")
+        pads = [above, left, below, right]
+    else:
+        n.known([*dims, *kernel], "padding 'same'")
+        whole = [max((-(-d // s) - 1) * s + (k - 1) * g + 1 - d, 0) for d, s, k, g in zip(dims, strides, kernel, dilation)]
+        pads = [w // 2 for w in whole] + [w - w // 2 for w in whole]
+    return strides, dilation, pads
+
+
+FIRST, LAST_AXIS = [0, 3, 1, 2], [0, 2, 3, 1]
+
+
+@export("conv2d")
+def conv2d(e, n, x, filters):
+    strides, dilation, pads = image_attrs(n, x.dims[1:3], filters.dims[:2])
+    y = e.add("Conv", e.transpose(x, FIRST), e.transpose(filters, [3, 2, 0, 1]), strides=strides, dilations=dilation, pads=pads, group=n.int("groups"),
+              kernel_shape=n.known(filters.dims[:2], "a filter"))
+    return e.transpose(y, LAST_AXIS)
+
+
+@export("conv2d_grad_input")
+def conv2d_grad_input(e, n, dy, filters):
+    out = n.types[0][1]
+    strides, dilation, pads = image_attrs(n, out[1:3], filters.dims[:2])
+    n.known([*dy.dims[1:3], *out[1:3]], "a transposed convolution")
+    more = [o - ((d - 1) * s + (k - 1) * g + 1 - pads[i] - pads[i + 2]) for i, (o, d, s, k, g) in enumerate(zip(out[1:3], dy.dims[1:3], strides, filters.dims[:2], dilation))]
+    kept = [p - min(m, 0) for p, m in zip(pads[2:], more)]  # less than nothing behind: padding
+    y = e.add("ConvTranspose", e.transpose(dy, FIRST), e.transpose(filters, [3, 2, 0, 1]), strides=strides, dilations=dilation, pads=pads[:2] + kept,
+              output_padding=[max(m, 0) for m in more], group=n.int("groups"))
+    return e.transpose(y, LAST_AXIS)
+
+
+@export("max_pool2d")
+def max_pool2d(e, n, x):
+    window = n.dims("window")
+    strides, _, pads = image_attrs(n, x.dims[1:3], window)
+    y = e.add("MaxPool", e.transpose(x, FIRST), kernel_shape=window, strides=strides, pads=pads)
+    return e.transpose(y, LAST_AXIS)
+
+
+from . import _export_index  # noqa: E402, F401  its rows

@@ -1,0 +1,163 @@
+"""What lm.onnx.save writes: ONNX Runtime computes Lamina's numbers with it, and so does the network that is loaded back."""
+import os
+import sys
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+pytest.importorskip("onnx.checker", reason="the package onnx is not installed: ./dev setup, or pip install onnx")
+onnxruntime = pytest.importorskip("onnxruntime", reason="the package onnxruntime is not installed: ./dev setup, or pip install onnxruntime")
+import onnx  # noqa: E402
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path[:0] = [os.path.join(ROOT, "tests", "python"), os.path.join(ROOT, "examples", "python")]
+from every_function import CASES  # noqa: E402
+from test_every_function import leaves, weights  # noqa: E402
+
+onnxruntime.set_default_logger_severity(4)
+REFUSED = {  # of the table's functions: the op that is refused
+    "check_numerics": "check_numerics", "check_numerics grad": "check_numerics", "unique": "unique", "max_pool2d grad": "max_pool2d", "while_loop grad": "scan",
+}
+
+
+def in_runtime(path, *args):
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    return session.run(None, {i.name: np.asarray(a) for i, a in zip(session.get_inputs(), args)})
+
+
+def same(path, fn, *args, rtol=2e-4, atol=2e-5):
+    """What fn gives is what ONNX Runtime and the loaded network give."""
+    wanted = [np.asarray(t) for t in leaves(fn(*args))]
+    loaded = lm.onnx.load(path)(*args)
+    for which, got in (("ONNX Runtime", in_runtime(path, *args)), ("loaded", [t.numpy() for t in (loaded if isinstance(loaded, tuple) else (loaded,))])):
+        assert len(got) == len(wanted)
+        for a, b in zip(got, wanted):
+            assert a.shape == b.shape and a.dtype == b.dtype, which
+            np.testing.assert_allclose(a, b, rtol=rtol, atol=atol, err_msg=which)
+
+
+def slope_of(case):
+    def total(*xs):
+        parts = [lm.sum(t * lm.astype(weights(t.shape), t.dtype)) for t in leaves(case.fn(*xs)) if t.dtype == lm.float32]
+        return sum(parts[1:], parts[0])
+    return lm.grad(total, argnums=tuple(range(len(case.args))))
+
+
+# searchsorted's table is float64, and the gradient of astype is of float64 alone.
+NAMES = [n for n in CASES if n != "searchsorted"] + [n + " grad" for n, case in CASES.items() if case.slopes and n != "astype"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_EveryFunctionAndItsGradient(name, tmp_path):
+    plain = name.removesuffix(" grad")
+    case, path = CASES[plain], tmp_path / "f.onnx"
+    fn, args = lm.function(case.fn if plain == name else slope_of(case)), [a.astype(np.float32) for a in case.args]
+    if name in REFUSED:
+        with pytest.raises(lm.errors.InvalidArgument, match=f"the op {REFUSED[name]} cannot be written") as caught:
+            lm.onnx.save(fn, path, *args)
+        assert caught.value.where and caught.value.why and caught.value.fix and not path.exists()
+        return
+    lm.onnx.save(fn, path, *args)
+    same(path, fn, *args)
+
+
+def test_RefusedFunctionsAreInTheTable():
+    assert set(REFUSED) <= set(NAMES)
+
+
+def example(name):
+    if name == "hundred layers":
+        from train_hundred_layers import HundredLayers
+        return HundredLayers(), np.random.default_rng(0).random((5, 28, 28), np.float32)
+    if name == "policy":
+        from cartpole import Policy
+        return Policy(), np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    if name == "moved":
+        from cartpole import moved
+        return lambda s: moved(s, s[:, 0] > 0), np.random.default_rng(0).normal(size=(5, 4)).astype(np.float32)
+    if name == "first program":
+        w, b = lm.Variable(3.0, name="w"), lm.Variable(1.0, name="b")
+        return lambda x: x * w + b, np.arange(5, dtype=np.float32)
+    if name == "ensemble":
+        nets = lm.nn.stack(lambda: lm.nn.Sequential([lm.nn.Dense(32, activation="relu"), lm.nn.Dense(10)]), 3, seeds=[1, 2, 3], input_shape=(7,))
+        return lm.vmap(lambda x: nets(x), in_axes=None), np.random.default_rng(0).normal(size=(5, 7)).astype(np.float32)
+    nn = lm.nn
+    net = nn.Sequential([nn.Conv2D(4, 3, padding="same", activation="relu"), nn.BatchNorm(), nn.MaxPool2D(2), nn.Conv2D(6, 3, strides=2, activation="gelu"), nn.Conv2DTranspose(3, 2),
+                         nn.AvgPool2D(2), nn.Flatten(), nn.Dense(8, activation="silu"), nn.LayerNorm(), nn.Dropout(0.5), nn.Dense(3, activation="softmax")])
+    return net, np.random.default_rng(0).normal(size=(5, 14, 14, 2)).astype(np.float32)
+
+
+@pytest.mark.parametrize("name", ["hundred layers", "policy", "moved", "first program", "ensemble", "images"])
+def test_ExampleModelsAsOnnxRuntimeRunsThem(name, tmp_path):
+    model, x = example(name)
+    model(x)
+    lm.onnx.save(model, tmp_path / "m.onnx", x)
+    same(tmp_path / "m.onnx", model, x)
+
+
+def test_OpenBatchServesEveryLength(tmp_path):
+    model, x = example("policy")
+    model(x)
+    path = tmp_path / "m.onnx"
+    fn = lm.function(lambda x: {"logits": model(x), "flat": lm.reshape(x[1:], [-1]), "both": lm.concat([x, x], 0)})
+    lm.onnx.save(fn, path, lm.TensorSpec(["n", 4]))
+    written = onnx.load(path).graph
+    assert written.input[0].name == "x" and written.input[0].type.tensor_type.shape.dim[0].dim_param == "n"
+    assert [o.name for o in written.output] == ["logits", "flat", "both"]
+    for n in (1, 2, 9):
+        same(path, fn, np.random.default_rng(n).normal(size=(n, 4)).astype(np.float32))
+
+
+def test_VariablesKeepTheirNamesAndTrainOn(tmp_path):
+    model, x = example("policy")
+    y = lm.constant(np.random.default_rng(1).integers(0, 2, 5))
+    model(x)
+    path = tmp_path / "m.onnx"
+    lm.onnx.save(model, path, x)
+    loaded, loss = lm.onnx.load(path), lm.losses.SparseCrossEntropy(from_logits=True)
+    assert list(loaded.variables) == [v.name for v in model.variables]
+    slopes = []
+    for f, variables in ((model, model.trainable_variables), (loaded, loaded.trainable_variables)):
+        with lm.GradientTape() as tape:
+            cost = loss(y, f(x))
+        slopes.append(tape.gradient(cost, variables))
+    for a, b in zip(*slopes):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-5, atol=1e-7)
+    optimizer, first = lm.optim.SGD(0.5), cost.item()
+
+    @lm.function
+    def step():
+        with lm.GradientTape() as tape:
+            cost = loss(y, loaded(x))
+        optimizer.apply_gradients(zip(tape.gradient(cost, loaded.trainable_variables), loaded.trainable_variables))
+        return cost
+
+    for _ in range(20):
+        last = step().item()
+    assert last < 0.8 * first
+
+
+V = lm.Variable(np.zeros(3, np.float32), name="v")
+SPEC = lm.TensorSpec([None], lm.float32)
+
+
+def printed(x):
+    lm.print("x", x)
+    return x
+
+
+def assigned(x):
+    V.assign(x)
+    return x
+
+
+@pytest.mark.parametrize("fn, spec, op", [
+    (printed, lm.TensorSpec([3]), "print"), (assigned, lm.TensorSpec([3]), "assign"), (lambda x: x + lm.random.uniform((3,)), lm.TensorSpec([3]), "random_uniform"),
+    (lambda x: lm.dropout(x, 0.5), lm.TensorSpec([3]), "dropout"), (lambda x: lm.sort(x), SPEC, "sort"), (lambda x: lm.unique(x, size=2), lm.TensorSpec([3]), "unique"),
+])
+def test_WhatOnnxDoesNotHaveIsRefusedByNameAndLine(fn, spec, op, tmp_path):
+    with pytest.raises(lm.errors.InvalidArgument, match=f"lm.onnx.save: the op {op} cannot") as caught:
+        lm.onnx.save(fn, tmp_path / "m.onnx", spec)
+    assert "test_export.py" in caught.value.where and caught.value.fix and not os.listdir(tmp_path)
