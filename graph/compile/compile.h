@@ -8,6 +8,14 @@
 
 namespace lamina::compile {
 
+// For Programs that become source text instead of running: what stands for a node's kernel, and the temporary memory that it needs. An
+// empty one: the node's decomposition is taken.
+struct TextKernel {
+  Kernel kernel;
+  int64_t scratch_bytes = 0;
+};
+using KernelWriter = TextKernel (*)(const ir::Node&, const ir::KernelRequest&);
+
 struct Options {
   Device device;                         // for nodes without a device of their own
   std::vector<Device> input_devices;     // where the inputs are; empty: `device`
@@ -20,6 +28,7 @@ struct Options {
   int streams = 0;                       // limit per device, at most 4; 0: as many as pay off on a GPU, one on a CPU
   bool share_all_streams = false;        // also for work too small to gain from it: for tests
   bool own_outputs = false;              // each output gets its own storage, even if it is an input or a Variable
+  KernelWriter writer = nullptr;         // makes kernels instead of the device's own
   bool inside = false;                   // compiling the body of a loop or branch, which explain() prints inside it
 };
 // g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op without a kernel on its device.

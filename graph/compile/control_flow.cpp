@@ -56,6 +56,7 @@ SubProgram program_of(const Graph& region, size_t carried, bool assigned, Device
                 .lone_sections = true,
                 .streams = 1,
                 .own_outputs = true,
+                .writer = options.writer,
                 .inside = true};
   return SubProgram(compile(with_variables(region, carried, assigned), inner));
 }

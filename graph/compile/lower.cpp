@@ -176,10 +176,12 @@ class Lowering {
               .outputs = {},
               .line = n.line};
     work.infeed = infeed_of(n, selected);
+    // Written as text, only elementwise ops read any strides.
+    const bool any_strides = n.op->strided && !work.step && (!options_.writer || n.op->in_place);
     for (size_t i = 0; i < n.inputs.size(); ++i) {
       const Value v = n.inputs[i];
       const bool on_host = std::find(work.infeed.inputs.begin(), work.infeed.inputs.end(), int32_t(i)) != work.infeed.inputs.end();
-      work.inputs.push_back(on_host ? places_[index(v)] : ready(v, selected.device, n.op->strided && !work.step));
+      work.inputs.push_back(on_host ? places_[index(v)] : ready(v, selected.device, any_strides));
     }
     for (size_t r = 0; r < n.types.size(); ++r) {
       Value v{node, int(r)};

@@ -100,10 +100,11 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
     }
     if (!runs_nothing(node) && node.op->effect != ir::Effect::write) {
       ir::KernelRequest request{*node.attrs, types, node.types, node.regions};
+      TextKernel text = options.writer ? options.writer(node, request) : TextKernel{};
       // Section steps must touch bytes; ops with empty operands use their own kernels.
       const bool no_step = any_empty(types) || any_empty(node.types);
       ir::SectionStep step;
-      if (!no_step && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
+      if (!no_step && !options.writer && node.op->section && node.op->section(request, step)) selected.step = std::move(step);
       if (ops::owns_programs(node)) {
         ControlFlowKernel programs = compile_control_flow(node, types, device, options);
         selected.kernel = std::move(programs.kernel);
@@ -112,15 +113,15 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
         selected.why_no_step = std::move(programs.why_no_step);
         if (selected.nested) selected.step = nested_step(*selected.nested, node);
       }
-      switch (device.kind) {
-        case DeviceKind::cpu:
-          if (node.op->cpu) selected.kernel = node.op->cpu(request);
-          if (!selected.kernel && selected.step) selected.kernel = section_kernel(*selected.step);
-          break;
-        case DeviceKind::gpu:
-          if (node.op->cuda) selected.kernel = node.op->cuda(request);
-          break;
-        case DeviceKind::null: selected.kernel = null_kernel(); break;
+      if (options.writer) {
+        if (text.kernel) selected.kernel = std::move(text.kernel), selected.scratch_bytes = text.scratch_bytes;
+      } else if (device.kind == DeviceKind::cpu) {
+        if (node.op->cpu) selected.kernel = node.op->cpu(request);
+        if (!selected.kernel && selected.step) selected.kernel = section_kernel(*selected.step);
+      } else if (device.kind == DeviceKind::gpu) {
+        if (node.op->cuda) selected.kernel = node.op->cuda(request);
+      } else {
+        selected.kernel = null_kernel();
       }
       const bool in_section = device.kind == DeviceKind::gpu && options.sections && selected.step &&
                               !why_in_no_section(*selected.step, selected.nested.get(), device);

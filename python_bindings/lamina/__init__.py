@@ -18,6 +18,7 @@ from ._core import *  # noqa: F403  its __all__, which stands in its stub too
 from ._explanation import Explanation as Explanation
 from ._loops import checkpoint as checkpoint, cond as cond, fori_loop as fori_loop, scan as scan, switch as switch, while_loop as while_loop
 from .checkpoints import Checkpoint as Checkpoint
+from .export import export_c as export_c
 from .errors import GradientWarning as GradientWarning, RetraceWarning as RetraceWarning
 from .graph import Graph as Graph
 from .reporting import check as check, print as print
@@ -79,6 +80,6 @@ def __dir__():
 if not TYPE_CHECKING:  # they see the names exported by the star and the `as` above
     __all__ = sorted([
         *_core.__all__, "Checkpoint", "Explanation", "GradientWarning", "Graph", "RetraceWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
-        "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",
+        "export_c", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",
         "print", "save_tensors", "save_weights", "scan", "switch", "testing", "value_and_grad", "vjp", "vmap", "while_loop",
     ])

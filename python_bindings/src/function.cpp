@@ -588,10 +588,13 @@ void bind_function(nb::module_& m) {
   set_retrace_observer(observe_retrace);
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
         nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
+  m.def("_traced", [](nb::handle fn) {
+    nb::list out;
+    if (const auto& function = self_of(fn.ptr())->state->function)
+      for (const auto& concrete : function->concrete_functions()) out.append(Concrete{concrete});
+    return out;
+  });
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
-  m.def("_is_symbolic", [](nb::handle value) { return is_tensor(value.ptr()) && as_tensor(value.ptr()).is_symbolic(); }, nb::arg("value"));
-  m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
-  m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");
 }
 
 }  // namespace lamina::python

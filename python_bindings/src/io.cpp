@@ -1,9 +1,11 @@
-// Files of tensors.
+// Files of tensors, and of C code.
 #include <nanobind/stl/map.h>
 #include <nanobind/stl/string.h>
 
+#include "graph/export_c/export_c.h"
 #include "graph/program/tensor_file.h"
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/function.h"
 #include "runtime/io/files.h"
 
 namespace lamina::python {
@@ -42,6 +44,18 @@ void bind_io(nb::module_& m) {
         replacement.commit();
       },
       nb::arg("path"), nb::arg("content"));
+  m.def(
+      "_export_c",
+      [](nb::dict functions, const std::string& folder, const std::string& name, bool weights_in_file,
+         std::map<std::string, int64_t> lengths, nb::dict variables) {
+        std::vector<ExportedFunction> exported;
+        for (auto [own, concrete] : functions) exported.push_back({nb::cast<std::string>(own), instance<Concrete>(concrete).function});
+        ExportOptions options{name, weights_in_file, std::move(lengths), {}};
+        for (auto [own, variable] : variables) options.variables.emplace(nb::cast<std::string>(own), as_variable(variable.ptr()));
+        ReleasedGil release;
+        export_c(exported, folder, options);
+      },
+      nb::arg("functions"), nb::arg("folder"), nb::arg("name"), nb::arg("weights_in_file"), nb::arg("lengths"), nb::arg("variables"));
 }
 
 }  // namespace lamina::python

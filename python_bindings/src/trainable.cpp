@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/training_flag.h"
 
 namespace lamina::python {
 namespace {
@@ -70,6 +71,9 @@ void bind_trainable(nb::module_& m) {
       nb::arg("value"), "The function that is being traced depends on a layer's trainable.");
   m.def("trainable_changed", [] { ++changes; }, "Some layer's trainable is another one now.");
   m.def("trainable_changes", [] { return changes; }, "How often layers' trainable was changed.");
+  m.def("_is_symbolic", [](nb::handle value) { return is_tensor(value.ptr()) && as_tensor(value.ptr()).is_symbolic(); }, nb::arg("value"));
+  m.def("training", [] { return training_flag; }, "Whether the layers that run now were called to train.");
+  m.def("set_training", [](bool on) { return std::exchange(training_flag, on); }, nb::arg("on"), "Sets it; returns what it was.");
 }
 
 }  // namespace lamina::python
