@@ -163,6 +163,8 @@ class Exporter {
     Code code;
     code("s->error = 0;");
     write_items(code, items_of(*program, binding, shared_), names, tables_);
+    for (const std::string& name : names.inputs)
+      if (!name.empty() && !has_word(code.text, name)) code("(void)", name, ";");
     code("return s->error;");
     bodies_ += cat(prototype, " {\n", code.text, "}\n\n");
   }
@@ -287,7 +289,7 @@ class Exporter {
     return cat("/* Made by Lamina; ", options_.name, ".h says what is here. */\n#include \"", options_.name,
                ".h\"\n\n#include <math.h>\n#include <string.h>\n\n", needed_functions(functions), constants, "\n", functions, tables_.text,
                "\n", bodies_, init, "const char *", own("error"), "(int code) {\n  static const char *const texts[] = {\"\"", texts,
-               "};\n  return code > 0 && code <= ", shared_.errors.size(), " ? texts[code] : \"\";\n}\n");
+               "};\n  return code > 0 && (size_t)code < sizeof texts / sizeof *texts ? texts[code] : \"\";\n}\n");
   }
 
   std::span<const ExportedFunction> functions_;

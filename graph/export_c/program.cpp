@@ -121,13 +121,6 @@ Layout layout_of(const std::vector<const Program*>& programs) {
   return out;
 }
 
-bool names(const std::string& text, const std::string& word) {
-  auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
-  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size())
-    if ((at == 0 || !in_name(text[at - 1])) && (at + word.size() == text.size() || !in_name(text[at + word.size()]))) return true;
-  return false;
-}
-
 class Items {
  public:
   Items(const Program& p, const Binding& binding, Shared& shared, const Layout& layout, size_t number,
@@ -223,7 +216,7 @@ class Items {
     Item item;
     std::string list;
     for (size_t i = 0; i < words.size(); ++i) {
-      if (!names(w.text, words[i])) continue;
+      if (!has_word(w.text, words[i])) continue;
       list += (list.empty() ? "" : ", ") + parameters[i];
       item.arguments.push_back(pointers[i]);
     }

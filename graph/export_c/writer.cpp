@@ -56,6 +56,13 @@ std::string number(DType dtype, const void* element) {
   });
 }
 
+bool has_word(const std::string& text, const std::string& word) {
+  auto in_name = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  for (size_t at = 0; (at = text.find(word, at)) != std::string::npos; at += word.size())
+    if ((at == 0 || !in_name(text[at - 1])) && (at + word.size() == text.size() || !in_name(text[at + word.size()]))) return true;
+  return false;
+}
+
 void Code::line(const std::string& line) {
   if (!line.empty() && line[0] == '}') --depth_;
   text += std::string(size_t(depth_) * 2, ' ') + line + "\n";

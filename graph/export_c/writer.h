@@ -17,6 +17,8 @@ const char* suffix(DType dtype);  // "f32": of functions for this type
 std::string number(DType dtype, double value);
 std::string number(DType dtype, const void* element);
 
+bool has_word(const std::string& text, const std::string& word);  // as C reads words
+
 // Lines with their indentation.
 class Code {
  public:

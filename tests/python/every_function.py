@@ -195,6 +195,7 @@ EXEMPT = {
     "has effects": "check print",
     "files: tests of test_weights_files.py": "load_metadata load_tensors load_weights save_tensors save_weights",
     "files: tests of test_checkpoints.py": "Checkpoint",
+    "files: tests of test_export_c.py": "export_c",
     "describes a call": "inspect executing_eagerly",
     "is state": "per_model",
     "draws: tests of test_random.py": "dropout",

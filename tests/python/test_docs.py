@@ -18,7 +18,8 @@ def page(name):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_examples_run(name, tmp_path):
+def test_examples_run(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # some write files
     scope = {}
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page(name), re.S)):
         path = tmp_path / f"example_{number}.py"
