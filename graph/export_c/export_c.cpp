@@ -30,13 +30,18 @@ std::string c_identifier(const std::string& name, const std::string& otherwise) 
   if (std::isdigit(static_cast<unsigned char>(out[0]))) out.insert(0, "_");
   return out;
 }
+// Words of C, and names that its headers and the generated functions have.
+bool is_reserved(const std::string& name) {
+  static const std::set<std::string> words{
+      "s",      "l",        "t",        "auto",     "break", "case",   "char",   "const",  "continue", "default", "do",
+      "double", "else",     "enum",     "extern",   "float", "for",    "goto",   "if",     "inline",   "int",     "long",
+      "main",   "register", "restrict", "return",   "short", "signed", "sizeof", "static", "struct",   "switch",  "typedef",
+      "union",  "unsigned", "void",     "volatile", "while", "sin",    "cos",    "tan",    "exp",      "log",     "pow",
+      "sqrt",   "floor",    "ceil",     "round",    "trunc", "erf",    "gamma",  "signal", "memcpy",   "memset"};
+  return words.count(name) != 0;
+}
 std::string unlike(std::string name, std::set<std::string>& taken) {
-  static const std::set<std::string> reserved{"s",        "l",        "t",      "auto",     "break",  "case",   "char",     "const",
-                                              "continue", "default",  "do",     "double",   "else",   "enum",   "extern",   "float",
-                                              "for",      "goto",     "if",     "inline",   "int",    "long",   "register", "restrict",
-                                              "return",   "short",    "signed", "sizeof",   "static", "struct", "switch",   "typedef",
-                                              "union",    "unsigned", "void",   "volatile", "while"};
-  if (reserved.count(name)) name += "_";
+  if (is_reserved(name)) name += "_";
   std::string out = name;
   for (int i = 2; !taken.insert(out).second; ++i) out = cat(name, "_", i);
   return out;
@@ -62,9 +67,9 @@ class Exporter {
  public:
   Exporter(std::span<const ExportedFunction> functions, const ExportOptions& options) : functions_(functions), options_(options) {
     if (functions.empty()) refuse("there is no function", "C code is made of traced functions", "pass at least one");
-    if (options.name.empty() || options.name != c_identifier(options.name, ""))
+    if (options.name.empty() || options.name != c_identifier(options.name, "") || is_reserved(options.name))
       refuse(cat("'", options.name, "' is no name in C"), "it begins the names of functions",
-             "pass name= of letters, digits and underscores");
+             "pass name= of letters, digits and underscores that is no word of C");
     for (const ExportedFunction& f : functions) collect_variables(*f.function);
   }
 
@@ -163,8 +168,9 @@ class Exporter {
     Code code;
     code("s->error = 0;");
     write_items(code, items_of(*program, binding, shared_), names, tables_);
-    for (const std::string& name : names.inputs)
-      if (!name.empty() && !has_word(code.text, name)) code("(void)", name, ";");
+    for (const auto* list : {&names.inputs, &names.outputs})
+      for (const std::string& name : *list)
+        if (!name.empty() && !has_word(code.text, name)) code("(void)", name, ";");
     code("return s->error;");
     bodies_ += cat(prototype, " {\n", code.text, "}\n\n");
   }

@@ -56,10 +56,10 @@ def _concrete(key, one, inputs):
             raise errors.InvalidArgument(f"export_c: '{key}' has no example inputs", why="it is traced for their shapes", fix="pass a tensor for each argument")
         model = one
         one = _core.function(lambda *x: model(*x), None, False, True, None)
-    if inputs:
-        return one.get_concrete_function(*inputs)
     traced = _core._traced(one)
-    if len(traced) != 1:
+    if inputs or not traced:  # one without arguments needs no inputs
+        return one.get_concrete_function(*inputs)
+    if len(traced) > 1:
         raise errors.InvalidArgument(
             f"export_c: '{key}' has {len(traced)} graphs", why="a C function is made of one graph", fix="pass example inputs, which say which one",
         )

@@ -1,4 +1,6 @@
 """lm.export_c: the C code gives what Lamina gives, to the last bits of float32, on any compiler and machine."""
+import contextlib
+import linecache
 import os
 import pathlib
 import re
@@ -11,6 +13,7 @@ import pytest
 
 import elementwise_rows
 import lamina as lm
+import random_programs
 from exported import STRICT, Code, compilers
 
 LONG = bool(os.environ.get("LAMINA_TEST_LONG"))
@@ -215,6 +218,71 @@ def test_other_functions(tmp_path, compiler):
     same_as_lamina(tmp_path, other_cases(np.random.default_rng(5)), "others", compiler)
 
 
+def repeated(tmp_path, name, f, *inputs, rough=20.0):
+    """Three calls in a row, from the state that f's Variables have now."""
+    lm.export_c(f, tmp_path / name, *inputs)
+    loaded = Code(tmp_path / name).loaded(tmp_path)
+    state = loaded.model()
+    for _ in range(3):
+        want = numpy_of(f(*inputs))
+        got, error = loaded.call(state, "run", *[i.numpy() for i in inputs])
+        assert error == ""
+        close(got, want, name, rough)
+
+
+def test_models_of_many_kinds_train(tmp_path):
+    rng = np.random.default_rng(10)
+    images, labels = lm.constant(rng.random((4, 12, 12, 3), dtype=np.float32)), lm.constant(rng.integers(0, 5, 4))
+    convolutions = lm.nn.Sequential([lm.nn.Conv2D(8, 3, activation="relu"), lm.nn.BatchNormalization(), lm.nn.MaxPool2D(2), lm.nn.Flatten(), lm.nn.Dense(5)])
+    convolutions(images)
+    repeated(tmp_path, "convolutions", training(convolutions, lm.optim.Adam(0.001)), images, labels, rough=1000)
+    repeated(tmp_path, "scored", lm.function(lambda x: convolutions(x)), images)
+
+    x, y = lm.constant(rng.random((6, 7), dtype=np.float32)), lm.constant(rng.integers(0, 3, 6))
+    nets = lm.nn.stack(lambda: lm.nn.Sequential([lm.nn.Dense(16, activation="elu"), lm.nn.Dense(8, activation="relu"), lm.nn.Dense(3)]), 5, seeds=list(range(5)), input_shape=(7,))
+    repeated(tmp_path, "ensemble", lm.function(lm.vmap(training(nets, lm.optim.SGD(lm.per_model([0.1, 0.2, 0.3, 0.01, 0.05]))), in_axes=None)), x, y)
+
+    net = lm.nn.Sequential([lm.nn.Dense(8, "silu"), lm.nn.LayerNormalization(), lm.nn.Dense(3)])
+    net(x)
+    step = training(net, lm.optim.SGD(0.1))
+
+    @lm.function
+    def epoch(xs, ys):
+        total = lm.zeros(())
+        for i in lm.range(5):
+            total = total + step(xs[i], ys[i])
+        return total
+
+    repeated(tmp_path, "epoch", epoch, lm.constant(rng.random((5, 6, 7), dtype=np.float32)), lm.constant(rng.integers(0, 3, (5, 6))), rough=100)
+
+
+def test_state_is_read_and_written_in_order(tmp_path):
+    v, k = lm.Variable(np.arange(6.0).reshape(2, 3), name="v 64"), lm.Variable(3, name="int")
+    a, b = lm.Variable(np.ones(3, np.float32)), lm.Variable(np.zeros(3, np.float32))
+
+    @lm.function
+    def change(x):
+        k.assign_add(2)
+        old = v.read()
+        v.assign(old * 2.0 + x)
+        v.assign_sub(old)
+        first, second = a.read(), b.read() + 1.0
+        a.assign(second)
+        b.assign(first)
+        return lm.transpose(v), k.read(), old, x, v.read()[0], first - second, x[:0]
+
+    repeated(tmp_path, "state", change, lm.constant(np.ones((2, 3))))
+
+    @lm.function
+    def swap():
+        first, second = a.read(), b.read() + 1.0
+        a.assign(second)
+        b.assign(first)
+        return first - second
+
+    repeated(tmp_path, "swap", swap)
+
+
 def test_control_flow(tmp_path):
     x = lm.constant(np.arange(6, dtype=np.float32).reshape(3, 2))
 
@@ -258,7 +326,7 @@ def test_draws_have_the_same_bits(tmp_path):
                 lm.random.truncated_normal((6,)))
 
     traced = lm.function(draw)
-    lm.export_c({"draw": (traced,)} if traced() is None else {"draw": traced}, tmp_path / "draws")
+    lm.export_c({"draw": traced}, tmp_path / "draws")
     loaded = Code(tmp_path / "draws").loaded(tmp_path)
     state = loaded.model()
     for _ in range(3):
@@ -286,6 +354,31 @@ def test_random_graphs(tmp_path):
         x = lm.constant(rng.normal(size=(6, 6)).astype(np.float32))
         cases[f"chain_{number}"] = (chain, [x])
     same_as_lamina(tmp_path, cases, "chains")
+
+
+@pytest.mark.parametrize("first", range(0, 400 if LONG else 10, 10))
+def test_random_programs_with_state_and_loops(tmp_path, first):
+    """The programs of random_programs.py, without what they print and assert: numbers are small integers, so all bits are the same."""
+    programs = {}
+    for seed in range(first, first + 10):
+        source = re.sub(r"^( *)(lm\.print\(|assert ).*$", r"\1pass", random_programs.source_of(random_programs.Writer(seed).program()), flags=re.M)
+        v, w = lm.Variable([1.0, 2.0, 3.0], name=f"v{seed}"), lm.Variable(2, name=f"w{seed}")
+        names = {"lm": lm, "v": v, "w": w, "place": contextlib.nullcontext, "helper": random_programs.helper, "k": seed % 3, "out": None, "other": None}
+        file = f"<exported program {seed}>"
+        linecache.cache[file] = len(source), None, source.splitlines(True), file
+        exec(compile(source, file, "exec"), names)
+        names["traced_effects"] = lm.function(names["effects"])
+        types = [lm.TensorSpec([3]), lm.TensorSpec([3]), lm.TensorSpec([], lm.int32), lm.TensorSpec([seed % 4])]
+        programs[f"p{seed}"] = lm.function(names["f"], input_signature=types), v, w, seed % 4
+    lm.random.set_seed(first)
+    inputs = lambda call, length: [np.array([float((call * i) % 6 - 2) for i in range(b, b + 3)], np.float32) for b in (0, 2)] + [np.int32(call), np.arange(length, dtype=np.float32) - 1]  # noqa: E731
+    lm.export_c({name: (f, *map(lm.constant, inputs(0, length))) for name, (f, _, _, length) in programs.items()}, tmp_path / "programs")
+    loaded = Code(tmp_path / "programs").loaded(tmp_path)
+    state = loaded.model()
+    for call in range(3):
+        for name, (f, _, _, length) in programs.items():
+            got = loaded.call(state, name, *inputs(call, length))[0][0]
+            np.testing.assert_array_equal(got, f(*map(lm.constant, inputs(call, length))).numpy(), err_msg=f"{name}, call {call}")
 
 
 def test_wrong_data_give_the_code_of_an_error(tmp_path):
@@ -323,7 +416,11 @@ def test_what_c_cannot_have_is_refused(tmp_path):
     assert "float16" in refused(lm.function(lambda x: lm.astype(x, lm.float16) * 2), x)
     open_length = lm.function(lambda x: x * 2, input_signature=[lm.TensorSpec(["n", 2])])
     assert "lengths=" in refused(open_length, lm.ones((3, 2)))
-    assert "0 graphs" in refused(lm.function(lambda x: x))
+    assert "missing" in refused(lm.function(lambda x: x), error=lm.errors.Error)
+    twice = lm.function(lambda x: x * 2)
+    twice(x), twice(x[:2])
+    assert "2 graphs" in refused(twice)
+    assert "no name" in refused(lm.function(lambda x: x), x, name="long")
     assert "no example inputs" in refused(lambda x: x)
     assert "weights" in refused(lm.function(lambda x: x), x, weights="disk")
     assert "no name" in refused(lm.function(lambda x: x), x, name="a b")
