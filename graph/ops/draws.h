@@ -24,13 +24,9 @@ extern const ir::OpDef random_integers, random_truncated_normal;
 }  // namespace def
 
 // Integers in [low, high), all equally likely; state as of the other draws.
-inline ir::Value random_integers(ir::Graph& g, ir::Value state, const TensorType& type, int64_t low, int64_t high) {
-  return g.add(def::random_integers, ir::make_attrs(RandomIntegersAttrs{type, low, high}), {state});
-}
+ir::Value random_integers(ir::Graph& g, ir::Value state, const TensorType& type, int64_t low, int64_t high);
 // Normal numbers conditioned to lie in [low, high].
-inline ir::Value random_truncated_normal(ir::Graph& g, ir::Value state, const TensorType& type, double mean, double deviation, double low,
-                                         double high) {
-  return g.add(def::random_truncated_normal, ir::make_attrs(TruncatedNormalAttrs{type, mean, deviation, low, high}), {state});
-}
+ir::Value random_truncated_normal(ir::Graph& g, ir::Value state, const TensorType& type, double mean, double deviation, double low,
+                                  double high);
 
 }  // namespace lamina::ops

@@ -45,39 +45,18 @@ struct MaxPool2dAttrs {
 };
 
 // x [n,h,w,c], filters [a,b,c/groups,o] -> [n,h',w',o].
-inline Value conv2d(Graph& g, Value x, Value filters, Conv2dAttrs attrs) {
-  attrs.shape.clear();
-  return g.add(def::conv2d, ir::make_attrs(std::move(attrs)), {x, filters});
-}
+Value conv2d(Graph& g, Value x, Value filters, Conv2dAttrs attrs);
 // The gradient with respect to x of this `shape`, from the gradient of y. Also the transposed convolution.
-inline Value conv2d_grad_input(Graph& g, Value dy, Value filters, Shape shape, Conv2dAttrs attrs) {
-  attrs.shape = std::move(shape);
-  return g.add(def::conv2d_grad_input, ir::make_attrs(std::move(attrs)), {dy, filters});
-}
+Value conv2d_grad_input(Graph& g, Value dy, Value filters, Shape shape, Conv2dAttrs attrs);
 // The gradient with respect to filters of this `shape`.
-inline Value conv2d_grad_filter(Graph& g, Value x, Value dy, Shape shape, Conv2dAttrs attrs) {
-  attrs.shape = std::move(shape);
-  return g.add(def::conv2d_grad_filter, ir::make_attrs(std::move(attrs)), {x, dy});
-}
+Value conv2d_grad_filter(Graph& g, Value x, Value dy, Shape shape, Conv2dAttrs attrs);
 // x [n,h,w,c] -> result 0: [n,h',w',c]; result 1: i64, each maximum's position in its image: (row w + column) c + channel.
-inline Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs) {
-  attrs.shape.clear();
-  return g.add(def::max_pool2d, ir::make_attrs(std::move(attrs)), {x});
-}
+Value max_pool2d(Graph& g, Value x, MaxPool2dAttrs attrs);
 // The gradient with respect to x of this `shape`: adds y's gradients at `places`, which must be max_pool2d's result 1.
-inline Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxPool2dAttrs attrs) {
-  attrs.shape = std::move(shape);
-  return g.add(def::max_pool2d_grad, ir::make_attrs(std::move(attrs)), {dy, places});
-}
+Value max_pool2d_grad(Graph& g, Value dy, Value places, Shape shape, MaxPool2dAttrs attrs);
 // For a GPU's library (pass use_libraries): max_pool2d's result 0 alone, and the gradient with respect to x from x, y and y's gradient.
-inline Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs) {
-  attrs.shape.clear();
-  return g.add(def::max_pool2d_values, ir::make_attrs(std::move(attrs)), {x});
-}
-inline Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPool2dAttrs attrs) {
-  attrs.shape.clear();
-  return g.add(def::max_pool2d_values_grad, ir::make_attrs(std::move(attrs)), {x, y, dy});
-}
+Value max_pool2d_values(Graph& g, Value x, MaxPool2dAttrs attrs);
+Value max_pool2d_values_grad(Graph& g, Value x, Value y, Value dy, MaxPool2dAttrs attrs);
 // How many elements of x the windows read, or empty where no library can pool x: x must be floating, of known lengths, and padded equally
 // on both sides. Throws as max_pool2d's shape rule does.
 LAMINA_API std::optional<double> library_operations(const TensorType& x, const MaxPool2dAttrs& attrs);

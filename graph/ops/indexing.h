@@ -31,16 +31,12 @@ extern const ir::OpDef nonzero, ravel_index, scatter;
 
 // Flattens indices into axes of these lengths, i64: (i, j) -> i * lengths[1] + j. The inputs broadcast; negative indices count from the
 // end; an index out of range is an error of kind index at run time.
-inline ir::Value ravel_index(ir::Graph& g, std::vector<ir::Value> places, Shape lengths) {
-  return g.add(def::ravel_index, ir::make_attrs(RavelIndexAttrs{std::move(lengths)}), std::move(places));
-}
+ir::Value ravel_index(ir::Graph& g, std::vector<ir::Value> places, Shape lengths);
 // x with updates written, added, ... at integer indices along axis `batch_axes`, in order: for set, the last update counts.
 //   x [P..., L, B...]   indices [P..., I...]   updates [P..., I..., B...]   with batch_axes = the number of P
-inline ir::Value scatter(ir::Graph& g, ir::Value updates, ir::Value indices, ir::Value x, ScatterMode mode, int batch_axes = 0) {
-  return g.add(def::scatter, ir::make_attrs(ScatterIntoAttrs{mode, batch_axes}), {updates, indices, x});
-}
+ir::Value scatter(ir::Graph& g, ir::Value updates, ir::Value indices, ir::Value x, ScatterMode mode, int batch_axes = 0);
 // condition (bool) [..., n] -> result 0: i64 [..., n], the indices along the last axis where it holds, in order, padded with n; result 1:
 // i64 [...], their number.
-inline ir::Value nonzero(ir::Graph& g, ir::Value condition) { return g.add(def::nonzero, {condition}); }
+ir::Value nonzero(ir::Graph& g, ir::Value condition);
 
 }  // namespace lamina::ops

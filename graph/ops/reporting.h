@@ -39,17 +39,10 @@ extern const ir::OpDef check, check_numerics, print;
 }  // namespace def
 
 // Writes the formatted values each time it runs. Under vmap one text per model.
-inline void print(ir::Graph& g, std::vector<ir::Value> values, PrintAttrs attrs) {
-  g.add(def::print, ir::make_attrs(std::move(attrs)), std::move(values));
-}
+void print(ir::Graph& g, std::vector<ir::Value> values, PrintAttrs attrs);
 // An error of kind assertion at run time when an element of the condition (bool) is false.
-inline void check(ir::Graph& g, ir::Value condition, std::vector<ir::Value> values, CheckAttrs attrs) {
-  values.insert(values.begin(), condition);
-  g.add(def::check, ir::make_attrs(std::move(attrs)), std::move(values));
-}
+void check(ir::Graph& g, ir::Value condition, std::vector<ir::Value> values, CheckAttrs attrs);
 // Returns x; an error of kind invalid_argument when an element is NaN or infinite. Runs only if its result is needed.
-inline ir::Value check_numerics(ir::Graph& g, ir::Value x, std::string message) {
-  return g.add(def::check_numerics, ir::make_attrs(NumericsAttrs{std::move(message)}), {x});
-}
+ir::Value check_numerics(ir::Graph& g, ir::Value x, std::string message);
 
 }  // namespace lamina::ops

@@ -22,23 +22,17 @@ namespace def {
 extern const ir::OpDef argsort, searchsorted, sort, top_k, unique;
 }  // namespace def
 
-inline ir::Value sort(ir::Graph& g, ir::Value x, int axis = -1, bool descending = false) {
-  return g.add(def::sort, ir::make_attrs(SortAttrs{axis, descending}), {x});
-}
+ir::Value sort(ir::Graph& g, ir::Value x, int axis = -1, bool descending = false);
 // i64 indices that sort the axis; stable.
-inline ir::Value argsort(ir::Graph& g, ir::Value x, int axis = -1, bool descending = false) {
-  return g.add(def::argsort, ir::make_attrs(SortAttrs{axis, descending}), {x});
-}
+ir::Value argsort(ir::Graph& g, ir::Value x, int axis = -1, bool descending = false);
 // The k largest along the last axis, in descending order; ties keep their order. Result 0: values, result 1: i64 indices.
-inline ir::Value top_k(ir::Graph& g, ir::Value x, int64_t k) { return g.add(def::top_k, ir::make_attrs(TopKAttrs{k}), {x}); }
+ir::Value top_k(ir::Graph& g, ir::Value x, int64_t k);
 // sorted [P..., n] ascending, values [P..., I...] -> i64 [P..., I...]: the number of sorted elements less than each value (with `right`:
 // less or equal).
-inline ir::Value searchsorted(ir::Graph& g, ir::Value sorted, ir::Value values, bool right = false) {
-  return g.add(def::searchsorted, ir::make_attrs(SearchAttrs{right}), {sorted, values});
-}
+ir::Value searchsorted(ir::Graph& g, ir::Value sorted, ir::Value values, bool right = false);
 // The distinct elements along the last axis, in ascending order. x [..., n] -> i64 results
 //   0: [..., n] index of each one's first occurrence, padded with that of the smallest   2: [..., n] counts, padded with 0
 //   1: [..., n] for each element of x, which of them it is                               3: [...] how many there are
-inline ir::Value unique(ir::Graph& g, ir::Value x) { return g.add(def::unique, {x}); }
+ir::Value unique(ir::Graph& g, ir::Value x);
 
 }  // namespace lamina::ops
