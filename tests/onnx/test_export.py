@@ -1,5 +1,6 @@
 """What lm.onnx.save writes: ONNX Runtime computes Lamina's numbers with it, and so does the network that is loaded back."""
 import os
+import re
 import sys
 
 import numpy as np
@@ -161,3 +162,47 @@ def test_WhatOnnxDoesNotHaveIsRefusedByNameAndLine(fn, spec, op, tmp_path):
     with pytest.raises(lm.errors.InvalidArgument, match=f"lm.onnx.save: the op {op} cannot") as caught:
         lm.onnx.save(fn, tmp_path / "m.onnx", spec)
     assert "test_export.py" in caught.value.where and caught.value.fix and not os.listdir(tmp_path)
+
+
+I32 = np.array([[-7, 3, 0], [5, -2, 9]], np.int32)
+F16 = np.random.default_rng(1).normal(size=(3, 4)).astype(np.float16)
+OTHERS = {
+    "half products": (lambda x: lm.softmax(lm.matmul(x, lm.transpose(x))), F16), "half activations": (lambda x: lm.layer_norm(lm.gelu(x)), F16),
+    "whole numbers": (lambda x: lm.floor_divide(x, 2) + lm.mod(x, 3) + lm.fmod(x, lm.constant([0, 2, 3], lm.int32)) + lm.shift_left(x, 1) + lm.sum(x, 1, keepdims=True) + lm.max(x), I32),
+    "bits": (lambda x: lm.bitwise_and(x, 3) + lm.shift_right(x, 1), I32),
+    "bools": (lambda x: lm.astype(lm.logical_and(x > 0, x < 5), lm.int64) + lm.argmax(x, 1, keepdims=True), I32),
+    "double": (lambda x: lm.exp(x) * lm.matmul(x, lm.transpose(x)), F16[:, :3].astype(np.float64)),
+    "backward slices": (lambda x: x[::-1, -1:0:-2], F16.astype(np.float32)),
+    "while": (lambda x: lm.while_loop(lambda s: lm.sum(s) < 100.0, lambda s: s * 2.0 + 1.0, x), np.ones(3, np.float32)),
+    "for": (lambda x: lm.fori_loop(0, 5, lambda i, s: s + x[0] * lm.astype(i, lm.float32), x), np.ones((3, 2), np.float32)),
+    "table": (lambda i: lm.gather(lm.constant(np.arange(12, dtype=np.float32).reshape(4, 3)), i), np.array([1, 3, 0])),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_OtherDtypesAndLoops(name, tmp_path):
+    fn, x = OTHERS[name]
+    fn = lm.function(fn)
+    lm.onnx.save(fn, tmp_path / "f.onnx", x)
+    same(tmp_path / "f.onnx", fn, x, rtol=1e-2 if x.dtype == np.float16 else 1e-5, atol=1e-3 if x.dtype == np.float16 else 1e-6)
+
+
+# Ops that are not written, and why.
+UNWRITTEN = {
+    "cannot be in a file": "assign check check_numerics print dropout random_integers random_normal random_truncated_normal random_uniform",
+    "are made by passes, after tracing": "dense dense_grad_input dense_grad_weights dense_update fused_elementwise max_pool2d_values max_pool2d_values_grad",
+    "are written by the walk itself": "input read",
+    "have lengths or places that ONNX's ops do not give": "unique with_length max_pool2d_grad",
+    "is the gradient of training's normalisation": "batch_norm_train_grad",
+}
+
+
+def test_EveryOpIsWrittenOrListed():
+    from lamina.onnx._export_ops import EXPORTED
+    ops = set()
+    for path in (("graph", "ops", "ops.inc"), ("kernels", "shared", "elementwise_ops.inc")):
+        with open(os.path.join(ROOT, *path)) as file:
+            ops |= set(re.findall(r"^(?:OP|ELEMENTWISE)\((\w+)[,)]", file.read(), re.M)) - {"name"}
+    assert len(ops) > 120
+    listed = set(" ".join(UNWRITTEN.values()).split())
+    assert ops - set(EXPORTED) == listed and set(EXPORTED) <= ops

@@ -78,6 +78,12 @@ def test_LoadedNetworkTrainsOn(tmp_path):
     np.testing.assert_array_equal(other(x).numpy(), network(x).numpy())
 
 
+def test_VmapCallsANetworkPerRow(tmp_path):
+    network = lm.onnx.load(mlp(tmp_path)[0])
+    x = np.random.default_rng(0).normal(size=(4, 5, 3)).astype(np.float32)
+    np.testing.assert_allclose(lm.vmap(network)(lm.constant(x)).numpy(), np.stack([network(row).numpy() for row in x]), rtol=1e-6)
+
+
 def test_OpenLengthsServeEveryBatch(tmp_path):
     model = model_of('''<ir_version: 9, opset_import: ["": 21]>
         net (float[n, 2, 6] x) => (float[n, k] y) {
