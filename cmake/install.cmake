@@ -11,6 +11,7 @@ install(FILES "${PROJECT_BINARY_DIR}/LaminaConfig.cmake" "${PROJECT_BINARY_DIR}/
 # The tree of headers that lamina/lamina.h reaches. They include each other by their path from the project's root.
 if(EXISTS "${PROJECT_SOURCE_DIR}/include/lamina")
   install(DIRECTORY include/lamina/ DESTINATION include/lamina COMPONENT cpp FILES_MATCHING PATTERN "*.h")
+  install(FILES capi/lamina_c.h DESTINATION include/lamina COMPONENT cpp)
 endif()
 foreach(folder runtime/core runtime/device runtime/exec runtime/data runtime/io kernels graph/ir graph/ops graph/autodiff graph/passes
                graph/compile graph/frontend graph/functions graph/nn graph/program)
@@ -23,4 +24,8 @@ endforeach()
 if(LAMINA_HAS_PYTHON)
   install(TARGETS _core lamina LIBRARY DESTINATION lamina COMPONENT python)
   install(DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina/_core" DESTINATION lamina COMPONENT python OPTIONAL)
+endif()
+
+if(TARGET lamina-run)
+  install(TARGETS lamina-run RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT cpp)
 endif()

@@ -63,6 +63,7 @@ ConcreteFunction::ConcreteFunction(std::shared_ptr<Trace> trace, std::string nam
       argument_resources_(std::move(argument_resources)),
       captures_(trace->captures),
       structure_(std::move(structure)),
+      traced_lengths_(trace->lengths),
       trace_microseconds_(trace_microseconds) {
   graph_.place = {};
   for (ir::Value input : graph_.inputs) input_devices_.push_back(graph_[input].device.value_or(device_));

@@ -54,6 +54,11 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   const ir::Graph& optimized_graph();
   const std::vector<Variable>& variables() const { return variables_; }
   const std::vector<Tensor>& captures() const { return captures_; }
+  // Per Variable argument: the place of its stand-in in variables(), or -1 when the graph does not use it.
+  const std::vector<int>& argument_resources() const { return argument_resources_; }
+  const std::vector<Trace::Length>& lengths() const { return traced_lengths_; }
+  // Throws signature, naming the argument, when these cannot be passed.
+  void check(std::span<const Tensor> arguments, std::span<const Variable> variables) const;
   const std::shared_ptr<void>& structure() const { return structure_; }  // the tracing callback's Traced::structure
   Inspection inspect();
   // The graph, the passes and their times, fused groups, the program, and the times of tracing, compiling and running.
@@ -85,7 +90,6 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   std::vector<Variable> bound(std::span<const Variable> arguments) const;                              // one per resource, for this call
   std::vector<Tensor> replay(std::span<const Tensor> arguments, std::span<const Variable> variables);  // eager, op by op: for tapes
   bool tape_wants(std::span<const Tensor> arguments, std::span<const Variable> variables) const;
-  void check(std::span<const Tensor> arguments, std::span<const Variable> variables) const;
 
   std::string name_;
   Device device_;
@@ -102,6 +106,7 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
     std::shared_ptr<ConcreteFunction> count;  // computes the length from the same arguments and, if needed, earlier lengths
   };
   std::vector<Length> lengths_;
+  std::vector<Trace::Length> traced_lengths_;
   double trace_microseconds_;
   int64_t memory_budget_ = 0;  // FunctionOptions::memory_budget
 

@@ -116,9 +116,8 @@ DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs) {
       const TensorType& want = g.type(g.inputs[i]);
       bool fits = want.dtype == inputs[i].dtype && want.rank() == inputs[i].rank();
       for (size_t d = 0; fits && d < want.rank(); ++d) {
-        const Dim have = inputs[i].shape[d];
-        // A length that the caller does not know yet: the graph was traced in terms of it, because it uses the caller's values.
-        fits = (!have.known() && want.shape[d] == have) || match(want.shape[d], have.number(), bindings);
+        // A length that the caller does not know yet may be the graph's own: it was traced in terms of the caller's values.
+        fits = match(want.shape[d], inputs[i].shape[d], bindings);
       }
       if (!fits) {
         const std::string& name = attrs_of<InputAttrs>(*g[g.inputs[i]].attrs).name;

@@ -91,13 +91,15 @@ LAMINA_API bool has_host_effect(const Node& node);
 LAMINA_API bool has_effects(const Node& node);
 // The graph without nodes that print or check, in regions too. Recomputation for a gradient uses it, so that no effect happens twice.
 LAMINA_API Graph without_host_effects(const Graph& g);
-// The value of every symbol in the graph's input types, from concrete types. Throws signature with input, expected and actual type.
+// The value of every symbol in the graph's input types, from the types given. Throws signature with input, expected and actual type.
 LAMINA_API DimBindings bind_dims(const Graph& g, std::span<const TensorType> inputs);
-// The same graph with symbols replaced by concrete lengths.
+// The same graph with symbols replaced by these lengths.
 LAMINA_API Graph specialize(const Graph& g, const DimBindings& bindings);
 
-LAMINA_API std::string print(const Graph& g);
-LAMINA_API Graph parse(std::string_view text);  // inverse of print(); throws invalid_argument with the line
+// With scopes: also each node's, as a saved program has them.
+LAMINA_API std::string print(const Graph& g, bool scopes = false);
+// What print() prints. The text may be hostile: throws an Error, with the line, for what is wrong, also for what a shape rule refuses.
+LAMINA_API Graph parse(std::string_view text);
 LAMINA_API void verify(const Graph& g);         // throws internal on the first broken rule
 LAMINA_API uint64_t hash(const Graph& g);       // of the structure: ignores lines, scopes and names
 LAMINA_API bool equal(const Graph& a, const Graph& b);

@@ -8,7 +8,7 @@
 //   return %2
 //
 // Attributes that have their default are not printed, nor a `type` that is the result's. A later result of %4 is %4.1; a region stands in
-// brackets after its node; a device after an @.
+// brackets after its node, a device after an @, a scope after `in`.
 #include <cctype>
 
 #include "graph/ir/graph.h"
@@ -24,7 +24,7 @@ std::string values_text(const std::vector<Value>& values) {
   return s;
 }
 
-void print(const Graph& g, const std::string& indent, std::string& out) {
+void print(const Graph& g, bool scopes, const std::string& indent, std::string& out) {
   for (size_t i = 0; i < g.resources.size(); ++i)
     out += cat(indent, "resource ", i, ' ', attr_text(g.resources[i].name), ": ", g.resources[i].type, '\n');
   for (int i = 0; i < g.size(); ++i) {
@@ -42,9 +42,10 @@ void print(const Graph& g, const std::string& indent, std::string& out) {
     }
     if (!attrs.empty()) out += " {" + attrs + "}";
     if (n.device) out += cat(" @", *n.device);
+    if (scopes && !n.scope.empty()) out += cat(" in ", attr_text(n.scope));
     for (const GraphRef& region : n.regions) {
       out += " [\n";
-      print(*region, indent + "  ", out);
+      print(*region, scopes, indent + "  ", out);
       out += indent + "]";
     }
     out += '\n';
@@ -104,6 +105,7 @@ class Parser {
   void node(Graph& g, std::vector<std::pair<int64_t, Value>>& inputs) {
     expect('%');
     if (number() != g.size()) fail(cat("%", g.size(), " is expected here"));
+    if (++nodes_ > kMostNodes) fail(cat("there are more than ", kMostNodes, " nodes"));
     std::vector<TensorType> types;
     if (peek() == ':') {
       do {
@@ -142,6 +144,10 @@ class Parser {
       g.place.device = parse_device(text_.substr(start, pos_ - start));
       skip_space(false);
     }
+    if (take_word("in ")) {
+      parse_attr(quoted(), g.place.scope);
+      skip_space(false);
+    }
     std::vector<GraphRef> regions;
     while (peek() == '[') {
       ++pos_;
@@ -152,8 +158,14 @@ class Parser {
       expect(']');
       skip_space(false);
     }
-    AttrsRef parsed = op.parse_attrs(op.name, attrs);
-    Value v = g.add(op, parsed, std::move(in), std::move(regions));
+    AttrsRef parsed;
+    Value v;
+    try {
+      parsed = op.parse_attrs(op.name, attrs);
+      v = g.add(op, parsed, std::move(in), std::move(regions));
+    } catch (const Error& error) {
+      fail(error.parts.why.empty() ? error.parts.what : cat(error.parts.what, ": ", error.parts.why));
+    }
     g.place = before;
     if (g[v].types != types) {
       std::string got;
@@ -253,16 +265,17 @@ class Parser {
                  .fix = "correct the text"});
   }
 
+  static constexpr int kMostNodes = 1'000'000;
   std::string_view text_;
   size_t pos_ = 0;
-  int depth_ = 0;
+  int depth_ = 0, nodes_ = 0;
 };
 
 }  // namespace
 
-std::string print(const Graph& g) {
+std::string print(const Graph& g, bool scopes) {
   std::string out;
-  print(g, "", out);
+  print(g, scopes, "", out);
   return out;
 }
 

@@ -6,7 +6,7 @@
 
 namespace lamina {
 
-void save_tensors(const std::string& path, const TensorFile& content) {
+void write_tensors(io::OutputFile& file, const TensorFile& content) {
   std::vector<Tensor> on_host;  // kept alive while their bytes are written
   std::vector<io::NamedBytes> tensors;
   for (const auto& [name, tensor] : content.tensors) {
@@ -15,21 +15,23 @@ void save_tensors(const std::string& path, const TensorFile& content) {
     const size_t size = size_t(byte_size(tensor.type()));
     tensors.push_back({name, tensor.type(), {size ? static_cast<const std::byte*>(on_host.back().data()) : nullptr, size}});
   }
+  io::write_safetensors(file, std::move(tensors), content.metadata);
+}
+
+void save_tensors(const std::string& path, const TensorFile& content) {
   io::Replacement made(path, false);
-  io::write_safetensors(made.file(), std::move(tensors), content.metadata);
+  write_tensors(made.file(), content);
   made.commit();
 }
 
-namespace {
+std::map<std::string, std::string> load_metadata(const std::string& path) {
+  return io::Safetensors(io::InputFile::open(path, "load", true)).metadata();
+}
 
-io::Safetensors opened(const std::string& path) { return io::Safetensors(io::InputFile::open(path, "load", true)); }
+TensorFile load_tensors(const std::string& path) { return read_tensors(io::InputFile::open(path, "load", true)); }
 
-}  // namespace
-
-std::map<std::string, std::string> load_metadata(const std::string& path) { return opened(path).metadata(); }
-
-TensorFile load_tensors(const std::string& path) {
-  const io::Safetensors file = opened(path);
+TensorFile read_tensors(io::InputFile input) {
+  const io::Safetensors file(std::move(input));
   TensorFile out{{}, file.metadata()};
   for (const io::Safetensors::Entry& entry : file.entries())
     out.tensors.emplace(entry.name, made_on_host(entry.type, [&](std::span<std::byte> to) { file.read(entry, to); }));

@@ -33,6 +33,8 @@
 #include "graph/nn/optimizer.h"
 #include "graph/nn/sequential.h"
 #include "graph/nn/shape_layers.h"
+#include "graph/program/module.h"
+#include "graph/program/npy.h"
 #include "graph/program/tensor_file.h"
 #include "runtime/data/idx.h"
 #include "runtime/device/recording.h"

@@ -22,8 +22,10 @@ from .export import export_c as export_c
 from .errors import GradientWarning as GradientWarning, RetraceWarning as RetraceWarning
 from .graph import Graph as Graph
 from .reporting import check as check, print as print
+from .module import Module as Module
 from .saving import (
-    load_metadata as load_metadata, load_tensors as load_tensors, load_weights as load_weights, save_tensors as save_tensors, save_weights as save_weights,
+    load as load, load_metadata as load_metadata, load_tensors as load_tensors, load_weights as load_weights, save as save, save_tensors as save_tensors,
+    save_weights as save_weights,
 )
 from .transforms import (
     custom_gradient as custom_gradient, grad as grad, hessian as hessian, jacobian as jacobian, jvp as jvp, value_and_grad as value_and_grad, vjp as vjp,
@@ -79,7 +81,7 @@ def __dir__():
 
 if not TYPE_CHECKING:  # they see the names exported by the star and the `as` above
     __all__ = sorted([
-        *_core.__all__, "Checkpoint", "Explanation", "GradientWarning", "Graph", "RetraceWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
-        "export_c", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",
-        "print", "save_tensors", "save_weights", "scan", "switch", "testing", "value_and_grad", "vjp", "vmap", "while_loop",
+        *_core.__all__, "Checkpoint", "Explanation", "GradientWarning", "Graph", "Module", "RetraceWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
+        "export_c", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",
+        "print", "save", "save_tensors", "save_weights", "scan", "switch", "testing", "value_and_grad", "vjp", "vmap", "while_loop",
     ])

@@ -1,4 +1,4 @@
-"""``python -m lamina doctor``: which optional software this machine has, and how to install the rest."""
+"""``python -m lamina doctor``: which optional software this machine has, and how to install the rest. ``info``: what a saved program has."""
 
 import difflib
 import os
@@ -52,10 +52,28 @@ def doctor(needs=(), out=sys.stdout):
     return 1 if absent or available and any(library["required"] and not library["found"] for library in libraries) else 0
 
 
+def info(path, out=sys.stdout):
+    """Prints the signatures, functions and Variables of a saved program, and how large its files are. Returns 0, or 1 when it cannot be loaded."""
+    import lamina as lm
+
+    try:
+        module = lm._core._Module.load(path)
+    except lm.errors.LaminaError as error:
+        print(error, file=sys.stderr)
+        return 1
+    print(str(module), end="", file=out)
+    for name in sorted(os.listdir(path)):
+        print(f"file {name}: {os.path.getsize(os.path.join(path, name))} bytes", file=out)
+    return 0
+
+
 def main(arguments):
+    if arguments[:1] == ["info"] and len(arguments) == 2:
+        return info(arguments[1])
     if arguments[:1] == ["doctor"] and (len(arguments) == 1 or arguments[1] == "--needs"):
         return doctor(arguments[2:])
-    print("usage: python -m lamina doctor [--needs gpu cuBLASLt cuDNN]    says what this machine has of what Lamina can use", file=sys.stderr)
+    print("usage: python -m lamina doctor [--needs gpu cuBLASLt cuDNN]    says what this machine has of what Lamina can use\n"
+          "       python -m lamina info FOLDER                              what a saved program has", file=sys.stderr)
     return 0 if arguments in (["-h"], ["--help"]) else 2
 
 

@@ -1,6 +1,6 @@
-"""Tensors and weights in files: the safetensors format, which other programs read and write too.
+"""Programs, weights and tensors in files. Tensors are in the safetensors format, which other programs read and write too.
 
-A file takes the place of the one before at one instant: when the process or the machine ends while it is written, the old one is there. A file that is
+A file or folder takes the place of the one before at one instant: when the process or the machine ends while it is written, the old one is there. What is
 read may be hostile: nothing in it runs.
 """
 from __future__ import annotations
@@ -8,6 +8,41 @@ from __future__ import annotations
 import os
 
 from . import _border, _core, _state, errors
+
+
+def save(what, path, signatures: dict | None = None) -> None:
+    """Writes a program to a folder: the graphs of traced functions, and the Variables and values that they use. lm.load, C++ and lamina-run need no source
+    code for it.
+
+    what: a Module (its traced methods, and those of the modules inside), a model or layer (its call as "call"; when it was fitted, one step of training as
+    "train_step"), a lm.function, or a dict of these by name. A function is saved with each graph that it has; one with an input_signature and no graph
+    yet is traced. signatures: {name: function} under which other programs find the functions; without it a single function is "serving_default", several
+    have their own names.
+    What an attribute holds is saved when it is a Variable, a tensor or array, a number, text, None, a module, a function, or a list, tuple or dict of these;
+    access to anything else raises StateError in the loaded program, with what it was.
+    Raises StateError when there is no graph to save, BadFile where the folder cannot be written, TypeMismatch for what is no such thing.
+    """
+    saver = _program().Saver()
+    saver.write(*saver.root(what, signatures), os.fspath(path))
+
+
+def load(path, custom: dict | None = None):
+    """What lm.save wrote: a Module with the attributes, live Variables and functions that were saved, or a function. Nothing is traced again and no source
+    code is needed; `.signatures` has the functions by the names of their signatures.
+
+    custom: {name: class} of modules, named tuples and dataclasses that are to be of their own class again: their methods are then traced from its source.
+    Raises BadFile, with the place, for a folder that is damaged or something else.
+    """
+    custom = custom or {}
+    if not all(isinstance(name, str) and isinstance(cls, type) for name, cls in custom.items()):
+        raise errors.TypeMismatch("load: custom is no dict of classes by name", why="only what the caller passes is used", fix='pass custom={"Policy": Policy}')
+    return _program().Loader(os.fspath(path), custom).load()
+
+
+def _program():
+    from . import _program
+
+    return _program
 
 
 def save_tensors(path, tensors: dict, metadata: dict | None = None) -> None:

@@ -187,7 +187,13 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   if (!result.is_valid()) throw_python_error();
   Traced out;
   out.arguments = parts_of(bound, self->state->receives_self, self->state->trainable, self->state->live, self->held);
-  out.structure = ResultStructure::take(result, out.outputs);
+  const std::shared_ptr<ResultStructure> structure = ResultStructure::take(result, out.outputs);
+  nb::list arguments;
+  for (size_t i = self->state->receives_self; i < bound.size(); ++i)
+    arguments.append(nb::make_tuple(bound[i].name, !bound[i].keyword.empty(), bound[i].is_default, described(bound[i].value)));
+  structure->arguments = arguments;
+  structure->training = training_flag;
+  out.structure = structure;
   return out;
 }
 
@@ -491,6 +497,27 @@ PyObject* explain(PyObject* o, PyObject* const* args, Py_ssize_t count, PyObject
   });
 }
 
+// Every graph that was traced and is not part of another trace.
+PyObject* get_graphs(PyObject* o, void*) {
+  return guarded([&] {
+    nb::list out;
+    const auto add = [&](const std::optional<Function>& function) {
+      if (function)
+        for (const auto& graph : function->concrete_functions()) out.append(nb::cast(Concrete{graph}));
+    };
+    add(self_of(o)->state->function);
+    for (const Relaxed& r : self_of(o)->state->relaxed) add(r.function);
+    return out.release().ptr();
+  });
+}
+
+PyObject* get_signature(PyObject* o, void*) {
+  return guarded([&] {
+    const auto& signature = self_of(o)->state->signature;
+    return (signature ? nb::cast(*signature) : nb::object(nb::none())).release().ptr();
+  });
+}
+
 PyMethodDef methods[] = {
     {"get_concrete_function", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_concrete_function)), METH_FASTCALL | METH_KEYWORDS,
      "The graph for arguments like these (tensors or TensorSpecs), traced when there is none yet, also while functions run eagerly."},
@@ -507,6 +534,8 @@ PyGetSetDef attributes[] = {
     {"trace_count", get_trace_count, nullptr, "How many graphs were traced.", nullptr},
     {"traces", get_traces, nullptr, "One dict per trace: signature, cause, fix, where, microseconds.", nullptr},
     {"python_function", get_python_function, nullptr, "The function that was wrapped.", nullptr},
+    {"_graphs", get_graphs, nullptr, "A ConcreteFunction for each graph.", nullptr},
+    {"_signature", get_signature, nullptr, "The TensorSpecs of input_signature, or None.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
     {nullptr, nullptr, nullptr, nullptr, nullptr},
 };

@@ -37,6 +37,14 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value, Walk& walk) {
   }
 }
 
+// The results nested as the function's were; a list of them when no Python function was traced.
+nb::object nested(const Concrete& c, const std::function<nb::object(size_t)>& leaf) {
+  if (const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get())) return structure->build(leaf);
+  nb::list out;
+  for (size_t i = 0; i < c.function->graph().outputs.size(); ++i) out.append(leaf(i));
+  return out;
+}
+
 nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
   Flattener flat(nb::dict().ptr());
   for (nb::handle one : args) flat.add(one, "");
@@ -46,7 +54,7 @@ nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
     ReleasedGil release;
     outputs = c.function->call(flat.tensors, flat.variables, CallSite());
   }
-  return static_cast<const ResultStructure*>(c.function->structure().get())->build([&](size_t i) { return to_python(outputs[i]); });
+  return nested(c, [&](size_t i) { return nb::object(to_python(outputs[i])); });
 }
 
 nb::tuple data_of(const TensorType& type) {
@@ -119,6 +127,7 @@ std::vector<TensorSpec> to_specs(nb::handle signature) {
 }
 
 void bind_inspect(nb::module_& m) {
+  m.def("_described", described, nb::arg("value"), "How a value is nested, as tuples: see described() in structure.h.");
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),
                          "A dtype and a shape: what an argument must be. None in the shape takes any length; a name such as \"n\" takes "
                          "any length that is the\n"
@@ -161,7 +170,7 @@ void bind_inspect(nb::module_& m) {
           "structured_outputs",
           [](const Concrete& c) {
             std::vector<TensorSpec> specs = c.function->outputs();
-            return static_cast<const ResultStructure*>(c.function->structure().get())->build([&](size_t i) { return nb::cast(specs[i]); });
+            return nested(c, [&](size_t i) { return nb::cast(specs[i]); });
           },
           "The same, nested as the function's result is.")
       .def_prop_ro(
@@ -184,6 +193,34 @@ void bind_inspect(nb::module_& m) {
       .def_prop_ro(
           "traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
           "How many kernels a call would launch if every op of the traced graph were one.")
+      .def_prop_ro(
+          "_arguments", [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->arguments; },
+          "What it was traced with: (name, by name alone, at its default, tree) each; see described() in structure.h.")
+      .def_prop_ro("_training", [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->training; })
+      .def(
+          "_fits",
+          [](const Concrete& c, const std::vector<nb::object>& tensors, const std::vector<Variable>& variables) {
+            try {
+              c.function->check(tensors_of(nb::cast(tensors)), variables);
+              return true;
+            } catch (const Error& error) {
+              if (error.kind != ErrorKind::signature) throw;
+              return false;
+            }
+          },
+          nb::arg("tensors"), nb::arg("variables"))
+      .def(
+          "_call",
+          [](const Concrete& c, const std::vector<nb::object>& tensors, const std::vector<Variable>& variables) {
+            const std::vector<Tensor> inputs = tensors_of(nb::cast(tensors));
+            std::vector<Tensor> outputs;
+            {
+              ReleasedGil release;
+              outputs = c.function->call(inputs, variables, CallSite());
+            }
+            return to_list(outputs);
+          },
+          nb::arg("tensors"), nb::arg("variables"), "The results as a list, of the tensors and Variables in the graph's order.")
       .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
       .def(
           "explain",

@@ -246,6 +246,40 @@ void ArgumentsWith::refuse_changed() {
                                             .fix = "pass a plain list, dict or dataclass of the values"});
 }
 
+namespace {
+
+nb::object described(nb::handle value, Walk& walk) {
+  PyObject* o = value.ptr();
+  if (is_tensor(o) || nb::isinstance<TensorSpec>(value)) return nb::make_tuple("tensor");
+  if (is_variable(o)) return nb::make_tuple("variable");
+  if (o == Py_None || PyBool_Check(o) || PyLong_CheckExact(o) || PyFloat_CheckExact(o) || PyUnicode_CheckExact(o))
+    return nb::make_tuple("value", value);
+  const Container kind = plain_container_of(o);
+  if (kind == Container::none || kind == Container::slice)
+    return is_array(o) ? nb::object(nb::make_tuple("tensor")) : nb::object(nb::make_tuple("object", a_type(o)));
+  Walk::Inside container(walk, value, kind);
+  const Parts& parts = container.parts;
+  nb::list list;
+  if (kind == Container::list || kind == Container::tuple) {
+    for (const nb::object& part : parts.values) list.append(described(part, walk));
+    return nb::make_tuple(kind == Container::list ? "list" : "tuple", list);
+  }
+  if (kind == Container::dict) {
+    for (const size_t i : parts.order()) list.append(nb::make_tuple(parts.keys[i], described(parts.values[i], walk)));
+    return nb::make_tuple("dict", list);
+  }
+  const std::vector<nb::object> fields = kind == Container::dataclass ? parts.keys : elements_of(value.attr("_fields"));
+  for (size_t i = 0; i < fields.size(); ++i) list.append(nb::make_tuple(fields[i], described(parts.values[i], walk)));
+  return nb::make_tuple("named", value.type().attr("__name__"), list);
+}
+
+}  // namespace
+
+nb::object described(nb::handle value) {
+  Walk walk("an argument");
+  return described(value, walk);
+}
+
 std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::vector<Tensor>& tensors) {
   Walk walk("a result");
   return take(result, tensors, walk);
@@ -276,14 +310,16 @@ std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::v
 }
 
 ResultStructure::~ResultStructure() {
-  if (!kept_.is_valid() && keys_.empty()) return;
+  if (!kept_.is_valid() && keys_.empty() && !arguments.is_valid()) return;
   if (!Py_IsInitialized()) {
     kept_.release();
+    arguments.release();
     for (nb::object& key : keys_) key.release();
     return;
   }
   HeldGil gil;
   kept_.reset();
+  arguments.reset();
   keys_.clear();
 }
 

@@ -74,6 +74,10 @@ class ResultStructure {
   // The result with each tensor replaced by leaf(i).
   nb::object build(const std::function<nb::object(size_t)>& leaf) const;
 
+  // Of the whole result: the arguments that it was traced with, as described() says, and whether layers were called to train.
+  nb::object arguments;
+  bool training = false;
+
  private:
   static std::shared_ptr<ResultStructure> take(nb::handle result, std::vector<Tensor>& tensors, Walk& walk);
   nb::object build(const std::function<nb::object(size_t)>& leaf, size_t& next) const;
@@ -83,6 +87,10 @@ class ResultStructure {
   std::vector<nb::object> keys_;  // of a dict, or a dataclass's fields
   std::vector<std::shared_ptr<ResultStructure>> children_;
 };
+
+// How a value is nested, as tuples: ("tensor",), ("variable",), ("value", a plain constant), ("list" or "tuple", parts),
+// ("dict", [(key, part), ...]), ("named", class name, [(field, part), ...]), ("object", what it is). Parts are in the Flattener's order.
+nb::object described(nb::handle value);
 
 // A tensor of the spec's type without data: an argument in get_concrete_function and the like.
 Tensor placeholder(const TensorSpec& spec);

@@ -253,6 +253,15 @@ bool match(Dim pattern, int64_t length, DimBindings& bindings) {
   return true;
 }
 
+bool match(Dim pattern, Dim length, DimBindings& bindings) {
+  if (length.known()) return match(pattern, length.number(), bindings);
+  const Dim now = substitute(pattern, bindings);
+  if (now == length) return true;
+  const bool lone = !pattern.known() && now == pattern && pattern.text().find_first_of("*+-") == std::string::npos && !bindings.contains(pattern.text());
+  if (lone) bindings[pattern.text()] = length.code();
+  return lone;
+}
+
 bool known(const Shape& shape) {
   return std::all_of(shape.begin(), shape.end(), [](Dim d) { return d.known(); });
 }

@@ -39,11 +39,14 @@ LAMINA_API Dim operator*(Dim a, Dim b);
 LAMINA_API Dim operator/(Dim a, Dim b);  // throws invalid_argument when it does not divide evenly
 inline std::ostream& operator<<(std::ostream& out, Dim d) { return out << d.text(); }
 
-// The values of symbols in one call.
+// The values of symbols in one call: numbers, or the code() of expressions.
 using DimBindings = std::map<std::string, int64_t>;
 LAMINA_API Dim substitute(Dim d, const DimBindings& bindings);
 // Binds the symbols of `pattern` to match a length; false on a contradiction.
 LAMINA_API bool match(Dim pattern, int64_t length, DimBindings& bindings);
+// The same from a length that may be an expression; a symbol then stands for its code(). False when `pattern` is no lone symbol and another
+// expression.
+LAMINA_API bool match(Dim pattern, Dim length, DimBindings& bindings);
 
 using Shape = std::vector<Dim>;
 LAMINA_API bool known(const Shape& shape);

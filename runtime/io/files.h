@@ -28,11 +28,31 @@ class LAMINA_API InputFile {
   [[noreturn]] void bad(uint64_t offset, const std::string& what, const std::string& why, const std::string& fix) const;
 
  private:
+  friend class InputDirectory;
   InputFile() = default;
+  static InputFile open_at(int directory, const std::string& name, const std::string& path, const std::string& reader, bool follow_link);
   std::string path_, reader_;
   int descriptor_ = -1;
   uint64_t size_ = 0;
 };
+
+// A directory open for reading. All its files are of one moment, even if another directory takes its place.
+class LAMINA_API InputDirectory {
+ public:
+  InputDirectory(const std::string& path, std::string reader);
+  ~InputDirectory();
+  InputDirectory(const InputDirectory&) = delete;
+  // A regular file right in it. Throws file for any other name, and for a link.
+  InputFile file(const std::string& name) const;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_, reader_;
+  int descriptor_ = -1;
+};
+
+// CRC-32 of the bytes, after those of which `before` is the CRC-32.
+LAMINA_API uint32_t crc32(std::span<const std::byte> bytes, uint32_t before = 0);
 
 // The system calls that change a file system. Each returns 0 or an errno. Tests make them fail, or drop unsynced data.
 class LAMINA_API FileSystem {

@@ -1,6 +1,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include <cerrno>
 #include <cstring>
@@ -11,18 +12,33 @@
 
 namespace lamina::io {
 
+namespace {
+
+[[noreturn]] void cannot_open(const std::string& reader, const char* what, const std::string& path, const std::string& why,
+                              const std::string& fix) {
+  throw Error(ErrorKind::file, {.what = cat(reader, ": cannot open the ", what), .where = cat("file '", path, "'"), .why = why, .fix = fix});
+}
+
+}  // namespace
+
+uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
+  return uint32_t(bytes.empty() ? before : crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+}
+
 InputFile InputFile::open(const std::string& path, const std::string& reader, bool follow_link) {
-  auto refuse = [&](const std::string& why, const std::string& fix) {
-    throw Error(ErrorKind::file,
-                {.what = cat(reader, ": cannot open the file"), .where = cat("file '", path, "'"), .why = why, .fix = fix});
-  };
+  return open_at(AT_FDCWD, path, path, reader, follow_link);
+}
+
+InputFile InputFile::open_at(int directory, const std::string& name, const std::string& path, const std::string& reader,
+                             bool follow_link) {
+  auto refuse = [&](const std::string& why, const std::string& fix) { cannot_open(reader, "file", path, why, fix); };
   if (path.find('\0') != std::string::npos) refuse("its name has a zero byte in it", "check the path");
   InputFile out;
   out.path_ = path;
   out.reader_ = reader;
   do {
     // Without O_NONBLOCK, opening a named pipe would block.
-    out.descriptor_ = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow_link ? 0 : O_NOFOLLOW));
+    out.descriptor_ = openat(directory, name.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | (follow_link ? 0 : O_NOFOLLOW));
   } while (out.descriptor_ < 0 && errno == EINTR);
   if (out.descriptor_ < 0) {
     if (errno == ELOOP) refuse("it is a symbolic link", "pass the file that it leads to");
@@ -43,6 +59,21 @@ InputFile::InputFile(InputFile&& other) noexcept
 
 InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+InputDirectory::InputDirectory(const std::string& path, std::string reader)
+    : path_(replaced_directory(path)), reader_(std::move(reader)) {
+  if (path.find('\0') != std::string::npos) cannot_open(reader_, "folder", path, "its name has a zero byte in it", "check the path");
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
+  if (descriptor_ < 0) cannot_open(reader_, "folder", path, std::strerror(errno), "check the path");
+}
+
+InputDirectory::~InputDirectory() { ::close(descriptor_); }
+
+InputFile InputDirectory::file(const std::string& name) const {
+  if (name.empty() || name == "." || name == ".." || name.find('/') != std::string::npos)
+    cannot_open(reader_, "file", path_ + "/" + name, "it is not the name of a file in this folder", "save it again");
+  return InputFile::open_at(descriptor_, name, path_ + "/" + name, reader_, false);
 }
 
 void InputFile::read(uint64_t offset, std::span<std::byte> to) const {

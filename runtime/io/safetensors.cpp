@@ -1,7 +1,5 @@
 #include "runtime/io/safetensors.h"
 
-#include <zlib.h>
-
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -18,10 +16,8 @@ namespace lamina::io {
 
 namespace {
 
-// CRC-32 of a text and the bytes after it.
 uint32_t crc32(std::string_view before, std::span<const std::byte> bytes) {
-  const uLong sum = crc32_z(0, reinterpret_cast<const Bytef*>(before.data()), before.size());
-  return uint32_t(bytes.empty() ? sum : crc32_z(sum, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  return io::crc32(bytes, io::crc32(std::as_bytes(std::span(before))));
 }
 
 std::string hexadecimal(uint32_t checksum) {

@@ -6,8 +6,9 @@ import itertools
 import re
 import threading
 
-from .. import _border, _core, _state, errors
+from .. import _border, _core, errors
 from .._structure import enter
+from ..module import Module, open_specs
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
@@ -48,7 +49,7 @@ def _specs(value):
     return _core.TensorSpec(list(shape_of(value)), value.dtype) if hasattr(value, "shape") and hasattr(value, "dtype") else value
 
 
-class Layer:
+class Layer(Module):
     """Base of all layers. A subclass defines call(self, inputs) and, if it has weights whose shapes depend on the input, build(self,
     input_shape), which runs once before the first call.
 
@@ -69,20 +70,9 @@ class Layer:
     # Defaults for subclasses that forget super().__init__().
     name = "layer"
     built = False
-    _trainable = True
     _built_with = None  # the first call's positional arguments, with TensorSpecs in place of tensors
-
-    @property
-    def trainable(self) -> bool:
-        """Whether training changes the weights of this layer and of those inside it. Traced functions are retraced after a change."""
-        _core.trainable_read(self, self._trainable)
-        return self._trainable
-
-    @trainable.setter
-    def trainable(self, value) -> None:
-        if bool(value) != self._trainable:
-            self._trainable = bool(value)
-            _core.trainable_changed()
+    _unnamed = ("_stack", "_graph_layers")  # a model's layers
+    _not_inside = ("optimizer",)
 
     def build(self, input_shape) -> None:
         """Creates the weights; input_shape is the first input's, a tuple with None for unknown dimensions."""
@@ -156,21 +146,7 @@ class Layer:
     @property
     def layers(self) -> list:
         """The layers directly inside this one, each once, in attribute order."""
-        return [child for child in _children(self) if isinstance(child, Layer)]
-
-    @property
-    def variables(self) -> list:
-        """All Variables of this layer and of those inside it, each once."""
-        return [variable for variable, _ in _collect(self)]
-
-    @property
-    def trainable_variables(self) -> list:
-        """The variables that training changes."""
-        return [variable for variable, trainable in _collect(self) if trainable]
-
-    @property
-    def non_trainable_variables(self) -> list:
-        return [variable for variable, trainable in _collect(self) if not trainable]
+        return [child for child in self.modules if isinstance(child, Layer)]
 
     def count_params(self) -> int:
         """The number of elements of all weights. Raises RuntimeError before they exist."""
@@ -196,22 +172,16 @@ class Layer:
         for variable, weight in zip(variables, weights):
             variable.assign(_core.astype(_core.constant(weight), variable.dtype))
 
-    def state_dict(self) -> dict:
-        """{path: NumPy copy} of every variable. A path consists of attributes and positions, as in "hidden.0.kernel". np.savez(file,
-        **state) writes it to a file."""
-        return _state.read(_paths(self))
+    def _described(self) -> str:
+        return self.name
 
-    def load_state_dict(self, state, strict: bool = True) -> None:
-        """Assigns a dict from state_dict() or np.load(file). If something does not fit, nothing is changed.
-
-        Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for
-        other dtypes.
-        """
-        _state.write_state("load_state_dict", self.name, self._named_variables("load_state_dict"), state, strict)
+    def _input_specs(self):
+        """A TensorSpec for each argument of call(), for any number of rows; None before they are known."""
+        return None if self._built_with is None else [open_specs(arg) for arg in self._built_with.args]
 
     def _named_variables(self, what: str) -> dict:
         self._require_built(what)
-        return _paths(self)
+        return super()._named_variables(what)
 
     def _require_built(self, what: str) -> None:
         if not self.built and not self.variables:
@@ -260,64 +230,6 @@ def _parameters(call):
         except AttributeError:
             pass
     return names
-
-
-def _children(layer):
-    """Layers and Variables in the attributes, in order, through lists, tuples and dicts; each once."""
-    seen = set()
-    waiting = [value for name, value in reversed(list(vars(layer).items())) if name != "optimizer"]
-    while waiting:
-        value = waiting.pop()
-        if not isinstance(value, (Layer, _core.Variable, list, tuple, dict)) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, (Layer, _core.Variable)):
-            yield value
-        else:
-            waiting.extend(reversed(list(value.values() if isinstance(value, dict) else value)))
-
-
-def _collect(layer):
-    """(variable, whether training changes it) for all variables inside, each once."""
-    found, layers = {}, set()
-
-    def visit(node, trainable):
-        if id(node) in layers:
-            return
-        layers.add(id(node))
-        trainable = trainable and node.trainable
-        for child in _children(node):
-            if isinstance(child, Layer):
-                visit(child, trainable)
-            elif id(child) not in found:
-                found[id(child)] = (child, trainable and child.trainable)
-
-    visit(layer, True)
-    return list(found.values())
-
-
-# Attributes that hold a model's layers and are not part of a path.
-_UNNAMED = ("_stack", "_graph_layers")
-
-
-def _paths(layer) -> dict:
-    """{path: variable} for all variables inside, each once, in the order of `variables`."""
-    found, seen, waiting = {}, set(), [(layer, ())]
-    while waiting:
-        value, path = waiting.pop()
-        if not isinstance(value, (Layer, _core.Variable, list, tuple, dict)) or id(value) in seen:
-            continue
-        seen.add(id(value))
-        if isinstance(value, _core.Variable):
-            found[".".join(path)] = value
-            continue
-        if isinstance(value, Layer):
-            parts = [(inside, path if name in _UNNAMED else (*path, name)) for name, inside in list(vars(value).items()) if name != "optimizer"]
-        else:
-            items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
-            parts = [(inside, (*path, str(key))) for key, inside in items]
-        waiting.extend(reversed(parts))
-    return found
 
 
 _border.guard(globals())

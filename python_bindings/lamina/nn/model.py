@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .._structure import flatten
+from .._structure import flatten, unflatten
 from .layer import Layer, _Arguments, _specs
 from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
 from .training import Training
@@ -38,6 +38,12 @@ class Model(Training, Layer):
             self.built = True
 
         self._make_once(build)
+
+    def _input_specs(self):
+        if self._inputs is None:
+            return super()._input_specs()
+        leaves, structure = flatten(self._inputs)
+        return [unflatten(structure, [leaf.spec for leaf in leaves])]
 
     def call(self, inputs):
         if self._inputs is None:
@@ -76,6 +82,9 @@ class Sequential(Model):
         if self._input is not None:
             self._output = layer(self._output)
             self.built = True
+
+    def _input_specs(self):
+        return super()._input_specs() if self._input is None else [self._input.spec]
 
     def call(self, inputs):
         for layer in self._stack:

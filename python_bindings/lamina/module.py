@@ -1,0 +1,135 @@
+"""Module: Variables, other Modules and traced functions in attributes. What layers and saved programs share."""
+from __future__ import annotations
+
+from . import _border, _core, _state
+from ._structure import flatten, unflatten
+
+
+class Module:
+    """Base of objects with state. Variables and Modules in attributes are found automatically, also inside lists, tuples and dicts. lm.save
+    saves a Module with its traced methods (@lm.function)."""
+
+    _trainable = True
+    # Attributes whose contents have names of their own, and those that hold no part of the module.
+    _unnamed: tuple = ()
+    _not_inside: tuple = ()
+
+    def __init__(self):
+        pass
+
+    @property
+    def trainable(self) -> bool:
+        """Whether training changes the weights of this module and of those inside it. Traced functions are retraced after a change."""
+        _core.trainable_read(self, self._trainable)
+        return self._trainable
+
+    @trainable.setter
+    def trainable(self, value) -> None:
+        if bool(value) != self._trainable:
+            self._trainable = bool(value)
+            _core.trainable_changed()
+
+    @property
+    def modules(self) -> list:
+        """The Modules directly inside this one, each once, in attribute order."""
+        return [child for child in _children(self) if isinstance(child, Module)]
+
+    @property
+    def variables(self) -> list:
+        """All Variables of this module and of those inside it, each once."""
+        return [variable for variable, _ in _collect(self)]
+
+    @property
+    def trainable_variables(self) -> list:
+        """The variables that training changes."""
+        return [variable for variable, trainable in _collect(self) if trainable]
+
+    @property
+    def non_trainable_variables(self) -> list:
+        return [variable for variable, trainable in _collect(self) if not trainable]
+
+    def state_dict(self) -> dict:
+        """{path: NumPy copy} of every variable. A path consists of attributes and positions, as in "hidden.0.kernel". np.savez(file,
+        **state) writes it to a file."""
+        return _state.read(_paths(self))
+
+    def load_state_dict(self, state, strict: bool = True) -> None:
+        """Assigns a dict from state_dict() or np.load(file). If something does not fit, nothing is changed.
+
+        Raises NotFound for names that are missing or unknown unless strict is False, InvalidArgument for other shapes, TypeMismatch for
+        other dtypes.
+        """
+        _state.write_state("load_state_dict", self._described(), self._named_variables("load_state_dict"), state, strict)
+
+    def _described(self) -> str:
+        return type(self).__name__
+
+    def _named_variables(self, what: str) -> dict:
+        return _paths(self)
+
+
+_CONTAINERS = (list, tuple, dict)
+
+
+def open_specs(value):
+    """An argument with TensorSpecs instead of its tensors, for any length of their first axis."""
+    leaves, structure = flatten(value)
+    return unflatten(structure, [_core.TensorSpec([None, *list(leaf.shape)[1:]] if len(leaf.shape) else [], leaf.dtype) if hasattr(leaf, "dtype") else leaf
+                                 for leaf in leaves])
+
+
+def _children(module):
+    """Modules and Variables in the attributes, in order, through lists, tuples and dicts; each once."""
+    seen = set()
+    waiting = [value for name, value in reversed(list(vars(module).items())) if name not in module._not_inside]
+    while waiting:
+        value = waiting.pop()
+        if not isinstance(value, (Module, _core.Variable, *_CONTAINERS)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, (Module, _core.Variable)):
+            yield value
+        else:
+            waiting.extend(reversed(list(value.values() if isinstance(value, dict) else value)))
+
+
+def _collect(module):
+    """(variable, whether training changes it) for all variables inside, each once."""
+    found, modules = {}, set()
+
+    def visit(node, trainable):
+        if id(node) in modules:
+            return
+        modules.add(id(node))
+        trainable = trainable and node.trainable
+        for child in _children(node):
+            if isinstance(child, Module):
+                visit(child, trainable)
+            elif id(child) not in found:
+                found[id(child)] = (child, trainable and child.trainable)
+
+    visit(module, True)
+    return list(found.values())
+
+
+def _paths(module) -> dict:
+    """{path: variable} for all variables inside, each once, in the order of `variables`."""
+    found, seen, waiting = {}, set(), [(module, ())]
+    while waiting:
+        value, path = waiting.pop()
+        if not isinstance(value, (Module, _core.Variable, *_CONTAINERS)) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        if isinstance(value, _core.Variable):
+            found[".".join(path)] = value
+            continue
+        if isinstance(value, Module):
+            parts = [(inside, path if name in value._unnamed else (*path, name)) for name, inside in list(vars(value).items()) if name not in value._not_inside]
+        else:
+            items = list(value.items()) if isinstance(value, dict) else list(enumerate(value))
+            parts = [(inside, (*path, str(key))) for key, inside in items]
+        waiting.extend(reversed(parts))
+    return found
+
+
+_border.guard(globals())

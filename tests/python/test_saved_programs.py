@@ -1,0 +1,317 @@
+"""lm.save and lm.load: what a program was, it is again, in a process that has no source code of it."""
+import collections
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+
+import lamina as lm
+
+F32 = lm.float32
+
+
+def rows(n, width=3, seed=0):
+    return np.random.default_rng(seed).normal(size=(n, width)).astype("float32")
+
+
+def files(folder):
+    return {name: (folder / name).read_bytes() for name in sorted(os.listdir(folder))}
+
+
+class Policy(lm.Module):
+    def __init__(self):
+        super().__init__()
+        self.w = lm.Variable([[2.0], [3.0], [4.0]])
+        self.scales = {"a": lm.Variable(2.0, trainable=False), "b": [lm.constant([1.0, 2.0])]}
+        self.inner = Inner()
+        self.title, self.count, self.nothing, self.far = "a policy", 3, None, float("inf")
+        self.socket = object()
+
+    @lm.function(input_signature=[lm.TensorSpec([None, 3], F32)])
+    def score(self, rows):
+        return {"score": lm.matmul(rows, self.w) * self.scales["a"] + self.inner.shift, "first": (rows[0], [rows[1:]])}
+
+    @lm.function
+    def step(self, x, y, rate=0.1, *, clip=None):
+        with lm.GradientTape() as tape:
+            loss = lm.mean((lm.matmul(x, self.w) - y) ** 2)
+        self.w.assign_sub(rate * tape.gradient(loss, self.w))
+        return loss
+
+    @lm.function
+    def never_called(self, x):
+        return x
+
+
+class Inner(lm.Module):
+    def __init__(self):
+        super().__init__()
+        self.shift = lm.Variable([1.0])
+
+    @lm.function(input_signature=[lm.TensorSpec(["n"], F32), lm.TensorSpec(["n"], F32)])
+    def dot(self, a, b):
+        return lm.sum(a * b)
+
+
+@pytest.fixture
+def policy():
+    made = Policy()
+    made.step(rows(4), rows(4, 1))
+    return made
+
+
+def test_a_module_comes_back_with_its_attributes_variables_and_functions(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    m = lm.load(tmp_path / "policy")
+    assert (m.title, m.count, m.nothing, m.far) == ("a policy", 3, None, float("inf"))
+    assert m.scales["b"][0].numpy().tolist() == [1.0, 2.0] and not m.scales["a"].trainable
+    assert len(m.variables) == len(policy.variables) and sorted(m.state_dict()) == sorted(policy.state_dict())
+    x = rows(5)
+    ours, theirs = m.score(x), policy.score(lm.constant(x))
+    assert np.array_equal(ours["score"].numpy(), theirs["score"].numpy()) and ours["first"][1][0].shape == (4, 3)
+    assert float(m.inner.dot([1.0, 2.0], [3.0, 4.0])) == 11.0
+    for _ in range(3):
+        assert float(m.step(rows(4), rows(4, 1))) == float(policy.step(rows(4), rows(4, 1)))
+    assert np.array_equal(m.w.numpy(), policy.w.numpy())
+    m.w.assign(np.zeros((3, 1)))
+    assert np.array_equal(m.score(x)["score"].numpy(), np.ones((5, 1)))
+
+
+def test_what_was_not_saved_says_what_it_was(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    m = lm.load(tmp_path / "policy")
+    with pytest.raises(lm.errors.StateError, match="'socket' was not saved"):
+        m.socket
+    with pytest.raises(lm.errors.StateError, match="not called yet"):
+        m.never_called
+    with pytest.raises(AttributeError, match="scare"):
+        m.scare
+
+
+def test_what_does_not_fit_is_refused_with_the_signature(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    m = lm.load(tmp_path / "policy")
+    for call, part in [(lambda: m.score(np.ones((2, 2), "float32")), "(None, 3)"), (lambda: m.score(np.ones((2, 3))), "float64"),
+                       (lambda: m.step(rows(4), rows(4, 1), 0.2), "0.1"), (lambda: m.step(rows(4)), "y is missing"),
+                       (lambda: m.step(rows(4), rows(4, 1), clop=1), "clop"), (lambda: m.step(rows(5), rows(5, 1)), "(4, 3)"),
+                       (lambda: m.inner.dot([1.0], [1.0, 2.0]), "n"), (lambda: m.score([rows(2)]), "3")]:
+        with pytest.raises(lm.errors.LaminaError) as info:
+            call()
+        assert part in str(info.value), str(info.value)
+
+
+def test_no_source_and_no_trace_in_another_process(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    x = rows(6)
+    expected = policy.score(lm.constant(x))["score"].numpy()
+    np.save(tmp_path / "x.npy", x)
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent("""
+        import sys, numpy as np, lamina as lm
+        m = lm.load(sys.argv[1] + "/policy")
+        print(m.score(np.load(sys.argv[1] + "/x.npy"))["score"].numpy().tobytes().hex())
+    """), str(tmp_path)], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == expected.tobytes().hex()
+
+
+def test_the_bytes_are_the_same_each_time_and_when_saved_again(policy, tmp_path):
+    lm.save(policy, tmp_path / "1")
+    lm.save(policy, tmp_path / "2")
+    lm.save(lm.load(tmp_path / "1"), tmp_path / "3")
+    assert files(tmp_path / "1") == files(tmp_path / "2")
+    assert files(tmp_path / "1") == files(tmp_path / "3")
+
+
+def test_saving_takes_the_place_of_what_was_there(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    policy.w.assign(np.ones((3, 1)))
+    lm.save(policy, tmp_path / "policy")
+    assert lm.load(tmp_path / "policy").w.numpy().tolist() == [[1.0]] * 3
+    (tmp_path / "file").write_text("")
+    with pytest.raises(lm.errors.BadFile):
+        lm.save(policy, tmp_path / "file")
+    assert (tmp_path / "file").read_text() == ""
+
+
+Point = collections.namedtuple("Point", "x y")
+
+
+@dataclasses.dataclass
+class State:
+    position: object
+    speed: object
+    name: str = "state"
+
+
+def test_structures_and_the_classes_that_the_caller_gives(tmp_path):
+    @lm.function
+    def move(state, points, flag=True):
+        return State(state.position + state.speed, state.speed, "moved"), Point(points[0].x, points[-1].y), {"n": 2, 3: state.speed}
+
+    given = State(lm.constant(1.0), lm.constant(2.0)), [Point(lm.ones(2), lm.zeros(2)), Point(lm.ones(2), lm.ones(2))]
+    expected = move(*given)
+    lm.save(move, tmp_path / "move")
+    plain, own = lm.load(tmp_path / "move"), lm.load(tmp_path / "move", custom={"State": State, "Point": Point})
+    for f in (plain, own):
+        state, point, rest = f(*given)
+        assert float(state.position) == float(expected[0].position) and state.name == "moved"
+        assert point.y.numpy().tolist() == [1.0, 1.0] and rest["n"] == 2 and float(rest[3]) == 2.0
+    assert type(own(*given)[0]) is State and type(own(*given)[1]) is Point
+    with pytest.raises(lm.errors.SignatureMismatch, match="flag is False"):
+        plain(*given, flag=False)
+    with pytest.raises(lm.errors.SignatureMismatch, match="a list of 2|list"):
+        plain(given[0], given[1][:1])
+
+
+def test_a_class_that_the_caller_gives_is_used_with_its_own_source(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    m = lm.load(tmp_path / "policy", custom={"Policy": Policy, "Inner": Inner})
+    assert type(m) is Policy and type(m.inner) is Inner
+    assert m.never_called(lm.ones(2)).shape == (2,)
+    assert np.array_equal(m.score(lm.constant(rows(2)))["score"].numpy(), policy.score(lm.constant(rows(2)))["score"].numpy())
+
+
+def test_several_graphs_of_a_function(tmp_path):
+    @lm.function
+    def f(x, k=2):
+        return x * k
+
+    f(lm.ones(3)), f(lm.ones((2, 2), dtype="float64")), f(lm.ones(3), 5)
+    lm.save(f, tmp_path / "f")
+    g = lm.load(tmp_path / "f")
+    assert g(lm.ones(3)).numpy().tolist() == [2.0] * 3 and g(lm.ones(3), k=5).numpy().tolist() == [5.0] * 3
+    assert g(np.ones((2, 2))).dtype == lm.float64
+    with pytest.raises(lm.errors.SignatureMismatch):
+        g(lm.ones(4))
+    assert sorted(g.signatures) == ["serving_default"]
+
+
+def test_control_flow_state_draws_and_prints(tmp_path, capfd):
+    total = lm.Variable(0.0)
+
+    @lm.function(input_signature=[lm.TensorSpec([None], F32), lm.TensorSpec([], lm.int32)])
+    def f(x, n):
+        best = x[0]
+        for i in lm.range(n):
+            if x[i] > best:
+                best = x[i]
+        while lm.sum(x) > 100.0:
+            x = x / 2.0
+        total.assign_add(best)
+        lm.print("best", best)
+        grown = []
+        for i in lm.range(n):
+            grown.append(x[i] * 2)
+        return best, lm.random.normal([2]), lm.cond(n > 2, lambda: x * total, lambda: x), lm.stack(grown)
+
+    lm.save(f, tmp_path / "f")
+    g = lm.load(tmp_path / "f")
+    x = np.array([1.0, 5.0, 300.0, -2.0], "float32")
+    for _ in range(2):
+        for ours, theirs in zip(g(x, 3), f(lm.constant(x), lm.constant(3))):
+            assert np.array_equal(ours.numpy(), theirs.numpy())
+    assert capfd.readouterr().out.count("best 300") + capfd.readouterr().err.count("best") >= 0
+
+
+def test_models_are_saved_as_a_call_and_a_step(tmp_path):
+    net = lm.nn.Sequential([lm.nn.Dense(8, activation="relu"), lm.nn.Dropout(0.5), lm.nn.BatchNorm(), lm.nn.Dense(2)])
+    net.compile("adam", "mse", metrics=["mae"])
+    x, y = rows(40), rows(40, 2, 1)
+    net.fit(x, y, batch_size=20, epochs=2, verbose=0)
+    lm.save(net, tmp_path / "net")
+    m = lm.load(tmp_path / "net")
+    assert sorted(m.signatures) == ["call", "train_step"]
+    assert np.array_equal(m(x[:7]).numpy(), net(lm.constant(x[:7])).numpy())
+    for n in (20, 5):
+        ours, theirs = m.train_step(x[:n], y[:n]), net._train_step(lm.constant(x[:n]), lm.constant(y[:n]))
+        assert float(ours["loss"]) == float(theirs[0])
+    assert np.array_equal(m(x).numpy(), net(lm.constant(x)).numpy())
+    assert set(lm.load_tensors(tmp_path / "net" / "weights.safetensors")) >= set(net.state_dict())
+    inputs = lm.nn.Input([3])
+    functional = lm.nn.Model(inputs, [lm.nn.Dense(2)(inputs), inputs])
+    lm.save(functional, tmp_path / "functional")
+    assert np.array_equal(lm.load(tmp_path / "functional")(x)[0].numpy(), functional(lm.constant(x))[0].numpy())
+
+
+def test_loaded_functions_take_part_in_everything(policy, tmp_path):
+    lm.save(policy, tmp_path / "policy")
+    m, x = lm.load(tmp_path / "policy"), lm.constant(rows(4))
+    plain = lambda x: policy.score(x)["score"]  # noqa: E731
+    loaded = lambda x: m.score(x)["score"]  # noqa: E731
+    with lm.GradientTape() as tape:
+        loss = lm.sum(loaded(x) ** 2)
+    with lm.GradientTape() as other:
+        expected = lm.sum(plain(x) ** 2)
+    assert np.array_equal(tape.gradient(loss, m.w).numpy(), other.gradient(expected, policy.w).numpy())
+    assert np.allclose(lm.grad(lambda x: lm.sum(loaded(x)))(x).numpy(), lm.grad(lambda x: lm.sum(plain(x)))(x).numpy())
+    assert np.allclose(lm.vmap(lambda r: loaded(lm.expand_dims(r, 0)))(x).numpy(), lm.vmap(lambda r: plain(lm.expand_dims(r, 0)))(x).numpy())
+    assert np.array_equal(lm.function(loaded)(x).numpy(), plain(x).numpy())
+    open_rows = lm.function(lambda x: loaded(x) * 2.0, input_signature=[lm.TensorSpec([None, 3], F32)])
+    for n in (1, 4):
+        assert np.array_equal(open_rows(x[:n]).numpy(), plain(x[:n]).numpy() * 2)
+    assert "matmul" in m.score.explain()
+
+
+def test_every_dtype(tmp_path):
+    names = [d for d in "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split()]
+
+    @lm.function(input_signature=[lm.TensorSpec([None], name) for name in names])
+    def f(*tensors):
+        return [lm.concat([t, t], 0) for t in tensors]
+
+    lm.save(f, tmp_path / "f")
+    given = [lm.astype(lm.constant([0.0, 1.0]), name) for name in names]
+    for ours, theirs in zip(lm.load(tmp_path / "f")(*given), f(*given)):
+        assert ours.dtype == theirs.dtype and np.array_equal(lm.astype(ours, "float64").numpy(), lm.astype(theirs, "float64").numpy())
+
+
+def test_signatures_by_name_and_what_cannot_be_saved(policy, tmp_path):
+    lm.save(policy, tmp_path / "a", signatures={"predict": policy.score, "learn": policy.step})
+    assert sorted(lm.load(tmp_path / "a").signatures) == ["learn", "predict"]
+    for what, error in [(3, lm.errors.TypeMismatch), (lambda x: x, lm.errors.TypeMismatch), (Inner, lm.errors.TypeMismatch), (lm.Module(), lm.errors.StateError),
+                        (lm.function(lambda x: x), lm.errors.StateError), ({"f": 3}, lm.errors.StateError)]:
+        with pytest.raises(error):
+            lm.save(what, tmp_path / "b")
+    assert not (tmp_path / "b").exists()
+    with pytest.raises(lm.errors.StateError, match="never"):
+        lm.save(policy, tmp_path / "b", signatures={"never": policy.never_called})
+    opaque = lm.function(lambda policy, x: x * 2)
+    opaque(policy, lm.ones(2))
+    with pytest.raises(lm.errors.StateError, match="Policy"):
+        lm.save(opaque, tmp_path / "b")
+
+
+def test_the_description_may_be_hostile(policy, tmp_path):
+    import zlib
+
+    lm.save(policy, tmp_path / "policy")
+    path = tmp_path / "policy" / "language.json"
+    good = json.loads(path.read_text())
+
+    def changed(change):
+        data = json.loads(json.dumps(good))
+        change(data)
+        return json.dumps(data)
+
+    deep = "[" * 100_000
+    for text in ["{", deep, changed(lambda d: d.update(root=["object", 99])), changed(lambda d: d.update(root=["variable", "no"])), changed(lambda d: d.update(root=3)),
+                 changed(lambda d: d.update(objects=3)), changed(lambda d: d.pop("objects")), changed(lambda d: d["objects"][0].update(attributes=[1])),
+                 changed(lambda d: d["functions"].update(score=[])), changed(lambda d: d["functions"]["score"][0].update(arguments=[])),
+                 changed(lambda d: d["functions"]["score"][0].update(result=["named", "os.system", []])),
+                 changed(lambda d: d["objects"][0].update(attributes={"w": ["named", "import os", [["x y", ["value", 1]]]], "z": ["function", "no"]}))]:
+        path.write_text(text)
+        sums = json.loads((tmp_path / "policy" / "checksums.json").read_text())
+        sums["language.json"] = zlib.crc32(text.encode())
+        (tmp_path / "policy" / "checksums.json").write_text(json.dumps(sums, indent=1))
+        with pytest.raises(lm.errors.BadFile):
+            lm.load(tmp_path / "policy")
+
+
+def test_wrong_calls():
+    for call in (lambda: lm.load("/nowhere/at/all"), lambda: lm.load(3), lambda: lm.load("x", custom={"a": 3}), lambda: lm.save(), lambda: lm.load("a\0b")):
+        with pytest.raises(lm.errors.LaminaError):
+            call()
