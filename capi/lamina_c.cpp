@@ -75,10 +75,13 @@ lamina_status guarded(F&& f) noexcept {
   }
 }
 
-template <class T>
-T& given(T* pointer, const char* what) {
+void require(const void* pointer, const char* what) {
   if (!pointer)
     throw Error(ErrorKind::invalid_argument, {.what = lamina::cat(what, " is NULL"), .where = "", .why = "", .fix = "pass one"});
+}
+template <class T>
+T& given(T* pointer, const char* what) {
+  require(pointer, what);
   return *pointer;
 }
 
@@ -103,19 +106,22 @@ lamina_status lamina_tensor_new(lamina_dtype dtype, size_t rank, const int64_t* 
   return guarded([&] {
     given(out, "out") = nullptr;
     if (int(dtype) < LAMINA_BOOL || int(dtype) > LAMINA_F64)
-      throw Error(ErrorKind::type, {.what = lamina::cat("there is no dtype ", int(dtype)), .where = "", .why = "", .fix = "pass a lamina_dtype"});
+      throw Error(ErrorKind::type,
+                  {.what = lamina::cat("there is no dtype ", int(dtype)), .where = "", .why = "", .fix = "pass a lamina_dtype"});
     lamina::TensorType type{DType(dtype), {}};
     constexpr size_t kMostAxes = 16;
     if (rank > kMostAxes)
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = lamina::cat("a tensor of ", rank, " axes"), .where = "", .why = lamina::cat("the most are ", kMostAxes), .fix = "reshape it"});
+      throw Error(ErrorKind::invalid_argument, {.what = lamina::cat("a tensor of ", rank, " axes"),
+                                                .where = "",
+                                                .why = lamina::cat("the most are ", kMostAxes),
+                                                .fix = "reshape it"});
     for (size_t i = 0; i < rank; ++i) {
       if ((&given(shape, "shape"))[i] < 0)
         throw Error(ErrorKind::invalid_argument,
                     {.what = lamina::cat("axis ", i, " has the length ", shape[i]), .where = "", .why = "", .fix = "pass 0 or more"});
       type.shape.emplace_back(shape[i]);
     }
-    if (lamina::byte_size(type) > 0) given(data, "data");
+    if (lamina::byte_size(type) > 0) require(data, "data");
     *out = made(lamina::constant(data, type)).release();
   });
 }
@@ -159,7 +165,8 @@ lamina_status lamina_call(const lamina_module* module, const char* function, siz
     for (size_t i = 0; i < count; ++i) {
       const std::string name = &given((&given(names, "names"))[i], "a name");
       if (!arguments.emplace(name, given((&given(tensors, "tensors"))[i], "a tensor").tensor).second)
-        throw Error(ErrorKind::signature, {.what = lamina::cat("'", name, "' is given twice"), .where = "", .why = "", .fix = "give each once"});
+        throw Error(ErrorKind::signature,
+                    {.what = lamina::cat("'", name, "' is given twice"), .where = "", .why = "", .fix = "give each once"});
     }
     auto results = std::make_unique<lamina_results>();
     for (auto& [name, tensor] : given(module, "module").module.call(&given(function, "function"), arguments)) {

@@ -1,4 +1,5 @@
-/* Lamina from C: load a saved program, call its functions, train it, save it. A plain C interface (C99) over lm::Module for other languages.
+/* Lamina from C: load a saved program, call its functions, train it, save it. A plain C interface (C99) over lm::Module for other
+ * languages.
  *
  * Every function that can fail returns a lamina_status; lamina_last_error() then has the text. No C++ exception leaves this interface, and
  * nothing in it ends the process. Handles are opaque; each that a function gives is freed by its _free function, which takes NULL too.
@@ -79,9 +80,9 @@ LAMINA_C const char* lamina_module_text(const lamina_module* module);
 LAMINA_C lamina_status lamina_call(const lamina_module* module, const char* function, size_t count, const char* const* names,
                                    const lamina_tensor* const* tensors, lamina_results** out);
 LAMINA_C size_t lamina_results_count(const lamina_results* results);
-LAMINA_C const char* lamina_results_name(const lamina_results* results, size_t index);               /* NULL beyond the last */
-LAMINA_C const lamina_tensor* lamina_results_tensor(const lamina_results* results, size_t index);    /* belongs to the results */
-LAMINA_C const lamina_tensor* lamina_results_find(const lamina_results* results, const char* name);  /* NULL: there is none */
+LAMINA_C const char* lamina_results_name(const lamina_results* results, size_t index);              /* NULL beyond the last */
+LAMINA_C const lamina_tensor* lamina_results_tensor(const lamina_results* results, size_t index);   /* belongs to the results */
+LAMINA_C const lamina_tensor* lamina_results_find(const lamina_results* results, const char* name); /* NULL: there is none */
 LAMINA_C void lamina_results_free(lamina_results* results);
 
 LAMINA_C lamina_status lamina_variable_read(const lamina_module* module, const char* name, lamina_tensor** out);

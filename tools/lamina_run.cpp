@@ -22,7 +22,8 @@ double microseconds_since(Clock::time_point start) { return std::chrono::duratio
 std::pair<std::string, std::string> name_and_path(const std::string& text, const char* option) {
   const size_t at = text.find('=');
   if (at == std::string::npos || at == 0 || at + 1 == text.size())
-    throw lm::Error(lm::ErrorKind::invalid_argument, {.what = lm::cat(option, " ", text), .where = "", .why = "", .fix = "write NAME=FILE.npy"});
+    throw lm::Error(lm::ErrorKind::invalid_argument,
+                    {.what = lm::cat(option, " ", text), .where = "", .why = "", .fix = "write NAME=FILE.npy"});
   return {text.substr(0, at), text.substr(at + 1)};
 }
 
@@ -32,8 +33,10 @@ Json listed(const lm::Module& m) {
     for (const lm::Module::Graph& graph : graphs) {
       Json one = {{"arguments", Json::object()}, {"outputs", Json::object()}};
       const std::vector<lm::TensorSpec> inputs = graph.function->inputs(), outputs = graph.function->outputs();
-      for (size_t i = 0; i < inputs.size(); ++i) one["arguments"][graph.arguments[i]] = text(lm::TensorType{inputs[i].dtype, inputs[i].shape});
-      for (size_t i = 0; i < outputs.size(); ++i) one["outputs"][graph.outputs[i]] = text(lm::TensorType{outputs[i].dtype, outputs[i].shape});
+      for (size_t i = 0; i < inputs.size(); ++i)
+        one["arguments"][graph.arguments[i]] = text(lm::TensorType{inputs[i].dtype, inputs[i].shape});
+      for (size_t i = 0; i < outputs.size(); ++i)
+        one["outputs"][graph.outputs[i]] = text(lm::TensorType{outputs[i].dtype, outputs[i].shape});
       out["functions"][name].push_back(one);
     }
   for (const auto& [name, v] : m.variables()) out["variables"][name] = text(v.type());
@@ -92,7 +95,11 @@ int run(const Options& options) {
   const double first = times.front();
   std::sort(times.begin(), times.end());
   if (options.json) {
-    Json out = {{"function", function}, {"load_us", load_us}, {"first_us", first}, {"least_us", times.front()}, {"median_us", times[times.size() / 2]},
+    Json out = {{"function", function},
+                {"load_us", load_us},
+                {"first_us", first},
+                {"least_us", times.front()},
+                {"median_us", times[times.size() / 2]},
                 {"outputs", Json::object()}};
     for (const auto& [name, tensor] : results) out["outputs"][name] = text(tensor.type());
     std::printf("%s\n", out.dump(1).c_str());
@@ -100,8 +107,8 @@ int run(const Options& options) {
   }
   for (const auto& [name, tensor] : results) std::printf("%s = %s\n", name.c_str(), tensor.str().c_str());
   if (options.repeat > 1)
-    std::printf("loaded in %.0f us; the first call took %.0f us, the others at least %.1f us, half of them at most %.1f us\n", load_us, first, times.front(),
-                times[times.size() / 2]);
+    std::printf("loaded in %.0f us; the first call took %.0f us, the others at least %.1f us, half of them at most %.1f us\n", load_us,
+                first, times.front(), times[times.size() / 2]);
   return 0;
 }
 

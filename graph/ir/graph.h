@@ -100,8 +100,8 @@ LAMINA_API Graph specialize(const Graph& g, const DimBindings& bindings);
 LAMINA_API std::string print(const Graph& g, bool scopes = false);
 // What print() prints. The text may be hostile: throws an Error, with the line, for what is wrong, also for what a shape rule refuses.
 LAMINA_API Graph parse(std::string_view text);
-LAMINA_API void verify(const Graph& g);         // throws internal on the first broken rule
-LAMINA_API uint64_t hash(const Graph& g);       // of the structure: ignores lines, scopes and names
+LAMINA_API void verify(const Graph& g);    // throws internal on the first broken rule
+LAMINA_API uint64_t hash(const Graph& g);  // of the structure: ignores lines, scopes and names
 LAMINA_API bool equal(const Graph& a, const Graph& b);
 
 }  // namespace lamina::ir

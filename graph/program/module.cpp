@@ -20,9 +20,11 @@ std::vector<std::string> keys_of(const Map& map) {
 std::string in_words(const std::string& name, const Module::Graph& graph) {
   std::string out = name + "(";
   const std::vector<TensorSpec> inputs = graph.function->inputs(), outputs = graph.function->outputs();
-  for (size_t i = 0; i < inputs.size(); ++i) out += cat(i ? ", " : "", graph.arguments[i], ": ", TensorType{inputs[i].dtype, inputs[i].shape});
+  for (size_t i = 0; i < inputs.size(); ++i)
+    out += cat(i ? ", " : "", graph.arguments[i], ": ", TensorType{inputs[i].dtype, inputs[i].shape});
   out += ") -> ";
-  for (size_t i = 0; i < outputs.size(); ++i) out += cat(i ? ", " : "", graph.outputs[i], ": ", TensorType{outputs[i].dtype, outputs[i].shape});
+  for (size_t i = 0; i < outputs.size(); ++i)
+    out += cat(i ? ", " : "", graph.outputs[i], ": ", TensorType{outputs[i].dtype, outputs[i].shape});
   return out;
 }
 

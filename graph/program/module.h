@@ -1,5 +1,5 @@
-// Module: a model that leaves the process. Variables and traced functions by name; they are saved to a directory and loaded from it, called
-// and trained where neither the source code nor Python is.
+// Module: Variables and traced functions by name, as a saved program. It is written to a directory and read back without the source code
+// and without Python, called, and trained further.
 //
 //   auto m = lm::Module::load("policy");
 //   lm::Tensor y = m.call("score", {{"rows", x}}).at("output");
@@ -19,26 +19,26 @@ using NamedTensors = std::map<std::string, Tensor>;
 // Copies share their Variables and graphs.
 class LAMINA_API Module {
  public:
-  // One graph of a function: for one signature.
+  // One graph of a function.
   struct Graph {
     std::shared_ptr<ConcreteFunction> function;
-    std::vector<std::string> arguments;  // a name for each tensor that it takes
-    std::vector<std::string> outputs;    // a name for each that it gives: "output" of a single one
+    std::vector<std::string> arguments;  // one name per tensor argument
+    std::vector<std::string> outputs;    // one name per result; "output" if there is only one
   };
 
-  // Reads the directory that save() or lm.save wrote, which may be hostile: nothing in it runs, no other file is opened and no link in it is
-  // followed. Variables and graphs are on the current device. Throws file with the place where it is wrong.
+  // Reads a directory that save() or lm.save wrote. It may be hostile: nothing in it is executed, no other file is opened, and no link in
+  // it is followed. Variables and graphs are on the current device. Throws file with the place of the error.
   static Module load(const std::string& path);
-  // Writes a directory that takes the place of the one at `path` at one instant. The same module gives the same bytes. Throws file where it
-  // cannot be written, invalid_argument where two names are the same, type for a Variable or a value that exists only while tracing.
+  // Writes a directory that replaces the one at `path` atomically. The same module gives the same bytes. Throws file if it cannot be
+  // written, invalid_argument if two values have one name, type for a value that exists only during tracing.
   void save(const std::string& path) const;
 
   void add(const std::string& name, const Variable& variable);
-  // Another graph of the function: a call takes the first that fits. `outputs` are named "output" or "output[0]", "output[1]", ... unless
-  // they are given. Throws invalid_argument where the numbers of names are wrong.
+  // Adds a graph to a function: a call runs the first graph that fits. `outputs` names the results; by default "output", or "output[0]",
+  // "output[1]", ... Throws invalid_argument for a wrong number of names.
   void add(const std::string& function, ConcreteFunction& graph, std::vector<std::string> outputs = {});
   void add(const std::string& function, Graph graph);
-  // Another name by which call() and other programs find a function.
+  // A public name for a function, which call() accepts too.
   void add_signature(const std::string& name, const std::string& function);
 
   const std::map<std::string, Variable>& variables() const { return variables_; }
@@ -46,13 +46,13 @@ class LAMINA_API Module {
   Variable variable(const std::string& name) const;
   const std::map<std::string, std::vector<Graph>>& functions() const { return functions_; }
   const std::map<std::string, std::string>& signatures() const { return signatures_; }
-  // Calls a function by its name or that of a signature, with a tensor for each name of its arguments. Variables that it assigns change.
-  // Throws not_found for the name, signature when no graph takes these arguments.
+  // Calls a function by its name or a signature's, with one tensor per argument name. Assignments to Variables take effect. Throws
+  // not_found for an unknown name, signature if no graph takes these arguments.
   NamedTensors call(const std::string& name, const NamedTensors& arguments) const;
-  // What it holds: a line for each signature, function and Variable.
+  // One line per signature, function and Variable.
   std::string str() const;
 
-  // A text that language bindings keep beside the program: how their arguments and results are nested.
+  // Text for the language bindings, stored with the program: how arguments and results are nested.
   std::string language;
 
  private:

@@ -52,7 +52,7 @@ class Writer {
                        {"functions", functions},
                        {"signatures", module_.signatures()},
                        {"variables", variables}}
-                          .dump(1));
+                      .dump(1));
     add(kLanguage, module_.language);
     io::Replacement made(path, true);
     write_tensors(made.file(kWeights), weights_);
@@ -84,9 +84,8 @@ class Writer {
     }
     for (const Trace::Length& length : f.lengths())
       lengths.push_back({{"symbol", length.symbol}, {"node", length.count.node}, {"result", length.count.result}});
-    return {{"graph", file},           {"name", f.name()},         {"arguments", graph.arguments}, {"outputs", graph.outputs},
-            {"variables", variables},  {"captures", captures},     {"lengths", lengths},
-            {"variable_arguments", taken}};
+    return {{"graph", file},          {"name", f.name()},     {"arguments", graph.arguments}, {"outputs", graph.outputs},
+            {"variables", variables}, {"captures", captures}, {"lengths", lengths},           {"variable_arguments", taken}};
   }
 
   // Of a Variable that graphs use and no name leads to: its own, numbered.
@@ -209,8 +208,8 @@ class Reader {
       ir::verify(trace->graph);
     } catch (const Error& error) {
       if (error.kind == ErrorKind::out_of_memory) throw;
-      damaged(file, cat(error.parts.where, error.parts.where.empty() ? "" : ": ",
-                        error.parts.why.empty() ? error.parts.what : error.parts.why));
+      damaged(file,
+              cat(error.parts.where, error.parts.where.empty() ? "" : ": ", error.parts.why.empty() ? error.parts.what : error.parts.why));
     }
     const ir::Graph& g = trace->graph;
     Module::Graph out{nullptr, one.at("arguments"), one.at("outputs")};
@@ -236,7 +235,8 @@ class Reader {
     for (const int resource : variable_arguments) check(resource < int(g.resources.size()), "it names a Variable that it does not have");
     for (const Json& length : one.at("lengths")) {
       const ir::Value v{length.at("node"), length.at("result")};
-      check(v.node >= 0 && v.node < g.size() && v.result >= 0 && size_t(v.result) < g[v].types.size() && g.type(v) == TensorType{DType::i64, {}},
+      check(v.node >= 0 && v.node < g.size() && v.result >= 0 && size_t(v.result) < g[v].types.size() &&
+                g.type(v) == TensorType{DType::i64, {}},
             "a length is no whole number");
       trace->lengths.push_back({length.at("symbol"), v});
     }

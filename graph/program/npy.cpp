@@ -20,8 +20,9 @@ struct NpyName {
   const char* name;
   DType dtype;
 };
-constexpr NpyName kNpyNames[] = {{"|b1", DType::boolean}, {"|u1", DType::u8},  {"|i1", DType::i8},  {"<i2", DType::i16}, {"<i4", DType::i32},
-                                 {"<i8", DType::i64},     {"<f2", DType::f16}, {"<f4", DType::f32}, {"<f8", DType::f64}};
+constexpr NpyName kNpyNames[] = {{"|b1", DType::boolean}, {"|u1", DType::u8},  {"|i1", DType::i8},
+                                 {"<i2", DType::i16},     {"<i4", DType::i32}, {"<i8", DType::i64},
+                                 {"<f2", DType::f16},     {"<f4", DType::f32}, {"<f8", DType::f64}};
 
 // The header is a Python dict of three entries: 'descr': text, 'fortran_order': bool, 'shape': tuple of numbers.
 class NpyHeader {
@@ -117,23 +118,26 @@ Tensor load_npy(const std::string& path) {
   NpyHeader header(file, at, text);
   const NpyName* found = std::find_if(std::begin(kNpyNames), std::end(kNpyNames), [&](const NpyName& n) { return n.name == header.descr; });
   if (found == std::end(kNpyNames))
-    file.bad(at, lamina::cat("there are no tensors of NumPy's type ", header.descr), "it is none of bool, integers and floats, little endian",
-             "convert the array with astype before numpy.save");
+    file.bad(at, lamina::cat("there are no tensors of NumPy's type ", header.descr),
+             "it is none of bool, integers and floats, little endian", "convert the array with astype before numpy.save");
   Shape stored = header.shape;
   if (header.fortran_order) std::reverse(stored.begin(), stored.end());
   int64_t bytes = int64_t(size_of(found->dtype));
   for (const Dim d : stored)
     if (__builtin_mul_overflow(bytes, d.number(), &bytes)) file.bad(at, "the header is damaged", "its shape is too large", kWrongFile);
   if (uint64_t(bytes) != file.size() - at - length)
-    file.bad(at + length, "the file is damaged", lamina::cat("its shape makes ", bytes, " bytes, there are ", file.size() - at - length), kWrongFile);
+    file.bad(at + length, "the file is damaged", lamina::cat("its shape makes ", bytes, " bytes, there are ", file.size() - at - length),
+             kWrongFile);
   const Tensor out = made_on_host({found->dtype, stored}, [&](std::span<std::byte> to) { file.read(at + length, to); });
   return header.fortran_order && stored.size() > 1 ? transpose(out) : out;
 }
 
 void save_npy(const std::string& path, const Tensor& value) {
-  const NpyName* found = std::find_if(std::begin(kNpyNames), std::end(kNpyNames), [&](const NpyName& n) { return n.dtype == value.dtype(); });
+  const NpyName* found =
+      std::find_if(std::begin(kNpyNames), std::end(kNpyNames), [&](const NpyName& n) { return n.dtype == value.dtype(); });
   if (found == std::end(kNpyNames))
-    throw Error(ErrorKind::type, {.what = lamina::cat("save_npy: NumPy has no ", value.dtype()), .where = "", .why = "", .fix = "convert it with astype"});
+    throw Error(ErrorKind::type,
+                {.what = lamina::cat("save_npy: NumPy has no ", value.dtype()), .where = "", .why = "", .fix = "convert it with astype"});
   std::string shape;
   for (const Dim d : value.shape()) shape += lamina::cat(d.number(), ",");
   std::string header = lamina::cat("{'descr': '", found->name, "', 'fortran_order': False, 'shape': (", shape, "), }");

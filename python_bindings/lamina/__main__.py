@@ -58,7 +58,7 @@ def info(path, out=sys.stdout):
 
     try:
         module = lm._core._Module.load(path)
-    except lm.errors.LaminaError as error:
+    except lm.errors.Error as error:
         print(error, file=sys.stderr)
         return 1
     print(str(module), end="", file=out)

@@ -302,12 +302,14 @@ class Saver:
             return self.numbers[id(thing)]
         self.numbers[id(thing)] = number = len(self.objects)
         self.kept.append(thing)
-        record = {"class": getattr(thing, "_saved_class", None) or type(thing).__name__, "attributes": {}}
+        record = {"class": getattr(thing, "_saved_class", None) or type(thing).__name__, "attributes": {}, "lost": {}}
         self.objects.append(record)
         unnamed = getattr(thing, "_unnamed", ())
-        for name, value in sorted(_attributes(thing), key=lambda item: item[0]):
+        for name, value in _attributes(thing):
             tree = self.tree(value, path if name in unnamed else f"{path}.{name}" if path else name)
-            if not (name.startswith("_") and _lost_in(tree)):  # what is private is missed by its functions only, and they are saved
+            if tree[0] == "lost":
+                record["lost"][name] = tree[1]
+            elif not (name.startswith("_") and _lost_in(tree)):  # what is private is missed by its functions only, and they are saved
                 record["attributes"][name] = tree
         return number
 
@@ -330,9 +332,14 @@ class Saver:
     def root(self, what, signatures):
         """(tree, signatures by name) of what lm.save was given."""
         if isinstance(what, dict) and all(isinstance(name, str) for name in what):
-            record = {"class": "Module", "attributes": {}}
+            record = {"class": "Module", "attributes": {}, "lost": {}}
             self.objects.append(record)
-            record["attributes"] = {name: self.tree(value, name) for name, value in what.items()}
+            for name, value in what.items():
+                tree = self.tree(value, name)
+                if tree[0] == "lost":
+                    record["lost"][name] = tree[1]
+                else:
+                    record["attributes"][name] = tree
             tree = ["object", 0]
         elif isinstance(what, Module):
             tree = self.tree(what, "")
@@ -458,19 +465,17 @@ class Loader:
         self.path, self.custom, self.module = path, custom or {}, _core._Module.load(path)
         self.variables, self.made = self.module.variables, {}
         self.data = self._language()
-        self.functions = {name: SavedFunction(name.rpartition(".")[2], [self._graph(name, i, *graph) for i, graph in enumerate(graphs)], self.custom)
-                          for name, graphs in self.module.functions.items()}
 
     def _language(self):
         """The description, or one made of names when the program is none of Python's."""
         try:
             data = json.loads(self.module.language) if self.module.language else {}
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise self._damaged(str(error)) from None
         if isinstance(data, dict) and data.get("language") == "python":
             return data
         attributes = {name: ["variable", name] for name in self.variables} | {name: ["function", name] for name in self.module.functions}
-        return {"root": ["object", 0], "objects": [{"class": "Module", "attributes": attributes}], "functions": {}}
+        return {"root": ["object", 0], "objects": [{"class": "Module", "attributes": attributes, "lost": {}}], "functions": {}}
 
     def _damaged(self, why):
         return errors.BadFile("load: the saved program is damaged", where=f"file '{self.path}/language.json'", why=why, fix="copy or save it again")
@@ -510,14 +515,15 @@ class Loader:
         values = {name: self.value(tree) for name, tree in record["attributes"].items()}
         if wanted is not None:  # its functions are its own
             own = {name for cls in wanted.__mro__ for name, value in vars(cls).items() if isinstance(value, _core.Function)}
-            vars(made).update({name: value for name, value in values.items() if not isinstance(value, _Lost) and name not in own})
+            vars(made).update({name: value for name, value in values.items() if name not in own})
             return made
-        lost = {name: value.what for name, value in values.items() if isinstance(value, _Lost)}
-        vars(made).update({"_saved_class": record["class"], "_lost_attributes": lost} | {name: value for name, value in values.items() if name not in lost})
+        vars(made).update({"_saved_class": record["class"], "_lost_attributes": dict(record["lost"])} | values)
         return made
 
     def load(self):
         try:
+            self.functions = {name: SavedFunction(name.rpartition(".")[2], [self._graph(name, i, *graph) for i, graph in enumerate(graphs)], self.custom)
+                              for name, graphs in self.module.functions.items()}
             root = self.value(self.data["root"])
             signatures = {name: self.functions[function] for name, function in self.module.signatures.items()}
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:

@@ -72,9 +72,9 @@ _CONTAINERS = (list, tuple, dict)
 
 
 def open_specs(value):
-    """An argument with TensorSpecs instead of its tensors, for any length of their first axis."""
+    """An argument with TensorSpecs instead of its tensors, for any length of their first axis, which is the same in all of them."""
     leaves, structure = flatten(value)
-    return unflatten(structure, [_core.TensorSpec([None, *list(leaf.shape)[1:]] if len(leaf.shape) else [], leaf.dtype) if hasattr(leaf, "dtype") else leaf
+    return unflatten(structure, [_core.TensorSpec(["n", *list(leaf.shape)[1:]] if len(leaf.shape) else [], leaf.dtype) if hasattr(leaf, "dtype") else leaf
                                  for leaf in leaves])
 
 

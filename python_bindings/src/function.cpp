@@ -190,7 +190,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   const std::shared_ptr<ResultStructure> structure = ResultStructure::take(result, out.outputs);
   nb::list arguments;
   for (size_t i = self->state->receives_self; i < bound.size(); ++i)
-    arguments.append(nb::make_tuple(bound[i].name, !bound[i].keyword.empty(), bound[i].is_default, described(bound[i].value)));
+    arguments.append(nb::make_tuple(bound[i].name, !bound[i].keyword.empty(), bound[i].is_default, described_argument(bound[i].value)));
   structure->arguments = arguments;
   structure->training = training_flag;
   out.structure = structure;

@@ -127,7 +127,8 @@ std::vector<TensorSpec> to_specs(nb::handle signature) {
 }
 
 void bind_inspect(nb::module_& m) {
-  m.def("_described", described, nb::arg("value"), "How a value is nested, as tuples: see described() in structure.h.");
+  m.def("_described", described_result, nb::arg("result").none(),
+        "The nesting of a result as tuples: see described_result() in structure.h.");
   nb::class_<TensorSpec>(m, "TensorSpec", nb::is_weak_referenceable(),
                          "A dtype and a shape: what an argument must be. None in the shape takes any length; a name such as \"n\" takes "
                          "any length that is the\n"
@@ -195,8 +196,9 @@ void bind_inspect(nb::module_& m) {
           "How many kernels a call would launch if every op of the traced graph were one.")
       .def_prop_ro(
           "_arguments", [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->arguments; },
-          "What it was traced with: (name, by name alone, at its default, tree) each; see described() in structure.h.")
-      .def_prop_ro("_training", [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->training; })
+          "What it was traced with: (name, by name alone, at its default, tree) each; see described_argument() in structure.h.")
+      .def_prop_ro("_training",
+                   [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->training; })
       .def(
           "_fits",
           [](const Concrete& c, const std::vector<nb::object>& tensors, const std::vector<Variable>& variables) {

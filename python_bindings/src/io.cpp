@@ -74,7 +74,9 @@ void bind_io(nb::module_& m) {
             module.save(path);
           },
           nb::arg("path"))
-      .def("add_variable", [](Module& module, const std::string& name, const Variable& v) { module.add(name, v); }, nb::arg("name"), nb::arg("variable"))
+      .def(
+          "add_variable", [](Module& module, const std::string& name, const Variable& v) { module.add(name, v); }, nb::arg("name"),
+          nb::arg("variable"))
       .def(
           "add_graph",
           [](Module& module, const std::string& function, const Concrete& graph, std::vector<std::string> arguments,
@@ -90,7 +92,8 @@ void bind_io(nb::module_& m) {
                      nb::dict out;
                      for (const auto& [name, graphs] : module.functions()) {
                        nb::list list;
-                       for (const Module::Graph& graph : graphs) list.append(nb::make_tuple(Concrete{graph.function}, graph.arguments, graph.outputs));
+                       for (const Module::Graph& graph : graphs)
+                         list.append(nb::make_tuple(Concrete{graph.function}, graph.arguments, graph.outputs));
                        out[nb::cast(name)] = list;
                      }
                      return out;

@@ -248,7 +248,7 @@ void ArgumentsWith::refuse_changed() {
 
 namespace {
 
-nb::object described(nb::handle value, Walk& walk) {
+nb::object described(nb::handle value, bool by_key, Walk& walk) {
   PyObject* o = value.ptr();
   if (is_tensor(o) || nb::isinstance<TensorSpec>(value)) return nb::make_tuple("tensor");
   if (is_variable(o)) return nb::make_tuple("variable");
@@ -261,23 +261,31 @@ nb::object described(nb::handle value, Walk& walk) {
   const Parts& parts = container.parts;
   nb::list list;
   if (kind == Container::list || kind == Container::tuple) {
-    for (const nb::object& part : parts.values) list.append(described(part, walk));
+    for (const nb::object& part : parts.values) list.append(described(part, by_key, walk));
     return nb::make_tuple(kind == Container::list ? "list" : "tuple", list);
   }
   if (kind == Container::dict) {
-    for (const size_t i : parts.order()) list.append(nb::make_tuple(parts.keys[i], described(parts.values[i], walk)));
+    const auto add = [&](size_t i) { list.append(nb::make_tuple(parts.keys[i], described(parts.values[i], by_key, walk))); };
+    if (by_key)  // as the Flattener goes
+      for (const size_t i : parts.order()) add(i);
+    else  // as ResultStructure does
+      for (size_t i = 0; i < parts.keys.size(); ++i) add(i);
     return nb::make_tuple("dict", list);
   }
   const std::vector<nb::object> fields = kind == Container::dataclass ? parts.keys : elements_of(value.attr("_fields"));
-  for (size_t i = 0; i < fields.size(); ++i) list.append(nb::make_tuple(fields[i], described(parts.values[i], walk)));
+  for (size_t i = 0; i < fields.size(); ++i) list.append(nb::make_tuple(fields[i], described(parts.values[i], by_key, walk)));
   return nb::make_tuple("named", value.type().attr("__name__"), list);
 }
 
 }  // namespace
 
-nb::object described(nb::handle value) {
+nb::object described_argument(nb::handle value) {
   Walk walk("an argument");
-  return described(value, walk);
+  return described(value, true, walk);
+}
+nb::object described_result(nb::handle value) {
+  Walk walk("a result");
+  return described(value, false, walk);
 }
 
 std::shared_ptr<ResultStructure> ResultStructure::take(nb::handle result, std::vector<Tensor>& tensors) {

@@ -88,9 +88,10 @@ class ResultStructure {
   std::vector<std::shared_ptr<ResultStructure>> children_;
 };
 
-// How a value is nested, as tuples: ("tensor",), ("variable",), ("value", a plain constant), ("list" or "tuple", parts),
-// ("dict", [(key, part), ...]), ("named", class name, [(field, part), ...]), ("object", what it is). Parts are in the Flattener's order.
-nb::object described(nb::handle value);
+// The nesting of an argument or a result as tuples: ("tensor",), ("variable",), ("value", a plain constant), ("list" or "tuple", parts),
+// ("dict", [(key, part), ...]), ("named", class name, [(field, part), ...]), ("object", what it is). Its tensors are in the graph's order.
+nb::object described_argument(nb::handle value);
+nb::object described_result(nb::handle value);
 
 // A tensor of the spec's type without data: an argument in get_concrete_function and the like.
 Tensor placeholder(const TensorSpec& spec);

@@ -257,7 +257,8 @@ bool match(Dim pattern, Dim length, DimBindings& bindings) {
   if (length.known()) return match(pattern, length.number(), bindings);
   const Dim now = substitute(pattern, bindings);
   if (now == length) return true;
-  const bool lone = !pattern.known() && now == pattern && pattern.text().find_first_of("*+-") == std::string::npos && !bindings.contains(pattern.text());
+  const bool lone =
+      !pattern.known() && now == pattern && pattern.text().find_first_of("*+-") == std::string::npos && !bindings.contains(pattern.text());
   if (lone) bindings[pattern.text()] = length.code();
   return lone;
 }

@@ -16,7 +16,8 @@ namespace {
 
 [[noreturn]] void cannot_open(const std::string& reader, const char* what, const std::string& path, const std::string& why,
                               const std::string& fix) {
-  throw Error(ErrorKind::file, {.what = cat(reader, ": cannot open the ", what), .where = cat("file '", path, "'"), .why = why, .fix = fix});
+  throw Error(ErrorKind::file,
+              {.what = cat(reader, ": cannot open the ", what), .where = cat("file '", path, "'"), .why = why, .fix = fix});
 }
 
 }  // namespace
@@ -29,8 +30,7 @@ InputFile InputFile::open(const std::string& path, const std::string& reader, bo
   return open_at(AT_FDCWD, path, path, reader, follow_link);
 }
 
-InputFile InputFile::open_at(int directory, const std::string& name, const std::string& path, const std::string& reader,
-                             bool follow_link) {
+InputFile InputFile::open_at(int directory, const std::string& name, const std::string& path, const std::string& reader, bool follow_link) {
   auto refuse = [&](const std::string& why, const std::string& fix) { cannot_open(reader, "file", path, why, fix); };
   if (path.find('\0') != std::string::npos) refuse("its name has a zero byte in it", "check the path");
   InputFile out;
@@ -61,8 +61,7 @@ InputFile::~InputFile() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-InputDirectory::InputDirectory(const std::string& path, std::string reader)
-    : path_(replaced_directory(path)), reader_(std::move(reader)) {
+InputDirectory::InputDirectory(const std::string& path, std::string reader) : path_(replaced_directory(path)), reader_(std::move(reader)) {
   if (path.find('\0') != std::string::npos) cannot_open(reader_, "folder", path, "its name has a zero byte in it", "check the path");
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_DIRECTORY);
   if (descriptor_ < 0) cannot_open(reader_, "folder", path, std::strerror(errno), "check the path");

@@ -187,13 +187,13 @@ case("losses.sparse_categorical_crossentropy of logits", lambda b: lm.losses.spa
 
 # Public names that are not functions from tensors to tensors, and why.
 EXEMPT = {
-    "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
+    "types": "ConcreteFunction DType Explanation Function GradientTape GradientWarning Graph Module RetraceWarning Tensor TensorSpec Variable bfloat16 bool dtype "
              "float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
     "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
     "about devices": "device device_of synchronize",
     "has effects": "check print",
-    "files: tests of test_weights_files.py": "load_metadata load_tensors load_weights save_tensors save_weights",
+    "files: tests of test_weights_files.py and test_saved_programs.py": "load load_metadata load_tensors load_weights save save_tensors save_weights",
     "files: tests of test_checkpoints.py": "Checkpoint",
     "files: tests of test_export_c.py": "export_c",
     "describes a call": "inspect executing_eagerly",

@@ -25,7 +25,7 @@ class Policy(lm.Module):
     def score(self, x):
         return lm.matmul(x, self.w)
 
-    @lm.function(input_signature=[lm.TensorSpec([None, 3], lm.float32), lm.TensorSpec([None, 1], lm.float32)])
+    @lm.function(input_signature=[lm.TensorSpec(["n", 3], lm.float32), lm.TensorSpec(["n", 1], lm.float32)])
     def step(self, x, y):
         with lm.GradientTape() as tape:
             loss = lm.mean((lm.matmul(x, self.w) - y) ** 2)

@@ -47,7 +47,8 @@ std::string damaged(const std::string& text, const std::string& other, Random& r
   const int changes = 1 + int(below(random, 3));
   for (int change = 0; change < changes && !parts.empty(); ++change) {
     const size_t at = below(random, parts.size());
-    static const char* const numbers[] = {"0", "1", "-1", "2", "7", "99", "2147483648", "9223372036854775807", "1e30", "nan", "18446744073709551616"};
+    static const char* const numbers[] = {
+        "0", "1", "-1", "2", "7", "99", "2147483648", "9223372036854775807", "1e30", "nan", "18446744073709551616"};
     static const char* const dtypes[] = {"bool", "u8", "i8", "i16", "i32", "i64", "f16", "bf16", "f32", "f64"};
     switch (below(random, 9)) {
       case 0: parts.erase(parts.begin() + long(at)); break;
@@ -64,7 +65,8 @@ std::string damaged(const std::string& text, const std::string& other, Random& r
         // A number or word of the same kind from elsewhere: most often what is still a text of a graph.
         for (int tries = 0; tries < 50; ++tries) {
           const std::string& from = parts[below(random, parts.size())];
-          if (std::isdigit(static_cast<unsigned char>(from[0])) == std::isdigit(static_cast<unsigned char>(parts[at][0])) && from != parts[at]) {
+          if (std::isdigit(static_cast<unsigned char>(from[0])) == std::isdigit(static_cast<unsigned char>(parts[at][0])) &&
+              from != parts[at]) {
             parts[at] = from;
             break;
           }
@@ -144,8 +146,8 @@ TEST(HostileGraphs, AreRefusedOrRun) {
       ++refused;
     }
   }
-  std::printf("%d damaged texts from seed %s: %d refused, %d are graphs, of which %d ran and %d gave an error\n", count, std::to_string(first).c_str(), refused,
-              read, ran, failed);
+  std::printf("%d damaged texts from seed %s: %d refused, %d are graphs, of which %d ran and %d gave an error\n", count,
+              std::to_string(first).c_str(), refused, read, ran, failed);
   EXPECT_GT(refused, 0);
   EXPECT_GT(ran, 0);
 }

@@ -160,7 +160,8 @@ TEST(Module, HostileFilesAreErrors) {
   const auto good = files_of(scratch / "m");
   const std::string program = good.at("program.json"), graph = good.at("graph_0.txt");
   std::vector<std::pair<std::string, std::string>> hostile;
-  for (const char* text : {"", "{", "[]", "null", "1e999", "{\"format\": 3}", "\"lamina program\""}) hostile.emplace_back("program.json", text);
+  for (const char* text : {"", "{", "[]", "null", "1e999", "{\"format\": 3}", "\"lamina program\""})
+    hostile.emplace_back("program.json", text);
   for (auto [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
            {"\"version\": 1", "\"version\": 2"},
            {"\"version\": 1", "\"version\": \"1\""},
@@ -184,13 +185,28 @@ TEST(Module, HostileFilesAreErrors) {
   hostile.emplace_back("program.json", deep);
   std::string nested = "return";
   for (int i = 0; i < 1000; ++i) nested = "%0 = while_loop() [\n" + nested + "\n]";
-  for (const std::string& text : std::vector<std::string>{
-           "", "return %0", "return", "%0: f32[2] = nothing()\nreturn", "%1: f32[2] = input() {name=\"x\"}\nreturn", "%0: f32[2] = input(%0)\nreturn %0",
-           "%0: f32[99999999999999999999] = input()\nreturn %0", "%0: f32[4611686018427387904,4611686018427387904] = input()\nreturn %0",
-           "%0: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] = input()\nreturn %0",
-           "resource 1 \"w\": f32[3,1]\nreturn", "%0: f32[-3] = input()\nreturn %0", "%0: f32[3] = read() {resource=9}\nreturn %0", nested,
-           graph + "\nreturn", graph.substr(0, graph.size() / 2), replaced(graph, "matmul", "add"), replaced(graph, "(%0, ", "(%77, "),
-           replaced(graph, "(%0, ", "(%0.5, "), replaced(graph, "(%0, ", "("), std::string(1000, '\0'), replaced(graph, "f32[3,1]", "f32[4,1]")})
+  for (const std::string& text :
+       std::vector<std::string>{"",
+                                "return %0",
+                                "return",
+                                "%0: f32[2] = nothing()\nreturn",
+                                "%1: f32[2] = input() {name=\"x\"}\nreturn",
+                                "%0: f32[2] = input(%0)\nreturn %0",
+                                "%0: f32[99999999999999999999] = input()\nreturn %0",
+                                "%0: f32[4611686018427387904,4611686018427387904] = input()\nreturn %0",
+                                "%0: f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] = input()\nreturn %0",
+                                "resource 1 \"w\": f32[3,1]\nreturn",
+                                "%0: f32[-3] = input()\nreturn %0",
+                                "%0: f32[3] = read() {resource=9}\nreturn %0",
+                                nested,
+                                graph + "\nreturn",
+                                graph.substr(0, graph.size() / 2),
+                                replaced(graph, "matmul", "add"),
+                                replaced(graph, "(%0, ", "(%77, "),
+                                replaced(graph, "(%0, ", "(%0.5, "),
+                                replaced(graph, "(%0, ", "("),
+                                std::string(1000, '\0'),
+                                replaced(graph, "f32[3,1]", "f32[4,1]")})
     hostile.emplace_back("graph_0.txt", text);
   for (const auto& [name, text] : hostile) {
     for (const auto& [file, content] : good) write_text(scratch / ("m/" + file), content);
@@ -215,12 +231,14 @@ TEST(Module, KeepsRandomGraphs) {
   const uint64_t first = tests::random_graph_seed(70000);
   for (int i = 0; i < count; ++i) {
     SCOPED_TRACE("seed " + std::to_string(first + uint64_t(i)));
-    const tests::RandomGraph g = tests::random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = 120, .gradients = i % 3 != 2, .empty_axes = i % 5 == 4});
+    const tests::RandomGraph g =
+        tests::random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = 120, .gradients = i % 3 != 2, .empty_axes = i % 5 == 4});
     Module m;
     std::vector<Variable> variables;
     for (size_t r = 0; r < g.graph.resources.size(); ++r) {
       const auto value = g.resources.find(int(r));
-      variables.emplace_back(to_tensor(value == g.resources.end() ? Reference(g.graph.resources[r].type) : value->second), g.graph.resources[r].name);
+      variables.emplace_back(to_tensor(value == g.resources.end() ? Reference(g.graph.resources[r].type) : value->second),
+                             g.graph.resources[r].name);
       m.add("v" + std::to_string(r), variables.back());
     }
     std::vector<Tensor> inputs;
@@ -228,7 +246,8 @@ TEST(Module, KeepsRandomGraphs) {
     for (const Reference& t : g.inputs) inputs.push_back(to_tensor(t));
     auto program = function([&](std::vector<Tensor> in) { return replay(g.graph, in, variables); });
     Module::Graph added{program.concrete(inputs).shared_from_this(), {}, {}};
-    for (size_t k = 0; k < inputs.size(); ++k) added.arguments.push_back("x" + std::to_string(k)), named.emplace(added.arguments.back(), inputs[k]);
+    for (size_t k = 0; k < inputs.size(); ++k)
+      added.arguments.push_back("x" + std::to_string(k)), named.emplace(added.arguments.back(), inputs[k]);
     for (size_t k = 0; k < added.function->outputs().size(); ++k) added.outputs.push_back("y" + std::to_string(k));
     m.add("run", added);
     m.save(scratch / "m");
@@ -260,17 +279,24 @@ TEST(Module, ReadsAChainOfAMillionNodesWithoutRecursion) {
     EXPECT_EQ(ir::print(g), text);
   };
   pthread_t thread;
-  ASSERT_EQ(pthread_create(&thread, &attributes,
-                           [](void* f) -> void* {
-                             (*static_cast<std::function<void()>*>(f))();
-                             return nullptr;
-                           },
-                           &work),
+  ASSERT_EQ(pthread_create(
+                &thread, &attributes,
+                [](void* f) -> void* {
+                  (*static_cast<std::function<void()>*>(f))();
+                  return nullptr;
+                },
+                &work),
             0);
   pthread_join(thread, nullptr);
   pthread_attr_destroy(&attributes);
-  EXPECT_EQ(kind_of([&] { ir::parse(replaced(text, "return", "%999990: f32[2] = neg(%1)\n%999991: f32[2] = neg(%1)\n%999992: f32[2] = neg(%1)\n%999993: f32[2] = neg(%1)\n%999994: f32[2] = neg(%1)\n%999995: f32[2] = neg(%1)\n%999996: f32[2] = neg(%1)\n%999997: f32[2] = neg(%1)\n%999998: f32[2] = neg(%1)\n%999999: f32[2] = neg(%1)\n%1000000: f32[2] = neg(%1)\nreturn")); }),
-            ErrorKind::invalid_argument);
+  EXPECT_EQ(
+      kind_of([&] {
+        ir::parse(replaced(text, "return",
+                           "%999990: f32[2] = neg(%1)\n%999991: f32[2] = neg(%1)\n%999992: f32[2] = neg(%1)\n%999993: f32[2] = "
+                           "neg(%1)\n%999994: f32[2] = neg(%1)\n%999995: f32[2] = neg(%1)\n%999996: f32[2] = neg(%1)\n%999997: f32[2] = "
+                           "neg(%1)\n%999998: f32[2] = neg(%1)\n%999999: f32[2] = neg(%1)\n%1000000: f32[2] = neg(%1)\nreturn"));
+      }),
+      ErrorKind::invalid_argument);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// A saved program is loaded and run where everything else is forbidden: the kernel ends the process at a new program, a socket, ptrace, or a
-// file that is opened to be written.
+// A saved program is loaded and run where everything else is forbidden: the kernel ends the process at a new program, a socket, ptrace, or
+// a file that is opened to be written.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <linux/audit.h>
@@ -29,7 +29,9 @@ bool forbid() {
     filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, uint32_t(call), 0, 1));
     filter.push_back(BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS));
   };
-  for (const long call : {SYS_execve, SYS_execveat, SYS_socket, SYS_connect, SYS_ptrace, SYS_unlinkat, SYS_renameat2, SYS_symlinkat, SYS_linkat}) kill_at(call);
+  for (const long call :
+       {SYS_execve, SYS_execveat, SYS_socket, SYS_connect, SYS_ptrace, SYS_unlinkat, SYS_renameat2, SYS_symlinkat, SYS_linkat})
+    kill_at(call);
   // openat whose flags ask for more than reading.
   filter.push_back(BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_openat, 0, 3));
   filter.push_back(BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, args[2])));
