@@ -10,7 +10,8 @@
 
 #include "graph/program/module.h"
 #include "graph/program/npy.h"
-#include "include/lamina/lamina.h"
+
+namespace lm = lamina;
 
 namespace {
 

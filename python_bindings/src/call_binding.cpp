@@ -5,6 +5,7 @@
 #include <nanobind/stl/string.h>
 
 #include "python_bindings/src/convert.h"
+#include "python_bindings/src/structure.h"
 
 #include "graph/frontend/call_site.h"
 
@@ -159,6 +160,13 @@ void convert_to_signature(const std::vector<TensorSpec>& signature, bool receive
       bound[i].value = to_python(weak ? to_tensor(bound[i].value, wanted) : std::move(t));
     }
   }
+}
+
+nb::list described(std::span<const BoundArgument> arguments) {
+  nb::list out;
+  for (const BoundArgument& one : arguments)
+    out.append(nb::make_tuple(one.name, !one.keyword.empty(), one.is_default, described_argument(one.value)));
+  return out;
 }
 
 }  // namespace lamina::python

@@ -1,5 +1,6 @@
 // Binds a Python callable's arguments to its parameters, so that f(x), f(x, 2), f(x, b=2) and f(b=2, a=x) are the same call.
 #pragma once
+#include <span>
 #include <string>
 #include <vector>
 
@@ -14,6 +15,9 @@ struct BoundArgument {
   std::string keyword;  // set if it must be passed by name
   bool is_default = false;
 };
+
+// As data: (name, whether it must be passed by name, is_default, described_argument(value)) for each.
+nb::list described(std::span<const BoundArgument> arguments);
 
 class CallBinding {
  public:

@@ -14,6 +14,7 @@
 #include "graph/frontend/device.h"
 #include "python_bindings/src/call_binding.h"
 #include "python_bindings/src/live_captures.h"
+#include "python_bindings/src/retrace_warning.h"
 #include "python_bindings/src/trainable.h"
 #include "python_bindings/src/training_flag.h"
 
@@ -57,24 +58,6 @@ struct FunctionObject {
 PyTypeObject* function_type = nullptr;
 
 FunctionObject* self_of(PyObject* o) { return reinterpret_cast<FunctionObject*>(o); }
-
-// A retrace warning from the observer, raised when Python code may run again.
-thread_local std::string pending_warning;
-
-void observe_retrace(const std::string& name, int traces, const TraceRecord& record) {
-  constexpr int kQuiet = 2;  // no warning for one graph for training and one for the smaller last batch
-  if (traces <= kQuiet) return;
-  pending_warning =
-      cat("lm.function ", name, " was traced again (", traces, " graphs): ", record.cause, " at ", text(record.line), "; ", record.fix);
-}
-
-void emit_warning() {
-  if (pending_warning.empty()) return;
-  const std::string text = std::move(pending_warning);
-  pending_warning.clear();
-  nb::object category = nb::module_::import_("lamina.errors").attr("RetraceWarning");
-  if (PyErr_WarnEx(category.ptr(), text.c_str(), 1) != 0) throw_python_error();
-}
 
 struct Call {
   PyObject* const* args;
@@ -188,10 +171,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   Traced out;
   out.arguments = parts_of(bound, self->state->receives_self, self->state->trainable, self->state->live, self->held);
   const std::shared_ptr<ResultStructure> structure = ResultStructure::take(result, out.outputs);
-  nb::list arguments;
-  for (size_t i = self->state->receives_self; i < bound.size(); ++i)
-    arguments.append(nb::make_tuple(bound[i].name, !bound[i].keyword.empty(), bound[i].is_default, described_argument(bound[i].value)));
-  structure->arguments = arguments;
+  structure->arguments = described(std::span(bound).subspan(self->state->receives_self));
   structure->training = training_flag;
   out.structure = structure;
   return out;
@@ -250,7 +230,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
       return trace_body(self, prepared.bound, tensors, variables);
     });
   }
-  emit_warning();
+  emit_retrace_warning();
   self->state->live.add({self->python_function, prepared.values()}, *made);
   return made->shared_from_this();
 }
@@ -416,15 +396,7 @@ PyObject* get_traces(PyObject* o, void*) {
     nb::list out;
     const State& state = *self_of(o)->state;
     if (state.function) {
-      for (const TraceRecord& r : state.function->traces()) {
-        nb::dict one;
-        one["signature"] = r.signature;
-        one["cause"] = r.cause;
-        one["fix"] = r.fix;
-        one["where"] = text(r.line);
-        one["microseconds"] = r.microseconds;
-        out.append(one);
-      }
+      for (const TraceRecord& record : state.function->traces()) out.append(to_python(record));
     }
     return out.release().ptr();
   });
@@ -614,7 +586,7 @@ void bind_function(nb::module_& m) {
   function_type = reinterpret_cast<PyTypeObject*>(type);
   m.attr("Function") = nb::handle(type);
   set_garbage_collector(collect_garbage);
-  set_retrace_observer(observe_retrace);
+  watch_retraces();
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
         nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
   m.def("_traced", [](nb::handle fn) {

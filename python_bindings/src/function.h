@@ -11,6 +11,7 @@ struct Concrete {
 
 bool is_function(PyObject* o);
 std::vector<TensorSpec> to_specs(nb::handle signature);  // nested specs, flat
+nb::object to_python(const TraceRecord& record);         // a dict
 nb::object to_python(const Explanation& explanation);    // lm.Explanation
 
 }  // namespace lamina::python

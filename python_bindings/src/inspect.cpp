@@ -96,6 +96,13 @@ nb::dict data_of(const ir::Graph& g) {
 
 }  // namespace
 
+nb::object to_python(const TraceRecord& record) {
+  nb::dict out;
+  out["signature"] = record.signature, out["cause"] = record.cause, out["fix"] = record.fix;
+  out["where"] = text(record.line), out["microseconds"] = record.microseconds;
+  return out;
+}
+
 nb::object to_python(const Explanation& e) {
   nb::list launches;
   for (const Explanation::Launch& l : e.launches) {
