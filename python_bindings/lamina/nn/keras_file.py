@@ -16,7 +16,8 @@ from .. import _border, _core, _state, errors
 from . import keras_table as table
 from .keras_config import Writer, _symbols, graph_of, is_functional, is_stock, keras_class, snake_case
 from .keras_reading import Reader
-from .layer import Layer, _children, _loading
+from ..module import _children
+from .layer import Layer, _loading
 from .model import Model, Sequential
 
 _WRITTEN_AS = "3.15.1"  # the version of Keras whose files these are
