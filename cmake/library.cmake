@@ -52,10 +52,6 @@ endfunction()
 
 lamina_group(LAMINA_GROUPED_SOURCES ${LAMINA_SOURCES})
 add_library(lamina_objects OBJECT ${LAMINA_GROUPED_SOURCES})
-# What makes Programs runs once for each, and takes a quarter less time to compile at -O1. What runs them (runtime, kernels) stays at -O2.
-set(LAMINA_GRAPH_SOURCES ${LAMINA_GROUPED_SOURCES})
-list(FILTER LAMINA_GRAPH_SOURCES INCLUDE REGEX "/groups/graph_[^/]*$|/graph/[^/]+/[^/]+$")
-set_source_files_properties(${LAMINA_GRAPH_SOURCES} PROPERTIES COMPILE_OPTIONS "$<$<CONFIG:Release>:-O1>")
 lamina_library_settings(lamina_objects)
 # What nearly every source includes: parsing it once halves the time of a build.
 target_precompile_headers(lamina_objects PRIVATE <algorithm> <array> <atomic> <cmath> <cstring> <functional> <map> <memory> <mutex> <optional>
