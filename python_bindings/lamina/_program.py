@@ -268,7 +268,7 @@ class Saver:
         if isinstance(value, _core.Tensor) or type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "shape"):
             self.module.add_variable(path, _core.Variable(_core.constant(value), name=path, trainable=False))
             return ["stored", path]
-        if _is_function(value):
+        if is_function(value):
             return self.function(value, path)
         if value is None or type(value) in (bool, int, float, str):
             return _plain(value)
@@ -316,7 +316,7 @@ class Saver:
     def function(self, value, path):
         function = getattr(value, "__func__", value)  # of a method: it is kept per instance
         if id(function) not in self.functions:
-            graphs = _graphs_of(function, [value.__self__] if function is not value else [])
+            graphs = _graphs_of(value)
             self.kept.append(function)
             if isinstance(graphs, str):
                 return self.missing(path, graphs)
@@ -346,7 +346,7 @@ class Saver:
             for name, function in _model_functions(what).items():
                 self.kept.append(function)
                 self.objects[0]["attributes"][name] = self.function(function, name)
-        elif _is_function(what):
+        elif is_function(what):
             tree = self.tree(what, what.__name__)
         else:
             raise errors.TypeMismatch(f"lm.save: {errors.a_type(what)} cannot be saved", why="a program is a module with traced functions, or a traced function",
@@ -379,7 +379,7 @@ def _attributes(thing):
     if isinstance(thing, _core.optim.Optimizer):
         return [("name", thing.name), ("variables", list(thing.variables))] if hasattr(thing, "name") else [("variables", list(thing.variables))]
     found = [(name, value) for name, value in vars(thing).items()
-             if name not in ("_saved_class", "signatures", "_lost_attributes") and not (name.startswith("_") and _is_function(value))]
+             if name not in ("_saved_class", "signatures", "_lost_attributes") and not (name.startswith("_") and is_function(value))]
     names = {name for name, _ in found}
     for cls in type(thing).__mro__:
         for name, value in vars(cls).items():
@@ -398,21 +398,39 @@ class _Lost:
         self.what = what
 
 
-def _is_function(value):
+def is_function(value) -> bool:
+    """Whether this is a traced function, one as a method, or one of a saved program."""
     return isinstance(value, (_core.Function, SavedFunction)) or isinstance(getattr(value, "__func__", None), _core.Function)
 
 
-def _graphs_of(function, instance):
-    """The _Graphs of a traced function, or why there are none, as text. instance: [the object whose method it is]."""
+def instance_of(function) -> list:
+    """The first arguments of a method's functions, which Python passes in calls only: [the object], or nothing."""
+    return [function.__self__] if isinstance(getattr(function, "__func__", None), _core.Function) else []
+
+
+def functions_in(module) -> dict:
+    """{name: function} of the traced functions that a Module has."""
+    return {name: value for name, value in _attributes(module) if is_function(value)}
+
+
+def graphs_of(function) -> list:
+    """The ConcreteFunctions of a traced or saved function. One with an input_signature that was never called is traced."""
+    if isinstance(function, SavedFunction):
+        return [graph.concrete for graph in function._saved_graphs]
+    own = getattr(function, "__func__", function)
+    if not own._graphs and own._signature is not None:
+        own.get_concrete_function(*instance_of(function), *own._signature)
+    return own._graphs
+
+
+def _graphs_of(function):
+    """The _Graphs of a function, or why there are none, as text."""
     if isinstance(function, SavedFunction):
         return function._saved_graphs
-    graphs = function._graphs
-    if not graphs and function._signature is not None:
-        try:
-            function.get_concrete_function(*instance, *function._signature)
-        except errors.SignatureMismatch:
-            return "a function of nested arguments that was not called yet"
-        graphs = function._graphs
+    try:
+        graphs = graphs_of(function)
+    except errors.SignatureMismatch:
+        return "a function of nested arguments that was not called yet"
     if not graphs:
         return "a function that was not called yet and has no input_signature"
     out, why = [], None
@@ -432,7 +450,7 @@ def _graphs_of(function, instance):
 def _model_functions(model) -> dict:
     """Of a layer or model without traced functions of its own: its call, and, when it was fitted, one step of training."""
     inputs = getattr(model, "_input_specs", None)
-    if inputs is None or any(_is_function(value) for _, value in _attributes(model)):
+    if inputs is None or any(is_function(value) for _, value in _attributes(model)):
         return {}
     inputs = inputs()
     if inputs is None:

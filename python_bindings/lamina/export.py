@@ -5,14 +5,15 @@ import os
 import re
 
 from . import _border, _core, errors
+from .module import Module
 
 
 def export_c(what, folder, *inputs, name=None, weights="arrays", lengths=None) -> None:
     """Writes traced programs as C99: folder/NAME.h and folder/NAME.c, which take the place of the folder that was there at one instant.
 
-    what: a lm.function, a model or layer (its forward pass), or a dict {name: one of these, or (one of these, *inputs)}: a C function each. They share
-    the Variables that they have in common, so {"score": net, "step": train} runs and trains one model.
-    inputs: example tensors. A lm.function that has one graph needs none.
+    what: a lm.function, a Module with traced functions (of lm.load too), a model or layer (its forward pass), or a dict {name: one of these, or (one of
+    these, *inputs)}: a C function each. They share the Variables that they have in common, so {"score": net, "step": train} runs and trains one model.
+    inputs: example tensors. A lm.function that has one graph or an input_signature needs none.
     name: of the files and of the C struct, and what public names begin with; the folder's name, if not given.
     weights: "arrays" in the source, or "file": in folder/NAME.safetensors, whose bytes NAME_init() takes. A file of the same model by
     lm.save_weights() does as well.
@@ -31,11 +32,17 @@ def export_c(what, folder, *inputs, name=None, weights="arrays", lengths=None) -
 
 def _functions(what, inputs) -> tuple[dict, dict]:
     """{name: ConcreteFunction} of what is exported, and {name: Variable} of the models in it."""
-    if not isinstance(what, dict):
+    functions, variables = {}, {}
+    from ._program import functions_in
+
+    own = functions_in(what) if isinstance(what, Module) and not inputs else {}
+    if own:
+        variables.update(what._named_variables("export_c"))
+        what = own
+    elif not isinstance(what, dict):
         what = {"run": (what, *inputs)}
     elif inputs:
         raise errors.InvalidArgument("export_c: inputs beside a dict", why="each of its functions has its own", fix='pass {"score": (score, x)}')
-    functions, variables = {}, {}
     for key, value in what.items():
         if not isinstance(key, str) or not key.isidentifier():
             raise errors.InvalidArgument(f"export_c: {key!r} is no name", where="argument 'what'", why="a C function gets it", fix="use letters, digits and _")
@@ -47,23 +54,27 @@ def _functions(what, inputs) -> tuple[dict, dict]:
 
 
 def _concrete(key, one, inputs):
+    from ._program import graphs_of, instance_of, is_function
+
     if isinstance(one, _core.ConcreteFunction):
         return one
-    if not isinstance(one, _core.Function):
+    if not is_function(one):
         if not callable(one):
             raise errors.TypeMismatch(f"export_c: {errors.a_type(one)} cannot be exported", fix="pass a lm.function, a model, or a dict of them")
         if not inputs:
             raise errors.InvalidArgument(f"export_c: '{key}' has no example inputs", why="it is traced for their shapes", fix="pass a tensor for each argument")
         model = one
         one = _core.function(lambda *x: model(*x), None, False, True, None)
-    traced = _core._traced(one)
-    if inputs or not traced:  # one without arguments needs no inputs
-        return one.get_concrete_function(*inputs)
-    if len(traced) > 1:
+    if inputs:
+        return one.get_concrete_function(*instance_of(one), *inputs)
+    graphs = graphs_of(one)
+    if not graphs:  # one without arguments needs no inputs
+        return one.get_concrete_function(*instance_of(one))
+    if len(graphs) > 1:
         raise errors.InvalidArgument(
-            f"export_c: '{key}' has {len(traced)} graphs", why="a C function is made of one graph", fix="pass example inputs, which say which one",
+            f"export_c: '{key}' has {len(graphs)} graphs", why="a C function is made of one graph", fix="pass example inputs, which say which one",
         )
-    return traced[0]
+    return graphs[0]
 
 
 _border.guard(globals())

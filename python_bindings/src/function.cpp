@@ -589,12 +589,6 @@ void bind_function(nb::module_& m) {
   watch_retraces();
   m.def("function", make_function, nb::arg("function"), nb::arg("input_signature") = nb::none(), nb::arg("relax_shapes") = false,
         nb::arg("autograph") = true, nb::arg("memory_budget") = nb::none());
-  m.def("_traced", [](nb::handle fn) {
-    nb::list out;
-    if (const auto& function = self_of(fn.ptr())->state->function)
-      for (const auto& concrete : function->concrete_functions()) out.append(Concrete{concrete});
-    return out;
-  });
   m.def("autograph_is_active", [] { return autograph_flag; }, "Whether the function that is being traced is converted by AutoGraph.");
 }
 

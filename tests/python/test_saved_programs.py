@@ -326,3 +326,26 @@ def test_info_says_what_a_program_has(policy, tmp_path):
     done = subprocess.run([sys.executable, "-m", "lamina", "info", str(tmp_path / "policy")], capture_output=True, text=True)
     assert done.returncode == 0 and "function score(rows: f32[" in done.stdout and "variable w: f32[3,1]" in done.stdout and "file weights.safetensors" in done.stdout
     assert subprocess.run([sys.executable, "-m", "lamina", "info", str(tmp_path)], capture_output=True, text=True).returncode == 1
+
+
+def test_the_c_code_of_a_module_is_that_of_the_loaded_one(tmp_path):
+    class Fixed(lm.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = lm.Variable([[2.0], [3.0], [4.0]])
+
+        @lm.function(input_signature=[lm.TensorSpec([4, 3], F32)])
+        def score(self, rows):
+            return lm.matmul(rows, self.w)
+
+        @lm.function(input_signature=[lm.TensorSpec([4, 3], F32)])
+        def learn(self, rows):
+            self.w.assign_add(lm.matmul(rows, lm.ones((4, 1)), transpose_a=True))
+
+    fixed = Fixed()
+    lm.save(fixed, tmp_path / "fixed")
+    lm.export_c(fixed, tmp_path / "c1", name="fixed")
+    lm.export_c(lm.load(tmp_path / "fixed"), tmp_path / "c2", name="fixed")
+    assert files(tmp_path / "c1") == files(tmp_path / "c2")
+    text = (tmp_path / "c1" / "fixed.h").read_text()
+    assert "fixed_score" in text and "fixed_learn" in text
