@@ -232,7 +232,8 @@ class Reader {
       check(*trace->variables.back().handle()->type == resource.type || trace->variables.back().type() == resource.type,
             "a Variable has another type");
     }
-    for (const int resource : variable_arguments) check(resource < int(g.resources.size()), "it names a Variable that it does not have");
+    for (const int resource : variable_arguments)
+      check(resource >= -1 && resource < int(g.resources.size()), "it names a Variable that it does not have");
     for (const Json& length : one.at("lengths")) {
       const ir::Value v{length.at("node"), length.at("result")};
       check(v.node >= 0 && v.node < g.size() && v.result >= 0 && size_t(v.result) < g[v].types.size() &&

@@ -64,7 +64,7 @@ TEST(Sandbox, AProgramIsLoadedAndRunWithoutWhatItHasNoUseFor) {
   Module m;
   const Variable w(tensor({1, 2, 3, 4}, {2, 2}), "w");
   m.add("w", w);
-  auto f = function([=](Tensor x) { return matmul(x, w); }, {.name = "f", .argument_names = {"x"}});
+  auto f = function([=](Tensor x) { return matmul(x, w); }, FunctionOptions{.name = "f", .argument_names = {"x"}});
   m.add("f", f.concrete(ones({3, 2})));
   m.save(scratch / "m");
   const std::vector<float> expected = f(ones({3, 2})).to_vector<float>();
