@@ -314,6 +314,9 @@ ExportedC c_code(std::span<const ExportedFunction> functions, const ExportOption
 void export_c(std::span<const ExportedFunction> functions, const std::string& folder, const ExportOptions& options) {
   Exporter exporter(functions, options);
   const ExportedC code = exporter.run();
+  io::require_only(folder, [&](const std::string& name) {
+    return name == options.name + ".c" || name == options.name + ".h" || name == options.name + ".safetensors";
+  });
   io::Replacement made(folder, true);
   made.file(options.name + ".h").write(code.header);
   made.file(options.name + ".c").write(code.source);

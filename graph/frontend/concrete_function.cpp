@@ -116,6 +116,15 @@ void ConcreteFunction::check(std::span<const Tensor> arguments, std::span<const 
     if (resource >= 0 && !(variables[i].type() == variables_[size_t(resource)].type()))
       refuse(cat("Variable argument ", i, " does not fit"), cat("a Variable of ", variables_[size_t(resource)].type()),
              cat(variables[i].type()));
+    if (resource < 0) continue;
+    const auto other = [&] {
+      refuse(cat("Variable argument ", i, " does not fit"), "Variables that are the same, or different, as they were when it was traced",
+             "others");
+    };
+    for (size_t k = 0; k < i; ++k)
+      if (argument_resources_[k] >= 0 && (argument_resources_[k] == resource) != variables[i].same(variables[k])) other();
+    for (size_t k = 0; k < variables_.size(); ++k)
+      if (!variables_[k].handle()->stand_in && variables_[k].same(variables[i]) != (int(k) == resource)) other();
   }
 }
 

@@ -77,8 +77,12 @@ ConcreteFunction& Function::get(const Arguments& arguments, const TracedBody& bo
   view.check(d.options);
   if (ConcreteFunction* found = d.find(view, arguments)) return *found;
   TraceTurn turn(d.turn);
-  ConcreteFunction* found = d.find(view, arguments);
-  return found ? *found : d.trace(view, arguments, body);
+  for (;;) {
+    if (ConcreteFunction* found = d.find(view, arguments)) return *found;
+    ConcreteFunction& made = d.trace(view, arguments, body);
+    // A Variable that is an argument and is used directly too needs a graph that knows they are one.
+    if (arguments.variables.empty() || !view.bind(made)) return made;
+  }
 }
 
 ConcreteFunction& Function::Data::insert(Signature signature, std::shared_ptr<ConcreteFunction> graph, TraceRecord record) {

@@ -25,7 +25,6 @@ constexpr int kVersion = 1;
 constexpr const char *kProgram = "program.json", *kWeights = "weights.safetensors", *kLanguage = "language.json",
                      *kChecksums = "checksums.json";
 constexpr uint64_t kMostText = uint64_t{256} << 20;  // bytes of one file but the weights
-constexpr int kMostFiles = 100'000;
 
 uint32_t checksum(const std::string& text) { return io::crc32(std::as_bytes(std::span(text))); }
 std::string graph_file(size_t number) { return cat("graph_", number, ".txt"); }
@@ -46,7 +45,10 @@ class Writer {
     }
     Json variables = Json::array();
     for (const auto& [name, v] : variables_)
-      variables.push_back({{"name", name}, {"own_name", v.name()}, {"trainable", v.trainable()}, {"stacked", v.models() > 0}});
+      if (const std::string& first = name_of(v); first != name)
+        variables.push_back({{"name", name}, {"same_as", first}});
+      else
+        variables.push_back({{"name", name}, {"own_name", v.name()}, {"trainable", v.trainable()}, {"stacked", v.models() > 0}});
     add(kProgram, Json{{"format", kFormat},
                        {"version", kVersion},
                        {"functions", functions},
@@ -54,6 +56,10 @@ class Writer {
                        {"variables", variables}}
                       .dump(1));
     add(kLanguage, module_.language);
+    io::require_only(path, [](const std::string& name) {
+      return name == kProgram || name == kWeights || name == kLanguage || name == kChecksums ||
+             (name.starts_with("graph_") && name.ends_with(".txt"));
+    });
     io::Replacement made(path, true);
     write_tensors(made.file(kWeights), weights_);
     for (const auto& [name, text] : texts_) made.file(name).write(text);
@@ -64,11 +70,24 @@ class Writer {
  private:
   Json written(const std::string& name, const Module::Graph& graph) {
     const ConcreteFunction& f = *graph.function;
-    if (f.argument_resources().size() + graph.arguments.size() > size_t(kMostFiles)) internal_error("too many arguments");
     const std::string file = graph_file(graphs_++);
     add(file, ir::print(f.graph(), true));
     Json variables = Json::array(), captures = Json::array(), lengths = Json::array();
     const std::vector<int>& taken = f.argument_resources();
+    const auto refuse = [&](const Variable& v, const std::string& why, const std::string& fix) {
+      throw Error(ErrorKind::state, {.what = cat(name, ": the graph cannot be saved, because of the Variable '", v.name(), "'"),
+                                     .where = "",
+                                     .why = why,
+                                     .fix = fix});
+    };
+    for (size_t i = 0; i < f.variables().size(); ++i) {
+      const Variable& v = f.variables()[i];
+      const bool is_argument = std::find(taken.begin(), taken.end(), int(i)) != taken.end();
+      if (is_argument && !v.handle()->stand_in)
+        refuse(v, "it is an argument and is used directly too, so that the graph is about this one only", "use it in one way");
+      if (!(*v.handle()->type == f.graph().resources[i].type) && !is_argument)
+        refuse(v, "it is stacked, and the graph was traced inside of vmap", "call the function outside of vmap before it is saved");
+    }
     for (size_t i = 0; i < f.variables().size(); ++i)
       if (std::find(taken.begin(), taken.end(), int(i)) != taken.end())
         variables.push_back(nullptr);  // an argument
@@ -98,9 +117,11 @@ class Writer {
     add_variable(name, v);
     return name;
   }
+  // The first name of a Variable has its value, the others refer to it.
   void add_variable(const std::string& name, const Variable& v) {
+    const bool known = std::any_of(variables_.begin(), variables_.end(), [&](const auto& other) { return other.second.same(v); });
     variables_.emplace(name, v);
-    add_weight(name, v.read());
+    if (!known) add_weight(name, v.read());
   }
   std::string name_of(const Tensor& t) {
     for (const auto& [known, name] : constants_)
@@ -194,13 +215,15 @@ class Reader {
 
   void add_variable(const Json& one) {
     const std::string name = one.at("name");
+    if (one.contains("same_as")) return module_.add(name, module_.variable(one.at("same_as").get<std::string>()));
     Variable v(weight(name), one.at("own_name").get<std::string>(), one.at("trainable").get<bool>());
     if (one.at("stacked").get<bool>()) v.stack();
     module_.add(name, v);
   }
 
-  Module::Graph graph(const Json& one) const {
+  Module::Graph graph(const Json& one) {
     const std::string file = one.at("graph"), text = checked(file);
+    if (!read_.insert(file).second) damaged(kProgram, cat("two graphs have the file ", file));
     const std::string name = one.at("name");
     auto trace = std::make_shared<Trace>(name, default_device());
     try {
@@ -229,8 +252,7 @@ class Reader {
       const bool is_argument = std::find(variable_arguments.begin(), variable_arguments.end(), int(i)) != variable_arguments.end();
       check(is_argument == variables[i].is_null(), "a Variable is an argument and is none");
       trace->variables.push_back(is_argument ? stand_in(resource) : module_.variable(variables[i]));
-      check(*trace->variables.back().handle()->type == resource.type || trace->variables.back().type() == resource.type,
-            "a Variable has another type");
+      check(*trace->variables.back().handle()->type == resource.type, "a Variable has another type");
     }
     for (const int resource : variable_arguments)
       check(resource >= -1 && resource < int(g.resources.size()), "it names a Variable that it does not have");
@@ -252,6 +274,7 @@ class Reader {
   io::InputDirectory directory_;
   std::map<std::string, uint32_t> checksums_;
   std::map<std::string, Tensor> weights_;
+  std::set<std::string> read_;  // the graphs' files
   Module module_;
 };
 

@@ -5,137 +5,12 @@ each graph are nested, and which object held what. Only plain data is read from 
 """
 from __future__ import annotations
 
-import collections
 import json
-import keyword
-import math
 
 from . import _border, _core, errors
 from ._structure import enter
+from ._trees import Different, built, constant_of, encoded, is_constant, lost_in, names_of, plain, result_names, take
 from .module import Module, open_specs
-
-# --- trees: how values are nested. ["tensor"], ["variable"], ["value", x], ["list" or "tuple", parts], ["dict", [[key, part], ...]],
-# ["named", class name, [[field, part], ...]], and of objects ["variable", name], ["stored", name], ["function", name], ["object", number], ["lost", what] ---
-
-
-def _plain(value):
-    """A constant as JSON keeps it exactly: a float that is no number as text."""
-    return ["float", repr(value)] if isinstance(value, float) and not math.isfinite(value) else ["value", value]
-
-
-def _encoded(tree):
-    kind, *rest = tree
-    if kind == "value":
-        return _plain(rest[0])
-    if kind in ("list", "tuple"):
-        return [kind, [_encoded(part) for part in rest[0]]]
-    if kind == "dict":
-        return [kind, [[_plain(key) if isinstance(key, (str, int, float, bool, type(None))) else ["lost", errors.a_type(key)], _encoded(part)] for key, part in rest[0]]]
-    if kind == "named":
-        return [kind, rest[0], [[field, _encoded(part)] for field, part in rest[1]]]
-    return list(tree)
-
-
-def _constant(tree):
-    return float(tree[1]) if tree[0] == "float" else tree[1]
-
-
-def _lost_in(tree):
-    """What in a tree cannot be saved, or None."""
-    kind, *rest = tree
-    if kind in ("object", "lost"):
-        return rest[0]
-    if kind in ("list", "tuple"):
-        return next(filter(None, map(_lost_in, rest[0])), None)
-    if kind == "dict":
-        return next(filter(None, (_lost_in(part) for pair in rest[0] for part in pair)), None)
-    if kind == "named":
-        return next(filter(None, (_lost_in(part) for _, part in rest[1])), None)
-    return None
-
-
-def _names(tree, path):
-    """The path to each tensor: "x", "options['depth'][0]"."""
-    kind, *rest = tree
-    if kind == "tensor":
-        yield path
-    elif kind in ("list", "tuple"):
-        for i, part in enumerate(rest[0]):
-            yield from _names(part, f"{path}[{i}]")
-    elif kind == "dict":
-        for key, part in rest[0]:
-            yield from _names(part, f"{path}[{_constant(key)!r}]")
-    elif kind == "named":
-        for field, part in rest[1]:
-            yield from _names(part, f"{path}.{field}")
-
-
-def _result_names(tree):
-    """As programs without Python see them: the keys of a dict, else "output" and what leads to each."""
-    if tree[0] == "dict" and all(key[0] == "value" and isinstance(key[1], str) for key, _ in tree[1]):
-        return [name for key, part in tree[1] for name in _names(part, key[1])]
-    return list(_names(tree, "output"))
-
-
-def _tuple_class(name, fields):
-    """A class for results of a named tuple or dataclass whose own class is not known here."""
-    good = [field for field in (name, *fields) if isinstance(field, str) and field.isidentifier() and not keyword.iskeyword(field) and not field.startswith("_")]
-    return collections.namedtuple(name, fields) if len(good) == len(fields) + 1 and len(set(fields)) == len(fields) else None
-
-
-def _built(tree, leaf, custom):
-    """The value of a tree, with leaf(node) for each part that is no container and no constant."""
-    kind, *rest = tree
-    if kind in ("value", "float"):
-        return _constant(tree)
-    if kind in ("list", "tuple"):
-        parts = [_built(part, leaf, custom) for part in rest[0]]
-        return parts if kind == "list" else tuple(parts)
-    if kind == "dict":
-        return {_constant(key): _built(part, leaf, custom) for key, part in rest[0]}
-    if kind == "named":
-        values = {field: _built(part, leaf, custom) for field, part in rest[1]}
-        made = custom.get(rest[0]) or _tuple_class(rest[0], tuple(values))
-        return values if made is None else made(**values)
-    return leaf(tree)
-
-
-class _Different(Exception):
-    """The arguments of a call are not those of a graph."""
-
-
-def _taken(tree, value, tensors, variables, path):
-    """Appends the tensors and Variables of an argument; _Different when it is nested in another way or a constant is another."""
-    kind, *rest = tree
-    if kind == "tensor":
-        return tensors.append(value)
-    if kind == "variable":
-        if not isinstance(value, _core.Variable):
-            raise _Different(f"{path} is {errors.a_type(value)}, it was saved for a Variable")
-        return variables.append(value)
-    if kind in ("value", "float"):
-        constant = _constant(tree)
-        if type(value) is not type(constant) or (value != constant and not (value != value and constant != constant)):
-            raise _Different(f"{path} is {errors.shown(value)}, it was saved for {errors.shown(constant)}")
-        return None
-    if kind == "named":
-        fields = [field for field, _ in rest[1]]
-        if type(value).__name__ != rest[0] or not all(hasattr(value, field) for field in fields):
-            raise _Different(f"{path} is {errors.a_type(value)}, it was saved for a {rest[0]} of {', '.join(fields)}")
-        parts = [(part, getattr(value, field), f"{path}.{field}") for field, part in rest[1]]
-    elif kind == "dict":
-        keys = [_constant(key) for key, _ in rest[0]]
-        if not isinstance(value, dict) or set(value) != set(keys):
-            raise _Different(f"{path} is {errors.a_type(value)}, it was saved for a dict of {', '.join(map(repr, keys)) or 'nothing'}")
-        parts = [(part, value[key], f"{path}[{key!r}]") for key, (_, part) in zip(keys, rest[0])]
-    else:
-        if type(value) is not (list if kind == "list" else tuple) or len(value) != len(rest[0]):
-            raise _Different(f"{path} is {errors.a_type(value)}, it was saved for a {kind} of {len(rest[0])}")
-        parts = [(part, one, f"{path}[{i}]") for i, (part, one) in enumerate(zip(rest[0], value))]
-    for part, one, inside in parts:
-        _taken(part, one, tensors, variables, inside)
-    return None
-
 
 class _Graph:
     """A graph of a saved function, and how its arguments and its result are nested."""
@@ -145,34 +20,37 @@ class _Graph:
         self.plain = [name for name, by_name, _, tree in arguments if tree[0] == "tensor" and not by_name]
         self.plain = self.plain if len(self.plain) == len(arguments) else None  # all are tensors that may be passed by position
         self.specs = concrete.inputs
+        self.key = json.dumps([arguments, [str(spec) for spec in self.specs], training])  # calls with one key take one graph
 
-    def inputs(self, args, kwargs):
-        """(tensors, Variables) of a call."""
+    def inputs(self, args, kwargs, convert):
+        """(tensors, Variables) of a call. convert: numbers and lists become tensors."""
         positional, given = [a for a in self.arguments if not a[1]], dict(kwargs)
         if len(args) > len(positional):
-            raise _Different(f"{len(args)} arguments are given, it was saved for {len(positional)}")
+            raise Different(f"{len(args)} arguments are given, it was saved for {len(positional)}")
         for (name, *_), value in zip(positional, args):
             if name in given:
-                raise _Different(f"{name} is given twice")
+                raise Different(f"{name} is given twice")
             given[name] = value
         tensors, variables = [], []
         for name, _, is_default, tree in self.arguments:
             if name in given:
-                _taken(tree, given.pop(name), tensors, variables, name)
-            elif not is_default or tree[0] not in ("value", "float"):
-                raise _Different(f"{name} is missing")
+                take(tree, given.pop(name), tensors, variables, name)
+            elif not is_default or not is_constant(tree):
+                raise Different(f"{name} is missing")
         if given:
-            raise _Different(f"there is no argument {next(iter(given))}")
-        return [self._tensor(value, spec) for value, spec in zip(tensors, self.specs)], variables
+            raise Different(f"there is no argument {next(iter(given))}")
+        return [self._tensor(value, spec, convert) for value, spec in zip(tensors, self.specs)], variables
 
     @staticmethod
-    def _tensor(value, spec):
+    def _tensor(value, spec, convert):
         if isinstance(value, _core.Tensor):
             return value
         if isinstance(value, _core.Variable):
             return value.read()
         if hasattr(value, "dtype"):
             return _core.constant(value)
+        if not convert or not isinstance(value, (bool, int, float, list, tuple)):
+            raise Different(f"{errors.shown(value)} is no tensor")
         return _core.constant(value, dtype=spec.dtype)
 
     def in_words(self):
@@ -184,13 +62,13 @@ class _Graph:
                 spec = next(shown)
                 return f"{spec.dtype}{spec.shape}"
             if kind in ("value", "float"):
-                return errors.shown(_constant(tree))
+                return errors.shown(constant_of(tree))
             if kind == "variable":
                 return "a Variable"
             if kind in ("list", "tuple"):
                 return ("[%s]" if kind == "list" else "(%s)") % ", ".join(map(words, rest[0]))
             if kind == "dict":
-                return "{%s}" % ", ".join(f"{_constant(key)!r}: {words(part)}" for key, part in rest[0])
+                return "{%s}" % ", ".join(f"{constant_of(key)!r}: {words(part)}" for key, part in rest[0])
             return f"{rest[0]}({', '.join(f'{field}={words(part)}' for field, part in rest[1])})"
 
         return ", ".join(f"{name}: {words(tree)}" for name, _, _, tree in self.arguments)
@@ -215,19 +93,20 @@ class SavedFunction:
         if graph.result[0] == "tensor":
             return results[0]
         results = iter(results)
-        return _built(graph.result, lambda _: next(results), self._custom)
+        return built(graph.result, lambda _: next(results), self._custom)
 
     def _chosen(self, args, kwargs):
         """(graph, tensors, Variables) for a call: the first that fits and was traced as layers are called now, to train or to predict."""
         training, why, alone = _core.training(), [], len(self._saved_graphs) == 1
-        for graph in sorted(self._saved_graphs, key=lambda graph: graph.training != training):
-            try:
-                tensors, variables = graph.inputs(args, kwargs)
-            except _Different as different:
-                why.append(str(different))
-                continue
-            if alone or graph.concrete._fits(tensors, variables):  # alone: the call says what does not fit
-                return graph, tensors, variables
+        for convert in (False, True):  # a number selects the graph that was traced with it before one that takes a tensor
+            for graph in sorted(self._saved_graphs, key=lambda graph: graph.training != training):
+                try:
+                    tensors, variables = graph.inputs(args, kwargs, convert)
+                except Different as different:
+                    why.append(str(different))
+                    continue
+                if alone or graph.concrete._fits(tensors, variables):  # alone: the call says what does not fit
+                    return graph, tensors, variables
         raise errors.SignatureMismatch(f"{self.__name__}: no graph of it takes these arguments", why="; ".join(dict.fromkeys(why)) or "a dtype or a shape is another",
                                        fix="call it as " + " or ".join(f"{self.__name__}({graph.in_words()})" for graph in self._saved_graphs[:5]))
 
@@ -242,7 +121,7 @@ class SavedFunction:
     @property
     def variables(self):
         """The Variables that its graphs use, each once."""
-        return list({id(v): v for graph in self._saved_graphs for v in graph.concrete.variables}.values())
+        return list({hash(v): v for graph in self._saved_graphs for v in graph.concrete.variables}.values())
 
     def __repr__(self):
         return f"<saved function {'; '.join(f'{self.__name__}({graph.in_words()})' for graph in self._saved_graphs[:5])}>"
@@ -266,12 +145,16 @@ class Saver:
         if isinstance(value, _core.Variable):
             return ["variable", self.variable(value, path)]
         if isinstance(value, _core.Tensor) or type(value).__module__ == "numpy" and hasattr(value, "dtype") and hasattr(value, "shape"):
-            self.module.add_variable(path, _core.Variable(_core.constant(value), name=path, trainable=False))
+            try:
+                value = _core.constant(value)
+            except errors.TypeMismatch:  # an array of text, or of a dtype that no tensor has
+                return self.missing(path, f"an array of {value.dtype}")
+            self.module.add_variable(path, _core.Variable(value, name=path, trainable=False))
             return ["stored", path]
         if is_function(value):
             return self.function(value, path)
         if value is None or type(value) in (bool, int, float, str):
-            return _plain(value)
+            return plain(value)
         if isinstance(value, (Module, _core.optim.Optimizer)):
             return ["object", self.object(value, path)]
         if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and hasattr(value, "_fields")):
@@ -279,7 +162,7 @@ class Saver:
             if type(value) is dict:
                 if not all(type(key) in (str, int, bool, float, type(None)) for key in value):
                     return self.missing(path, "a dict with keys that are no plain values")
-                return ["dict", [[_plain(key), self.tree(part, f"{path}.{key}", inside)] for key, part in list(value.items())]]
+                return ["dict", [[plain(key), self.tree(part, f"{path}.{key}", inside)] for key, part in list(value.items())]]
             if hasattr(value, "_fields"):
                 return ["named", type(value).__name__, [[field, self.tree(part, f"{path}.{field}", inside)] for field, part in zip(value._fields, value)]]
             return ["list" if type(value) is list else "tuple", [self.tree(part, f"{path}.{i}" if path else str(i), inside) for i, part in enumerate(list(value))]]
@@ -290,11 +173,11 @@ class Saver:
         return ["lost", what]
 
     def variable(self, variable, path):
-        if id(variable) not in self.variable_names:
-            self.variable_names[id(variable)] = path
+        if hash(variable) not in self.variable_names:
+            self.variable_names[hash(variable)] = path
             self.kept.append(variable)
             self.module.add_variable(path, variable)
-        return self.variable_names[id(variable)]
+        return self.variable_names[hash(variable)]
 
     def object(self, thing, path):
         """The number of an object in the list of all."""
@@ -302,14 +185,15 @@ class Saver:
             return self.numbers[id(thing)]
         self.numbers[id(thing)] = number = len(self.objects)
         self.kept.append(thing)
-        record = {"class": getattr(thing, "_saved_class", None) or type(thing).__name__, "attributes": {}, "lost": {}}
+        attributes = _attributes(thing)
+        record = {"class": getattr(thing, "_saved_class", None) or type(thing).__name__, "unnamed": list(getattr(thing, "_unnamed", ())), "attributes": {}, "lost": {},
+                  "not_inside": [*getattr(thing, "_not_inside", ()), *(name for name, value in attributes if isinstance(value, _core.optim.Optimizer))]}
         self.objects.append(record)
-        unnamed = getattr(thing, "_unnamed", ())
-        for name, value in _attributes(thing):
-            tree = self.tree(value, path if name in unnamed else f"{path}.{name}" if path else name)
+        for name, value in attributes:
+            tree = self.tree(value, path if name in record["unnamed"] else f"{path}.{name}" if path else name)
             if tree[0] == "lost":
                 record["lost"][name] = tree[1]
-            elif not (name.startswith("_") and _lost_in(tree)):  # what is private is missed by its functions only, and they are saved
+            elif not (name.startswith("_") and lost_in(tree)):  # what is private is missed by its functions only, and they are saved
                 record["attributes"][name] = tree
         return number
 
@@ -320,32 +204,42 @@ class Saver:
             self.kept.append(function)
             if isinstance(graphs, str):
                 return self.missing(path, graphs)
+            if path in self.nested:
+                raise errors.InvalidArgument(f"lm.save: two functions would be saved as '{path}'", why="a name is the attributes and keys that lead to a function", fix="rename one of them")
             self.functions[id(function)] = path
             self.nested[path] = []
             for graph in graphs:
-                names = [name for argument, _, _, tree in graph.arguments for name in _names(tree, argument)]
-                self.module.add_graph(path, graph.concrete, names, _result_names(graph.result))
+                names = [name for argument, _, _, tree in graph.arguments for name in names_of(tree, argument)]
+                self.module.add_graph(path, graph.concrete, names, result_names(graph.result))
                 self.nested[path].append({"arguments": [[name, by_name, is_default, tree] for name, by_name, is_default, tree in graph.arguments],
                                           "result": graph.result, "training": graph.training})
         return ["function", self.functions[id(function)]]
 
+    def top(self, what, path):
+        """The tree of what lm.save was given, with a model's own functions."""
+        tree = self.tree(what, path)
+        if isinstance(what, Module):
+            for name, function in _model_functions(what).items():
+                self.kept.append(function)
+                self.objects[tree[1]]["attributes"][name] = self.function(function, f"{path}.{name}" if path else name)
+        return tree
+
     def root(self, what, signatures):
         """(tree, signatures by name) of what lm.save was given."""
+        if signatures is None and isinstance(what, LoadedModule):
+            signatures = vars(what).get("signatures")
         if isinstance(what, dict) and all(isinstance(name, str) for name in what):
             record = {"class": "Module", "attributes": {}, "lost": {}}
             self.objects.append(record)
             for name, value in what.items():
-                tree = self.tree(value, name)
+                tree = self.top(value, name)
                 if tree[0] == "lost":
                     record["lost"][name] = tree[1]
                 else:
                     record["attributes"][name] = tree
             tree = ["object", 0]
         elif isinstance(what, Module):
-            tree = self.tree(what, "")
-            for name, function in _model_functions(what).items():
-                self.kept.append(function)
-                self.objects[0]["attributes"][name] = self.function(function, name)
+            tree = self.top(what, "")
         elif is_function(what):
             tree = self.tree(what, what.__name__)
         else:
@@ -379,7 +273,7 @@ def _attributes(thing):
     if isinstance(thing, _core.optim.Optimizer):
         return [("name", thing.name), ("variables", list(thing.variables))] if hasattr(thing, "name") else [("variables", list(thing.variables))]
     found = [(name, value) for name, value in vars(thing).items()
-             if name not in ("_saved_class", "signatures", "_lost_attributes") and not (name.startswith("_") and is_function(value))]
+             if name not in ("_saved_class", "signatures", "_lost_attributes", "_unnamed", "_not_inside") and not (name.startswith("_") and is_function(value))]
     names = {name for name, _ in found}
     for cls in type(thing).__mro__:
         for name, value in vars(cls).items():
@@ -434,16 +328,19 @@ def _graphs_of(function):
     if not graphs:
         return "a function that was not called yet and has no input_signature"
     out, why = [], None
-    for concrete in graphs:
-        arguments = [(name, by_name, is_default, _encoded(tree)) for name, by_name, is_default, tree in concrete._arguments]
-        result = _encoded(_core._described(concrete.structured_outputs))
-        lost = next(filter(None, (_lost_in(tree) for _, _, _, tree in arguments)), None)
+    # A call takes the first that fits: one that predicts, and the newest. An older one of the same arguments holds what has changed since, and is left out.
+    for concrete in sorted(reversed(graphs), key=lambda concrete: concrete._training):
+        arguments = [(name, by_name, is_default, encoded(tree)) for name, by_name, is_default, tree in concrete._arguments]
+        result = encoded(_core._described(concrete.structured_outputs))
+        lost = next(filter(None, (lost_in(tree) for _, _, _, tree in arguments)), None)
         if lost:
             why = f"a function whose argument is {lost}"
-        elif _lost_in(result):
-            why = f"a function whose result holds {_lost_in(result)}"
+        elif lost_in(result):
+            why = f"a function whose result holds {lost_in(result)}"
         else:
-            out.append(_Graph(concrete, arguments, result, concrete._training))
+            graph = _Graph(concrete, arguments, result, concrete._training)
+            if graph.key not in [other.key for other in out]:
+                out.append(graph)
     return out or why
 
 
@@ -470,7 +367,7 @@ def _model_functions(model) -> dict:
 
         step = made["train_step"] = _core.function(train_step, autograph=False)
         shapes = iter(fitted[-1].inputs)
-        arguments = [_built(_encoded(tree), lambda _: next(shapes), {}) for _, _, _, tree in fitted[-1]._arguments]
+        arguments = [built(encoded(tree), lambda _: next(shapes), {}) for _, _, _, tree in fitted[-1]._arguments]
         step.get_concrete_function(*[open_specs(argument) for argument in arguments])
     return made
 
@@ -505,8 +402,8 @@ class Loader:
             return _Graph(concrete, [(argument, False, False, ["tensor"]) for argument in arguments], result, False)
         known = known[number]
         graph = _Graph(concrete, [tuple(argument) for argument in known["arguments"]], known["result"], bool(known["training"]))
-        names = [name for argument, _, _, tree in graph.arguments for name in _names(tree, argument)]
-        if names != arguments or len(list(_names(graph.result, ""))) != len(outputs):
+        names = [name for argument, _, _, tree in graph.arguments for name in names_of(tree, argument)]
+        if names != arguments or len(list(names_of(graph.result, ""))) != len(outputs):
             raise self._damaged(f"the arguments or results of {name} are not those of its graph")
         return graph
 
@@ -522,20 +419,23 @@ class Loader:
             return self.object(rest[0])
         if kind == "lost":
             return _Lost(rest[0])
-        return _built(tree, self.value, self.custom)
+        return built(tree, self.value, self.custom)
 
     def object(self, number):
         if number in self.made:
             return self.made[number]
         record = self.data["objects"][number]
         wanted = self.custom.get(record["class"])
+        if wanted is not None and not issubclass(wanted, Module):
+            raise errors.TypeMismatch(f"load: custom has {wanted.__name__} for a module", why="its attributes are set as the saved ones", fix="pass a subclass of lm.Module")
         made = self.made[number] = object.__new__(LoadedModule if wanted is None else wanted)
         values = {name: self.value(tree) for name, tree in record["attributes"].items()}
         if wanted is not None:  # its functions are its own
             own = {name for cls in wanted.__mro__ for name, value in vars(cls).items() if isinstance(value, _core.Function)}
             vars(made).update({name: value for name, value in values.items() if name not in own})
             return made
-        vars(made).update({"_saved_class": record["class"], "_lost_attributes": dict(record["lost"])} | values)
+        vars(made).update(values | {"_saved_class": record["class"], "_lost_attributes": dict(record["lost"]),
+                                    "_unnamed": tuple(record.get("unnamed", ())), "_not_inside": tuple(record.get("not_inside", ()))})
         return made
 
     def load(self):
@@ -544,7 +444,9 @@ class Loader:
                               for name, graphs in self.module.functions.items()}
             root = self.value(self.data["root"])
             signatures = {name: self.functions[function] for name, function in self.module.signatures.items()}
-        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError) as error:
+        except errors.Error:
+            raise
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, StopIteration) as error:
             raise self._damaged(f"{type(error).__name__}: {error}") from None
         try:
             root.signatures = signatures
@@ -564,7 +466,11 @@ class LoadedModule(Module):
         raise AttributeError(str(_core.unknown_name(f"attribute of {self._described()}", name, sorted(vars(self)))))
 
     def __call__(self, *args, **kwargs):
-        return self.call(*args, **kwargs)
+        call = vars(self).get("call")
+        if not callable(call):
+            raise errors.StateError(f"{self._described()}: its call was not saved", why="of a model inside of another module only what traced functions use of it is saved",
+                                    fix="call a function that uses it, or save the model itself: lm.save({'net': net}, folder)")
+        return call(*args, **kwargs)
 
     def _described(self):
         return vars(self).get("_saved_class", "Module")

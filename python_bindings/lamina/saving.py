@@ -23,7 +23,7 @@ def save(what, path, signatures: dict | None = None) -> None:
     Raises StateError when there is no graph to save, BadFile where the folder cannot be written, TypeMismatch for what is no such thing.
     """
     saver = _program().Saver()
-    saver.write(*saver.root(what, signatures), os.fspath(path))
+    saver.write(*saver.root(what, signatures), os.fsdecode(path))
 
 
 def load(path, custom: dict | None = None):
@@ -36,7 +36,7 @@ def load(path, custom: dict | None = None):
     custom = custom or {}
     if not all(isinstance(name, str) and isinstance(cls, type) for name, cls in custom.items()):
         raise errors.TypeMismatch("load: custom is no dict of classes by name", why="only what the caller passes is used", fix='pass custom={"Policy": Policy}')
-    return _program().Loader(os.fspath(path), custom).load()
+    return _program().Loader(os.fsdecode(path), custom).load()
 
 
 def _program():

@@ -202,10 +202,17 @@ void bind_inspect(nb::module_& m) {
           "traced_kernels", [](const Concrete& c) { return traced_kernels(c.function->graph()); },
           "How many kernels a call would launch if every op of the traced graph were one.")
       .def_prop_ro(
-          "_arguments", [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->arguments; },
+          "_arguments",
+          [](const Concrete& c) {
+            const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get());
+            return structure ? structure->arguments : nb::object(nb::none());
+          },
           "What it was traced with: (name, by name alone, at its default, tree) each; see described_argument() in structure.h.")
       .def_prop_ro("_training",
-                   [](const Concrete& c) { return static_cast<const ResultStructure*>(c.function->structure().get())->training; })
+                   [](const Concrete& c) {
+                     const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get());
+                     return structure && structure->training;
+                   })
       .def(
           "_fits",
           [](const Concrete& c, const std::vector<nb::object>& tensors, const std::vector<Variable>& variables) {

@@ -256,7 +256,8 @@ nb::object described(nb::handle value, bool by_key, Walk& walk) {
     return nb::make_tuple("value", value);
   const Container kind = plain_container_of(o);
   if (kind == Container::none || kind == Container::slice)
-    return is_array(o) ? nb::object(nb::make_tuple("tensor")) : nb::object(nb::make_tuple("object", a_type(o)));
+    return by_key && is_array(o) ? nb::object(nb::make_tuple("tensor"))
+                                 : nb::object(nb::make_tuple("object", a_type(o)));  // a result's stays an array
   Walk::Inside container(walk, value, kind);
   const Parts& parts = container.parts;
   nb::list list;

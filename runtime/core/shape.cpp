@@ -84,6 +84,8 @@ Polynomial add(const Polynomial& a, const Polynomial& b, int64_t sign) {
 }
 
 Polynomial multiply(const Polynomial& a, const Polynomial& b) {
+  constexpr size_t kMostTerms = 4096;
+  if (a.size() * b.size() > kMostTerms) too_large();
   Polynomial out;
   for (auto& [left, f] : a)
     for (auto& [right, g] : b) {
@@ -147,6 +149,7 @@ Dim Dim::fresh(std::string_view stem) {
 }
 
 Dim Dim::parse(std::string_view text) {
+  constexpr size_t kMostText = 4096;
   Polynomial sum;  // not a Dim: "-1+n" begins below zero
   bool negative = text.starts_with('-');
   size_t i = negative ? 1 : 0;
@@ -156,8 +159,9 @@ Dim Dim::parse(std::string_view text) {
                                                .why = "a dimension is a number, a name, or sums and products of them",
                                                .fix = ""});
   };
+  if (text.size() > kMostText) throw bad();
   while (i < text.size()) {
-    Dim term(1);
+    Polynomial term{{{}, 1}};  // not a Dim, which would be kept for ever
     for (bool more = true; more;) {
       size_t end = text.find_first_of("*+-", i);
       std::string_view word = text.substr(i, end == std::string_view::npos ? end : end - i);
@@ -166,15 +170,15 @@ Dim Dim::parse(std::string_view text) {
         int64_t number = 0;
         auto [stop, code] = std::from_chars(word.data(), word.data() + word.size(), number);
         if (code != std::errc() || stop != word.data() + word.size()) throw bad();
-        term = term * Dim(number);
+        term = multiply(term, polynomial(Dim(number)));
       } else {
-        term = term * symbol(word);
+        term = multiply(term, polynomial(symbol(word)));
       }
       more = end != std::string_view::npos && text[end] == '*';
       i = end == std::string_view::npos ? text.size() : more ? end + 1 : end;
       if (more && i >= text.size()) throw bad();
     }
-    sum = add(sum, polynomial(term), negative ? -1 : 1);
+    sum = add(sum, term, negative ? -1 : 1);
     if (i < text.size()) {
       negative = text[i] == '-';
       if (++i >= text.size()) throw bad();

@@ -2,6 +2,7 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -108,5 +109,8 @@ class LAMINA_API Replacement {
 // The path to open for a directory written by Replacement: the path itself, or the old directory beside it, if the file system cannot
 // exchange directories and the process ended between two renames.
 LAMINA_API std::string replaced_directory(const std::string& path);
+
+// Throws file if the directory at `path` is there and holds something that is not ours: replacing the directory would delete it.
+LAMINA_API void require_only(const std::string& path, const std::function<bool(const std::string& name)>& is_ours);
 
 }  // namespace lamina::io

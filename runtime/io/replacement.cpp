@@ -174,4 +174,14 @@ std::string replaced_directory(const std::string& path) {
   return lstat(plain.c_str(), &status) != 0 && lstat(before.c_str(), &status) == 0 ? before : path;
 }
 
+void require_only(const std::string& path, const std::function<bool(const std::string& name)>& is_ours) {
+  std::error_code none;
+  for (const auto& entry : std::filesystem::directory_iterator(path, none))
+    if (const std::string name = entry.path().filename(); !is_ours(name))
+      throw Error(ErrorKind::file, {.what = "the folder holds something else",
+                                    .where = cat("file '", path, "/", name, "'"),
+                                    .why = "the whole folder would be replaced, and this with it",
+                                    .fix = "pass the name of a new folder"});
+}
+
 }  // namespace lamina::io

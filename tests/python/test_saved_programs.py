@@ -349,3 +349,152 @@ def test_the_c_code_of_a_module_is_that_of_the_loaded_one(tmp_path):
     assert files(tmp_path / "c1") == files(tmp_path / "c2")
     text = (tmp_path / "c1" / "fixed.h").read_text()
     assert "fixed_score" in text and "fixed_learn" in text
+
+
+def test_a_folder_with_other_files_is_left_alone(policy, tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "thesis.txt").write_text("years of work")
+    with pytest.raises(lm.errors.BadFile, match="thesis.txt"):
+        lm.save(policy, tmp_path / "mine")
+    with pytest.raises(lm.errors.BadFile, match="thesis.txt"):
+        lm.export_c({"score": (lambda x: x * 2, lm.ones(3))}, tmp_path / "mine")
+    assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
+
+
+def test_a_function_is_what_a_call_would_run_now(tmp_path):
+    class Changing(lm.Module):
+        def __init__(self):
+            super().__init__()
+            self.c = lm.constant([5.0])
+
+        @lm.function
+        def f(self, x):
+            return x * self.c
+
+    m = Changing()
+    m.f(lm.ones(1))
+    m.c = lm.constant([7.0])
+    assert m.f(lm.ones(1)).numpy().tolist() == [7.0]
+    lm.save(m, tmp_path / "m")
+    loaded = lm.load(tmp_path / "m")
+    assert loaded.f(lm.ones(1)).numpy().tolist() == [7.0] and loaded.c.numpy().tolist() == [7.0]
+    assert len(os.listdir(tmp_path / "m")) == 5  # one graph
+
+
+def test_a_graph_that_predicts_comes_before_one_that_trains(tmp_path):
+    dropout = lm.nn.Dropout(0.9)
+    f = lm.function(lambda x: dropout(x))
+    before = lm._core.set_training(True)
+    f(lm.ones(8))
+    lm._core.set_training(before)
+    f(lm.ones(8))
+    lm.save(f, tmp_path / "f")
+    assert lm.load(tmp_path / "f")(lm.ones(8)).numpy().tolist() == [1.0] * 8
+    (_, first), *_ = [(name, graphs[0][0]) for name, graphs in lm._core._Module.load(str(tmp_path / "f")).functions.items()]
+    assert "bernoulli" not in first.graph and "dropout" not in first.graph
+
+
+def test_private_modules_names_and_variables_stay(tmp_path):
+    class Outer(lm.Module):
+        def __init__(self):
+            super().__init__()
+            self._net = lm.nn.Sequential([lm.nn.Dense(2), lm.nn.Dense(1)])
+            self.opt = lm.optim.Adam(0.1)
+
+        @lm.function(input_signature=[lm.TensorSpec([None, 3], F32)])
+        def step(self, x):
+            with lm.GradientTape() as tape:
+                loss = lm.sum(self._net(x) ** 2)
+            self.opt.apply_gradients(zip(tape.gradient(loss, self._net.trainable_variables), self._net.trainable_variables))
+            return loss
+
+    outer = Outer()
+    outer._net(lm.ones((1, 3)))
+    outer.step(lm.ones((2, 3)))
+    lm.save(outer, tmp_path / "1")
+    loaded = lm.load(tmp_path / "1")
+    assert list(loaded.state_dict()) == list(outer.state_dict()) and len(loaded.variables) == len(outer.variables) == 4
+    lm.save_weights(loaded, tmp_path / "w")
+    lm.load_weights(outer, tmp_path / "w")
+    assert float(loaded.step(lm.ones((2, 3)))) == float(outer.step(lm.ones((2, 3))))
+    lm.save(loaded, tmp_path / "2")
+    lm.save(lm.load(tmp_path / "2"), tmp_path / "3")
+    assert files(tmp_path / "2") == files(tmp_path / "3")
+
+
+def test_variables_as_arguments(tmp_path):
+    f = lm.function(lambda v, w, x: (v.assign_add(x), v + w)[1])
+    a, b, x = lm.Variable([1.0]), lm.Variable([2.0]), lm.ones(1)
+    f(a, b, x)
+    lm.save(f, tmp_path / "f")
+    g = lm.load(tmp_path / "f")
+    assert g(b, a, x).numpy().tolist() == [5.0] and b.numpy().tolist() == [3.0]
+    with pytest.raises(lm.errors.SignatureMismatch):
+        g(a, a, x)
+    used = lm.function(lambda v, x: (v.assign_add(x), a * 100.0 + v)[1])
+    assert used(a, x).numpy().tolist() == [303.0]  # a is both: each call sees one Variable
+    with pytest.raises(lm.errors.StateError, match="argument and is used directly"):
+        lm.save(used, tmp_path / "used")
+
+
+def test_constants_select_the_graph_that_was_traced_with_them(tmp_path):
+    f = lm.function(lambda x, n: x + n if isinstance(n, lm.Tensor) else x * 100.0)
+    x = lm.ones(1)
+    f(x, lm.constant(2.0)), f(x, 2.0), f(x, None), f(x, -0.0), f(x, "a")
+    lm.save(f, tmp_path / "f")
+    g = lm.load(tmp_path / "f")
+    assert g(x, 2.0).numpy().tolist() == [100.0] and g(x, lm.constant(2.0)).numpy().tolist() == [3.0] and g(x, 5.0).numpy().tolist() == [6.0]
+    assert g(x, None).numpy().tolist() == [100.0] and g(x, "a").numpy().tolist() == [100.0]
+    with pytest.raises(lm.errors.SignatureMismatch):
+        g(x, "b")
+    h = lm.function(lambda x, axes=(0, 1): lm.sum(x, axes))
+    h(lm.ones((2, 2)))
+    lm.save(h, tmp_path / "h")
+    assert float(lm.load(tmp_path / "h")(lm.ones((2, 2)))) == 4.0
+
+
+def test_one_variable_under_two_names_is_one(tmp_path):
+    class Two(lm.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = lm.Variable([1.0])
+            self.b = self.a
+
+        @lm.function(input_signature=[lm.TensorSpec([1], F32)])
+        def f(self, x):
+            return x + self.b
+
+    two = Two()
+    two.c = two.a
+    lm.save(two, tmp_path / "two")
+    loaded = lm.load(tmp_path / "two")
+    loaded.b.assign([5.0])
+    assert loaded.a.numpy().tolist() == [5.0] == loaded.c.numpy().tolist() and loaded.f(lm.zeros(1)).numpy().tolist() == [5.0] and len(loaded.variables) == 1
+
+
+def test_dicts_of_models_names_and_signatures(tmp_path):
+    net = lm.nn.Sequential([lm.nn.Dense(2)])
+    net(lm.ones((1, 3)))
+    double = lm.function(lambda x: x * 2.0)
+    double(lm.ones(2))
+    lm.save({"policy": net, "double": double}, tmp_path / "d", signatures={"twice": double})
+    loaded = lm.load(tmp_path / "d")
+    assert np.array_equal(loaded.policy(lm.ones((5, 3))).numpy(), net(lm.ones((5, 3))).numpy()) and list(loaded.signatures) == ["twice"]
+    lm.save(loaded, tmp_path / "again")
+    assert list(lm.load(tmp_path / "again").signatures) == ["twice"]
+    with pytest.raises(lm.errors.InvalidArgument, match="a.b"):
+        lm.save({"a.b": double, "a": {"b": lm.function(lambda x: x, input_signature=[lm.TensorSpec([1], F32)])}}, tmp_path / "d2")
+    assert not (tmp_path / "d2").exists()
+    with pytest.raises(lm.errors.TypeMismatch, match="Module"):
+        lm.load(tmp_path / "d", custom={"Sequential": int})
+
+
+def test_what_no_tensor_can_hold_is_listed(policy, tmp_path):
+    policy.words = np.array(["a", "b"])
+    lm.save(policy, tmp_path / "policy")
+    with pytest.raises(lm.errors.StateError, match="an array of"):
+        lm.load(tmp_path / "policy").words
+    f = lm.function(lambda x: (x, np.ones(2)))
+    f(lm.ones(1))
+    with pytest.raises(lm.errors.StateError, match="result"):
+        lm.save(f, tmp_path / "f")

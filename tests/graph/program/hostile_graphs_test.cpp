@@ -152,5 +152,17 @@ TEST(HostileGraphs, AreRefusedOrRun) {
   EXPECT_GT(ran, 0);
 }
 
+TEST(HostileGraphs, LengthsOfManyTermsAreRefusedAtOnce) {
+  std::string product = "a", sum = "a0", wide = "%0: f32[";
+  for (int i = 1; i < 8000; ++i) product += "*a";
+  for (int i = 1; i < 20000; ++i) sum += cat("+a", i);
+  for (int axis = 0; axis < 8; ++axis) {
+    for (int i = 0; i < 10; ++i) wide += cat(i ? "+" : axis ? "," : "", 'a', axis, '_', i);
+  }
+  for (const std::string& text : {"%0: f32[" + product + "] = input()\nreturn %0", "%0: f32[" + sum + "] = input()\nreturn %0",
+                                  wide + "] = input()\n%1: f32[1] = reshape(%0) {shape=[1]}\nreturn %1"})
+    EXPECT_THROW(ir::parse(text), Error);
+}
+
 }  // namespace
 }  // namespace lamina
