@@ -276,7 +276,8 @@ class Exporter {
     }
     if (at + length > 8 + header) return s->error = entries[e].code;
     begin = end = 0;
-    for (at += length; at < 8 + header && bytes[at] >= '0' && bytes[at] <= '9' && begin <= size; ++at) begin = begin * 10 + (uint64_t)(bytes[at] - '0');
+    for (at += length; at < 8 + header && bytes[at] >= '0' && bytes[at] <= '9' && begin <= size; ++at)
+      begin = begin * 10 + (uint64_t)(bytes[at] - '0');
     for (++at; at < 8 + header && bytes[at] >= '0' && bytes[at] <= '9' && end <= size; ++at) end = end * 10 + (uint64_t)(bytes[at] - '0');
     if (begin > end || end > size - 8 - header || end - begin != entries[e].bytes) return s->error = )",
         damaged,

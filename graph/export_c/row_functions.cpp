@@ -48,8 +48,9 @@ constexpr const char* kMadd =
 
 // c[m,n] += a[m,k] b[n,k]^T: columns of b lie in rows, and are turned 64 at a time into t[64 k].
 constexpr const char* kMaddTurned =
-    R"(static void lm_madd_turned_$S(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const $T *restrict a, ptrdiff_t ai, ptrdiff_t ak, const $T *restrict b,
-                               ptrdiff_t bj, $T *restrict c, ptrdiff_t ci, $T *restrict t) { /* c[m,n] += a[m,k] b[n,k]^T */
+    R"(static void lm_madd_turned_$S(ptrdiff_t m, ptrdiff_t n, ptrdiff_t k, const $T *restrict a, ptrdiff_t ai, ptrdiff_t ak,
+                               const $T *restrict b, ptrdiff_t bj, $T *restrict c, ptrdiff_t ci, $T *restrict t) {
+  /* c[m,n] += a[m,k] b[n,k]^T */
   ptrdiff_t j, l, j0;
   for (j0 = 0; j0 < n; j0 += 64) {
     const ptrdiff_t columns = n - j0 < 64 ? n - j0 : 64;
@@ -143,7 +144,8 @@ constexpr const char* kLogSoftmaxRow = R"(static void lm_log_softmax_row_$S(cons
 }
 )";
 constexpr const char* kCrossEntropyRow =
-    R"(static $T lm_cross_entropy_row_$S(const $T *restrict x, $T *restrict y, ptrdiff_t n, int64_t label) { /* the loss; y: probabilities */
+    R"(static $T lm_cross_entropy_row_$S(const $T *restrict x, $T *restrict y, ptrdiff_t n, int64_t label) {
+  /* the loss; y: probabilities */
   $T most = x[0];
   double sum = 0;
   ptrdiff_t i;

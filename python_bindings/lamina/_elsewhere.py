@@ -3,7 +3,7 @@ from __future__ import annotations
 
 # their name -> the name after "lm."
 NAMES = {
-    "Module": "nn.Model", "Print": "print", "Session": "Graph", "TensorArray": "stack(out), with a Python list that the loop appends to",
+    "Print": "print", "Session": "Graph", "TensorArray": "stack(out), with a Python list that the loop appends to",
     "absolute": "abs", "accuracy": "metrics.accuracy", "add_n": "sum(lm.stack(values), 0)", "arccos": "acos", "arcsin": "asin", "arctan": "atan", "arctan2": "atan2", "array": "constant", "as_tensor": "constant",
     "asarray": "constant", "assert_equal": "check(lm.all(a == b), ...), or assert", "batch_gather": "take_along_axis", "cast": "astype", "cat": "concat", "clamp": "clip",
     "clip_by_value": "clip", "compile": "function", "concatenate": "concat", "convert_to_tensor": "constant", "dstack": "concat",

@@ -480,4 +480,5 @@ class LoadedModule(Module):
         return f"<saved {self._described()}: {len(self.variables)} Variables, functions {', '.join(functions) or 'none'}>"
 
 
-_border.guard(globals())
+# What users hold; the Saver and the Loader are called through lm.save and lm.load.
+_border.guard({"__name__": __name__, "SavedFunction": SavedFunction, "LoadedModule": LoadedModule})

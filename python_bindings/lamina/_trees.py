@@ -9,7 +9,7 @@ import collections
 import keyword
 import math
 
-from . import _border, _core, errors
+from . import _core, errors
 
 
 def plain(value):
@@ -138,6 +138,3 @@ def take(tree, value, tensors, variables, path):
     for part, one, inside in parts:
         take(part, one, tensors, variables, inside)
     return None
-
-
-_border.guard(globals())
