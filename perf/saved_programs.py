@@ -40,7 +40,7 @@ def program_figures(folder, rounds):
     lm.save(net, f"{folder}/net")
     np.save(f"{folder}/x.npy", x.numpy())
     call = (f"{folder}/net", "-i", f"inputs={folder}/x.npy")
-    traced = lm.load(f"{folder}/net").call.get_concrete_function(x)
+    traced = lm.function(lambda x: net(x))
     traced(x)
     out = {"start_to_output_ms": 1e3 * least(rounds, lambda: run_json(*call))}
     out["load_ms"] = min(run_json(*call)["load_us"] for _ in range(rounds)) / 1e3
