@@ -79,7 +79,7 @@ class SavedFunction:
     SignatureMismatch."""
 
     def __init__(self, name, graphs, custom=None):
-        self.__name__, self._saved_graphs, self._custom = name, graphs, custom or {}
+        self.__name__, self._saved_graphs, self._custom, self._signatures = name, graphs, custom or {}, {}
 
     def __call__(self, *args, **kwargs):
         graph = self._saved_graphs[0]
@@ -113,6 +113,11 @@ class SavedFunction:
     def get_concrete_function(self, *args, **kwargs):
         """The graph for these arguments."""
         return self._chosen(args, kwargs)[0].concrete
+
+    @property
+    def signatures(self) -> dict:
+        """{name: function} of the program's signatures, of a function that was saved by itself."""
+        return self._signatures
 
     def explain(self, *args, **kwargs):
         """As lm.Function.explain, of the graph for these arguments, or of the first one."""
@@ -227,7 +232,7 @@ class Saver:
     def root(self, what, signatures):
         """(tree, signatures by name) of what lm.save was given."""
         if signatures is None and isinstance(what, LoadedModule):
-            signatures = vars(what).get("signatures")
+            signatures = vars(what).get("_signatures")
         if isinstance(what, dict) and all(isinstance(name, str) for name in what):
             record = {"class": "Module", "attributes": {}, "lost": {}}
             self.objects.append(record)
@@ -273,7 +278,7 @@ def _attributes(thing):
     if isinstance(thing, _core.optim.Optimizer):
         return [("name", thing.name), ("variables", list(thing.variables))] if hasattr(thing, "name") else [("variables", list(thing.variables))]
     found = [(name, value) for name, value in vars(thing).items()
-             if name not in ("_saved_class", "signatures", "_lost_attributes", "_unnamed", "_not_inside") and not (name.startswith("_") and is_function(value))]
+             if name not in ("_saved_class", "_signatures", "_lost_attributes", "_unnamed", "_not_inside") and not (name.startswith("_") and is_function(value))]
     names = {name for name, _ in found}
     for cls in type(thing).__mro__:
         for name, value in vars(cls).items():
@@ -448,11 +453,15 @@ class Loader:
             raise
         except (KeyError, IndexError, TypeError, ValueError, AttributeError, RecursionError, StopIteration) as error:
             raise self._damaged(f"{type(error).__name__}: {error}") from None
-        try:
+        if isinstance(root, (LoadedModule, SavedFunction)):
+            vars(root)["_signatures"] = signatures
+        elif not hasattr(root, "signatures"):  # of a class that the caller gave
             root.signatures = signatures
-        except AttributeError:
-            pass
         return root
+
+
+class _NotSaved(errors.StateError, AttributeError):
+    """For hasattr() there is no such attribute."""
 
 
 class LoadedModule(Module):
@@ -461,9 +470,14 @@ class LoadedModule(Module):
     def __getattr__(self, name):
         lost = vars(self).get("_lost_attributes", {})
         if name in lost:
-            raise errors.StateError(f"{self._described()}: '{name}' was not saved", why=f"it was {lost[name]}",
+            raise _NotSaved(f"{self._described()}: '{name}' was not saved", why=f"it was {lost[name]}",
                                     fix="call a function once, or give it an input_signature, before lm.save; pass the class as lm.load(path, custom={...}) for what only its source code has")
         raise AttributeError(str(_core.unknown_name(f"attribute of {self._described()}", name, sorted(vars(self)))))
+
+    @property
+    def signatures(self) -> dict:
+        """{name: function} of the signatures."""
+        return vars(self).get("_signatures", {})  # those of the whole program, at its root
 
     def __call__(self, *args, **kwargs):
         call = vars(self).get("call")

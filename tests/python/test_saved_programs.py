@@ -87,6 +87,7 @@ def test_what_was_not_saved_says_what_it_was(policy, tmp_path):
     m = lm.load(tmp_path / "policy")
     with pytest.raises(lm.errors.StateError, match="'socket' was not saved"):
         m.socket
+    assert not hasattr(m, "socket") and hasattr(m, "score")
     with pytest.raises(lm.errors.StateError, match="not called yet"):
         m.never_called
     with pytest.raises(AttributeError, match="scare"):
