@@ -54,7 +54,7 @@ Tensor copy_of(const View& view) {
 
 Tensor tensor_of(const ir::Literal& literal) {
   Tensor out(literal.type);
-  if (literal.bytes) std::memcpy(out.raw(), literal.bytes->data(), out.byte_count());
+  if (literal.bytes && !literal.bytes->empty()) std::memcpy(out.raw(), literal.bytes->data(), out.byte_count());
   return out;
 }
 
