@@ -85,14 +85,10 @@ class Writer {
       const bool is_argument = std::find(taken.begin(), taken.end(), int(i)) != taken.end();
       if (is_argument && !v.handle()->stand_in)
         refuse(v, "it is an argument and is used directly too, so that the graph is about this one only", "use it in one way");
-      if (!(*v.handle()->type == f.graph().resources[i].type) && !is_argument)
+      if (!is_argument && !(*v.handle()->type == f.graph().resources[i].type))
         refuse(v, "it is stacked, and the graph was traced inside of vmap", "call the function outside of vmap before it is saved");
+      variables.push_back(is_argument ? Json() : Json(name_of(v)));
     }
-    for (size_t i = 0; i < f.variables().size(); ++i)
-      if (std::find(taken.begin(), taken.end(), int(i)) != taken.end())
-        variables.push_back(nullptr);  // an argument
-      else
-        variables.push_back(name_of(f.variables()[i]));
     for (const Tensor& t : f.captures()) {
       if (t.is_symbolic())
         throw Error(ErrorKind::type, {.what = cat(name, ": the graph uses a value of a function that is being traced around it"),
@@ -108,20 +104,18 @@ class Writer {
   }
 
   // Of a Variable that graphs use and no name leads to: its own, numbered.
-  std::string name_of(const Variable& v) {
-    for (const auto& [name, known] : variables_)
-      if (known.same(v)) return name;
+  const std::string& name_of(const Variable& v) {
+    if (const auto known = first_names_.find(v.handle().get()); known != first_names_.end()) return known->second;
     const std::string own = cat("outside/", v.name().empty() ? "variable" : v.name());
     std::string name = own;
     for (int n = 2; variables_.contains(name); ++n) name = cat(own, '_', n);
     add_variable(name, v);
-    return name;
+    return first_names_.at(v.handle().get());
   }
   // The first name of a Variable has its value, the others refer to it.
   void add_variable(const std::string& name, const Variable& v) {
-    const bool known = std::any_of(variables_.begin(), variables_.end(), [&](const auto& other) { return other.second.same(v); });
     variables_.emplace(name, v);
-    if (!known) add_weight(name, v.read());
+    if (first_names_.emplace(v.handle().get(), name).second) add_weight(name, v.read());
   }
   std::string name_of(const Tensor& t) {
     for (const auto& [known, name] : constants_)
@@ -143,6 +137,7 @@ class Writer {
 
   const Module& module_;
   std::map<std::string, Variable> variables_;
+  std::map<const void*, std::string> first_names_;  // of each Variable, by its handle
   std::vector<std::pair<Tensor, std::string>> constants_;
   TensorFile weights_;
   std::vector<std::pair<std::string, std::string>> texts_;
