@@ -4,11 +4,11 @@
 usage: build_times.py [--name NAME] [--only PART,...] [--work DIR]
 
 Parts: train (clone, ./dev train to its accuracy, with no cache of compiled files), edit (ninja after a line was added to graph/ops/softmax.cpp; needs
-train), pip (pip install . into a new virtual environment, CPU only), wheel (its size; auditwheel's report where auditwheel is installed; needs pip).
+train), pip (pip install . into a new virtual environment, CPU only), wheel (its size; the platform that auditwheel finds where auditwheel is installed; needs pip).
 System packages are not counted: run ./dev setup once before. Writes perf/results/NAME.json: wall seconds, and processor seconds over all cores, which
 tell a busy machine from a slow build. LIMITS below are the project's promises; the exit status is 1 when a measured one is missed.
 """
-import argparse, datetime, glob, json, os, resource, shutil, subprocess, sys, tempfile, time
+import argparse, datetime, glob, json, os, re, resource, shutil, subprocess, sys, tempfile, time
 
 from bench import RESULTS, machine
 
@@ -61,7 +61,8 @@ def measure_wheel(work):
     wheel = glob.glob(os.path.join(wheels, "*.whl"))[0]
     figures = {"megabytes": round(os.path.getsize(wheel) / 1e6, 2)}
     if shutil.which("auditwheel"):
-        figures["auditwheel"] = subprocess.run(["auditwheel", "show", wheel], check=True, capture_output=True, text=True).stdout.split("\n\n")
+        said = subprocess.run(["auditwheel", "show", wheel], check=True, capture_output=True, text=True).stdout
+        figures["auditwheel"] = re.search(r"consistent with.*?\"(\w+)\"", said, re.DOTALL).group(1)
     return figures
 
 
