@@ -9,8 +9,6 @@ list(APPEND LAMINA_EMULATED_SOURCES "${PROJECT_SOURCE_DIR}/tests/graph/hundred_l
 
 add_library(lamina_emulator OBJECT ${LAMINA_EMULATOR_SOURCES})
 lamina_library_settings(lamina_emulator)
-set(LAMINA_EMULATED_OBJECTS ${LAMINA_OBJECT_LIBRARIES})
-list(REMOVE_ITEM LAMINA_EMULATED_OBJECTS lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
 
 # A kernel whose test does not include its source gets a file that does.
 foreach(source IN LISTS LAMINA_GPU_KERNEL_SOURCES)
@@ -24,10 +22,10 @@ endforeach()
 set_source_files_properties("${PROJECT_SOURCE_DIR}/tests/emulated/order_test.cpp" PROPERTIES COMPILE_OPTIONS "-isystem;${LAMINA_THRUST_INCLUDE}")
 
 function(lamina_emulated_tests name)
-  add_executable(${name} ${LAMINA_EMULATED_SOURCES} "$<$<BOOL:${LAMINA_HAS_CUDA}>:${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp>")
+  add_executable(${name} ${LAMINA_EMULATED_SOURCES})
   lamina_library_settings(${name})
   target_compile_options(${name} PRIVATE "$<$<CONFIG:Release>:-O1>" -g1 -Wno-subobject-linkage)  # a file that includes a .cu is its only user
-  target_link_libraries(${name} PRIVATE lamina_emulator lamina_op_cases ${LAMINA_EMULATED_OBJECTS} GTest::gtest GTest::gtest_main)
+  target_link_libraries(${name} PRIVATE lamina_emulator lamina_op_cases ${LAMINA_OBJECT_LIBRARIES} GTest::gtest GTest::gtest_main)
   target_precompile_headers(${name} PRIVATE <gtest/gtest.h> <cmath> <functional> <map> <random> <sstream> <string> <vector>)
   gtest_discover_tests(${name} DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" TEST_PREFIX "${name}." PROPERTIES LABELS emulated)
 endfunction()

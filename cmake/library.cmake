@@ -1,4 +1,5 @@
-# lamina_objects: everything, compiled once. lamina: liblamina.so made of it. Tests link the objects, since they also test what is not exported.
+# lamina_objects: everything, compiled once. lamina: liblamina.so made of it; lamina_cuda: liblamina_cuda.so, what only GPUs need. Tests link the objects, since
+# they also test what is not exported.
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(nlohmann_json REQUIRED)
@@ -11,12 +12,8 @@ file(GLOB LAMINA_GPU_KERNEL_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ker
 file(GLOB LAMINA_ISA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_isa.cpp")
 # The MPI plug-in is a library of its own.
 list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(runtime/cuda|kernels/cuda|runtime/dist/mpi)/")
-list(FILTER LAMINA_CUDA_SOURCES EXCLUDE REGEX "/runtime/cuda/no_cuda\\.cpp$")
 if(LAMINA_ISA_SOURCES)
   list(REMOVE_ITEM LAMINA_SOURCES ${LAMINA_ISA_SOURCES})
-endif()
-if(NOT LAMINA_HAS_CUDA)
-  list(APPEND LAMINA_SOURCES "${PROJECT_SOURCE_DIR}/runtime/cuda/no_cuda.cpp")
 endif()
 
 # lamina_group(OUT SOURCE ...): one file for up to eight sources of a folder, which includes them. The headers that they share cost more to compile than
@@ -68,20 +65,14 @@ set(LAMINA_FLAGS_avx2 -mavx2 -mfma -mf16c)
 set(LAMINA_FLAGS_avx512 -mavx512f -mavx512bw -mavx512vl -mavx512dq ${LAMINA_FLAGS_avx2})
 set(LAMINA_OBJECT_LIBRARIES lamina_objects)
 
-# Only these see the toolkit's headers, so that builds with and without CUDA share every other object.
+# What uses the CUDA toolkit: the backend, and the GPU's kernels by nvcc. The programs of cmake/emulated.cmake have the same kernels as C++ instead.
+set(LAMINA_CUDA_LIBRARIES)
 if(LAMINA_HAS_CUDA)
-  add_library(lamina_cuda_objects OBJECT ${LAMINA_CUDA_SOURCES})
+  add_library(lamina_cuda_objects OBJECT ${LAMINA_CUDA_SOURCES} ${LAMINA_GPU_KERNEL_SOURCES})
   lamina_library_settings(lamina_cuda_objects)
   target_link_libraries(lamina_cuda_objects PRIVATE lamina_cudart)
-  list(APPEND LAMINA_OBJECT_LIBRARIES lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
-endif()
-
-# The GPU's kernels, by nvcc. The programs of cmake/emulated.cmake have the same sources as C++ instead.
-if(LAMINA_HAS_CUDA AND LAMINA_GPU_KERNEL_SOURCES)
-  add_library(lamina_gpu_kernels OBJECT ${LAMINA_GPU_KERNEL_SOURCES})
-  lamina_library_settings(lamina_gpu_kernels)
-  target_link_libraries(lamina_gpu_kernels PRIVATE lamina_cudart)
   set_source_files_properties("${PROJECT_SOURCE_DIR}/kernels/cuda/order.cu" PROPERTIES COMPILE_OPTIONS "-isystem;${LAMINA_THRUST_INCLUDE}")
+  set(LAMINA_CUDA_LIBRARIES lamina_cuda_objects "$<LINK_ONLY:lamina_cudart>")
 endif()
 
 if(LAMINA_ISA_SOURCES)
@@ -109,7 +100,7 @@ file(WRITE "${PROJECT_BINARY_DIR}/empty.cpp" "")
 add_library(lamina SHARED "${PROJECT_BINARY_DIR}/empty.cpp")
 add_library(Lamina::Runtime ALIAS lamina)
 lamina_library_settings(lamina)
-target_link_libraries(lamina PRIVATE ${LAMINA_OBJECT_LIBRARIES} $<TARGET_NAME_IF_EXISTS:lamina_gpu_kernels>)
+target_link_libraries(lamina PRIVATE ${LAMINA_OBJECT_LIBRARIES})
 target_link_options(lamina PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:-z,defs")
 if(LAMINA_SANITIZE)
   target_link_options(lamina PRIVATE "LINKER:-z,undefs")
@@ -118,3 +109,12 @@ target_compile_features(lamina PUBLIC cxx_std_20)
 target_include_directories(lamina INTERFACE "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR};${PROJECT_SOURCE_DIR}/include>"
                                             "$<INSTALL_INTERFACE:include;include/lamina>")
 set_target_properties(lamina PROPERTIES EXPORT_NAME Runtime LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina")
+
+# liblamina_cuda.so lies beside it and is opened when a GPU is first asked for. Tests link its objects instead.
+if(LAMINA_HAS_CUDA)
+  add_library(lamina_cuda MODULE "${PROJECT_BINARY_DIR}/empty.cpp")
+  lamina_library_settings(lamina_cuda)
+  target_link_libraries(lamina_cuda PRIVATE lamina ${LAMINA_CUDA_LIBRARIES})
+  target_link_options(lamina_cuda PRIVATE "LINKER:--exclude-libs,ALL" "LINKER:-z,defs")
+  set_target_properties(lamina_cuda PROPERTIES LIBRARY_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/python/lamina" BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "$ORIGIN")
+endif()

@@ -1,6 +1,5 @@
 // argmax: the index of the first maximum along one axis; of the first NaN, if there is one.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -12,5 +11,5 @@ LAMINA_API void argmax(Stream&, const View& x, const View& out, int axis);
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-LAMINA_GPU_KERNEL void argmax(Stream&, const View& x, const View& out, int axis);
+void argmax(Stream&, const View& x, const View& out, int axis);
 }  // namespace lamina::kernels::cuda

@@ -2,7 +2,6 @@
 #pragma once
 #include <span>
 
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -21,10 +20,9 @@ namespace lamina::kernels::cuda {
 // contiguous. Our own kernels give the bits of the nodes in graph/ops/batch_norm.cpp; the library sums in its own order. T: float or
 // double.
 template <class T>
-LAMINA_GPU_KERNEL void batch_norm_train(Stream&, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args);
+void batch_norm_train(Stream&, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args);
 // in: x, gamma with scale, mean, variance, dy. out: dx, dgamma with scale, dbeta with center.
 template <class T>
-LAMINA_GPU_KERNEL void batch_norm_train_grad(Stream&, std::span<const View* const> in, std::span<const View* const> out,
-                                             BatchNormArgs args);
+void batch_norm_train_grad(Stream&, std::span<const View* const> in, std::span<const View* const> out, BatchNormArgs args);
 
 }  // namespace lamina::kernels::cuda

@@ -1,7 +1,6 @@
 // c[batch] = op(a[batch]) op(b[batch]): matrices are the last two axes, leading axes broadcast, op optionally transposes. Each matrix is
 // one call of cpu::matmul (kernels/section/table.h), whose order of sums depends only on its shape.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/precision.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
@@ -20,6 +19,6 @@ namespace lamina::kernels::cuda {
 // Sums along the inner axis in order, whatever its length, unless the product is large enough for cuBLASLt (runtime/cuda/products.h), which
 // uses its own order. Only cuBLASLt applies the precision.
 template <class T>
-LAMINA_GPU_KERNEL void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
-                                      Precision precision = Precision::float32);
+void batched_matmul(Stream&, const View& a, const View& b, const View& c, bool transpose_a, bool transpose_b,
+                    Precision precision = Precision::float32);
 }  // namespace lamina::kernels::cuda

@@ -2,7 +2,6 @@
 #pragma once
 #include <span>
 
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -14,5 +13,5 @@ void concat(Stream&, std::span<const View* const> in, std::span<const View* cons
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-LAMINA_GPU_KERNEL void concat(Stream&, std::span<const View* const> in, std::span<const View* const> out, int axis);
+void concat(Stream&, std::span<const View* const> in, std::span<const View* const> out, int axis);
 }  // namespace lamina::kernels::cuda

@@ -3,7 +3,6 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -37,9 +36,9 @@ namespace lamina::kernels::cuda {
 // Large convolutions are run by cuDNN (runtime/cuda/convolutions.h), with its own order of sums.
 using cpu::ConvSizes;
 template <class T>
-LAMINA_GPU_KERNEL void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);
+void conv2d(Stream&, const View& x, const View& w, const View& y, ConvSizes sizes);
 template <class T>
-LAMINA_GPU_KERNEL void conv2d_grad_input(Stream&, const View& dy, const View& w, const View& dx, ConvSizes sizes);
+void conv2d_grad_input(Stream&, const View& dy, const View& w, const View& dx, ConvSizes sizes);
 template <class T>
-LAMINA_GPU_KERNEL void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, ConvSizes sizes);
+void conv2d_grad_filter(Stream&, const View& x, const View& dy, const View& dw, ConvSizes sizes);
 }  // namespace lamina::kernels::cuda

@@ -1,6 +1,5 @@
 // copy: y[index] = x[index] for views of any strides and one shape.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -15,5 +14,5 @@ void copy_elements(const View& x, const View& y);
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-LAMINA_GPU_KERNEL void copy_elements(Stream&, const View& x, const View& y);
+void copy_elements(Stream&, const View& x, const View& y);
 }  // namespace lamina::kernels::cuda

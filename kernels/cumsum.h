@@ -4,7 +4,6 @@
 #include <cstdint>
 #include <type_traits>
 
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -38,5 +37,5 @@ LAMINA_API void cumsum(Stream&, const View& x, const View& out, int axis, bool r
 
 namespace lamina::kernels::cuda {
 // Floating types on axes longer than 1024 with few parallel lines: sums of runs of 1024 are computed first, then added to the runs' own.
-LAMINA_GPU_KERNEL void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
+void cumsum(Stream&, const View& x, const View& out, int axis, bool reverse, bool exclusive);
 }  // namespace lamina::kernels::cuda

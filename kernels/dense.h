@@ -8,8 +8,8 @@ namespace lamina::kernels {
 
 // The activation as an elementwise program of one operation: of z, or its gradient of dy and the activation's result (or its input, if
 // section::of_input()). Not for Activation::none.
-ElementwiseCode activation_code(section::Activation activation, DType type, float alpha);
-ElementwiseCode activation_grad_code(section::Activation activation, DType type, float alpha);
+LAMINA_API ElementwiseCode activation_code(section::Activation activation, DType type, float alpha);
+LAMINA_API ElementwiseCode activation_grad_code(section::Activation activation, DType type, float alpha);
 
 namespace cuda {
 
@@ -17,17 +17,17 @@ namespace cuda {
 // too. All contiguous. T: f16, bf16 (computed in float, rounded once), float, double. Sums go along k in order, unless the product is large
 // enough for cuBLASLt (runtime/cuda/products.h), which uses its own order. Only cuBLASLt applies the precision.
 template <class T>
-LAMINA_GPU_KERNEL void dense(Stream&, std::span<const View* const> in, std::span<const View* const> out, section::Activation activation,
-                             float alpha, Precision precision);
+void dense(Stream&, std::span<const View* const> in, std::span<const View* const> out, section::Activation activation, float alpha,
+           Precision precision);
 // in: dz [rows, n], w [k, n], optionally y [rows, k]; out: dx = (dz w^T) * act'(y).
 template <class T>
-LAMINA_GPU_KERNEL void dense_grad_input(Stream&, std::span<const View* const> in, std::span<const View* const> out,
-                                        section::Activation activation, float alpha, Precision precision);
+void dense_grad_input(Stream&, std::span<const View* const> in, std::span<const View* const> out, section::Activation activation,
+                      float alpha, Precision precision);
 
 // in: x [rows, k], dz [rows, n]; out: dw = x^T dz, and db [n], the sums of dz over its rows, in the order of `reduce`. If the product is
 // large enough, cuBLASLt computes both at once, in its own order.
 template <class T>
-LAMINA_GPU_KERNEL void dense_grad_weights(Stream&, std::span<const View* const> in, std::span<const View* const> out, Precision precision);
+void dense_grad_weights(Stream&, std::span<const View* const> in, std::span<const View* const> out, Precision precision);
 
 }  // namespace cuda
 }  // namespace lamina::kernels

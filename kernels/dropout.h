@@ -1,6 +1,5 @@
 // dropout: y[i] = x[i] / (1 - rate) with probability 1 - rate, else 0, decided by element i's Philox word (kernels/shared/philox.h).
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -18,5 +17,5 @@ void dropout_run(const float* x, const int64_t* state, float rate, float* y, int
 
 namespace lamina::kernels::cuda {
 template <class T>
-LAMINA_GPU_KERNEL void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
+void dropout(Stream&, const View& x, const View& state, const View& y, float rate);
 }  // namespace lamina::kernels::cuda

@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "kernels/gpu_kernel.h"
 #include "kernels/shared/scalar_op.h"
 #include "runtime/device/kernel.h"
 
@@ -39,7 +38,7 @@ namespace cuda {
 // Whether a program is short enough for the GPU's kernel; longer ones run node by node.
 LAMINA_API bool fits(const ElementwiseCode& code);
 // The same bits as cpu::elementwise, except for functions of doubles from the C library.
-LAMINA_GPU_KERNEL void elementwise(Stream&, std::span<const View* const> in, std::span<const View* const> out, const ElementwiseCode& code);
+void elementwise(Stream&, std::span<const View* const> in, std::span<const View* const> out, const ElementwiseCode& code);
 }  // namespace cuda
 
 }  // namespace lamina::kernels

@@ -22,6 +22,6 @@ struct ElementwiseProgram {
 };
 
 // False when the code is too long; `program` is then incomplete.
-bool pack(const ElementwiseCode& code, ElementwiseProgram& program);
+LAMINA_API bool pack(const ElementwiseCode& code, ElementwiseProgram& program);
 
 }  // namespace lamina::kernels

@@ -1,7 +1,6 @@
 // gather and scatter_add along one axis, by integer indices. A negative index counts from the end; one out of range throws index before
 // anything is written.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -27,8 +26,8 @@ namespace lamina::kernels::cuda {
 using cpu::GatherSizes;
 // Indices are checked by the kernel: a bad one reads 0, and the stream's next wait throws.
 template <class T>
-LAMINA_GPU_KERNEL void gather(Stream&, const View& x, const View& indices, const View& y, GatherSizes sizes);
+void gather(Stream&, const View& x, const View& indices, const View& y, GatherSizes sizes);
 // An update with an index out of range is skipped, and the stream's next wait throws.
 template <class T>
-LAMINA_GPU_KERNEL void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes sizes);
+void scatter_add(Stream&, const View& updates, const View& indices, const View& y, GatherSizes sizes);
 }  // namespace lamina::kernels::cuda

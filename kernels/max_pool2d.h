@@ -2,7 +2,6 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -29,14 +28,14 @@ void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx,
 namespace lamina::kernels::cuda {
 using cpu::PoolSizes;
 template <class T>
-LAMINA_GPU_KERNEL void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
+void max_pool2d(Stream&, const View& x, const View& y, const View& index, PoolSizes sizes);
 template <class T>
-LAMINA_GPU_KERNEL void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
+void max_pool2d_grad(Stream&, const View& dy, const View& index, const View& dx, PoolSizes sizes);
 
 // Without indices, so that cuDNN can run it; a GPU has only these. The library's y may differ in the sign of a zero, and among equal
 // elements it may give the gradient to another than the first. T: a floating type.
 template <class T>
-LAMINA_GPU_KERNEL void max_pool2d_values(Stream&, const View& x, const View& y, PoolSizes sizes);
+void max_pool2d_values(Stream&, const View& x, const View& y, PoolSizes sizes);
 template <class T>
-LAMINA_GPU_KERNEL void max_pool2d_values_grad(Stream&, const View& x, const View& y, const View& dy, const View& dx, PoolSizes sizes);
+void max_pool2d_values_grad(Stream&, const View& x, const View& y, const View& dy, const View& dx, PoolSizes sizes);
 }  // namespace lamina::kernels::cuda

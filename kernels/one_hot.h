@@ -1,6 +1,5 @@
 // one_hot and iota: tensors computed from positions.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -17,7 +16,7 @@ void iota(Stream&, const View& y, int axis);
 
 namespace lamina::kernels::cuda {
 template <class T>
-LAMINA_GPU_KERNEL void one_hot(Stream&, const View& labels, const View& y);
+void one_hot(Stream&, const View& labels, const View& y);
 template <class T>
-LAMINA_GPU_KERNEL void iota(Stream&, const View& y, int axis);
+void iota(Stream&, const View& y, int axis);
 }  // namespace lamina::kernels::cuda

@@ -1,6 +1,5 @@
 // pad_slice: zeros, with x at regularly spaced positions.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -12,5 +11,5 @@ void pad_slice(Stream&, const View& x, const View& y, View place, int64_t offset
 }  // namespace lamina::kernels::cpu
 
 namespace lamina::kernels::cuda {
-LAMINA_GPU_KERNEL void pad_slice(Stream&, const View& x, const View& y, View place, int64_t offset);
+void pad_slice(Stream&, const View& x, const View& y, View place, int64_t offset);
 }  // namespace lamina::kernels::cuda

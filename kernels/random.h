@@ -1,7 +1,6 @@
 // Draws from a generator's state: i64 [2] {seed, counter}, or [models...,2]: then y's leading axes are the models, and elements are
 // numbered within their model. Element i depends only on seed, counter and i.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -31,12 +30,11 @@ void random_words(const int64_t* state, int64_t first, int64_t blocks, uint32_t*
 
 namespace lamina::kernels::cuda {
 template <class T>
-LAMINA_GPU_KERNEL void random_uniform(Stream&, const View& state, const View& y, double low, double high);
+void random_uniform(Stream&, const View& state, const View& y, double low, double high);
 template <class T>
-LAMINA_GPU_KERNEL void random_normal(Stream&, const View& state, const View& y, double mean, double deviation);
+void random_normal(Stream&, const View& state, const View& y, double mean, double deviation);
 template <class T>
-LAMINA_GPU_KERNEL void random_integers(Stream&, const View& state, const View& y, int64_t low, int64_t high);
+void random_integers(Stream&, const View& state, const View& y, int64_t low, int64_t high);
 template <class T>
-LAMINA_GPU_KERNEL void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low,
-                                               double high);
+void random_truncated_normal(Stream&, const View& state, const View& y, double mean, double deviation, double low, double high);
 }  // namespace lamina::kernels::cuda

@@ -6,7 +6,6 @@
 #pragma once
 #include <cstdint>
 
-#include "kernels/gpu_kernel.h"
 #include "kernels/section/table.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
@@ -27,5 +26,5 @@ LAMINA_API void reduce_matrix(section::Reduction op, section::Broadcast reduced,
 
 namespace lamina::kernels::cuda {
 // The same bits as cpu::reduce.
-LAMINA_GPU_KERNEL void reduce(Stream&, const View& x, const View& out, section::Reduction op, uint32_t axes);
+void reduce(Stream&, const View& x, const View& out, section::Reduction op, uint32_t axes);
 }  // namespace lamina::kernels::cuda

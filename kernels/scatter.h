@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "kernels/gather.h"
-#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels {
 
@@ -30,13 +29,11 @@ void nonzero(Stream&, const View& x, const View& places, const View& count);
 
 namespace cuda {
 // Indices out of range as in gather: here they give 0, in scatter the update is skipped.
-LAMINA_GPU_KERNEL void ravel_index(Stream&, std::span<const View* const> in, std::span<const View* const> out,
-                                   std::vector<int64_t> lengths);
+void ravel_index(Stream&, std::span<const View* const> in, std::span<const View* const> out, std::vector<int64_t> lengths);
 template <class T>
-LAMINA_GPU_KERNEL void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes);
+void scatter_set(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes);
 template <class T>
-LAMINA_GPU_KERNEL void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes,
-                                       ScatterMode mode);
-LAMINA_GPU_KERNEL void nonzero(Stream&, const View& x, const View& places, const View& count);
+void scatter_combine(Stream&, const View& updates, const View& indices, const View& x, const View& y, GatherSizes sizes, ScatterMode mode);
+void nonzero(Stream&, const View& x, const View& places, const View& count);
 }  // namespace cuda
 }  // namespace lamina::kernels

@@ -1,7 +1,6 @@
 // softmax and log_softmax along one axis: exp(x - max) / sum(exp(x - max)), and x - max - log(sum(exp(x - max))). A row's result does not
 // depend on other rows. f16 and bf16 are computed in float, sums in double.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -22,7 +21,7 @@ void log_softmax_rows(const float* x, float* y, int64_t rows, int64_t n);
 namespace lamina::kernels::cuda {
 // A row's sum is computed by 32 lanes, which take every 32nd element and are added as a balanced tree.
 template <class T>
-LAMINA_GPU_KERNEL void softmax(Stream&, const View& x, const View& y, int axis);
+void softmax(Stream&, const View& x, const View& y, int axis);
 template <class T>
-LAMINA_GPU_KERNEL void log_softmax(Stream&, const View& x, const View& y, int axis);
+void log_softmax(Stream&, const View& x, const View& y, int axis);
 }  // namespace lamina::kernels::cuda

@@ -1,7 +1,6 @@
 // Sorting along an axis. NaN is larger than every number; where indices are returned, equal elements (0 and -0 too) keep their order. T:
 // the element type; bool as uint8_t. The results do not depend on threads.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
 
@@ -28,13 +27,13 @@ void searchsorted(Stream&, const View& sorted, const View& values, const View& p
 
 namespace lamina::kernels::cuda {
 template <class T>
-LAMINA_GPU_KERNEL void sort(Stream&, const View& x, const View& y, int axis, bool descending);
+void sort(Stream&, const View& x, const View& y, int axis, bool descending);
 template <class T>
-LAMINA_GPU_KERNEL void argsort(Stream&, const View& x, const View& places, int axis, bool descending);
+void argsort(Stream&, const View& x, const View& places, int axis, bool descending);
 template <class T>
-LAMINA_GPU_KERNEL void top_k(Stream&, const View& x, const View& values, const View& places);
+void top_k(Stream&, const View& x, const View& values, const View& places);
 template <class T>
-LAMINA_GPU_KERNEL void unique(Stream&, const View& x, const View& first, const View& which, const View& counts, const View& count);
+void unique(Stream&, const View& x, const View& first, const View& which, const View& counts, const View& count);
 template <class T>
-LAMINA_GPU_KERNEL void searchsorted(Stream&, const View& sorted, const View& values, const View& places, bool right);
+void searchsorted(Stream&, const View& sorted, const View& values, const View& places, bool right);
 }  // namespace lamina::kernels::cuda

@@ -1,7 +1,6 @@
 // Softmax cross entropy with integer labels: losses[i] = log(sum(exp(logits[i]))) - logits[i][labels[i]], and the probabilities.
 // A label outside 0..n-1 throws index before anything is written. f16 and bf16 are computed in float.
 #pragma once
-#include "kernels/gpu_kernel.h"
 #include "runtime/core/error.h"
 #include "runtime/core/view.h"
 #include "runtime/device/stream.h"
@@ -32,5 +31,5 @@ void sparse_cross_entropy_rows(const float* logits, const View& labels, int64_t 
 namespace lamina::kernels::cuda {
 // Labels are checked by the kernel: a bad one gives the loss NaN, and the stream's next wait throws.
 template <class T>
-LAMINA_GPU_KERNEL void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const View& losses, const View& probabilities);
+void sparse_cross_entropy(Stream&, const View& logits, const View& labels, const View& losses, const View& probabilities);
 }  // namespace lamina::kernels::cuda

@@ -2,17 +2,18 @@
 
 #include "graph/frontend/device.h"
 #include "runtime/core/error.h"
+#include "runtime/device/backend.h"
 
 namespace lamina::profiler {
 
 void start_capture() {
   synchronize();
-  detail::cuda_capture(true);
+  backend_of(DeviceKind::gpu).capture_range(true);
 }
 
 void stop_capture() {
   synchronize();
-  detail::cuda_capture(false);
+  backend_of(DeviceKind::gpu).capture_range(false);
 }
 
 Capture::~Capture() {

@@ -185,14 +185,14 @@ std::vector<ir::Batched> batch_batch_norm(const ir::BatchCall& call) {
 Kernel kernel_batch_norm(const ir::KernelRequest& request) {
   const BatchNormAttrs& a = batch_norm_attrs(request.attrs);
   const kernels::BatchNormArgs args{a.epsilon, a.scale, a.center};
-  return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train<double>>(args)
-                                           : bind<&kernels::cuda::batch_norm_train<float>>(args);
+  return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train<double>, On::gpu>(args)
+                                           : bind<&kernels::cuda::batch_norm_train<float>, On::gpu>(args);
 }
 Kernel kernel_batch_norm_grad(const ir::KernelRequest& request) {
   const BatchNormAttrs& a = batch_norm_attrs(request.attrs);
   const kernels::BatchNormArgs args{a.epsilon, a.scale, a.center};
-  return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train_grad<double>>(args)
-                                           : bind<&kernels::cuda::batch_norm_train_grad<float>>(args);
+  return request.in[0].dtype == DType::f64 ? bind<&kernels::cuda::batch_norm_train_grad<double>, On::gpu>(args)
+                                           : bind<&kernels::cuda::batch_norm_train_grad<float>, On::gpu>(args);
 }
 
 }  // namespace

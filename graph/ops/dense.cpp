@@ -379,17 +379,18 @@ Kernel kernel_dense(const ir::KernelRequest& request) {
 
 Kernel gpu_dense(const ir::KernelRequest& request) {
   const ActivationAttrs& a = activation_of(request.attrs);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<kernels::cuda::dense<T>>(a.activation, a.alpha, a.precision); });
+  return for_floating(request.in[0].dtype,
+                      [&]<class T>() { return bind<kernels::cuda::dense<T>, On::gpu>(a.activation, a.alpha, a.precision); });
 }
 Kernel gpu_grad_input(const ir::KernelRequest& request) {
   const ActivationAttrs& a = activation_of(request.attrs);
   return for_floating(request.in[0].dtype,
-                      [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>>(a.activation, a.alpha, a.precision); });
+                      [&]<class T>() { return bind<kernels::cuda::dense_grad_input<T>, On::gpu>(a.activation, a.alpha, a.precision); });
 }
 
 Kernel gpu_grad_weights(const ir::KernelRequest& request) {
   return for_floating(request.in[0].dtype, [&]<class T>() {
-    return bind<kernels::cuda::dense_grad_weights<T>>(ir::attrs_of<PrecisionAttrs>(request.attrs).precision);
+    return bind<kernels::cuda::dense_grad_weights<T>, On::gpu>(ir::attrs_of<PrecisionAttrs>(request.attrs).precision);
   });
 }
 

@@ -6,8 +6,8 @@
 // The leading View parameters are the node's inputs, then its results. A function that takes two spans of views instead gets all inputs and
 // all results. The remaining parameters are plain arguments, stored in the Kernel.
 //
-// When kernels take the same arguments on every device, one hook serves all: template <On on> with bind<LAMINA_ON(on, softmax<T>)>(axis),
-// as .cpu = kernel<On::cpu>, .cuda = kernel<On::gpu>.
+// bind<kernels::cuda::X, On::gpu> is for kernels of GPUs, which may be missing. When kernels take the same arguments on every device, one
+// hook serves all: template <On on> with bind<LAMINA_ON(on, softmax<T>)>(axis), as .cpu = kernel<On::cpu>, .cuda = kernel<On::gpu>.
 #pragma once
 #include <memory>
 #include <tuple>
@@ -16,11 +16,12 @@
 
 #include "graph/ir/op.h"
 #include "kernels/copy.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::ops {
 
 enum class On { cpu, gpu };
-#define LAMINA_ON(on, ...) ((on) == On::cpu ? &kernels::cpu::__VA_ARGS__ : &kernels::cuda::__VA_ARGS__)
+#define LAMINA_ON(on, ...) ((on) == On::cpu ? &kernels::cpu::__VA_ARGS__ : &kernels::cuda::__VA_ARGS__), (on)
 
 namespace detail {
 
@@ -46,16 +47,22 @@ struct KernelFunction<void (*)(Stream&, P...)> {
   using Args = decltype(arguments(std::make_index_sequence<sizeof...(P) - skipped>()));
 };
 
-template <auto F>
+template <class F>
+struct Bound {
+  F function;
+  typename KernelFunction<F>::Args args;
+};
+
+template <class F>
 void run_kernel(const KernelCall& call) {
-  using Function = KernelFunction<decltype(F)>;
-  const auto& args = *static_cast<const typename Function::Args*>(call.args);
+  using Function = KernelFunction<F>;
+  const auto& [function, args] = *static_cast<const Bound<F>*>(call.args);
   if constexpr (Function::takes_spans) {
-    std::apply([&](const auto&... arg) { F(call.stream, call.in, call.out, arg...); }, args);
+    std::apply([&](const auto&... arg) { function(call.stream, call.in, call.out, arg...); }, args);
   } else {
     auto view = [&](size_t i) -> const View& { return i < call.in.size() ? *call.in[i] : *call.out[i - call.in.size()]; };
     [&]<size_t... I>(std::index_sequence<I...>) {
-      std::apply([&](const auto&... arg) { F(call.stream, view(I)..., arg...); }, args);
+      std::apply([&](const auto&... arg) { function(call.stream, view(I)..., arg...); }, args);
     }(std::make_index_sequence<Function::views>());
   }
 }
@@ -65,18 +72,26 @@ void run_kernel(const KernelCall& call) {
 // kernels/copy.h as a kernel of either device.
 template <On on>
 void copy(Stream& stream, const View& x, const View& y) {
-  if constexpr (on == On::cpu)
+  if constexpr (on == On::cpu) {
     kernels::cpu::copy_elements(x, y);
-  else
-    kernels::cuda::copy_elements(stream, x, y);
+  } else {
+    static const auto kernel = kernels::gpu_kernel<&kernels::cuda::copy_elements>();
+    kernel(stream, x, y);
+  }
 }
 
-// Empty when this build lacks the kernel F (kernels/gpu_kernel.h).
-template <auto F, class... A>
+// Empty for a kernel of GPUs that is not registered (kernels/gpu_kernel.h).
+template <auto F, On on = On::cpu, class... A>
 Kernel bind(A&&... args) {
-  if (!F) return {};
-  using Args = typename detail::KernelFunction<decltype(F)>::Args;
-  return {detail::run_kernel<F>, std::make_shared<const Args>(std::forward<A>(args)...)};
+  using Function = decltype(F);
+  Function function = nullptr;
+  if constexpr (on == On::cpu)
+    function = F;
+  else
+    function = kernels::gpu_kernel<F>();
+  if (!function) return {};
+  using Args = typename detail::KernelFunction<Function>::Args;
+  return {detail::run_kernel<Function>, std::make_shared<const detail::Bound<Function>>(function, Args(std::forward<A>(args)...))};
 }
 
 // make.operator()<T>() for a floating-point type; otherwise empty.

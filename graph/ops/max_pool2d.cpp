@@ -170,11 +170,11 @@ Kernel kernel_max_pool2d_grad(const ir::KernelRequest& request) {
 }
 Kernel kernel_values(const ir::KernelRequest& request) {
   const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.out[0]);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values<T>>(sizes); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values<T>, On::gpu>(sizes); });
 }
 Kernel kernel_values_grad(const ir::KernelRequest& request) {
   const auto sizes = pool_sizes(ir::attrs_of<MaxPool2dAttrs>(request.attrs), request.in[0], request.in[1]);
-  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values_grad<T>>(sizes); });
+  return for_floating(request.in[0].dtype, [&]<class T>() { return bind<&kernels::cuda::max_pool2d_values_grad<T>, On::gpu>(sizes); });
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ constinit const ir::OpDef def::nonzero{
     .infer = infer_nonzero,
     .batch = batch_nonzero,
     .cpu = [](const ir::KernelRequest&) { return bind<kernels::cpu::nonzero>(); },
-    .cuda = [](const ir::KernelRequest&) { return bind<kernels::cuda::nonzero>(); },
+    .cuda = [](const ir::KernelRequest&) { return bind<kernels::cuda::nonzero, On::gpu>(); },
     .no_vjp = "an index does not change smoothly",
     .doc = "the places (i64) along the last axis where a condition holds, then the axis's length; and how many there are",
 };

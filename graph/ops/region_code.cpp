@@ -89,7 +89,7 @@ ElementwiseCode code_of(ScalarOp op, std::span<const TensorType> in, DType resul
 
 Kernel elementwise_kernel(On on, ElementwiseCode code) {
   if (on == On::cpu) return bind<kernels::cpu::elementwise>(std::move(code));
-  return kernels::cuda::fits(code) ? bind<kernels::cuda::elementwise>(std::move(code)) : Kernel{};
+  return kernels::cuda::fits(code) ? bind<kernels::cuda::elementwise, On::gpu>(std::move(code)) : Kernel{};
 }
 
 bool elementwise_step(const ir::KernelRequest& request, ElementwiseCode code, ir::SectionStep& step) {

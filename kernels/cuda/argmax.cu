@@ -2,6 +2,7 @@
 #include "kernels/argmax.h"
 
 #include "kernels/cuda/element.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -78,6 +79,10 @@ void argmax(Stream& stream, const View& x, const View& out, int axis) {
     run<float>(stream, job);
   else
     run<int64_t>(stream, job);
+}
+
+namespace {
+const GpuKernels<&argmax> registered;
 }
 
 }  // namespace lamina::kernels::cuda

@@ -7,6 +7,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/library_batch_norm.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 #include "kernels/reduce.h"
 #include "kernels/shared/scalar_ops.h"
 
@@ -191,11 +192,9 @@ void batch_norm_train_grad(Stream& stream, std::span<const View* const> in, std:
   parts.template operator()<Part::x>();
 }
 
-#define LAMINA_BATCH_NORM(T)                                                                                             \
-  template void batch_norm_train<T>(Stream&, std::span<const View* const>, std::span<const View* const>, BatchNormArgs); \
-  template void batch_norm_train_grad<T>(Stream&, std::span<const View* const>, std::span<const View* const>, BatchNormArgs);
-LAMINA_BATCH_NORM(float)
-LAMINA_BATCH_NORM(double)
-#undef LAMINA_BATCH_NORM
+namespace {
+const GpuKernels<&batch_norm_train<float>, &batch_norm_train<double>, &batch_norm_train_grad<float>, &batch_norm_train_grad<double>>
+    registered;
+}
 
 }  // namespace lamina::kernels::cuda

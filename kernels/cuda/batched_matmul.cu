@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/library_product.h"
 #include "kernels/cuda/product.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -28,13 +29,8 @@ void batched_matmul(Stream& stream, const View& a, const View& b, const View& c,
   product<compute_t<T>>(stream, left, right, Result<T>{c.as<T>(), rows, columns}, c.size() / (rows * columns), rows, columns, depth);
 }
 
-#define LAMINA_MATMUL(T) template void batched_matmul<T>(Stream&, const View&, const View&, const View&, bool, bool, Precision);
-LAMINA_MATMUL(f16)
-LAMINA_MATMUL(bf16)
-LAMINA_MATMUL(float)
-LAMINA_MATMUL(double)
-LAMINA_MATMUL(int32_t)
-LAMINA_MATMUL(int64_t)
-#undef LAMINA_MATMUL
+namespace {
+const GpuKernels<LAMINA_FLOATING(batched_matmul), &batched_matmul<int32_t>, &batched_matmul<int64_t>> registered;
+}
 
 }  // namespace lamina::kernels::cuda

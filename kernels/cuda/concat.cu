@@ -1,6 +1,7 @@
 #include "kernels/concat.h"
 
 #include "kernels/copy.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 
@@ -13,6 +14,10 @@ void concat(Stream& stream, std::span<const View* const> in, std::span<const Vie
     copy_elements(stream, *x, part);
     to += x->shape[axis] * part.strides[axis] * int64_t(size_of(part.dtype));
   }
+}
+
+namespace {
+const GpuKernels<&concat> registered;
 }
 
 }  // namespace lamina::kernels::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/library_convolution.h"
 #include "kernels/cuda/product.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -120,14 +121,8 @@ void conv2d_grad_filter(Stream& stream, const View& x, const View& dy, const Vie
                         own, s.images * s.out_height * s.out_width);
 }
 
-#define LAMINA_CONV(T)                                                                           \
-  template void conv2d<T>(Stream&, const View&, const View&, const View&, ConvSizes);            \
-  template void conv2d_grad_input<T>(Stream&, const View&, const View&, const View&, ConvSizes); \
-  template void conv2d_grad_filter<T>(Stream&, const View&, const View&, const View&, ConvSizes);
-LAMINA_CONV(f16)
-LAMINA_CONV(bf16)
-LAMINA_CONV(float)
-LAMINA_CONV(double)
-#undef LAMINA_CONV
+namespace {
+const GpuKernels<LAMINA_FLOATING(conv2d), LAMINA_FLOATING(conv2d_grad_input), LAMINA_FLOATING(conv2d_grad_filter)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -89,6 +90,10 @@ void copy_elements(Stream& stream, const View& x, const View& y) {
     case 4: return copy<uint32_t>(stream, x, y, p);
     default: return copy<uint64_t>(stream, x, y, p);
   }
+}
+
+namespace {
+const GpuKernels<&copy_elements> registered;
 }
 
 }  // namespace lamina::kernels::cuda

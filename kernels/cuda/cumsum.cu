@@ -6,6 +6,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 #include "kernels/shared/scalar_ops.h"
 
 namespace lamina::kernels::cuda {
@@ -112,6 +113,10 @@ void cumsum(Stream& stream, const View& x, const View& out, int axis, bool rever
   add_up(stream, sums.data(), count);
   launch<give_sums>(stream, over(count), job, static_cast<const void*>(x.data), x.dtype, static_cast<const uint64_t*>(sums.data()),
                     static_cast<void*>(out.data), out.dtype, count);
+}
+
+namespace {
+const GpuKernels<&cumsum> registered;
 }
 
 }  // namespace lamina::kernels::cuda

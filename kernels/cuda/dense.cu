@@ -6,6 +6,7 @@
 #include "kernels/cuda/activate.h"
 #include "kernels/cuda/library_product.h"
 #include "kernels/cuda/product.h"
+#include "kernels/gpu_kernel.h"
 #include "kernels/reduce.h"
 
 namespace lamina::kernels::cuda {
@@ -102,14 +103,8 @@ void dense_grad_weights(Stream& stream, std::span<const View* const> in, std::sp
   reduce(stream, dz, db, section::Reduction::sum, 1u << 0);
 }
 
-#define LAMINA_DENSE(T)                                                                                                                 \
-  template void dense<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision);            \
-  template void dense_grad_input<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Activation, float, Precision); \
-  template void dense_grad_weights<T>(Stream&, std::span<const View* const>, std::span<const View* const>, Precision);
-LAMINA_DENSE(f16)
-LAMINA_DENSE(bf16)
-LAMINA_DENSE(float)
-LAMINA_DENSE(double)
-#undef LAMINA_DENSE
+namespace {
+const GpuKernels<LAMINA_FLOATING(dense), LAMINA_FLOATING(dense_grad_input), LAMINA_FLOATING(dense_grad_weights)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

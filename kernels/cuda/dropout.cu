@@ -2,6 +2,7 @@
 #include "kernels/dropout.h"
 
 #include "kernels/cuda/element.h"
+#include "kernels/gpu_kernel.h"
 #include "kernels/shared/philox.h"
 
 namespace lamina::kernels::cuda {
@@ -31,9 +32,8 @@ void dropout(Stream& stream, const View& x, const View& state, const View& y, fl
                             philox::drop_below(rate), compute_t<T>(1 / (1 - double(rate))));
 }
 
-template void dropout<f16>(Stream&, const View&, const View&, const View&, float);
-template void dropout<bf16>(Stream&, const View&, const View&, const View&, float);
-template void dropout<float>(Stream&, const View&, const View&, const View&, float);
-template void dropout<double>(Stream&, const View&, const View&, const View&, float);
+namespace {
+const GpuKernels<LAMINA_FLOATING(dropout)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

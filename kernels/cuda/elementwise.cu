@@ -4,6 +4,7 @@
 
 #include "kernels/cuda/element.h"
 #include "kernels/elementwise_program.h"
+#include "kernels/gpu_kernel.h"
 #include "kernels/shared/scalar_ops.h"
 #include "runtime/core/error.h"
 
@@ -229,6 +230,10 @@ void elementwise(Stream& stream, std::span<const View* const> in, std::span<cons
     call.linear = call.linear && o.linear;
   }
   launch<elementwise_program>(stream, over(call.size), call);
+}
+
+namespace {
+const GpuKernels<&elementwise> registered;
 }
 
 }  // namespace lamina::kernels::cuda

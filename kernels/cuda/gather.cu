@@ -5,6 +5,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/segments.h"
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cuda {
@@ -54,22 +55,8 @@ void scatter_add(Stream& stream, const View& updates, const View& indices, const
   combine_segments<T>(stream, updates, indices, y, s, Add{}, scatter_error);
 }
 
-#define LAMINA_GATHER(T) template void gather<T>(Stream&, const View&, const View&, const View&, GatherSizes);
-LAMINA_GATHER(uint8_t)
-LAMINA_GATHER(uint16_t)
-LAMINA_GATHER(uint32_t)
-LAMINA_GATHER(uint64_t)
-#undef LAMINA_GATHER
-#define LAMINA_SCATTER(T) template void scatter_add<T>(Stream&, const View&, const View&, const View&, GatherSizes);
-LAMINA_SCATTER(uint8_t)
-LAMINA_SCATTER(int8_t)
-LAMINA_SCATTER(int16_t)
-LAMINA_SCATTER(int32_t)
-LAMINA_SCATTER(int64_t)
-LAMINA_SCATTER(f16)
-LAMINA_SCATTER(bf16)
-LAMINA_SCATTER(float)
-LAMINA_SCATTER(double)
-#undef LAMINA_SCATTER
+namespace {
+const GpuKernels<LAMINA_WIDTHS(gather), LAMINA_NUMERIC(scatter_add)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

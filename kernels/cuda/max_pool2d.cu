@@ -4,6 +4,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/library_pooling.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -86,25 +87,10 @@ void max_pool2d_values_grad(Stream& stream, const View& x, const View& y, const 
   launch<max_pool_gradients<T>>(stream, over(size), dy.as<const T>(), static_cast<const int64_t*>(places.data()), dx.as<T>(), s, size);
 }
 
-#define LAMINA_POOL(T) template void max_pool2d<T>(Stream&, const View&, const View&, const View&, PoolSizes);
-LAMINA_POOL(uint8_t)
-LAMINA_POOL(int8_t)
-LAMINA_POOL(int16_t)
-LAMINA_POOL(int32_t)
-LAMINA_POOL(int64_t)
-LAMINA_POOL(f16)
-LAMINA_POOL(bf16)
-LAMINA_POOL(float)
-LAMINA_POOL(double)
-#undef LAMINA_POOL
-#define LAMINA_POOL_GRAD(T)                                                                    \
-  template void max_pool2d_grad<T>(Stream&, const View&, const View&, const View&, PoolSizes); \
-  template void max_pool2d_values<T>(Stream&, const View&, const View&, PoolSizes);            \
-  template void max_pool2d_values_grad<T>(Stream&, const View&, const View&, const View&, const View&, PoolSizes);
-LAMINA_POOL_GRAD(f16)
-LAMINA_POOL_GRAD(bf16)
-LAMINA_POOL_GRAD(float)
-LAMINA_POOL_GRAD(double)
-#undef LAMINA_POOL_GRAD
+namespace {
+const GpuKernels<LAMINA_NUMERIC(max_pool2d), LAMINA_FLOATING(max_pool2d_grad), LAMINA_FLOATING(max_pool2d_values),
+                 LAMINA_FLOATING(max_pool2d_values_grad)>
+    registered;
+}
 
 }  // namespace lamina::kernels::cuda

@@ -2,6 +2,7 @@
 #include "kernels/one_hot.h"
 
 #include "kernels/cuda/element.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -36,19 +37,8 @@ void iota(Stream& stream, const View& y, int axis) {
   launch<iota_elements<T>>(stream, over(size), y.as<T>(), size, y.shape[axis], y.strides[axis]);
 }
 
-#define LAMINA_INSTANTIATE(T)                                  \
-  template void one_hot<T>(Stream&, const View&, const View&); \
-  template void iota<T>(Stream&, const View&, int);
-LAMINA_INSTANTIATE(uint8_t)
-LAMINA_INSTANTIATE(int8_t)
-LAMINA_INSTANTIATE(int16_t)
-LAMINA_INSTANTIATE(int32_t)
-LAMINA_INSTANTIATE(int64_t)
-LAMINA_INSTANTIATE(f16)
-LAMINA_INSTANTIATE(bf16)
-LAMINA_INSTANTIATE(float)
-LAMINA_INSTANTIATE(double)
-#undef LAMINA_INSTANTIATE
-template void one_hot<bool>(Stream&, const View&, const View&);
+namespace {
+const GpuKernels<LAMINA_NUMERIC(one_hot), &one_hot<bool>, LAMINA_NUMERIC(iota)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

@@ -3,6 +3,7 @@
 #include "kernels/copy.h"
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -25,6 +26,10 @@ void pad_slice(Stream& stream, const View& x, const View& y, View place, int64_t
   zero(stream, y);
   place.data = y.as<char>() + offset * int64_t(size_of(y.dtype));
   copy_elements(stream, x, place);
+}
+
+namespace {
+const GpuKernels<&pad_slice> registered;
 }
 
 }  // namespace lamina::kernels::cuda

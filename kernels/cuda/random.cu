@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "kernels/cuda/element.h"
+#include "kernels/gpu_kernel.h"
 #include "kernels/shared/normal_quantile.h"
 #include "kernels/shared/philox.h"
 
@@ -143,21 +144,10 @@ void random_truncated_normal(Stream& stream, const View& state, const View& y, d
   draw<T>(stream, state, y, TruncatedNormal{mean, deviation, low, high, below(turned ? -b : a), below(turned ? -a : b), turned});
 }
 
-#define LAMINA_INTEGERS(T) template void random_integers<T>(Stream&, const View&, const View&, int64_t, int64_t);
-LAMINA_INTEGERS(uint8_t)
-LAMINA_INTEGERS(int8_t)
-LAMINA_INTEGERS(int16_t)
-LAMINA_INTEGERS(int32_t)
-LAMINA_INTEGERS(int64_t)
-#undef LAMINA_INTEGERS
-#define LAMINA_FLOATING(T)                                                            \
-  template void random_uniform<T>(Stream&, const View&, const View&, double, double); \
-  template void random_normal<T>(Stream&, const View&, const View&, double, double);  \
-  template void random_truncated_normal<T>(Stream&, const View&, const View&, double, double, double, double);
-LAMINA_FLOATING(f16)
-LAMINA_FLOATING(bf16)
-LAMINA_FLOATING(float)
-LAMINA_FLOATING(double)
-#undef LAMINA_FLOATING
+namespace {
+const GpuKernels<LAMINA_INTEGERS(random_integers), LAMINA_FLOATING(random_uniform), LAMINA_FLOATING(random_normal),
+                 LAMINA_FLOATING(random_truncated_normal)>
+    registered;
+}
 
 }  // namespace lamina::kernels::cuda

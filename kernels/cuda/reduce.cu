@@ -7,6 +7,7 @@
 
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -121,7 +122,7 @@ fill(Job job, T v) {
 }
 
 template <class T>
-void reduce(Stream& stream, Job job, bool by_rows) {
+void run(Stream& stream, Job job, bool by_rows) {
   if (job.reduced.size == 0) {
     const T v = job.op == Reduction::mean ? std::numeric_limits<T>::quiet_NaN() : job.op == Reduction::prod ? T(1) : T(0);
     return launch<fill<T>>(stream, over(job.kept.size), job, v);
@@ -152,11 +153,15 @@ void reduce(Stream& stream, const View& x, const View& out, Reduction op, uint32
     if (x.shape[a] != 1) by_rows = reduced;
   }
   if (x.dtype == DType::f64)
-    reduce<double>(stream, job, by_rows);
+    run<double>(stream, job, by_rows);
   else if (is_floating(x.dtype))
-    reduce<float>(stream, job, by_rows);
+    run<float>(stream, job, by_rows);
   else
-    reduce<int64_t>(stream, job, by_rows);
+    run<int64_t>(stream, job, by_rows);
+}
+
+namespace {
+const GpuKernels<&reduce> registered;
 }
 
 }  // namespace lamina::kernels::cuda

@@ -6,6 +6,7 @@
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/segments.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -160,21 +161,8 @@ void nonzero(Stream& stream, const View& x, const View& places, const View& coun
                        count.as<int64_t>(), x.shape[x.rank - 1], all);
 }
 
-template void scatter_set<uint8_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
-template void scatter_set<uint16_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
-template void scatter_set<uint32_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
-template void scatter_set<uint64_t>(Stream&, const View&, const View&, const View&, const View&, GatherSizes);
-#define LAMINA_COMBINE(T) \
-  template void scatter_combine<T>(Stream&, const View&, const View&, const View&, const View&, GatherSizes, ScatterMode);
-LAMINA_COMBINE(uint8_t)
-LAMINA_COMBINE(int8_t)
-LAMINA_COMBINE(int16_t)
-LAMINA_COMBINE(int32_t)
-LAMINA_COMBINE(int64_t)
-LAMINA_COMBINE(f16)
-LAMINA_COMBINE(bf16)
-LAMINA_COMBINE(float)
-LAMINA_COMBINE(double)
-#undef LAMINA_COMBINE
+namespace {
+const GpuKernels<&ravel_index, &nonzero, LAMINA_WIDTHS(scatter_set), LAMINA_NUMERIC(scatter_combine)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

@@ -3,6 +3,7 @@
 #include "kernels/softmax.h"
 
 #include "kernels/cuda/softmax_row.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -47,13 +48,9 @@ template <class T>
 void log_softmax(Stream& stream, const View& x, const View& y, int axis) {
   run<true, T>(stream, x, y, axis);
 }
-#define LAMINA_INSTANTIATE(T)                                       \
-  template void softmax<T>(Stream&, const View&, const View&, int); \
-  template void log_softmax<T>(Stream&, const View&, const View&, int);
-LAMINA_INSTANTIATE(f16)
-LAMINA_INSTANTIATE(bf16)
-LAMINA_INSTANTIATE(float)
-LAMINA_INSTANTIATE(double)
-#undef LAMINA_INSTANTIATE
+
+namespace {
+const GpuKernels<LAMINA_FLOATING(softmax), LAMINA_FLOATING(log_softmax)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

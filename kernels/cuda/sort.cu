@@ -7,6 +7,7 @@
 #include "kernels/cuda/element.h"
 #include "kernels/cuda/order.h"
 #include "kernels/cuda/scratch.h"
+#include "kernels/gpu_kernel.h"
 
 namespace lamina::kernels::cuda {
 namespace {
@@ -223,21 +224,9 @@ void searchsorted(Stream& stream, const View& sorted, const View& values, const 
                  places.as<int64_t>(), n, total, total / rows, right);
 }
 
-#define LAMINA_SORT(T)                                                                               \
-  template void sort<T>(Stream&, const View&, const View&, int, bool);                               \
-  template void argsort<T>(Stream&, const View&, const View&, int, bool);                            \
-  template void top_k<T>(Stream&, const View&, const View&, const View&);                            \
-  template void unique<T>(Stream&, const View&, const View&, const View&, const View&, const View&); \
-  template void searchsorted<T>(Stream&, const View&, const View&, const View&, bool);
-LAMINA_SORT(uint8_t)
-LAMINA_SORT(int8_t)
-LAMINA_SORT(int16_t)
-LAMINA_SORT(int32_t)
-LAMINA_SORT(int64_t)
-LAMINA_SORT(f16)
-LAMINA_SORT(bf16)
-LAMINA_SORT(float)
-LAMINA_SORT(double)
-#undef LAMINA_SORT
+namespace {
+const GpuKernels<LAMINA_NUMERIC(sort), LAMINA_NUMERIC(argsort), LAMINA_NUMERIC(top_k), LAMINA_NUMERIC(unique), LAMINA_NUMERIC(searchsorted)>
+    registered;
+}
 
 }  // namespace lamina::kernels::cuda

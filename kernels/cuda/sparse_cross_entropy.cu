@@ -3,6 +3,7 @@
 
 #include "kernels/cuda/scratch.h"
 #include "kernels/cuda/softmax_row.h"
+#include "kernels/gpu_kernel.h"
 #include "runtime/core/error.h"
 
 namespace lamina::kernels::cuda {
@@ -38,9 +39,8 @@ void sparse_cross_entropy(Stream& stream, const View& logits, const View& labels
                                 losses.as<T>(), probabilities.as<T>(), rows, n, stream.backend->fault_site(stream, bad_label));
 }
 
-template void sparse_cross_entropy<f16>(Stream&, const View&, const View&, const View&, const View&);
-template void sparse_cross_entropy<bf16>(Stream&, const View&, const View&, const View&, const View&);
-template void sparse_cross_entropy<float>(Stream&, const View&, const View&, const View&, const View&);
-template void sparse_cross_entropy<double>(Stream&, const View&, const View&, const View&, const View&);
+namespace {
+const GpuKernels<LAMINA_FLOATING(sparse_cross_entropy)> registered;
+}
 
 }  // namespace lamina::kernels::cuda

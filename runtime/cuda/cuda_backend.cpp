@@ -6,19 +6,18 @@
 #include <string_view>
 
 #include "runtime/core/settings.h"
+#include "runtime/cuda/capture_range.h"
 #include "runtime/cuda/launch_error.h"
 #include "runtime/cuda/libraries.h"
 
 namespace lamina {
-
-Backend& cuda_backend() {
-  // Never destroyed: tensors may outlive every other static object.
-  static auto* backend = new cuda::CudaBackend(cuda::cudart_api());
-  return *backend;
-}
-
 namespace cuda {
 namespace {
+
+const bool registered = [] {
+  provide_cuda([]() -> Backend& { return *new CudaBackend(cudart_api()); });
+  return true;
+}();
 
 std::string version_text(int version) { return cat(version / 1000, ".", version % 1000 / 10); }
 
@@ -359,6 +358,10 @@ BatchNorm& CudaBackend::batch_norm() {
     batch_norm_ = std::make_unique<BatchNorm>([] { return load_cudnn(system_loader()); }, least_multiply_adds(Setting::cudnn));
   });
   return *batch_norm_;
+}
+
+void CudaBackend::capture_range(bool on) {
+  if (device_count() > 0) cuda::capture_range(api_, on);
 }
 
 bool CudaBackend::image_library_serves(double operations) { return pooling().serves(operations); }

@@ -30,6 +30,7 @@ class CudaBackend final : public Backend {
   std::string unavailable_reason() override { return found().reason; }
   DeviceProperties properties(Device device) override;
   std::vector<LibraryReport> libraries() override;
+  void capture_range(bool on) override;
   bool image_library_serves(double operations) override;
 
   Stream default_stream(Device device) override;

@@ -63,12 +63,17 @@ class LAMINA_API Backend {
   // While recording: device memory that lives with the recording, the same for the same owner, with initial `contents`. Otherwise null.
   virtual void* memory_of_recording(const void* owner, std::span<const char> contents);
 
+  // Starts or stops capture by a profiler that waits for it (cudaProfilerStart). Throws device when it is refused.
+  virtual void capture_range(bool /*on*/) {}
+
   // Whether a vendor library (cuDNN) is there and should run this much work on images. Asked where an op has another form for it.
   virtual bool image_library_serves(double /*operations*/) { return false; }
 };
 
 LAMINA_API Backend& cpu_backend();
 LAMINA_API Backend& cuda_backend();
+// For the library that has the CUDA backend, while it is loaded.
+LAMINA_API void provide_cuda(Backend& (*backend)());
 LAMINA_API Backend& null_backend();  // accepts every call, runs nothing, records all calls
 LAMINA_API Backend& backend_of(DeviceKind kind);
 // For tests: `backend` replaces the kind's own; null restores it.

@@ -1,19 +1,23 @@
-// The CUDA backend of a build without nvcc: no devices, and a reason.
+// Finds the CUDA backend. It is in a library of its own, liblamina_cuda.so, which is opened when a GPU is first asked for; programs that
+// link it, as the tests do, have it from the start.
+#include <dlfcn.h>
+
+#include <atomic>
+#include <filesystem>
+
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
-#include "runtime/device/profiler.h"
 
 namespace lamina {
 namespace {
 
-constexpr const char* kReason =
-    "Lamina was built without CUDA. Build it again with nvcc on PATH (./dev setup --cuda brings one) and without LAMINA_CUDA=OFF";
-
+// The backend of a process without that library: no devices, and a reason.
 class NoCuda final : public Backend {
  public:
+  explicit NoCuda(std::string reason) : reason_(std::move(reason)) {}
   const char* name() const override { return "cuda"; }
   int device_count() override { return 0; }
-  std::string unavailable_reason() override { return kReason; }
+  std::string unavailable_reason() override { return reason_; }
   DeviceProperties properties(Device device) override { refuse(device); }
   Stream default_stream(Device device) override { refuse(device); }
   Stream create_stream(Device device) override { refuse(device); }
@@ -29,20 +33,42 @@ class NoCuda final : public Backend {
   void launch(Stream& stream, const Kernel&, const KernelCall&, const char*) override { refuse(stream.device); }
 
  private:
-  [[noreturn]] static void refuse(Device device) {
+  [[noreturn]] void refuse(Device device) const {
     throw Error(
         ErrorKind::device,
-        {.what = cat("there is no device ", text(device)), .where = "cuda", .why = kReason, .fix = "use 'cpu', or build with CUDA"});
+        {.what = cat("there is no device ", text(device)), .where = "cuda", .why = reason_, .fix = "use 'cpu', or build with CUDA"});
   }
+  const std::string reason_;
 };
+
+std::atomic<Backend& (*)()> provided = nullptr;
+
+// Opens the library that lies beside this one. Returns why there is none, or "".
+std::string open_library() {
+  Dl_info self{};
+  std::error_code failed;
+  dladdr(reinterpret_cast<const void*>(&cuda_backend), &self);
+  const auto path = std::filesystem::canonical(self.dli_fname ? self.dli_fname : "", failed).replace_filename("liblamina_cuda.so");
+  if (failed || !std::filesystem::exists(path, failed))
+    return cat("Lamina was built without CUDA: there is no ", path.native(),
+               ". Build it again with nvcc on PATH (./dev setup --cuda brings one) and without LAMINA_CUDA=OFF");
+  if (dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return "";
+  return cat("the library of the GPU's kernels cannot be opened: ", dlerror());
+}
 
 }  // namespace
 
-void profiler::detail::cuda_capture(bool) {}
+void provide_cuda(Backend& (*backend)()) { provided = backend; }
 
 Backend& cuda_backend() {
-  static auto* backend = new NoCuda;
-  return *backend;
+  // Never destroyed: tensors may outlive every other static object.
+  static Backend& backend = []() -> Backend& {
+    std::string why;
+    if (!provided) why = open_library();
+    if (auto* make = provided.load()) return make();
+    return *new NoCuda(std::move(why));
+  }();
+  return backend;
 }
 
 }  // namespace lamina

@@ -28,7 +28,7 @@ struct FaultSite {
 };
 
 // The launches that may report. Launches of one instruction share a number for ever, because a recorded launch may report much later.
-class FaultLog {
+class LAMINA_API FaultLog {
  public:
   // `instruction` and `line` become part of the error.
   unsigned add(Error (*describe)(const Fault&), const char* instruction, SourceLine line);

@@ -11,9 +11,9 @@ inline constexpr double kLeastMultiplyAdds = 4 << 20;
 // Limit of cuDNN's spatial batch normalisation in training; PyTorch uses the same number.
 inline constexpr int64_t kMostNormalizedImages = 880'801;
 // The threshold that the setting gives: always is 1, never is infinity.
-double least_multiply_adds(Setting setting);
+LAMINA_API double least_multiply_adds(Setting setting);
 
 // Whether equal padding on both sides (cuDNN has no other) gives the same window positions.
-bool pads_alike(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places);
+LAMINA_API bool pads_alike(int64_t length, int64_t window, int64_t dilation, int64_t before, int64_t stride, int64_t places);
 
 }  // namespace lamina

@@ -103,9 +103,4 @@ class Range {
 LAMINA_API std::string attached_by();
 inline bool profiler_attached() { return !attached_by().empty(); }
 
-namespace detail {
-// cudaProfilerStart and cudaProfilerStop; does nothing without a GPU. Throws device when CUDA refuses. In runtime/cuda.
-LAMINA_API void cuda_capture(bool on);
-}  // namespace detail
-
 }  // namespace lamina::profiler

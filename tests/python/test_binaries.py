@@ -1,11 +1,15 @@
 """Dependences, exports and contents of the built files."""
-import glob, os, re, sys, zlib
+import glob, os, re, shutil, sys, zlib
 
 import pytest
 from built import BUILD, LIBRARY, ROOT, module_path, output_of
 
 SYSTEM = {"libstdc++.so.6", "libgcc_s.so.1", "libc.so.6", "libm.so.6", "libz.so.1", "libdl.so.2", "librt.so.1", "libpthread.so.0",
           "ld-linux-x86-64.so.2", "ld-linux-aarch64.so.1"}
+
+
+CUDA_LIBRARY = glob.glob(os.path.join(BUILD, "python", "lamina", "liblamina_cuda.so"))  # none in a build without CUDA
+FILES = [LIBRARY, module_path(), *CUDA_LIBRARY]
 
 
 def needed(path):
@@ -17,9 +21,17 @@ def test_the_library_needs_only_the_system():
     assert needed(LIBRARY) - SYSTEM == set()
 
 
-def test_the_module_needs_only_the_library_beside_it():
-    assert needed(module_path()) - SYSTEM == {"liblamina.so"}
-    assert re.search(r"R(UN)?PATH.*\[\$ORIGIN\]", output_of("readelf", "-d", module_path()))
+def test_the_library_is_small(tmp_path):
+    """Programs that embed a saved network carry it: at most 10 MB, without CUDA in it."""
+    output_of("strip", "-o", str(tmp_path / "stripped"), LIBRARY)
+    assert os.path.getsize(tmp_path / "stripped") <= 10e6
+    assert b"libcublasLt.so" not in open(LIBRARY, "rb").read()
+
+
+@pytest.mark.parametrize("path", [module_path(), *CUDA_LIBRARY], ids=os.path.basename)
+def test_what_lies_beside_the_library_needs_only_that(path):
+    assert needed(path) - SYSTEM == {"liblamina.so"}
+    assert re.search(r"R(UN)?PATH.*\[\$ORIGIN\]", output_of("readelf", "-d", path))
 
 
 # The requirements of manylinux_2_36: the libraries of Debian 12.
@@ -28,7 +40,7 @@ MANYLINUX_2_36 = {"GLIBC": (2, 36), "GLIBCXX": (3, 4, 30), "CXXABI": (1, 3, 13),
 
 def test_the_files_need_no_newer_system_than_manylinux_2_36():
     found = set()
-    for path in (LIBRARY, module_path()):
+    for path in FILES:
         found |= set(re.findall(r"Name: (\w+)_([0-9.]+) ", output_of("readelf", "-V", "-W", path)))
     assert {"GLIBC", "GLIBCXX"} <= {family for family, _ in found}
     newer = [(family, version) for family, version in found if tuple(map(int, version.split("."))) > MANYLINUX_2_36[family]]
@@ -37,9 +49,8 @@ def test_the_files_need_no_newer_system_than_manylinux_2_36():
 
 def test_a_wheel_of_the_files_is_small():
     """At most 10 MB, with kernels for three GPU architectures 30 MB; wheels are compressed with zlib."""
-    files = [open(path, "rb").read() for path in (LIBRARY, module_path())]
-    megabytes = sum(len(zlib.compress(data, 6)) for data in files) / 1e6
-    assert megabytes <= (30 if any(b"libcublasLt.so" in data for data in files) else 10)
+    megabytes = sum(len(zlib.compress(open(path, "rb").read(), 6)) for path in FILES) / 1e6
+    assert megabytes <= (30 if CUDA_LIBRARY else 10)
 
 
 def test_pip_is_told_what_the_readme_says():
@@ -48,13 +59,14 @@ def test_pip_is_told_what_the_readme_says():
     lowest = re.search(r'requires-python = ">=([0-9.]+)"', project)[1]
     assert "`pip install .`" in readme and f"Python {lowest} or later on Linux x86-64" in readme
     targets = re.search(r"build.targets = \[(.*)\]", project)[1]
-    assert set(re.findall(r'"(\w+)"', targets)) == {"lamina", "_core", "lamina_stub"}, "a wheel needs no other target"
+    assert targets == '"lamina_package"', "a wheel needs no tests, benchmarks and examples"
 
 
-def test_only_lamina_is_exported():
+@pytest.mark.parametrize("path", [LIBRARY, *CUDA_LIBRARY], ids=os.path.basename)
+def test_only_lamina_is_exported(path):
     """Static cudart inside the library must not replace another library's symbols."""
-    names = [line.split(maxsplit=2)[-1] for line in output_of("nm", "-D", "--defined-only", "-C", LIBRARY).splitlines()]
-    assert any("lamina::Error" in name for name in names)
+    names = [line.split(maxsplit=2)[-1] for line in output_of("nm", "-D", "--defined-only", "-C", path).splitlines()]
+    assert any("lamina::" in name for name in names)
     foreign = [n for n in names if re.match(r"_*(cuda|cu|nv)[A-Z_]", n) or n.startswith(("nlohmann::", "deflate", "inflate"))]
     assert foreign == []
 
@@ -100,3 +112,14 @@ assert [name for name in of_nvidia() if not name.startswith(("libcuda.", "libnvi
 """
     environment = dict(os.environ, PYTHONPATH=os.path.join(BUILD, "python"))
     output_of(sys.executable, "-c", program, env=environment)
+
+
+@pytest.mark.parametrize("what, why", [(None, "Lamina was built without CUDA: there is no "), (b"no library", "cannot be opened: ")])
+def test_without_the_library_of_gpus_there_is_a_reason_and_the_rest_works(what, why, tmp_path):
+    package = tmp_path / "lamina"
+    shutil.copytree(os.path.dirname(LIBRARY), package, symlinks=False, ignore=shutil.ignore_patterns("liblamina_cuda.so", "__pycache__"))
+    if what is not None:
+        (package / "liblamina_cuda.so").write_bytes(what)
+    program = "import lamina as lm; print(lm.cuda.why_unavailable()); assert not lm.cuda.is_available(); assert float(lm.sum(lm.ones(3)).numpy()) == 3"
+    said = output_of(sys.executable, "-c", program, env=dict(os.environ, PYTHONPATH=str(tmp_path)))
+    assert why in said and str(package / "liblamina_cuda.so") in said
