@@ -212,6 +212,12 @@ def process_figures(quick):
     return {**out, "resident_mb": after, "resident_growth_mb": round(after - before, 2), "resident_steps": steps}
 
 
+def script_figures(name, *arguments):
+    """What another script of this folder measures."""
+    print(name, file=sys.stderr)
+    return json.loads(subprocess.run([sys.executable, os.path.join(HERE, name), *arguments, "--json"], check=True, stdout=subprocess.PIPE, text=True).stdout)
+
+
 def table(programs):
     whats = [w for w in ("step", "forward", *CALLS, *LOOPS) if any(w in p["microseconds"] for p in programs)]
     rows = [["microseconds per call: min (median)", *whats, "import s", "first step s"]]
@@ -239,6 +245,7 @@ def check(promises, found):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="measure every row of promises.json; fail when one is missed")
+    parser.add_argument("--only", metavar="RUN,...", help="with --check: only rows of these runs, as promises.json calls them")
     parser.add_argument("--network", choices=NETWORKS, default="hundred")
     parser.add_argument("--batch", type=int, default=20)
     parser.add_argument("--name", default="latest", help="of the file in perf/results; default: latest, which git ignores")
@@ -257,7 +264,10 @@ def main():
     with open(os.path.join(HERE, "promises.json")) as f:
         promises = json.load(f)["rows"]
     if options.check:
-        wanted = list(dict.fromkeys(row["run"] for row in promises if row["run"] not in ("process", "matmul")))
+        if options.only:
+            promises = [row for row in promises if row["run"] in options.only.split(",")]
+        checked = {row["run"] for row in promises}
+        wanted = list(dict.fromkeys(row["run"] for row in promises if "/" in row["run"]))
     else:
         wanted = [f"{options.network}/{options.batch}"]
     found, runs = {}, {}
@@ -268,9 +278,13 @@ def main():
         found[run] = figures(runs[run])
         print(table(runs[run]), "\n", flush=True)
     if options.check:
-        runs["matmul"] = measure_matmul(here["cores"], options.rounds, options.seconds)
-        found["matmul"] = matmul_figures(runs["matmul"])
-        found["process"] = process_figures(options.quick)
+        if "matmul" in checked:
+            runs["matmul"] = measure_matmul(here["cores"], options.rounds, options.seconds)
+            found["matmul"] = matmul_figures(runs["matmul"])
+        for run, measure in {"process": lambda: process_figures(options.quick), "saved": lambda: script_figures("saved_programs.py", "--gigabyte"),
+                             "exported": lambda: script_figures("c_export.py")}.items():
+            if run in checked:
+                found[run] = measure()
 
     os.makedirs(RESULTS, exist_ok=True)
     with open(os.path.join(RESULTS, f"{options.name}.json"), "w") as f:
@@ -280,7 +294,7 @@ def main():
     for run, values in found.items():
         for name, value in values.items():
             print(f"{run:14} {name:36} {value}")
-    if options.check:
+    if options.check and runs:
         print("plot:", plots.draw(os.path.join(RESULTS, f"{options.name}.json")))
     print("plots of cards:", *(plots.draw_cards(RESULTS) or ["there are no results of one (perf/gpu/run.sh)"]))
     if options.check:
