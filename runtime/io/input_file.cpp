@@ -3,11 +3,16 @@
 #include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstring>
 #include <utility>
+#include <vector>
 
+#include "runtime/core/config.h"
 #include "runtime/core/error.h"
+#include "runtime/device/thread_pool.h"
 #include "runtime/io/files.h"
 
 namespace lamina::io {
@@ -20,10 +25,31 @@ namespace {
               {.what = cat(reader, ": cannot open the ", what), .where = cat("file '", path, "'"), .why = why, .fix = fix});
 }
 
+constexpr size_t kPart = size_t{4} << 20;  // bytes
+
+// work(part, begin, end) for the parts of `bytes`, on several threads where there are several parts.
+template <class Work>
+void in_parts(size_t bytes, Work&& work) {
+  const size_t parts = (bytes + kPart - 1) / kPart;
+  std::atomic<size_t> next{0};
+  auto job = [&] {
+    for (size_t part; (part = next++) < parts;) work(part, part * kPart, std::min(bytes, (part + 1) * kPart));
+  };
+  if (parts < 2) return job();
+  const int threads = int(std::min(parts, size_t(config::threads())));
+  ThreadPool::of(Device{}).run(threads, [](void* f, int, int, ThreadPool::Barrier&) { (*static_cast<decltype(job)*>(f))(); }, &job);
+}
+
 }  // namespace
 
 uint32_t crc32(std::span<const std::byte> bytes, uint32_t before) {
-  return uint32_t(bytes.empty() ? before : crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), bytes.size()));
+  std::vector<uint32_t> of_parts((bytes.size() + kPart - 1) / kPart);
+  in_parts(bytes.size(), [&](size_t part, size_t begin, size_t end) {
+    of_parts[part] = uint32_t(crc32_z(0, reinterpret_cast<const Bytef*>(bytes.data()) + begin, end - begin));
+  });
+  for (size_t part = 0; part < of_parts.size(); ++part)
+    before = uint32_t(crc32_combine(before, of_parts[part], z_off_t(std::min(kPart, bytes.size() - part * kPart))));
+  return before;
 }
 
 InputFile InputFile::open(const std::string& path, const std::string& reader, bool follow_link) {
@@ -76,14 +102,15 @@ InputFile InputDirectory::file(const std::string& name) const {
 }
 
 void InputFile::read(uint64_t offset, std::span<std::byte> to) const {
-  size_t done = 0;
-  while (done < to.size()) {
-    const ssize_t n = pread(descriptor_, to.data() + done, to.size() - done, off_t(offset + done));
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) bad(offset + done, "the file cannot be read", std::strerror(errno), "copy the file again");
-    if (n == 0) bad(offset + done, "the file ends too early", cat(to.size() - done, " bytes are missing"), "copy the file again");
-    done += size_t(n);
-  }
+  in_parts(to.size(), [&](size_t, size_t at, size_t end) {
+    while (at < end) {
+      const ssize_t n = pread(descriptor_, to.data() + at, end - at, off_t(offset + at));
+      if (n < 0 && errno == EINTR) continue;
+      if (n < 0) bad(offset + at, "the file cannot be read", std::strerror(errno), "copy the file again");
+      if (n == 0) bad(offset + at, "the file ends too early", cat(end - at, " bytes are missing"), "copy the file again");
+      at += size_t(n);
+    }
+  });
 }
 
 std::string InputFile::text(uint64_t most) const {

@@ -14,6 +14,7 @@
 #include "include/lamina/lamina.h"
 #include "runtime/io/files.h"
 #include "tests/graph/random_graph.h"
+#include "tests/ops/op_case.h"
 #include "tests/runtime/io/scratch.h"
 
 namespace lamina {
@@ -216,8 +217,8 @@ TEST(Module, HostileFilesAreErrors) {
   std::printf("%zu hostile files\n", hostile.size());
 }
 
-// Whatever program a random graph is: saved, loaded and run twice, it does what it did before.
-TEST(Module, KeepsRandomGraphs) {
+// Saved, loaded and run twice, the graph does what it did before, bit for bit.
+void expect_kept(const tests::RandomGraph& g) {
   using Reference = tests::Tensor;
   const auto to_tensor = [](const Reference& t) {
     return Tensor(copy_from_host(default_device(), t.raw(), t.byte_count()), std::make_shared<const TensorType>(t.type));
@@ -228,40 +229,62 @@ TEST(Module, KeepsRandomGraphs) {
     return out;
   };
   const Scratch scratch;
+  Module m;
+  std::vector<Variable> variables;
+  for (size_t r = 0; r < g.graph.resources.size(); ++r) {
+    const auto value = g.resources.find(int(r));
+    variables.emplace_back(to_tensor(value == g.resources.end() ? Reference(g.graph.resources[r].type) : value->second),
+                           g.graph.resources[r].name);
+    m.add("v" + std::to_string(r), variables.back());
+  }
+  std::vector<Tensor> inputs;
+  NamedTensors named;
+  for (const Reference& t : g.inputs) inputs.push_back(to_tensor(t));
+  auto program = function([&](std::vector<Tensor> in) { return replay(g.graph, in, variables); });
+  Module::Graph added{program.concrete(inputs).shared_from_this(), {}, {}};
+  for (size_t k = 0; k < inputs.size(); ++k)
+    added.arguments.push_back("x" + std::to_string(k)), named.emplace(added.arguments.back(), inputs[k]);
+  for (size_t k = 0; k < added.function->outputs().size(); ++k) added.outputs.push_back("y" + std::to_string(k));
+  m.add("run", added);
+  m.save(scratch / "m");
+  const Module loaded = Module::load(scratch / "m");
+  EXPECT_EQ(ir::print(loaded.functions().at("run")[0].function->graph(), true), ir::print(added.function->graph(), true));
+  for (int time = 0; time < 2; ++time) {
+    const NamedTensors expected = m.call("run", named), got = loaded.call("run", named);
+    for (const auto& [name, t] : expected) EXPECT_EQ(bits(got.at(name)), bits(t)) << name;
+    for (const auto& [name, v] : m.variables()) EXPECT_EQ(bits(loaded.variable(name).read()), bits(v.read())) << name;
+  }
+}
+
+TEST(Module, KeepsRandomGraphs) {
   const int count = tests::random_graph_count(60);
   const uint64_t first = tests::random_graph_seed(70000);
-  for (int i = 0; i < count; ++i) {
+  for (int i = 0; i < count && !HasFailure(); ++i) {
     SCOPED_TRACE("seed " + std::to_string(first + uint64_t(i)));
-    const tests::RandomGraph g =
-        tests::random_graph(first + uint64_t(i), {.least_nodes = 20, .most_nodes = 120, .gradients = i % 3 != 2, .empty_axes = i % 5 == 4});
-    Module m;
-    std::vector<Variable> variables;
-    for (size_t r = 0; r < g.graph.resources.size(); ++r) {
-      const auto value = g.resources.find(int(r));
-      variables.emplace_back(to_tensor(value == g.resources.end() ? Reference(g.graph.resources[r].type) : value->second),
-                             g.graph.resources[r].name);
-      m.add("v" + std::to_string(r), variables.back());
-    }
-    std::vector<Tensor> inputs;
-    NamedTensors named;
-    for (const Reference& t : g.inputs) inputs.push_back(to_tensor(t));
-    auto program = function([&](std::vector<Tensor> in) { return replay(g.graph, in, variables); });
-    Module::Graph added{program.concrete(inputs).shared_from_this(), {}, {}};
-    for (size_t k = 0; k < inputs.size(); ++k)
-      added.arguments.push_back("x" + std::to_string(k)), named.emplace(added.arguments.back(), inputs[k]);
-    for (size_t k = 0; k < added.function->outputs().size(); ++k) added.outputs.push_back("y" + std::to_string(k));
-    m.add("run", added);
-    m.save(scratch / "m");
-    const Module loaded = Module::load(scratch / "m");
-    EXPECT_EQ(ir::print(loaded.functions().at("run")[0].function->graph(), true), ir::print(added.function->graph(), true));
-    for (int time = 0; time < 2; ++time) {
-      const NamedTensors expected = m.call("run", named), got = loaded.call("run", named);
-      for (const auto& [name, t] : expected) EXPECT_EQ(bits(got.at(name)), bits(t)) << name;
-      for (const auto& [name, v] : m.variables()) EXPECT_EQ(bits(loaded.variable(name).read()), bits(v.read())) << name;
-    }
-    if (HasFailure()) break;
+    expect_kept(tests::random_graph(first + uint64_t(i),
+                                    {.least_nodes = 20, .most_nodes = 120, .gradients = i % 3 != 2, .empty_axes = i % 5 == 4}));
   }
   std::printf("%d random graphs, seeds from %s\n", count, std::to_string(first).c_str());
+}
+
+TEST(Module, KeepsEveryOpInEveryDtype) {
+  int kept = 0;
+  for (const auto& [name, make] : tests::cases_of_ops())
+    for (const tests::OpCase& c : make())
+      for (DType dtype : c.dtypes) {
+        SCOPED_TRACE(cat(name, ", ", c.name, ", ", dtype));
+        tests::RandomGraph g;
+        for (const tests::CaseInput& in : tests::inputs_as(c, dtype)) {
+          g.graph.add_input(in.type);
+          g.inputs.push_back(tests::random_tensor(in, 1));
+        }
+        const int node = g.graph.add(ir::find_op(name), c.attrs, g.graph.inputs, c.regions).node;
+        for (int r = 0; r < int(g.graph[node].types.size()); ++r) g.graph.outputs.push_back({node, r});
+        expect_kept(g);
+        ++kept;
+      }
+  EXPECT_GE(kept, 1000);
+  std::printf("%d cases of %zu ops\n", kept, tests::cases_of_ops().size());
 }
 
 // On a stack of 256 KiB.
