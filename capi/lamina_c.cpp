@@ -1,11 +1,13 @@
 #include "capi/lamina_c.h"
 
+#include <cmath>
 #include <new>
 #include <string>
 #include <vector>
 
 #include "graph/frontend/factories.h"
 #include "graph/program/module.h"
+#include "runtime/core/limits.h"
 
 struct lamina_tensor {
   lamina::Tensor tensor;
@@ -26,8 +28,10 @@ namespace {
 using lamina::DType;
 using lamina::Error;
 using lamina::ErrorKind;
+using lamina::Limits;
 
 thread_local std::string last_error;
+thread_local Limits::Amounts most;  // of each call
 
 lamina_status status_of(ErrorKind kind) {
   switch (kind) {
@@ -38,6 +42,7 @@ lamina_status status_of(ErrorKind kind) {
     case ErrorKind::state: return LAMINA_STATE_ERROR;
     case ErrorKind::not_found: return LAMINA_NOT_FOUND;
     case ErrorKind::out_of_memory: return LAMINA_OUT_OF_MEMORY;
+    case ErrorKind::time_limit: return LAMINA_TIME_LIMIT;
     case ErrorKind::device: return LAMINA_DEVICE_UNAVAILABLE;
     case ErrorKind::file: return LAMINA_BAD_FILE;
     case ErrorKind::assertion:
@@ -62,6 +67,7 @@ lamina_status failed(lamina_status status, const char* text) noexcept {
 template <class F>
 lamina_status guarded(F&& f) noexcept {
   try {
+    const Limits limits(most);
     f();
     return LAMINA_OK;
   } catch (const Error& error) {
@@ -156,6 +162,14 @@ lamina_status lamina_module_save(const lamina_module* module, const char* path) 
 }
 void lamina_module_free(lamina_module* module) { delete module; }
 const char* lamina_module_text(const lamina_module* module) { return module ? module->text.c_str() : ""; }
+
+lamina_status lamina_set_limits(double seconds, int64_t bytes) {
+  if (std::isnan(seconds)) return failed(LAMINA_INVALID_ARGUMENT, "a time limit that is no number");
+  most = {};
+  if (seconds >= 0) most.seconds = seconds;
+  if (bytes >= 0) most.bytes = bytes;
+  return LAMINA_OK;
+}
 
 lamina_status lamina_call(const lamina_module* module, const char* function, size_t count, const char* const* names,
                           const lamina_tensor* const* tensors, lamina_results** out) {

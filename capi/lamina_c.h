@@ -35,7 +35,8 @@ typedef enum lamina_status {
   LAMINA_OUT_OF_MEMORY = 6,
   LAMINA_DEVICE_UNAVAILABLE = 7,
   LAMINA_BAD_FILE = 8,
-  LAMINA_FAILED = 9 /* anything else: a check of the program's own, an error inside of Lamina */
+  LAMINA_FAILED = 9,     /* anything else: a check of the program's own, an error inside of Lamina */
+  LAMINA_TIME_LIMIT = 10 /* a call took longer than lamina_set_limits allows */
 } lamina_status;
 
 /* What the last function that failed on this thread said: what, where, why, fix. "" before the first. Valid until the next failure on this
@@ -75,6 +76,10 @@ LAMINA_C lamina_status lamina_module_save(const lamina_module* module, const cha
 LAMINA_C void lamina_module_free(lamina_module* module);
 /* A line for each signature, function and Variable, as long as the module lives. */
 LAMINA_C const char* lamina_module_text(const lamina_module* module);
+
+/* Limits on each later call of this thread, for programs that are not trusted: its time, and the memory that it requests and holds. A
+   negative one does not hold. */
+LAMINA_C lamina_status lamina_set_limits(double seconds, int64_t bytes);
 
 /* Calls a function, by its name or a signature's, with `count` tensors by name. Variables that it assigns change. */
 LAMINA_C lamina_status lamina_call(const lamina_module* module, const char* function, size_t count, const char* const* names,

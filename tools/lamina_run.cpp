@@ -10,6 +10,7 @@
 
 #include "graph/program/module.h"
 #include "graph/program/npy.h"
+#include "runtime/core/limits.h"
 
 namespace lm = lamina;
 
@@ -49,10 +50,12 @@ struct Options {
   std::vector<std::string> inputs, outputs;
   bool list = false, json = false;
   int repeat = 1;
+  lm::Limits::Amounts most;
 };
 
 int run(const Options& options) {
   const Clock::time_point start = Clock::now();
+  const lm::Limits limits(options.most);
   lm::Module m = lm::Module::load(options.model);
   const double load_us = microseconds_since(start);
   if (options.list) {
@@ -124,6 +127,8 @@ int main(int argc, char** argv) {
   app.add_option("-i,--input", options.inputs, "NAME=FILE.npy for each argument")->take_all();
   app.add_option("-o,--output", options.outputs, "NAME=FILE.npy for each result to write")->take_all();
   app.add_option("--save", options.save, "write the program with its changed Variables to this folder afterwards");
+  app.add_option("--seconds", options.most.seconds, "stop when loading and all calls take longer")->check(CLI::NonNegativeNumber);
+  app.add_option("--bytes", options.most.bytes, "stop instead of holding more memory")->check(CLI::NonNegativeNumber);
   app.add_option("--repeat", options.repeat, "call it so many times, and say how long it took")->check(CLI::Range(1, 1'000'000'000));
   app.add_flag("--json", options.json, "print JSON");
   CLI11_PARSE(app, argc, argv);

@@ -10,6 +10,7 @@
 #include "graph/passes/pipeline.h"
 #include "graph/passes/rewrite.h"
 #include "runtime/core/error.h"
+#include "runtime/core/limits.h"
 #include "runtime/core/settings.h"
 
 namespace lamina::passes {
@@ -106,6 +107,7 @@ Optimized optimize(const ir::Graph& g, const Target& target) {
   dump.write(0, "traced", g);
   verify_after("tracing", g);
   each_pass([&](size_t number, const Pass& pass) {
+    check_time_limit();
     if (pass.stage == Stage::plan) return;
     if (pass.stage != Stage::simplify && !inspected) out.inspected = out.graph, inspected = true;
     const auto start = std::chrono::steady_clock::now();
@@ -128,6 +130,7 @@ std::optional<ir::Graph> optimize_for_plan(const ir::Graph& g, const Target& tar
   Dump dump;
   std::optional<ir::Graph> out;
   each_pass([&](size_t number, const Pass& pass) {
+    check_time_limit();
     if (pass.stage != Stage::plan) return;
     const ir::Graph& before = out ? *out : g;
     ir::Graph after = run_everywhere(pass, before, target);

@@ -36,6 +36,7 @@
 #include "graph/program/module.h"
 #include "graph/program/npy.h"
 #include "graph/program/tensor_file.h"
+#include "runtime/core/limits.h"
 #include "runtime/data/idx.h"
 #include "runtime/device/recording.h"
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 __all__ = [
     "AssertionFailed", "BadFile", "CollectiveTimeout", "ConversionFailed", "DeviceUnavailable", "Error", "GradientWarning",
     "IndexOutOfRange", "InternalError", "InvalidArgument", "KernelBuildFailed", "NotFound", "OutOfMemory", "RankMismatch",
-    "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TypeMismatch", "UninitializedVariable",
+    "RetraceLimit", "RetraceWarning", "SignatureMismatch", "StateError", "TapeUsed", "TimeLimitExceeded", "TypeMismatch",
+    "UninitializedVariable",
 ]
 
 
@@ -98,6 +99,10 @@ class OutOfMemory(Error, MemoryError):
     """A device has not enough memory."""
 
 
+class TimeLimitExceeded(Error, TimeoutError):
+    """A program ran longer than lm.limits allows."""
+
+
 class DeviceUnavailable(Error, RuntimeError):
     """The device does not exist on this machine."""
 
@@ -134,7 +139,8 @@ class RetraceWarning(UserWarning):
 _BY_KIND = {
     "invalid_argument": InvalidArgument, "type": TypeMismatch, "signature": SignatureMismatch, "state": StateError,
     "assertion": AssertionFailed, "index": IndexOutOfRange, "not_found": NotFound, "conversion": ConversionFailed, "retrace": RetraceLimit,
-    "out_of_memory": OutOfMemory, "device": DeviceUnavailable, "collective": CollectiveTimeout, "file": BadFile, "internal": InternalError,
+    "out_of_memory": OutOfMemory, "time_limit": TimeLimitExceeded, "device": DeviceUnavailable, "collective": CollectiveTimeout,
+    "file": BadFile, "internal": InternalError,
 }
 
 

@@ -1,6 +1,7 @@
 // Devices, waiting for them, and the switches that concern functions.
 #include <memory>
 
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/vector.h>
 
@@ -8,6 +9,7 @@
 #include "graph/frontend/trace.h"
 #include "python_bindings/src/convert.h"
 #include "runtime/core/config.h"
+#include "runtime/core/limits.h"
 #include "runtime/core/precision.h"
 #include "runtime/core/settings.h"
 #include "runtime/device/package_folders.h"
@@ -44,6 +46,21 @@ class Changed {
 using EagerSwitch = Changed<&config::run_functions_eagerly, bool>;
 using PrecisionSwitch = Changed<&config::set_matmul_precision, Precision>;
 
+// One block of "with lm.limits(...)"; a Python thread leaves its blocks in the reverse of the order in which it entered them.
+class LimitsContext {
+ public:
+  explicit LimitsContext(Limits::Amounts most) : most_(most) {}
+  LimitsContext(const LimitsContext&) = delete;
+  void enter() { entered_.push_back(std::make_unique<Limits>(most_)); }
+  void exit() {
+    if (!entered_.empty()) entered_.pop_back();
+  }
+
+ private:
+  Limits::Amounts most_;
+  std::vector<std::unique_ptr<Limits>> entered_;
+};
+
 template <class Switch>
 void bind_switch(nb::module_& m, const char* name, const char* doc) {
   nb::class_<Switch>(m, name, doc).def("__enter__", [](nb::object self) { return self; }).def("__exit__", [](Switch& s, nb::args) {
@@ -64,6 +81,30 @@ void bind_devices(nb::module_& m) {
              return self;
            })
       .def("__exit__", [](DeviceContext& c, nb::args) { c.exit(); });
+  nb::class_<LimitsContext>(m, "limits",
+                            "with lm.limits(seconds=2, bytes=2**30): functions and ops that this thread runs inside stop with "
+                            "TimeLimitExceeded when the time is over,\n"
+                            "and OutOfMemory is raised instead of holding more memory than that, on all devices together. For programs "
+                            "that are not trusted, and for\n"
+                            "loops that may never end. Time is checked between ops and iterations: one op is not interrupted. A limit that "
+                            "is left out does not hold;\n"
+                            "an inner one cannot exceed an outer one.")
+      .def(
+          "__init__",
+          [](LimitsContext* self, std::optional<double> seconds, std::optional<int64_t> bytes) {
+            Limits::Amounts most;
+            if (seconds) most.seconds = *seconds;
+            if (bytes) most.bytes = *bytes < 0 ? -2 : *bytes;
+            const Limits checked(most);
+            new (self) LimitsContext(most);
+          },
+          nb::kw_only(), nb::arg("seconds") = nb::none(), nb::arg("bytes") = nb::none())
+      .def("__enter__",
+           [](nb::object self) {
+             instance<LimitsContext>(self).enter();
+             return self;
+           })
+      .def("__exit__", [](LimitsContext& c, nb::args) { c.exit(); });
   m.def(
       "device_of",
       [](nb::handle x) {

@@ -21,6 +21,7 @@ const char* kind_name(ErrorKind kind) {
     case ErrorKind::conversion: return "conversion";
     case ErrorKind::retrace: return "retrace";
     case ErrorKind::out_of_memory: return "out_of_memory";
+    case ErrorKind::time_limit: return "time_limit";
     case ErrorKind::device: return "device";
     case ErrorKind::collective: return "collective";
     case ErrorKind::file: return "file";

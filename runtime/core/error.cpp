@@ -43,6 +43,7 @@ const char* name(ErrorKind kind) {
     case ErrorKind::conversion: return "conversion failed";
     case ErrorKind::retrace: return "retrace limit";
     case ErrorKind::out_of_memory: return "out of memory";
+    case ErrorKind::time_limit: return "time limit";
     case ErrorKind::device: return "device unavailable";
     case ErrorKind::collective: return "collective failed";
     case ErrorKind::file: return "bad file";

@@ -21,6 +21,7 @@ enum class ErrorKind {
   conversion,
   retrace,
   out_of_memory,
+  time_limit,
   device,
   collective,
   file,

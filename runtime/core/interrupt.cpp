@@ -2,6 +2,8 @@
 
 #include <atomic>
 
+#include "runtime/core/limits.h"
+
 namespace lamina {
 namespace {
 std::atomic<void (*)()> the_check{nullptr};
@@ -9,6 +11,7 @@ std::atomic<void (*)()> the_check{nullptr};
 
 void set_interrupt_check(void (*check)()) { the_check = check; }
 void check_interrupt() {
+  check_time_limit();
   if (auto check = the_check.load(std::memory_order_acquire)) check();
 }
 

@@ -12,7 +12,7 @@ LAMINA_API void set_interrupt_check(void (*check)());
 void check_interrupt();
 
 // One run of a loop. Checks about every 50 ms, however long an iteration takes; otherwise an iteration costs one comparison.
-class InterruptPoll {
+class LAMINA_API InterruptPoll {
  public:
   void operator()() {
     if (++iterations_ >= until_) [[unlikely]]

@@ -4,13 +4,13 @@
 
 namespace lamina {
 
-Buffer::Buffer(Device device, size_t bytes) : device_(device), bytes_(bytes) {
+Buffer::Buffer(Device device, size_t bytes) : charge_(bytes), device_(device), bytes_(bytes) {
   Stream stream = backend_of(device).default_stream(device);
   data_ = backend_of(device).allocate(stream, bytes);
 }
 
 Buffer::Buffer(Device device, void* data, size_t bytes, std::shared_ptr<void> owner)
-    : device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
+    : charge_(0), device_(device), data_(data), bytes_(bytes), owner_(std::move(owner)) {}
 
 Buffer::~Buffer() {
   if (owner_ || !data_) return;

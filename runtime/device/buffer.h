@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <memory>
 
+#include "runtime/core/limits.h"
 #include "runtime/device/backend.h"
 
 namespace lamina {
@@ -22,6 +23,7 @@ class LAMINA_API Buffer {
   bool foreign() const { return owner_ != nullptr; }
 
  private:
+  MemoryCharge charge_;
   Device device_;
   void* data_ = nullptr;
   size_t bytes_ = 0;

@@ -89,6 +89,7 @@ void CpuStream::submit(Task task) {
 
 void CpuStream::enqueue(Task task) {
   task.held = held_text();
+  task.limits = current_limits();
   std::unique_lock lock(mutex_);
   if (!worker_.joinable()) {
     worker_ = std::thread([this] { serve(); });
@@ -126,6 +127,7 @@ void CpuStream::serve() {
       std::exception_ptr error;
       try {
         const HoldTextWith hold(task.held);
+        const LimitsOf limits(task.limits);
         run_named(task);
       } catch (...) {
         error = std::current_exception();

@@ -8,6 +8,7 @@
 
 #include "runtime/core/error.h"
 #include "runtime/core/host_text.h"
+#include "runtime/core/limits.h"
 #include "runtime/exec/range_names.h"
 
 namespace lamina::exec {
@@ -373,6 +374,7 @@ void Executor::wait(Frame& frame, Stream& stream, int event) {
 }
 
 void Executor::launch(Frame& frame, size_t index, Stream& stream) {
+  check_time_limit();
   const Instruction& instruction = program_->instructions[index];
   const View* const* operand = frame.operands.data() + operand_of_[index];
   const profiler::Scope range(profiler::listening() && !frame.names.empty() ? &frame.names[index] : nullptr, int64_t(index));

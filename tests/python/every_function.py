@@ -191,7 +191,7 @@ EXEMPT = {
              "float16 float32 float64 int16 int32 int64 int8 uint8 __version__",
     "modules": "config cuda data errors losses metrics nn optim random testing profiler progress autograph",
     "makes tensors of numbers alone": "arange constant eye from_dlpack full linspace ones range zeros",
-    "about devices": "device device_of synchronize",
+    "about devices": "device device_of limits synchronize",
     "has effects": "check print",
     "files: tests of test_weights_files.py and test_saved_programs.py": "load load_metadata load_tensors load_weights save save_tensors save_weights",
     "files: tests of test_checkpoints.py": "Checkpoint",

@@ -12,7 +12,7 @@ E = lm.errors
     (E.InvalidArgument, ValueError), (E.TypeMismatch, TypeError), (E.SignatureMismatch, TypeError), (E.StateError, RuntimeError),
     (E.UninitializedVariable, RuntimeError), (E.TapeUsed, RuntimeError), (E.AssertionFailed, AssertionError), (E.IndexOutOfRange, IndexError),
     (E.IndexOutOfRange, E.InvalidArgument), (E.NotFound, KeyError), (E.ConversionFailed, ValueError), (E.RetraceLimit, RuntimeError),
-    (E.OutOfMemory, MemoryError), (E.DeviceUnavailable, RuntimeError), (E.KernelBuildFailed, RuntimeError), (E.CollectiveTimeout, TimeoutError),
+    (E.OutOfMemory, MemoryError), (E.TimeLimitExceeded, TimeoutError), (E.DeviceUnavailable, RuntimeError), (E.KernelBuildFailed, RuntimeError), (E.CollectiveTimeout, TimeoutError),
     (E.RankMismatch, RuntimeError), (E.BadFile, ValueError), (E.InternalError, RuntimeError),
 ])
 def test_every_class_is_also_the_builtin_that_people_catch(cls, builtin):
