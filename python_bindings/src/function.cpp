@@ -74,18 +74,23 @@ const CallBinding& binding_of(FunctionObject* self) {
   return *state.binding;
 }
 
+// What selects a graph beside the arguments and training: which layers train, and the tensors in closures, globals and attributes.
+std::string outside_key(FunctionObject* self, std::span<PyObject* const> arguments) {
+  return self->state->trainable.key() + self->state->live.key({self->python_function, arguments});
+}
+
 // One call's arguments: bound to parameters, then flattened.
 struct Prepared {
   std::vector<BoundArgument> bound;
   Flattener flat;
+  std::string outside;
   Prepared(FunctionObject* self, const Call& call, bool want_names) : Prepared(self, bind(self, call), want_names) {}
   Prepared(FunctionObject* self, std::vector<BoundArgument> arguments, bool want_names)
       : bound(std::move(arguments)), flat(self->held, want_names) {
-    State& state = *self->state;
+    outside = outside_key(self, values());
     flat.key += training_flag ? '1' : '0';
-    flat.key += state.trainable.key();
-    if (state.live.any()) flat.key += state.live.key({self->python_function, values()});
-    for (size_t i = state.receives_self ? 1 : 0; i < bound.size(); ++i) {
+    flat.key += outside;
+    for (size_t i = self->state->receives_self ? 1 : 0; i < bound.size(); ++i) {
       if (!bound[i].keyword.empty()) flat.key += cat('k', bound[i].keyword, '=');
       flat.add(bound[i].value, bound[i].name);
     }
@@ -137,24 +142,19 @@ std::vector<ArgumentPart> parts_of(const std::vector<BoundArgument>& bound, bool
 }
 
 // Runs the Python body on symbolic arguments. The GIL must not be held.
-Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound, std::span<const Tensor> tensors,
-                  std::span<const Variable> variables) {
+Traced trace_body(FunctionObject* self, const Prepared& prepared, std::span<const Tensor> tensors, std::span<const Variable> variables) {
   HeldGil gil;
+  const std::vector<BoundArgument>& bound = prepared.bound;
   ArgumentsWith in(tensors, variables);
   std::vector<nb::object> values;
-  std::vector<std::string> keywords;
+  nb::list keywords;
   for (size_t i = 0; i < bound.size(); ++i) {
     const bool is_self = i == 0 && self->state->receives_self;
     values.push_back(is_self ? bound[i].value : in.rebuild(bound[i].value));
-    if (!bound[i].keyword.empty()) keywords.push_back(bound[i].keyword);
+    if (!bound[i].keyword.empty()) keywords.append(bound[i].keyword);
   }
   in.finish();
-  nb::object names;
-  if (!keywords.empty()) {
-    nb::list list;
-    for (const std::string& k : keywords) list.append(k);
-    names = nb::tuple(list);
-  }
+  const nb::object names = keywords.size() ? nb::object(nb::tuple(keywords)) : nb::object();
   std::vector<PyObject*> raw;
   for (const nb::object& v : values) raw.push_back(v.ptr());
   nb::object function = nb::borrow(self->python_function);
@@ -173,6 +173,7 @@ Traced trace_body(FunctionObject* self, const std::vector<BoundArgument>& bound,
   const std::shared_ptr<ResultStructure> structure = ResultStructure::take(result, out.outputs);
   structure->arguments = described(std::span(bound).subspan(self->state->receives_self));
   structure->training = training_flag;
+  structure->outside = prepared.outside;
   out.structure = structure;
   return out;
 }
@@ -227,7 +228,7 @@ std::shared_ptr<ConcreteFunction> get_concrete(FunctionObject* self, Prepared& p
   {
     ReleasedGil release;  // another tracing thread holds a lock while it runs Python code
     made = &function.get(prepared.arguments(), [&](std::span<const Tensor> tensors, std::span<const Variable> variables) {
-      return trace_body(self, prepared.bound, tensors, variables);
+      return trace_body(self, prepared, tensors, variables);
     });
   }
   emit_retrace_warning();
@@ -389,8 +390,6 @@ PyObject* get_trace_count(PyObject* o, void*) {
   return PyLong_FromLong(traces);
 }
 
-PyObject* get_python_function(PyObject* o, void*) { return Py_NewRef(self_of(o)->python_function); }
-
 PyObject* get_traces(PyObject* o, void*) {
   return guarded([&] {
     nb::list out;
@@ -490,6 +489,10 @@ PyObject* get_signature(PyObject* o, void*) {
   });
 }
 
+PyObject* get_outside(PyObject* o, PyObject* const* args, Py_ssize_t count) {
+  return text_object([&] { return outside_key(self_of(o), {args, size_t(count)}); });
+}
+
 PyMethodDef methods[] = {
     {"get_concrete_function", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_concrete_function)), METH_FASTCALL | METH_KEYWORDS,
      "The graph for arguments like these (tensors or TensorSpecs), traced when there is none yet, also while functions run eagerly."},
@@ -499,13 +502,14 @@ PyMethodDef methods[] = {
      "As text: the graph, the passes, what was fused, the program and its times; for these arguments, or without any for the newest "
      "graph.\n"
      "device=: a device to plan for, one that is not there too (\"null:h100\"); nothing runs. The result is a lm.Explanation."},
+    {"_outside", reinterpret_cast<PyCFunction>(reinterpret_cast<void*>(get_outside)), METH_FASTCALL,
+     "The _outside of those graphs that a call would take now; of a method, for this instance."},
     {nullptr, nullptr, 0, nullptr},
 };
 
 PyGetSetDef attributes[] = {
     {"trace_count", get_trace_count, nullptr, "How many graphs were traced.", nullptr},
     {"traces", get_traces, nullptr, "One dict per trace: signature, cause, fix, where, microseconds.", nullptr},
-    {"python_function", get_python_function, nullptr, "The function that was wrapped.", nullptr},
     {"_graphs", get_graphs, nullptr, "A ConcreteFunction for each graph.", nullptr},
     {"_signature", get_signature, nullptr, "The TensorSpecs of input_signature, or None.", nullptr},
     {"__dict__", PyObject_GenericGetDict, PyObject_GenericSetDict, nullptr, nullptr},
@@ -513,6 +517,7 @@ PyGetSetDef attributes[] = {
 };
 
 PyMemberDef members[] = {
+    {"python_function", T_OBJECT, offsetof(FunctionObject, python_function), READONLY, "The function that was wrapped."},
     {"__vectorcalloffset__", T_PYSSIZET, offsetof(FunctionObject, vectorcall), READONLY, nullptr},
     {"__dictoffset__", T_PYSSIZET, offsetof(FunctionObject, dict), READONLY, nullptr},
     {"__weaklistoffset__", T_PYSSIZET, offsetof(FunctionObject, weak_references), READONLY, nullptr},

@@ -7,6 +7,7 @@ namespace lamina::python {
 
 struct Concrete {
   std::shared_ptr<ConcreteFunction> function;
+  nb::object nest;  // of a loaded graph: nests a list of results as the saved function's were; none where structure() does
 };
 
 bool is_function(PyObject* o);

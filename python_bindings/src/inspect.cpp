@@ -37,12 +37,12 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value, Walk& walk) {
   }
 }
 
-// The results nested as the function's were; a list of them when no Python function was traced.
+// The results nested as the function's were; a list of them when neither a trace nor a file says how.
 nb::object nested(const Concrete& c, const std::function<nb::object(size_t)>& leaf) {
   if (const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get())) return structure->build(leaf);
   nb::list out;
   for (size_t i = 0; i < c.function->graph().outputs.size(); ++i) out.append(leaf(i));
-  return out;
+  return c.nest.is_valid() ? c.nest(out) : nb::object(out);
 }
 
 nb::object call_concrete(const Concrete& c, nb::args args, nb::kwargs kwargs) {
@@ -208,11 +208,19 @@ void bind_inspect(nb::module_& m) {
             return structure ? structure->arguments : nb::object(nb::none());
           },
           "What it was traced with: (name, by name alone, at its default, tree) each; see described_argument() in structure.h.")
+      .def_rw("_nest", &Concrete::nest)
       .def_prop_ro("_training",
                    [](const Concrete& c) {
                      const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get());
                      return structure && structure->training;
                    })
+      .def_prop_ro(
+          "_outside",
+          [](const Concrete& c) {
+            const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get());
+            return structure ? structure->outside : std::string();
+          },
+          "What selected it beside its arguments and training; compare with Function._outside().")
       .def(
           "_fits",
           [](const Concrete& c, const std::vector<nb::object>& tensors, const std::vector<Variable>& variables) {

@@ -74,9 +74,11 @@ class ResultStructure {
   // The result with each tensor replaced by leaf(i).
   nb::object build(const std::function<nb::object(size_t)>& leaf) const;
 
-  // Of the whole result: the arguments that it was traced with, as described() says, and whether layers were called to train.
+  // Of the whole result: the arguments that it was traced with, as described() says, whether layers were called to train, and the rest of
+  // the function's key.
   nb::object arguments;
   bool training = false;
+  std::string outside;
 
  private:
   static std::shared_ptr<ResultStructure> take(nb::handle result, std::vector<Tensor>& tensors, Walk& walk);
