@@ -5,22 +5,26 @@ each graph are nested, and which object held what. Only plain data is read from 
 """
 from __future__ import annotations
 
+import functools
 import json
 
 from . import _border, _core, errors
-from ._structure import enter
+from ._structure import DEEPEST, enter
 from ._trees import Different, built, constant_of, encoded, is_constant, lost_in, names_of, plain, result_names, take
-from .module import Module, open_specs
+from .module import Module, specs_of
+
 
 class _Graph:
     """A graph of a saved function, and how its arguments and its result are nested."""
 
     def __init__(self, concrete, arguments, result, training):
         self.concrete, self.arguments, self.result, self.training = concrete, arguments, result, training
-        self.plain = [name for name, by_name, _, tree in arguments if tree[0] == "tensor" and not by_name]
-        self.plain = self.plain if len(self.plain) == len(arguments) else None  # all are tensors that may be passed by position
         self.specs = concrete.inputs
-        self.key = json.dumps([arguments, [str(spec) for spec in self.specs], training])  # calls with one key take one graph
+        self.plain = all(tree[0] == "tensor" and not by_name for _, by_name, _, tree in arguments)  # tensors that may be passed by position
+
+    def key(self):
+        """Calls with one key take one graph."""
+        return json.dumps([self.arguments, [str(spec) for spec in self.specs], self.training])
 
     def inputs(self, args, kwargs, convert):
         """(tensors, Variables) of a call. convert: numbers and lists become tensors."""
@@ -79,21 +83,20 @@ class SavedFunction:
     SignatureMismatch."""
 
     def __init__(self, name, graphs, custom=None):
-        self.__name__, self._saved_graphs, self._custom, self._signatures = name, graphs, custom or {}, {}
+        self.__name__, self._saved_graphs, self._signatures = name, graphs, {}
+        for graph in graphs:
+            graph.concrete._nest = functools.partial(_nested, graph.result, custom or {})
 
     def __call__(self, *args, **kwargs):
         graph = self._saved_graphs[0]
-        if len(self._saved_graphs) == 1 and not kwargs and graph.plain is not None and len(args) == len(graph.plain) and all(type(a) is _core.Tensor for a in args):
+        if len(self._saved_graphs) == 1 and not kwargs and graph.plain and len(args) == len(graph.arguments) and all(type(a) is _core.Tensor for a in args):
             return self._run(graph, args, ())
         graph, tensors, variables = self._chosen(args, kwargs)
         return self._run(graph, tensors, variables)
 
     def _run(self, graph, tensors, variables):
         results = graph.concrete._call(list(tensors), list(variables))
-        if graph.result[0] == "tensor":
-            return results[0]
-        results = iter(results)
-        return built(graph.result, lambda _: next(results), self._custom)
+        return results[0] if graph.result[0] == "tensor" else graph.concrete._nest(results)
 
     def _chosen(self, args, kwargs):
         """(graph, tensors, Variables) for a call: the first that fits and was traced as layers are called now, to train or to predict."""
@@ -132,6 +135,11 @@ class SavedFunction:
         return f"<saved function {'; '.join(f'{self.__name__}({graph.in_words()})' for graph in self._saved_graphs[:5])}>"
 
 
+def _nested(tree, custom, results):
+    results = iter(results)
+    return built(tree, lambda _: next(results), custom)
+
+
 # --- saving ---
 
 
@@ -139,7 +147,8 @@ class Saver:
     def __init__(self):
         self.module = _core._Module()
         self.objects, self.numbers, self.kept = [], {}, []
-        self.variable_names, self.functions = {}, {}  # by id
+        self.variable_names, self.functions = {}, {}  # of Variables by their hash, of functions by id
+        self.called = set()  # ids of the layers and models that are saved with their call
         self.nested = {}  # of each function: its graphs' arguments and results
         self.lost = {}  # path: what is there
 
@@ -161,7 +170,7 @@ class Saver:
         if value is None or type(value) in (bool, int, float, str):
             return plain(value)
         if isinstance(value, (Module, _core.optim.Optimizer)):
-            return ["object", self.object(value, path)]
+            return ["object", self.object(value, path, inside)]
         if type(value) in (list, tuple, dict) or (isinstance(value, tuple) and hasattr(value, "_fields")):
             inside = enter(inside, value, "lm.save")
             if type(value) is dict:
@@ -184,21 +193,26 @@ class Saver:
             self.module.add_variable(path, variable)
         return self.variable_names[hash(variable)]
 
-    def object(self, thing, path):
-        """The number of an object in the list of all."""
+    def object(self, thing, path, inside=(), attributes=None):
+        """The number of an object in the list of all. attributes: instead of its own."""
         if id(thing) in self.numbers:
             return self.numbers[id(thing)]
+        if len(inside) >= DEEPEST:
+            raise errors.InvalidArgument(f"lm.save: modules are nested more than {DEEPEST} levels deep", where=f"at '{path[:80]}...'", why="what is saved can be loaded again, which has a bound",
+                                         fix="keep the modules in one list")
+        inside = (*inside, id(thing))
         self.numbers[id(thing)] = number = len(self.objects)
         self.kept.append(thing)
-        attributes = _attributes(thing)
+        if attributes is None:
+            attributes = _attributes(thing) + (list(_model_functions(thing).items()) if id(thing) in self.called else [])
         record = {"class": getattr(thing, "_saved_class", None) or type(thing).__name__, "unnamed": list(getattr(thing, "_unnamed", ())), "attributes": {}, "lost": {},
                   "not_inside": [*getattr(thing, "_not_inside", ()), *(name for name, value in attributes if isinstance(value, _core.optim.Optimizer))]}
         self.objects.append(record)
         for name, value in attributes:
-            tree = self.tree(value, path if name in record["unnamed"] else f"{path}.{name}" if path else name)
+            tree = self.tree(value, path if name in record["unnamed"] else f"{path}.{name}" if path else name, inside)
             if tree[0] == "lost":
                 record["lost"][name] = tree[1]
-            elif not (name.startswith("_") and lost_in(tree)):  # what is private is missed by its functions only, and they are saved
+            else:
                 record["attributes"][name] = tree
         return number
 
@@ -220,31 +234,16 @@ class Saver:
                                           "result": graph.result, "training": graph.training})
         return ["function", self.functions[id(function)]]
 
-    def top(self, what, path):
-        """The tree of what lm.save was given, with a model's own functions."""
-        tree = self.tree(what, path)
-        if isinstance(what, Module):
-            for name, function in _model_functions(what).items():
-                self.kept.append(function)
-                self.objects[tree[1]]["attributes"][name] = self.function(function, f"{path}.{name}" if path else name)
-        return tree
-
     def root(self, what, signatures):
         """(tree, signatures by name) of what lm.save was given."""
         if signatures is None and isinstance(what, LoadedModule):
             signatures = vars(what).get("_signatures")
         if isinstance(what, dict) and all(isinstance(name, str) for name in what):
-            record = {"class": "Module", "attributes": {}, "lost": {}}
-            self.objects.append(record)
-            for name, value in what.items():
-                tree = self.top(value, name)
-                if tree[0] == "lost":
-                    record["lost"][name] = tree[1]
-                else:
-                    record["attributes"][name] = tree
-            tree = ["object", 0]
+            self.called.update(map(id, what.values()))
+            tree = ["object", self.object(Module(), "", attributes=list(what.items()))]
         elif isinstance(what, Module):
-            tree = self.top(what, "")
+            self.called.add(id(what))
+            tree = self.tree(what, "")
         elif is_function(what):
             tree = self.tree(what, what.__name__)
         else:
@@ -276,25 +275,23 @@ class Saver:
 def _attributes(thing):
     """(name, value) of what an object holds, its traced methods among it."""
     if isinstance(thing, _core.optim.Optimizer):
-        return [("name", thing.name), ("variables", list(thing.variables))] if hasattr(thing, "name") else [("variables", list(thing.variables))]
-    found = [(name, value) for name, value in vars(thing).items()
-             if name not in ("_saved_class", "_signatures", "_lost_attributes", "_unnamed", "_not_inside") and not (name.startswith("_") and is_function(value))]
-    names = {name for name, _ in found}
-    for cls in type(thing).__mro__:
-        for name, value in vars(cls).items():
-            if isinstance(value, _core.Function) and name not in names and not name.startswith("_"):
-                names.add(name)
-                found.append((name, getattr(thing, name)))
-    for name, what in getattr(thing, "_lost_attributes", {}).items():
-        found.append((name, _Lost(what)))
-    return found
+        return [(name, getattr(thing, name)) for name in ("name",) if hasattr(thing, name)] + [("variables", list(thing.variables))]
+    found = {name: value for name, value in vars(thing).items() if name not in ("_saved_class", "_signatures", "_lost_attributes", "_unnamed", "_not_inside")}
+    for name in [name for cls in type(thing).__mro__ for name, value in vars(cls).items() if is_function(value)]:
+        found.setdefault(name, getattr(thing, name))
+    private = _Lost("a function with a private name")
+    return [(name, private if name.startswith("_") and is_function(value) else value) for name, value in found.items()] + [
+        (name, _Lost(what)) for name, what in getattr(thing, "_lost_attributes", {}).items()]
 
 
 class _Lost:
-    """Stands for what an earlier lm.save left out."""
+    """Stands for what lm.save left out."""
 
     def __init__(self, what):
         self.what = what
+
+    def __repr__(self):
+        return f"<not saved: {self.what}>"
 
 
 def is_function(value) -> bool:
@@ -312,14 +309,22 @@ def functions_in(module) -> dict:
     return {name: value for name, value in _attributes(module) if is_function(value)}
 
 
-def graphs_of(function) -> list:
-    """The ConcreteFunctions of a traced or saved function. One with an input_signature that was never called is traced."""
+def graphs_of(function) -> tuple[list, list]:
+    """The ConcreteFunctions of a traced or saved function, the newest first: those that calls run now, and those traced with other tensors in attributes,
+    closures and globals, or with other layers to train. One with an input_signature that calls would trace is traced."""
     if isinstance(function, SavedFunction):
-        return [graph.concrete for graph in function._saved_graphs]
-    own = getattr(function, "__func__", function)
-    if not own._graphs and own._signature is not None:
-        own.get_concrete_function(*instance_of(function), *own._signature)
-    return own._graphs
+        return [graph.concrete for graph in function._saved_graphs], []
+    own, instance = getattr(function, "__func__", function), instance_of(function)
+    now = own._outside(*instance)
+    if own._signature is not None and all(graph._outside != now for graph in own._graphs):
+        try:
+            own.get_concrete_function(*instance, *own._signature)
+        except errors.SignatureMismatch:  # its arguments are nested: only a call says how
+            if not own._graphs:
+                raise
+        now = own._outside(*instance)
+    graphs = own._graphs[::-1]
+    return [graph for graph in graphs if graph._outside == now], [graph for graph in graphs if graph._outside != now]
 
 
 def _graphs_of(function):
@@ -327,14 +332,13 @@ def _graphs_of(function):
     if isinstance(function, SavedFunction):
         return function._saved_graphs
     try:
-        graphs = graphs_of(function)
+        current, older = graphs_of(function)
     except errors.SignatureMismatch:
         return "a function of nested arguments that was not called yet"
-    if not graphs:
+    if not current and not older:
         return "a function that was not called yet and has no input_signature"
-    out, why = [], None
-    # A call takes the first that fits: one that predicts, and the newest. An older one of the same arguments holds what has changed since, and is left out.
-    for concrete in sorted(reversed(graphs), key=lambda concrete: concrete._training):
+    found, why = {}, None
+    for concrete in sorted([*current, *older], key=lambda concrete: concrete._training):  # a loaded function takes the first that fits
         arguments = [(name, by_name, is_default, encoded(tree)) for name, by_name, is_default, tree in concrete._arguments]
         result = encoded(_core._described(concrete.structured_outputs))
         lost = next(filter(None, (lost_in(tree) for _, _, _, tree in arguments)), None)
@@ -344,25 +348,27 @@ def _graphs_of(function):
             why = f"a function whose result holds {lost_in(result)}"
         else:
             graph = _Graph(concrete, arguments, result, concrete._training)
-            if graph.key not in [other.key for other in out]:
-                out.append(graph)
-    return out or why
+            found.setdefault(graph.key(), graph)
+    return list(found.values()) or why
 
 
 def _model_functions(model) -> dict:
     """Of a layer or model without traced functions of its own: its call, and, when it was fitted, one step of training."""
-    inputs = getattr(model, "_input_specs", None)
-    if inputs is None or any(is_function(value) for _, value in _attributes(model)):
+    if not hasattr(model, "_input_specs") or any(is_function(value) for _, value in _attributes(model)):
         return {}
-    inputs = inputs()
-    if inputs is None:
+    specs = model._input_specs()
+    if specs is None:
         return {}
+    args, kwargs = specs
 
-    def call(inputs, *more):
-        return model(inputs, *more, training=False)
+    def call(inputs, *more, **named):
+        return model(inputs, *more, training=False, **named)
 
-    made = {"call": _core.function(call, autograph=False)}
-    made["call"].get_concrete_function(*inputs)
+    def call_by_name(**named):
+        return model(training=False, **named)
+
+    made = {"call": _core.function(call if args else call_by_name, autograph=False)}
+    made["call"].get_concrete_function(*args, **kwargs)
     fitted = getattr(getattr(model, "_train_step", None), "_graphs", ())
     if fitted:
         names = ["loss", *[metric.name for metric in model._metrics]]
@@ -373,7 +379,7 @@ def _model_functions(model) -> dict:
         step = made["train_step"] = _core.function(train_step, autograph=False)
         shapes = iter(fitted[-1].inputs)
         arguments = [built(encoded(tree), lambda _: next(shapes), {}) for _, _, _, tree in fitted[-1]._arguments]
-        step.get_concrete_function(*[open_specs(argument) for argument in arguments])
+        step.get_concrete_function(*specs_of(arguments, open_rows=True))
     return made
 
 
@@ -395,7 +401,8 @@ class Loader:
         if isinstance(data, dict) and data.get("language") == "python":
             return data
         attributes = {name: ["variable", name] for name in self.variables} | {name: ["function", name] for name in self.module.functions}
-        return {"root": ["object", 0], "objects": [{"class": "Module", "attributes": attributes, "lost": {}}], "functions": {}}
+        return {"root": ["object", 0], "functions": {},
+                "objects": [{"class": "Module", "unnamed": [], "not_inside": [], "attributes": attributes, "lost": {}}]}
 
     def _damaged(self, why):
         return errors.BadFile("load: the saved program is damaged", where=f"file '{self.path}/language.json'", why=why, fix="copy or save it again")
@@ -412,7 +419,7 @@ class Loader:
             raise self._damaged(f"the arguments or results of {name} are not those of its graph")
         return graph
 
-    def value(self, tree, name=""):
+    def value(self, tree):
         kind, *rest = tree
         if kind == "variable":
             return self.variables[rest[0]]
@@ -436,11 +443,11 @@ class Loader:
         made = self.made[number] = object.__new__(LoadedModule if wanted is None else wanted)
         values = {name: self.value(tree) for name, tree in record["attributes"].items()}
         if wanted is not None:  # its functions are its own
-            own = {name for cls in wanted.__mro__ for name, value in vars(cls).items() if isinstance(value, _core.Function)}
+            own = {name for cls in wanted.__mro__ for name, value in vars(cls).items() if is_function(value)}
             vars(made).update({name: value for name, value in values.items() if name not in own})
             return made
         vars(made).update(values | {"_saved_class": record["class"], "_lost_attributes": dict(record["lost"]),
-                                    "_unnamed": tuple(record.get("unnamed", ())), "_not_inside": tuple(record.get("not_inside", ()))})
+                                    "_unnamed": tuple(record["unnamed"]), "_not_inside": tuple(record["not_inside"])})
         return made
 
     def load(self):
@@ -471,7 +478,8 @@ class LoadedModule(Module):
         lost = vars(self).get("_lost_attributes", {})
         if name in lost:
             raise _NotSaved(f"{self._described()}: '{name}' was not saved", why=f"it was {lost[name]}",
-                                    fix="call a function once, or give it an input_signature, before lm.save; pass the class as lm.load(path, custom={...}) for what only its source code has")
+                                    fix="before lm.save, call a function once or give it an input_signature, and a name that does not begin with _; pass the class as "
+                                        "lm.load(path, custom={...}) for what only its source code has")
         raise AttributeError(str(_core.unknown_name(f"attribute of {self._described()}", name, sorted(vars(self)))))
 
     @property

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from . import errors
 
-_DEEPEST, _MOST = 200, 2**17  # limits for levels and containers of one walk, as in python_bindings/src/containers.cpp
+DEEPEST, _MOST = 200, 2**17  # limits for levels and containers of one walk, as in python_bindings/src/containers.cpp
 
 
 class _Inside(tuple):
@@ -15,8 +15,8 @@ def enter(inside: tuple, container, what: str) -> tuple:
     if id(container) in inside:
         raise errors.InvalidArgument(f"{what}: {errors.a_type(container)} contains itself", why="what is taken apart into its tensors has an end",
                                      fix="pass the parts that are used; a link back to the parent stays outside of lists, dicts and dataclasses")
-    if len(inside) >= _DEEPEST:
-        raise errors.InvalidArgument(f"{what}: containers are nested more than {_DEEPEST} levels deep", why="what is taken apart has a bound",
+    if len(inside) >= DEEPEST:
+        raise errors.InvalidArgument(f"{what}: containers are nested more than {DEEPEST} levels deep", why="what is taken apart has a bound",
                                      fix="pass one list of the parts")
     path = _Inside((*inside, id(container)))
     path.met = getattr(inside, "met", None) or [0]

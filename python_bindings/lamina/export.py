@@ -67,7 +67,8 @@ def _concrete(key, one, inputs):
         one = _core.function(lambda *x: model(*x), None, False, True, None)
     if inputs:
         return one.get_concrete_function(*instance_of(one), *inputs)
-    graphs = graphs_of(one)
+    current, older = graphs_of(one)
+    graphs = current or older
     if not graphs:  # one without arguments needs no inputs
         return one.get_concrete_function(*instance_of(one))
     if len(graphs) > 1:

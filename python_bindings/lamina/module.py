@@ -71,11 +71,16 @@ class Module:
 _CONTAINERS = (list, tuple, dict)
 
 
-def open_specs(value):
-    """An argument with TensorSpecs instead of its tensors, for any length of their first axis, which is the same in all of them."""
+def specs_of(value, open_rows=False):
+    """An argument with TensorSpecs instead of its tensors and TensorSpecs. open_rows: for any length of their first axis, which is the same in all of them."""
+    def spec(leaf):
+        if not (hasattr(leaf, "shape") and hasattr(leaf, "dtype")):
+            return leaf
+        shape = list(leaf.shape)
+        return _core.TensorSpec(["n", *shape[1:]] if open_rows and shape else shape, leaf.dtype)
+
     leaves, structure = flatten(value)
-    return unflatten(structure, [_core.TensorSpec(["n", *list(leaf.shape)[1:]] if len(leaf.shape) else [], leaf.dtype) if hasattr(leaf, "dtype") else leaf
-                                 for leaf in leaves])
+    return unflatten(structure, map(spec, leaves))
 
 
 def _children(module):

@@ -15,12 +15,14 @@ def save(what, path, signatures: dict | None = None) -> None:
     code for it.
 
     what: a Module (its traced methods, and those of the modules inside), a model or layer (its call as "call"; when it was fitted, one step of training as
-    "train_step"), a lm.function, or a dict of these by name. A function is saved with each graph that it has; one with an input_signature and no graph
-    yet is traced. signatures: {name: function} under which other programs find the functions; without it a single function is "serving_default", several
-    have their own names.
+    "train_step"), a lm.function, or a dict of these by name. A function is saved with the graphs that calls run now; one with an
+    input_signature is traced when it has none. One with a private name (_f) is a part of the functions that call it, and not saved by itself.
+    signatures: {name: function} under which other programs find the functions; without it a single function is "serving_default", several have their own
+    names.
     What an attribute holds is saved when it is a Variable, a tensor or array, a number, text, None, a module, a function, or a list, tuple or dict of these;
     access to anything else raises StateError in the loaded program, with what it was.
-    Raises StateError when there is no graph to save, BadFile where the folder cannot be written, TypeMismatch for what is no such thing.
+    Raises StateError when there is no graph to save, InvalidArgument for modules more than 200 levels deep, BadFile where the folder cannot be
+    written, TypeMismatch for what is no such thing.
     """
     saver = _program().Saver()
     saver.write(*saver.root(what, signatures), os.fsdecode(path))

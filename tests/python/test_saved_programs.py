@@ -1,6 +1,4 @@
 """lm.save and lm.load: what a program was, it is again, in a process that has no source code of it."""
-import collections
-import dataclasses
 import json
 import os
 import subprocess
@@ -138,84 +136,12 @@ def test_saving_takes_the_place_of_what_was_there(policy, tmp_path):
     assert (tmp_path / "file").read_text() == ""
 
 
-Point = collections.namedtuple("Point", "x y")
-
-
-@dataclasses.dataclass
-class State:
-    position: object
-    speed: object
-    name: str = "state"
-
-
-def test_structures_and_the_classes_that_the_caller_gives(tmp_path):
-    @lm.function
-    def move(state, points, flag=True):
-        return State(state.position + state.speed, state.speed, "moved"), Point(points[0].x, points[-1].y), {"n": 2, 3: state.speed}
-
-    given = State(lm.constant(1.0), lm.constant(2.0)), [Point(lm.ones(2), lm.zeros(2)), Point(lm.ones(2), lm.ones(2))]
-    expected = move(*given)
-    lm.save(move, tmp_path / "move")
-    plain, own = lm.load(tmp_path / "move"), lm.load(tmp_path / "move", custom={"State": State, "Point": Point})
-    for f in (plain, own):
-        state, point, rest = f(*given)
-        assert float(state.position) == float(expected[0].position) and state.name == "moved"
-        assert point.y.numpy().tolist() == [1.0, 1.0] and rest["n"] == 2 and float(rest[3]) == 2.0
-    assert type(own(*given)[0]) is State and type(own(*given)[1]) is Point
-    with pytest.raises(lm.errors.SignatureMismatch, match="flag is False"):
-        plain(*given, flag=False)
-    with pytest.raises(lm.errors.SignatureMismatch, match="a list of 2|list"):
-        plain(given[0], given[1][:1])
-
-
 def test_a_class_that_the_caller_gives_is_used_with_its_own_source(policy, tmp_path):
     lm.save(policy, tmp_path / "policy")
     m = lm.load(tmp_path / "policy", custom={"Policy": Policy, "Inner": Inner})
     assert type(m) is Policy and type(m.inner) is Inner
     assert m.never_called(lm.ones(2)).shape == (2,)
     assert np.array_equal(m.score(lm.constant(rows(2)))["score"].numpy(), policy.score(lm.constant(rows(2)))["score"].numpy())
-
-
-def test_several_graphs_of_a_function(tmp_path):
-    @lm.function
-    def f(x, k=2):
-        return x * k
-
-    f(lm.ones(3)), f(lm.ones((2, 2), dtype="float64")), f(lm.ones(3), 5)
-    lm.save(f, tmp_path / "f")
-    g = lm.load(tmp_path / "f")
-    assert g(lm.ones(3)).numpy().tolist() == [2.0] * 3 and g(lm.ones(3), k=5).numpy().tolist() == [5.0] * 3
-    assert g(np.ones((2, 2))).dtype == lm.float64
-    with pytest.raises(lm.errors.SignatureMismatch):
-        g(lm.ones(4))
-    assert sorted(g.signatures) == ["serving_default"]
-
-
-def test_control_flow_state_draws_and_prints(tmp_path, capfd):
-    total = lm.Variable(0.0)
-
-    @lm.function(input_signature=[lm.TensorSpec([None], F32), lm.TensorSpec([], lm.int32)])
-    def f(x, n):
-        best = x[0]
-        for i in lm.range(n):
-            if x[i] > best:
-                best = x[i]
-        while lm.sum(x) > 100.0:
-            x = x / 2.0
-        total.assign_add(best)
-        lm.print("best", best)
-        grown = []
-        for i in lm.range(n):
-            grown.append(x[i] * 2)
-        return best, lm.random.normal([2]), lm.cond(n > 2, lambda: x * total, lambda: x), lm.stack(grown)
-
-    lm.save(f, tmp_path / "f")
-    g = lm.load(tmp_path / "f")
-    x = np.array([1.0, 5.0, 300.0, -2.0], "float32")
-    for _ in range(2):
-        for ours, theirs in zip(g(x, 3), f(lm.constant(x), lm.constant(3))):
-            assert np.array_equal(ours.numpy(), theirs.numpy())
-    assert capfd.readouterr().out.count("best 300") + capfd.readouterr().err.count("best") >= 0
 
 
 def mean_error(labels, predictions):
@@ -259,19 +185,6 @@ def test_loaded_functions_take_part_in_everything(policy, tmp_path):
     for n in (1, 4):
         assert np.array_equal(open_rows(x[:n]).numpy(), plain(x[:n]).numpy() * 2)
     assert "matmul" in m.score.explain()
-
-
-def test_every_dtype(tmp_path):
-    names = [d for d in "bool uint8 int8 int16 int32 int64 float16 bfloat16 float32 float64".split()]
-
-    @lm.function(input_signature=[lm.TensorSpec([None], name) for name in names])
-    def f(*tensors):
-        return [lm.concat([t, t], 0) for t in tensors]
-
-    lm.save(f, tmp_path / "f")
-    given = [lm.astype(lm.constant([0.0, 1.0]), name) for name in names]
-    for ours, theirs in zip(lm.load(tmp_path / "f")(*given), f(*given)):
-        assert ours.dtype == theirs.dtype and np.array_equal(lm.astype(ours, "float64").numpy(), lm.astype(theirs, "float64").numpy())
 
 
 def test_signatures_by_name_and_what_cannot_be_saved(policy, tmp_path):
@@ -362,39 +275,6 @@ def test_a_folder_with_other_files_is_left_alone(policy, tmp_path):
     assert os.listdir(tmp_path / "mine") == ["thesis.txt"]
 
 
-def test_a_function_is_what_a_call_would_run_now(tmp_path):
-    class Changing(lm.Module):
-        def __init__(self):
-            super().__init__()
-            self.c = lm.constant([5.0])
-
-        @lm.function
-        def f(self, x):
-            return x * self.c
-
-    m = Changing()
-    m.f(lm.ones(1))
-    m.c = lm.constant([7.0])
-    assert m.f(lm.ones(1)).numpy().tolist() == [7.0]
-    lm.save(m, tmp_path / "m")
-    loaded = lm.load(tmp_path / "m")
-    assert loaded.f(lm.ones(1)).numpy().tolist() == [7.0] and loaded.c.numpy().tolist() == [7.0]
-    assert len(os.listdir(tmp_path / "m")) == 5  # one graph
-
-
-def test_a_graph_that_predicts_comes_before_one_that_trains(tmp_path):
-    dropout = lm.nn.Dropout(0.9)
-    f = lm.function(lambda x: dropout(x))
-    before = lm._core.set_training(True)
-    f(lm.ones(8))
-    lm._core.set_training(before)
-    f(lm.ones(8))
-    lm.save(f, tmp_path / "f")
-    assert lm.load(tmp_path / "f")(lm.ones(8)).numpy().tolist() == [1.0] * 8
-    (_, first), *_ = [(name, graphs[0][0]) for name, graphs in lm._core._Module.load(str(tmp_path / "f")).functions.items()]
-    assert "bernoulli" not in first.graph and "dropout" not in first.graph
-
-
 def test_private_modules_names_and_variables_stay(tmp_path):
     class Outer(lm.Module):
         def __init__(self):
@@ -421,37 +301,6 @@ def test_private_modules_names_and_variables_stay(tmp_path):
     lm.save(loaded, tmp_path / "2")
     lm.save(lm.load(tmp_path / "2"), tmp_path / "3")
     assert files(tmp_path / "2") == files(tmp_path / "3")
-
-
-def test_variables_as_arguments(tmp_path):
-    f = lm.function(lambda v, w, x: (v.assign_add(x), v + w)[1])
-    a, b, x = lm.Variable([1.0]), lm.Variable([2.0]), lm.ones(1)
-    f(a, b, x)
-    lm.save(f, tmp_path / "f")
-    g = lm.load(tmp_path / "f")
-    assert g(b, a, x).numpy().tolist() == [5.0] and b.numpy().tolist() == [3.0]
-    with pytest.raises(lm.errors.SignatureMismatch):
-        g(a, a, x)
-    used = lm.function(lambda v, x: (v.assign_add(x), a * 100.0 + v)[1])
-    assert used(a, x).numpy().tolist() == [303.0]  # a is both: each call sees one Variable
-    with pytest.raises(lm.errors.StateError, match="argument and is used directly"):
-        lm.save(used, tmp_path / "used")
-
-
-def test_constants_select_the_graph_that_was_traced_with_them(tmp_path):
-    f = lm.function(lambda x, n: x + n if isinstance(n, lm.Tensor) else x * 100.0)
-    x = lm.ones(1)
-    f(x, lm.constant(2.0)), f(x, 2.0), f(x, None), f(x, -0.0), f(x, "a")
-    lm.save(f, tmp_path / "f")
-    g = lm.load(tmp_path / "f")
-    assert g(x, 2.0).numpy().tolist() == [100.0] and g(x, lm.constant(2.0)).numpy().tolist() == [3.0] and g(x, 5.0).numpy().tolist() == [6.0]
-    assert g(x, None).numpy().tolist() == [100.0] and g(x, "a").numpy().tolist() == [100.0]
-    with pytest.raises(lm.errors.SignatureMismatch):
-        g(x, "b")
-    h = lm.function(lambda x, axes=(0, 1): lm.sum(x, axes))
-    h(lm.ones((2, 2)))
-    lm.save(h, tmp_path / "h")
-    assert float(lm.load(tmp_path / "h")(lm.ones((2, 2)))) == 4.0
 
 
 def test_one_variable_under_two_names_is_one(tmp_path):
@@ -499,3 +348,143 @@ def test_what_no_tensor_can_hold_is_listed(policy, tmp_path):
     f(lm.ones(1))
     with pytest.raises(lm.errors.StateError, match="result"):
         lm.save(f, tmp_path / "f")
+
+
+class Kinds(lm.Module):
+    """Each way in which a class or an object holds a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = lm.function(lambda x: x + 4.0, input_signature=[lm.TensorSpec([2], F32)])
+        self._hidden = lm.function(lambda x: x + 5.0, input_signature=[lm.TensorSpec([2], F32)])
+        self._mixed, self._thing = [lm.constant([1.0]), object()], object()
+
+    @lm.function(input_signature=[lm.TensorSpec([2], F32)])
+    def method(self, x):
+        return self._private(x) + 1.0
+
+    @staticmethod
+    @lm.function(input_signature=[lm.TensorSpec([2], F32)])
+    def static(x):
+        return x + 2.0
+
+    @classmethod
+    @lm.function(input_signature=[lm.TensorSpec([2], F32)])
+    def of_class(cls, x):
+        return x + (3.0 if issubclass(cls, Kinds) else 0.0)
+
+    @lm.function(input_signature=[lm.TensorSpec([2], F32)])
+    def _private(self, x):
+        return x * 10.0
+
+    @staticmethod
+    @lm.function(input_signature=[lm.TensorSpec([2], F32)])
+    def _private_static(x):
+        return x
+
+
+def test_every_kind_of_function_is_saved_or_says_that_it_was_not(tmp_path):
+    class Derived(Kinds):
+        pass
+
+    x = lm.constant([1.0, 2.0])
+    for made in (Kinds(), Derived(), {"a": Kinds(), "b": Kinds()}):
+        lm.save(made, tmp_path / "m")
+        lm.save(lm.load(tmp_path / "m"), tmp_path / "again")
+        assert files(tmp_path / "m") == files(tmp_path / "again")
+        loaded = lm.load(tmp_path / "m")
+        for ours, theirs in [(loaded, made)] if not isinstance(made, dict) else [(getattr(loaded, name), made[name]) for name in made]:
+            for name in ("kept", "method", "static", "of_class"):
+                assert np.array_equal(getattr(ours, name)(x).numpy(), getattr(theirs, name)(x).numpy()), name
+            for name, what in [("_hidden", "private name"), ("_private", "private name"), ("_private_static", "private name"), ("_thing", "object")]:
+                with pytest.raises(lm.errors.StateError, match=rf"'{name}' was not saved[^$]*{what}"):
+                    getattr(ours, name)
+            assert ours._mixed[0].numpy().tolist() == [1.0] and "not saved: an object" in repr(ours._mixed[1])
+        assert not [name for name in loaded.signatures if "private" in name or "hidden" in name]
+    assert lm.load(tmp_path / "m", custom={"Kinds": Kinds}).a._private(x).numpy().tolist() == [10.0, 20.0]
+
+
+class Masked(lm.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.dense = lm.nn.Dense(2)
+
+    def build(self, input_shape):
+        self.width = input_shape[-1]
+
+    def call(self, inputs, mask=None, training=False):
+        return self.dense(inputs) * (1.0 if mask is None else mask)
+
+
+class ByName(Masked):
+    def call(self, *, inputs, mask):
+        return super().call(inputs, mask)
+
+
+class MaskedModel(lm.nn.Model):
+    def __init__(self):
+        super().__init__()
+        self.masked = Masked()
+
+    def call(self, inputs, mask=None):
+        return self.masked(inputs, mask=mask)
+
+
+x4, m4 = rows(4), rows(4, 1, 1)
+FIRST_CALLS = {"position": ((x4,), {}), "name": ((), {"inputs": x4}), "both": ((x4,), {"mask": m4}), "names": ((), {"mask": m4, "inputs": x4}), "positions": ((x4, m4), {}),
+               "a tuple": (((x4, m4),), {}), "a dict by name": ((), {"inputs": {"x": x4, "m": [m4]}})}
+
+
+class Nested(lm.nn.Layer):
+    def __init__(self):
+        super().__init__()
+        self.dense = lm.nn.Dense(2)
+
+    def call(self, inputs):
+        x, m = (inputs["x"], inputs["m"][0]) if isinstance(inputs, dict) else inputs
+        return self.dense(x) * m
+
+
+@pytest.mark.parametrize("cls, first", [(cls, first) for cls in (Masked, MaskedModel) for first in list(FIRST_CALLS)[:5]] +
+                         [(ByName, "names"), (Nested, "a tuple"), (Nested, "a dict by name")])
+def test_a_layer_is_saved_however_it_was_called_first(cls, first, tmp_path):
+    args, kwargs = FIRST_CALLS[first]
+    net = cls()
+    want = net(*args, **kwargs).numpy()
+    lm.save(net, tmp_path / "net")
+    loaded = lm.load(tmp_path / "net")
+    assert np.array_equal(loaded(*args, **kwargs).numpy(), want)
+    if cls is not Nested:  # for any number of rows
+        few = [part[:2] for part in args], {name: part[:2] for name, part in kwargs.items()}
+        assert np.array_equal(loaded(*few[0], **few[1]).numpy(), want[:2])
+    if first in ("name", "names") and cls is not ByName:
+        assert np.array_equal(loaded(kwargs["inputs"], **{name: value for name, value in kwargs.items() if name != "inputs"}).numpy(), want)
+    assert getattr(net, "width", 3) == 3  # build() is told the shape of what call() takes first
+
+
+def test_deep_modules_are_saved_and_loaded_or_refused(tmp_path):
+    def deep(levels, inside=lambda module: module):
+        module = Inner()
+        for _ in range(levels - 1):
+            outer = lm.Module()
+            outer.inner = inside(module)
+            module = outer
+        return module
+
+    for levels, inside, fits in [(1, None, True), (50, None, True), (200, None, True), (201, None, False), (400, None, False), (5000, None, False),
+                                 (90, lambda module: [module], True), (100, lambda module: [{"a": (module,)}], False), (400, lambda module: [module], False)]:
+        module = deep(levels, inside or (lambda module: module))
+        if not fits:
+            with pytest.raises(lm.errors.InvalidArgument, match="nested more than 200 levels[^$]*fix:"):
+                lm.save(module, tmp_path / "deep")
+            continue
+        lm.save(module, tmp_path / "deep")
+        loaded = lm.load(tmp_path / "deep")
+        lm.save(loaded, tmp_path / "again")
+        assert files(tmp_path / "deep") == files(tmp_path / "again")
+        for _ in range(levels - 1):
+            loaded = loaded.inner[0] if inside else loaded.inner
+        assert float(loaded.dot([2.0], [3.0])) == 6.0
+    assert sorted(os.listdir(tmp_path)) == ["again", "deep"]
+
+

@@ -340,13 +340,13 @@ def _wrapped_tensor(shape, dtype, where):
 
 
 def _is_spec(value) -> bool:
-    if isinstance(value, list):
+    if isinstance(value, (list, tuple)):
         return bool(value) and all(map(_is_spec, value))
     return bool(value) and all(map(_is_spec, value.values())) if isinstance(value, dict) else isinstance(value, _core.TensorSpec)
 
 
 def _each(f, value):
-    return [_each(f, part) for part in value] if isinstance(value, list) else {k: _each(f, v) for k, v in value.items()} if isinstance(value, dict) else f(value)
+    return [_each(f, part) for part in value] if isinstance(value, (list, tuple)) else {k: _each(f, v) for k, v in value.items()} if isinstance(value, dict) else f(value)
 
 
 def _shapes(spec):

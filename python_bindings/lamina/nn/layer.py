@@ -8,7 +8,7 @@ import threading
 
 from .. import _border, _core, errors
 from .._structure import enter
-from ..module import Module, open_specs
+from ..module import Module, specs_of
 from .symbolic import Symbolic, contains_symbolic, symbolic_call
 
 _names_wanted = _core.profiler._names_wanted
@@ -40,15 +40,6 @@ class _Arguments:
         self.args, self.kwargs = args, kwargs
 
 
-def _specs(value):
-    """The same with a TensorSpec for each tensor."""
-    if isinstance(value, (tuple, list)):
-        return [_specs(part) for part in value]
-    if isinstance(value, dict):
-        return {name: _specs(part) for name, part in value.items()}
-    return _core.TensorSpec(list(shape_of(value)), value.dtype) if hasattr(value, "shape") and hasattr(value, "dtype") else value
-
-
 class Layer(Module):
     """Base of all layers. A subclass defines call(self, inputs) and, if it has weights whose shapes depend on the input, build(self,
     input_shape), which runs once before the first call.
@@ -70,7 +61,7 @@ class Layer(Module):
     # Defaults for subclasses that forget super().__init__().
     name = "layer"
     built = False
-    _built_with = None  # the first call's positional arguments, with TensorSpecs in place of tensors
+    _built_with = None  # the first call's arguments, with TensorSpecs in place of tensors
     _unnamed = ("_stack", "_graph_layers")  # a model's layers
     _not_inside = ("optimizer",)
 
@@ -113,16 +104,26 @@ class Layer(Module):
             _core.set_training(before)
 
     def _build_once(self, args, kwargs) -> None:
-        first = args[0] if args else next(iter(kwargs.values()), None)
+        given = self._arguments_of(args, kwargs)
+        first = shape_of(next(iter([*given.args, *given.kwargs.values()]), None))
 
         def build():
             if hasattr(_loading, "budget"):
-                _loading.budget.take_for(self, shape_of(first))
-            self.build(shape_of(first))
-            self._built_with = _Arguments(_specs(args), {})
-            self.built = True
+                _loading.budget.take_for(self, first)
+            self.build(first)
+            self._built_with, self.built = given, True
 
         self._make_once(build)
+
+    def _arguments_of(self, args, kwargs) -> _Arguments:
+        """The arguments of the first call, with TensorSpecs in place of tensors. What call() takes first comes first, also when it was passed by name."""
+        if not args:
+            bound = inspect.signature(self.call).bind_partial(**kwargs)
+            kwargs = {name: kwargs[name] for name in bound.arguments if name in kwargs} | kwargs
+            if bound.args:
+                args = (kwargs.pop(next(iter(kwargs))),)
+        args, kwargs = specs_of((args, kwargs))
+        return _Arguments(args, kwargs)
 
     @staticmethod
     def _make_once(build) -> None:
@@ -176,8 +177,8 @@ class Layer(Module):
         return self.name
 
     def _input_specs(self):
-        """A TensorSpec for each argument of call(), for any number of rows; None before they are known."""
-        return None if self._built_with is None else [open_specs(arg) for arg in self._built_with.args]
+        """(args, kwargs) of a call, with TensorSpecs for any number of rows; None before they are known."""
+        return None if self._built_with is None else specs_of((self._built_with.args, self._built_with.kwargs), open_rows=True)
 
     def _named_variables(self, what: str) -> dict:
         self._require_built(what)

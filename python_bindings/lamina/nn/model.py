@@ -2,8 +2,9 @@
 from __future__ import annotations
 
 from .. import _border, _core, errors
-from .._structure import flatten, unflatten
-from .layer import Layer, _Arguments, _specs
+from .._structure import flatten
+from ..module import specs_of
+from .layer import Layer
 from .symbolic import Symbolic, evaluate, layers_between, symbolic_call
 from .training import Training
 
@@ -33,17 +34,16 @@ class Model(Training, Layer):
     def _build_once(self, args, kwargs) -> None:
         if type(self).build is not Model.build:  # a subclass creates its own weights; inner layers create theirs at the first call
             return super()._build_once(args, kwargs)
+
         def build():
-            self._built_with = _Arguments(_specs(args), {})
-            self.built = True
+            self._built_with, self.built = self._arguments_of(args, kwargs), True
 
         self._make_once(build)
 
     def _input_specs(self):
         if self._inputs is None:
             return super()._input_specs()
-        leaves, structure = flatten(self._inputs)
-        return [unflatten(structure, [leaf.spec for leaf in leaves])]
+        return (specs_of(self._inputs),), {}
 
     def call(self, inputs):
         if self._inputs is None:
@@ -84,7 +84,7 @@ class Sequential(Model):
             self.built = True
 
     def _input_specs(self):
-        return super()._input_specs() if self._input is None else [self._input.spec]
+        return super()._input_specs() if self._input is None else ((self._input.spec,), {})
 
     def call(self, inputs):
         for layer in self._stack:
