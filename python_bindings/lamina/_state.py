@@ -64,11 +64,15 @@ def write(call: str, owner: str, variables: dict, values: dict, given: list, unk
         variables[name].assign(value)
 
 
+def beside_slots(optimizer) -> list:
+    """An optimizer's Variables that belong to no weight: its count of steps, when it has one, and its learning rate."""
+    return optimizer.variables[:2 if hasattr(optimizer, "iterations") else 1]
+
+
 def slots_of(optimizer) -> dict:
     """{hash of a Variable: {name: its slot}}"""
     trained = optimizer._trained_variables
-    own = 2 if hasattr(optimizer, "iterations") else 1
-    slots = optimizer.variables[own:]
+    slots = optimizer.variables[len(beside_slots(optimizer)):]
     each = len(slots) // len(trained) if trained else 0
     return {hash(v): {slot.name.rpartition("/")[2]: slot for slot in slots[i * each:(i + 1) * each]} for i, v in enumerate(trained)}
 

@@ -66,7 +66,8 @@ class Checkpoint:
             os.makedirs(self.folder, exist_ok=True)
         except OSError as problem:
             raise self._unusable(problem) from None
-        later = [s for s in self.steps() if s > step and s not in self._damaged]
+        steps = self.steps()
+        later = [s for s in steps if s > step and s not in self._damaged]
         if later:
             raise errors.InvalidArgument(f"Checkpoint.save: '{self.folder}' has step {later[-1]} already, which comes after {step}", why="restore() takes the last step",
                                          fix="call restore() first, or use another folder")
@@ -74,7 +75,7 @@ class Checkpoint:
         tensors = {name: variable.read() for name, variable in self._variables().items()}
         saving.save_tensors(self._path(step), tensors, {_KEY: json.dumps(state)})
         self._damaged.discard(step)
-        self._remove([s for s in self.steps() if s < step][:1 - self.keep or None] + sorted(self._damaged))
+        self._remove([s for s in steps if s < step][:1 - self.keep or None] + sorted(self._damaged))
         self._damaged.clear()
 
     def _remove(self, steps):
@@ -118,9 +119,9 @@ class Checkpoint:
             found |= {f"model/{name}": variable for name, variable in saving._variables("Checkpoint", self.model).items()}
         if self.optimizer is not None:
             names = {hash(variable): name for name, variable in found.items()}  # a hash is the Variable's identity
-            slots = _state.slots_of(self.optimizer)
-            own = {f"optimizer/{v.name.rpartition('/')[2]}": v for v in self.optimizer.variables[:2 if hasattr(self.optimizer, "iterations") else 1]}
-            found |= own | {f"optimizer/{names.get(key, f'variable/{i}')}/{name}": slot for i, (key, group) in enumerate(slots.items()) for name, slot in group.items()}
+            found |= {f"optimizer/{v.name.rpartition('/')[2]}": v for v in _state.beside_slots(self.optimizer)}
+            found |= {f"optimizer/{names.get(key, f'variable/{i}')}/{name}": slot
+                      for i, (key, group) in enumerate(_state.slots_of(self.optimizer).items()) for name, slot in group.items()}
         return found
 
     def _path(self, step) -> str:

@@ -1,4 +1,4 @@
-"""Models as Keras's config.json, and back. What does not map is gathered, layer by layer, and told in one error."""
+"""A model as Keras's config.json. One error lists all that has no counterpart in Keras, layer by layer."""
 from __future__ import annotations
 
 import inspect
@@ -12,7 +12,6 @@ from .model import Model, Sequential
 from .symbolic import Symbolic
 
 OURS = "lamina>"
-_FLOATS = ("float16", "bfloat16", "float32", "float64")
 _LAYER_OF = {row.cls: name for name, row in table.LAYERS.items()}
 _LOSS_OF = {row[3]: name for name, row in table.LOSSES.items()}
 _INITIALIZER_OF = {row[0]: name for name, row in table.INITIALIZERS.items()}
@@ -20,7 +19,7 @@ _OPTIMIZER_OF = {row[0]: name for name, row in table.OPTIMIZERS.items()}
 
 
 class Unfit(Exception):
-    """One thing that the other side has not; a text."""
+    """One thing that has no counterpart on the other side, as text."""
 
 
 def snake_case(name: str) -> str:
@@ -79,11 +78,11 @@ def _plain(what, value):
 
 def graph_of(model):
     """A functional model's operations (layers, and its inputs as Symbols) in Keras's order, and each layer's calls as one Symbol of each."""
-    inputs = _symbols(model._inputs)
+    inputs = symbols(model._inputs)
     key = lambda symbol: id(symbol) if symbol.layer is None else (id(symbol.layer), id(symbol.args))  # noqa: E731
     operation = lambda symbol: symbol if symbol.layer is None else symbol.layer  # noqa: E731
     done, entered, order, seen, parents = set(), set(), [], {}, {}
-    waiting = [(symbol, False) for symbol in reversed(_symbols(model._outputs))]
+    waiting = [(symbol, False) for symbol in reversed(symbols(model._outputs))]
     while waiting:  # depth first, without recursion
         symbol, finished = waiting.pop()
         if finished:
@@ -92,7 +91,7 @@ def graph_of(model):
         elif key(symbol) not in entered:
             entered.add(key(symbol))
             seen.setdefault(id(operation(symbol)), len(seen))
-            parents[key(symbol)] = _symbols(symbol.args)
+            parents[key(symbol)] = symbols(symbol.args)
             waiting.append((symbol, True))
             waiting.extend((parent, False) for parent in reversed(parents[key(symbol)]))
     depth, height, operations = {}, {}, {}
@@ -113,13 +112,13 @@ def graph_of(model):
     return ordered, calls
 
 
-def _symbols(value) -> list:
+def symbols(value) -> list:
     """The Symbols in nested containers; those of dicts by key, as Keras goes through them."""
     if isinstance(value, Symbolic):
         return [value]
     if isinstance(value, dict):
         value = [value[name] for name in sorted(value)]
-    return [symbol for part in value for symbol in _symbols(part)] if isinstance(value, (list, tuple)) else []
+    return [symbol for part in value for symbol in symbols(part)] if isinstance(value, (list, tuple)) else []
 
 
 class Writer:
@@ -145,7 +144,7 @@ class Writer:
 
     def _build(self, layer) -> dict:
         """What it was called on, where no Input says so. Keras keeps no dtypes: they stand beside what it reads."""
-        specs = layer._built_with.args if layer._built_with is not None and not is_functional(layer) else ()
+        specs = () if is_functional(layer) else _called_on(layer)
         if not specs or not all(map(_is_spec, specs)):
             return {}
         if len(specs) == 1:
@@ -170,9 +169,8 @@ class Writer:
     def _dtype(self, layer, given) -> str:
         if "dtype" in given:
             return _core.dtype(given["dtype"]).name
-        spec = layer._built_with.args[0] if layer._built_with is not None and layer._built_with.args else None
-        dtype = getattr(spec, "dtype", None)
-        return dtype.name if dtype is not None and dtype.name in _FLOATS else "float32"
+        dtype = getattr(next(iter(_called_on(layer)), None), "dtype", None)
+        return dtype.name if dtype is not None and dtype.name in table.FLOATS else "float32"
 
     def _value(self, key, value):
         if key == "activation":
@@ -207,8 +205,7 @@ class Writer:
         if isinstance(value, float):
             return _plain(key, value)
         if isinstance(value, (list, tuple)):
-            parts = [self.plain(key, part) for part in value]
-            return parts
+            return [self.plain(key, part) for part in value]
         if isinstance(value, dict) and all(isinstance(name, str) for name in value):
             return {name: self.plain(f"{key}.{name}", part) for name, part in value.items()}
         if isinstance(value, Layer):
@@ -248,7 +245,7 @@ class Writer:
         for operation in operations:  # layers keep their names before inputs, which have none
             if isinstance(operation, Layer):
                 names[id(operation)] = _unique(operation.name, taken)
-        for operation in _symbols(model._inputs):
+        for operation in symbols(model._inputs):
             names.setdefault(id(operation), _unique("input_layer", taken))
         place = {}  # (layer, args) -> number of the call
         for of_layer in calls.values():
@@ -337,6 +334,11 @@ class Writer:
 
 def _wrapped_tensor(shape, dtype, where):
     return {"class_name": "__keras_tensor__", "config": {"shape": shape, "dtype": dtype, "keras_history": where}}
+
+
+def _called_on(layer) -> tuple:
+    """The TensorSpecs of the first call's arguments; none before it."""
+    return () if layer._built_with is None else layer._built_with.args
 
 
 def _is_spec(value) -> bool:

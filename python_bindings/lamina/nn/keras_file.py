@@ -1,6 +1,6 @@
 """Models in Keras 3's .keras files: a zip of metadata.json, config.json and model.weights.h5, which Keras opens, and whose files Lamina opens.
 
-A file that is read may be hostile: no code in it runs, nothing is imported by its word, no other file is opened, and no more memory is taken than its parts say
+A file that is read may be hostile: no code in it runs, nothing that it names is imported, no other file is opened, and no more memory is taken than its parts say
 they need, which is bounded by the file's size. What does not fit is listed in one error, and then nothing is loaded.
 """
 from __future__ import annotations
@@ -9,12 +9,11 @@ import io
 import json
 import math
 import os
-import re
 import zipfile
 
 from .. import _border, _core, _state, errors
 from . import keras_table as table
-from .keras_config import Writer, _symbols, graph_of, is_functional, is_stock, keras_class, snake_case
+from .keras_config import Writer, symbols, graph_of, is_functional, is_stock, keras_class, snake_case
 from .keras_reading import Reader
 from ..module import _children
 from .layer import Layer, _loading
@@ -86,18 +85,19 @@ def load_file(path, custom: dict | None = None, compile: bool = True):
         _core.random.set_state(before)  # the first values that were drawn are not used
     arguments = None
     if compile and model is not None and isinstance(model, Model) and config.get("compile_config"):
-        outputs = _symbols(model._outputs) if is_functional(model) else [model._output] if isinstance(model, Sequential) and model._output is not None else []
+        outputs = symbols(model._outputs) if is_functional(model) else [model._output] if isinstance(model, Sequential) and model._output is not None else []
         arguments = reader.compiled(config["compile_config"], outputs[0].shape if len(outputs) == 1 else None)
     if reader.unknown:
         raise errors.NotFound("load_file: the file names what Lamina does not have", where=f"file '{path}'", why="; ".join([*reader.unknown, *reader.unfit]),
                               fix='pass custom={"Name": class or function} for what is yours' + (", or compile=False" if any("compile()" in text for text in reader.unknown) else ""))
     if reader.unfit:
         raise _bad(path, "the file's config does not make a model", "; ".join(reader.unfit))
-    values, wrong = _matched(model, stored)
+    places = list(_places(model))
+    values, wrong = _matched(places, stored)
     if arguments is not None:
         model.compile(**arguments)
         if type(model.optimizer) in (row[0] for row in table.OPTIMIZERS.values()):
-            values += _matched_slots(model, stored, wrong)
+            values += _matched_slots(model, places, stored, wrong)
     wrong += [f"'{name}' belongs to no layer" for name in stored if not name.startswith("optimizer/") and "/seed_generator/" not in f"/{name}"]
     if wrong:
         raise _bad(path, "the weights do not fit the model", "; ".join(wrong[:20]) + (f" and {len(wrong) - 20} more" if len(wrong) > 20 else ""))
@@ -119,18 +119,11 @@ def _places(layer, path="", seen=None):
     trainable = [v for v in own if v.trainable]
     yield path, layer.name, trainable + [v for v in own if not v.trainable]
     inside = f"{path}/" if path else ""
-    if type(layer) is Sequential:
-        parts = {"layers": layer._stack}
-    elif is_functional(layer):
-        parts = {"layers": graph_of(layer)[0]}
-    elif is_stock(layer):
-        parts = {}
-    else:
-        parts = {name: value for name, value in vars(layer).items() if name not in ("optimizer", "_graph_layers", "_stack")}
-        if isinstance(layer, Model):
-            parts["layers"] = layer._stack if isinstance(layer, Sequential) else graph_of(layer)[0] if layer._inputs is not None else layer.layers
-    first = isinstance(layer, Model) and (isinstance(layer, Sequential) or layer._inputs is not None)
-    for name in sorted(parts, key=lambda name: ("" if first and name == "layers" else f"~{name}" if name.startswith("_") else name)):
+    parts = {} if is_stock(layer) else {name: value for name, value in vars(layer).items() if name not in ("optimizer", "_graph_layers", "_stack")}
+    ordered = isinstance(layer, Model) and (isinstance(layer, Sequential) or layer._inputs is not None)
+    if isinstance(layer, Model):
+        parts["layers"] = layer._stack if isinstance(layer, Sequential) else graph_of(layer)[0] if ordered else layer.layers
+    for name in sorted(parts, key=lambda name: ("" if ordered and name == "layers" else f"~{name}" if name.startswith("_") else name)):
         part = parts[name]
         if isinstance(part, Layer):
             yield from _places(part, inside + name, seen)
@@ -159,10 +152,10 @@ def _places_in(container, path, seen, containers):
             yield place, "input", []
 
 
-def _matched(model, stored) -> tuple[list, list]:
+def _matched(places, stored) -> tuple[list, list]:
     """[(Variable, value)], and what is wrong; what has its place is taken out of `stored`."""
     values, wrong = [], []
-    for place, name, variables in _places(model):
+    for place, name, variables in places:
         for i, variable in enumerate(variables):
             key = f"{place}/vars/{i}" if place else f"vars/{i}"
             if key not in stored:
@@ -207,12 +200,12 @@ def _slots(call, model, places, unfit) -> list:
     return head + [slot.read() for slot in _ordered_slots(optimizer, variables)]
 
 
-def _matched_slots(model, stored, wrong) -> list:
+def _matched_slots(model, places, stored, wrong) -> list:
     optimizer, values = model.optimizer, []
-    found = {name.rpartition("/")[2]: stored[name] for name in list(stored) if name.startswith("optimizer/vars/")}
+    found = {name.rpartition("/")[2]: value for name, value in stored.items() if name.startswith("optimizer/vars/")}
     if not found:
         return []
-    variables = _in_order(model, _places(model))
+    variables = _in_order(model, places)
     wanted = [getattr(optimizer, "iterations", None), optimizer.learning_rate]
     if len(found) > 2:
         optimizer.build(variables)
@@ -309,19 +302,6 @@ def _check_part(path, entry, size):
 
 
 def _json(path, content):
-    depth = deepest = 0
-    text = False
-    for byte in _unescaped(content):  # no recursion on what is not known to be shallow
-        if byte == 0x22:
-            text = not text
-        elif not text and byte in b"[{":
-            depth += 1
-            deepest = max(deepest, depth)
-        elif not text and byte in b"]}":
-            depth -= 1
-    if deepest > _MOST_DEPTH:
-        raise _bad(path, f"config.json is nested {deepest} levels deep", f"at most {_MOST_DEPTH} are read")
-
     def pairs(items):
         found = dict(items)
         if len(found) != len(items):
@@ -333,15 +313,18 @@ def _json(path, content):
 
     try:
         config = json.loads(content.decode("utf-8"), object_pairs_hook=pairs, parse_constant=number)
-    except (ValueError, RecursionError) as problem:
+        depth, level = 0, [config]
+        while level := [part for value in level if isinstance(value, (list, dict)) for part in (value.values() if isinstance(value, dict) else value)]:
+            depth += 1
+            if depth > _MOST_DEPTH:
+                raise RecursionError
+    except RecursionError:
+        raise _bad(path, f"config.json is nested more than {_MOST_DEPTH} levels deep", "what is read by recursion has a bound") from None
+    except ValueError as problem:
         raise _bad(path, "config.json is no JSON", str(problem)) from None
     if not isinstance(config, dict):
         raise _bad(path, "config.json is no object", f"it is {errors.a_type(config)}")
     return config
-
-
-def _unescaped(content):
-    return re.sub(rb'\\.|[^"\[\]{}]', b"", content, flags=re.DOTALL)
 
 
 def _stored(path, h5py, content) -> dict:

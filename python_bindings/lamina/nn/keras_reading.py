@@ -1,4 +1,4 @@
-"""Keras's config.json into a model. The file is believed in nothing: a class is one of the table's, or one that the caller gave by name."""
+"""A model from Keras's config.json. The file is not trusted: a class is one of the table's, or one that the caller gave by name."""
 from __future__ import annotations
 
 import collections
@@ -13,8 +13,7 @@ from .model import Model, Sequential
 from .normalization import Embedding
 from .symbolic import Input, Symbolic, symbolic_call
 
-_DTYPES = ("float16", "bfloat16", "float32", "float64")
-_DATA = (*_DTYPES, "bool", "uint8", "int8", "int16", "int32", "int64")
+_DATA = (*table.FLOATS, "bool", "uint8", "int8", "int16", "int32", "int64")
 
 
 def _text(value, what) -> str:
@@ -146,8 +145,8 @@ class Reader:
             value = _dict(value["config"], "dtype").get("name")
         if value is None:
             return "float32"
-        if value not in _DTYPES:
-            raise Unfit(f"Lamina's layers have no dtype {errors.shown(value)}: one of {', '.join(_DTYPES)}")
+        if value not in table.FLOATS:
+            raise Unfit(f"Lamina's layers have no dtype {errors.shown(value)}: one of {', '.join(table.FLOATS)}")
         return value
 
     def activation(self, value):
@@ -396,7 +395,7 @@ class Reader:
             return [self._specs(part, dtype[i] if isinstance(dtype, list) and i < len(dtype) else None) for i, part in enumerate(shape)]
         shape = _shape(shape, "input_shape")
         name = dtype if isinstance(dtype, str) and dtype in _DATA else "float32"
-        return Input(shape[1:], name, shape[0]) if shape else _scalar(name)
+        return Symbolic(_core.TensorSpec(shape, name))
 
     # --- what compile() is given ---
 
@@ -454,7 +453,7 @@ class Reader:
         if given is not None:
             return given(**_dict(config, "config")) if isinstance(given, type) else given
         known = table.LOSS_ALIASES.get(name, name)
-        name = next((theirs for theirs in table.LOSSES if known in (theirs, snake_case(theirs))), {"kl_divergence": "KLDivergence"}.get(known))
+        name = next((theirs for theirs in table.LOSSES if known in (theirs, snake_case(theirs))), None)
         if name is None:
             raise Unfit(f"Lamina has no loss {known[:60]}, and it is not in `custom`")
         cls, keys, off, _ = table.LOSSES[name]
@@ -490,7 +489,3 @@ class Reader:
             else:
                 raise Unfit(f"Lamina has no metric {name[:60]}, and it is not in `custom`")
         return found
-
-
-def _scalar(dtype):
-    return Symbolic(_core.TensorSpec([], dtype))

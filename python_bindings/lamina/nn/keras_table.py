@@ -60,6 +60,7 @@ def _layer_norm(c, shape):
     return [tuple(shape[axis] for axis in axes)] * 2
 
 
+FLOATS = ("float16", "bfloat16", "float32", "float64")
 _WEIGHTS = same("use_bias kernel_initializer bias_initializer activation dtype")
 _FIRST = {"data_format": ("channels_last",)}
 _CONV = _WEIGHTS | same("filters kernel_size strides padding dilation_rate groups")
