@@ -49,7 +49,8 @@ def _functions(what, inputs) -> tuple[dict, dict]:
         one, *own = value if isinstance(value, tuple) else (value,)
         functions[key] = _concrete(key, one, own)
         if hasattr(one, "_named_variables"):
-            variables.update({n: v for n, v in one._named_variables("export_c").items() if all(v is not other for other in variables.values())})
+            known = {hash(variable) for variable in variables.values()}  # a hash is the Variable's identity
+            variables.update({n: v for n, v in one._named_variables("export_c").items() if hash(v) not in known})
     return functions, variables
 
 

@@ -8,7 +8,7 @@ from .. import _loops as loops
 from .. import errors, reporting
 from ._shapes import axis_of
 from ._table import op
-from ._tensors import dtype_from, from_proto, shape_of, to_tensor
+from ._tensors import dtype_from, from_proto, known_array, shape_of, to_tensor
 
 
 @op("If", fixed=(0,))
@@ -106,7 +106,6 @@ def eager_loop(n, body, trips, go, state, count):
 
 
 def to_known(n, value):
-    from ._tensors import known_array
     array = known_array(value)
     if array is None:
         raise n.needs_data("how many rounds it takes follows from data, and its state is a sequence")
@@ -147,6 +146,3 @@ def scanned(n, body, count, inputs, version):
         y = core.flip(y, 0) if back else y
         out.append(core.moveaxis(y, 0, axis_of(n, axis, y.ndim)))
     return out
-
-
-__all__ = ["errors"]

@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _core as lm
 from ._table import fold, op
-from ._tensors import CODES, DTYPES, FLOATS, HALVES, dtype_from, dtype_of, shape_of, to_tensor
+from ._tensors import DTYPES, FLOATS, dtype_from, dtype_of, numpy_dtype, shape_of, to_tensor
 
 # Ops that Lamina has under the same name, in snake case, and those that it has under another.
 SAME = """Abs Acos Acosh Asin Asinh Atan Atanh Ceil Cos Cosh Erf Exp Floor Log Neg Reciprocal Relu Round Sigmoid Sign Sin Sinh Softplus Sqrt Tan Tanh
@@ -200,9 +200,7 @@ def bit_cast(n, x):
     wanted = dtype_from(n.attr("to"))
     if wanted.name == x.dtype.name:
         return x
-    value = n.known(0)
-    import ml_dtypes
-    return np.array(value, order="C").view(ml_dtypes.bfloat16 if wanted.name == "bfloat16" else wanted.name)
+    return np.array(n.known(0), order="C").view(numpy_dtype(wanted.name))
 
 
 # --- quantization ---
@@ -271,6 +269,3 @@ def qlinear_matmul(n, a, a_scale, a_zero, b, b_scale, b_zero, y_scale, y_zero):
     product = lm.astype(lm.matmul(centred(a, a_zero, -2), centred(b, b_zero, -1)), lm.float32)
     factor = lm.astype(along(a_scale, product, -2), lm.float32) * lm.astype(along(b_scale, product, -1), lm.float32)
     return quantized(n, product * factor, y_scale, y_zero, -2)
-
-
-__all__ = ["CODES", "HALVES", "quantized", "dequantized"]

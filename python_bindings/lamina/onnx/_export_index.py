@@ -1,7 +1,8 @@
 """What ops that index, sort and own graphs are in ONNX."""
 from __future__ import annotations
 
-from ._export_ops import export
+from ._export_ops import export, image_attrs
+from ._save import Result
 
 # --- indices ---
 
@@ -108,7 +109,6 @@ def top_k(e, n, x):
 
 @export("conv2d_grad_filter")
 def conv2d_grad_filter(e, n, x, dy):
-    from ._export_ops import image_attrs
     out = n.types[0][1]
     n.known([*out, *x.dims[1:3], *dy.dims[1:3]], "the gradient of a filter")
     if n.int("groups") != 1:
@@ -127,12 +127,12 @@ def conv2d_grad_filter(e, n, x, dy):
 
 @export("checkpoint", "custom_gradient")
 def inlined(e, n, *inputs):
-    return e.walk(n.regions[0], inputs)
+    return e.translate(n.regions[0], inputs)
 
 
 @export("cond")
 def cond(e, n, pred, *captures):
-    branches = [e.subgraph(name, [], lambda g=g: e.walk(g, captures)) for name, g in zip(("then", "else"), n.regions)]
+    branches = [e.subgraph(name, [], lambda g=g: e.translate(g, captures)) for name, g in zip(("then", "else"), n.regions)]
     out = e.add("If", pred, outputs=max(len(n.types), 1), then_branch=branches[0], else_branch=branches[1])
     return [out] if isinstance(out, str) else out
 
@@ -146,14 +146,14 @@ def while_loop(e, n, *inputs):
     count, maximum = n.int("carried"), n.int("maximum")
     condition, body = n.regions
     carried, captures = inputs[:count], inputs[count:]
-    go = e.walk(condition, inputs)[0]
+    go = e.translate(condition, inputs)[0]
     step, running, rounds = e.fresh("round", ("int64", [])), e.fresh("go", ("bool", [])), e.fresh("rounds", ("int64", []))
     states = [e.fresh("state", t) for t in region_types(body, count)]
 
     def build():
-        after = e.walk(body, [*states, *captures])
-        more = e.walk(condition, [*after, *captures])[0]
-        total = type(rounds)(e.add("Add", rounds, e.const(1, "int64")), "int64", [])
+        after = e.translate(body, [*states, *captures])
+        more = e.translate(condition, [*after, *captures])[0]
+        total = Result(e.add("Add", rounds, e.const(1, "int64")), "int64", [])
         return [more, *after, total]
 
     graph = e.subgraph("body", [step, running, *states, rounds], build)
@@ -174,7 +174,7 @@ def scan(e, n, *inputs):
         dummy = [e.fresh("index", ("int64", []))]
         xs = [e.add("Range", e.const(0, "int64"), e.add("Squeeze", e.length(length)), e.const(1, "int64"))]
     # A state must be of the type of the first, and an output is a value made in the body.
-    graph = e.subgraph("body", [*states, *parts, *dummy], lambda: e.walk(body, [*states, *parts, *captures]))
+    graph = e.subgraph("body", [*states, *parts, *dummy], lambda: e.translate(body, [*states, *parts, *captures]))
     backward, outputs = int(n.flag("reverse")), len(n.types) - count
     out = e.add("Scan", *carried, *xs, outputs=len(n.types), body=graph, num_scan_inputs=len(xs), scan_input_directions=[backward] * len(xs),
                 scan_output_directions=[backward] * outputs if outputs else None)

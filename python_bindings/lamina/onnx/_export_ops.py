@@ -6,7 +6,7 @@ import re
 
 import numpy as np
 
-from ._tensors import CODES
+from ._tensors import CODES, array_of
 
 EXPORTED: dict = {}
 
@@ -143,13 +143,8 @@ def shift(e, n, a, b):
     return e.cast(out, a.dtype)
 
 
-@export("stop_gradient", "to_device")
-def same(e, n, x):
-    return x
-
-
-@export("after")
-def after(e, n, x, *_):
+@export("stop_gradient", "to_device", "after")
+def same(e, n, x, *_):
     return x
 
 
@@ -160,7 +155,6 @@ def astype(e, n, x):
 
 @export("constant")
 def constant(e, n):
-    from ._save import array_of
     return e.const(array_of(n.attrs["value"], *n.types[0]))
 
 

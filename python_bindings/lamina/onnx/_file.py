@@ -12,6 +12,7 @@ from . import _tensors
 
 FILE_BYTES = (2 << 30) - 1  # protobuf's own limit
 NODES = 1_000_000
+DEPTH = 64  # of functions and subgraphs in each other
 
 
 def bad(what, why, fix="take the file from where it was made again"):
@@ -61,6 +62,12 @@ def read(path, external_data, memory_budget):
     return model
 
 
+def subgraphs(node):
+    """The graphs in a node's attributes."""
+    for a in node.attribute:
+        yield from [a.g] if a.HasField("g") else a.graphs
+
+
 def everything(model):
     """The graph, its subgraphs and the functions, without recursion."""
     waiting = [(model.graph, 0), *((f, 0) for f in model.functions)]
@@ -68,11 +75,10 @@ def everything(model):
         one, depth = waiting.pop()
         yield one
         for node in one.node:
-            for a in node.attribute:
-                for g in ([a.g] if a.HasField("g") else list(a.graphs)):
-                    if depth > 60:
-                        raise bad("the ONNX graph has subgraphs more than 60 deep", "no model needs that")
-                    waiting.append((g, depth + 1))
+            for g in subgraphs(node):
+                if depth > DEPTH:
+                    raise bad(f"the ONNX graph has subgraphs more than {DEPTH} deep", "no model needs that")
+                waiting.append((g, depth + 1))
 
 
 def tensors(one):

@@ -1,7 +1,7 @@
-"""The interpreter: walks an ONNX graph node by node and calls the function of each op, eagerly or while something is traced.
+"""The interpreter: runs an ONNX graph node by node, eagerly or while a function is traced.
 
-A value is a NumPy array as long as it is known while walking (constants and what shapes are made of), else a tensor, a list of values for a
-sequence, or None for an input that is not there.
+A value is a NumPy array as long as it is known at trace time (constants, and what shapes are computed with), else a tensor; a list of values for a
+sequence, and None for an input that is not there.
 """
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from onnx import defs, helper
 
 from .. import _core, errors
 from . import _tensors
+from ._file import DEPTH, NODES, subgraphs
 from ._network import _NeedsValue
 from ._table import FOLDED, OPS
 from ._tensors import OPEN, known_array, to_tensor
@@ -20,8 +21,6 @@ from ._tensors import OPEN, known_array, to_tensor
 ARITHMETIC = {"Add": np.add, "Sub": np.subtract, "Mul": np.multiply, "Div": np.floor_divide, "Max": np.maximum, "Min": np.minimum}
 MOVES_OPEN = ("Gather", "Concat", "Slice", "Squeeze", "Unsqueeze", "Identity", "Cast", "Reshape", "Split", "Flatten", "Transpose", "Shape", "Size",
               "Constant", "ConstantOfShape")
-NODES = 1_000_000
-DEPTH = 64  # of functions and subgraphs in each other
 LOOP = "a loop's state"
 
 
@@ -47,7 +46,7 @@ def domain_of(name):
 class Scope:
     """The values that nodes of one graph see: its own, then those of the graph around it."""
 
-    def __init__(self, parent=None, opsets=None, functions=None, attributes=None):
+    def __init__(self, parent=None, opsets=None, attributes=None):
         self.parent, self.values, self.origins = parent, {}, {}
         self.opsets = opsets if opsets is not None else parent.opsets
         self.attributes = attributes if attributes is not None else (parent.attributes if parent else {})
@@ -97,7 +96,7 @@ class Node:
         return kind(f"ONNX node{name}: {self.op} (domain '{self.domain or 'ai.onnx'}', opset {self.version}) cannot be run", why=why, fix=fix)
 
     def known(self, position, default=None):
-        """The value of an input that must be known while walking, as a NumPy array."""
+        """The value of an input that must be known at trace time, as a NumPy array."""
         value = self.inputs[position] if position < len(self.inputs) else None
         if value is None:
             return default
@@ -125,7 +124,7 @@ class Node:
         shape = [int(d) for d in shape]
         if any(d < 0 and d != OPEN for d in shape):
             raise self.refuse(f"the shape {shape} has a negative length")
-        size = math.prod(1 if d == OPEN else d for d in shape) * (8 if dtype is None else _tensors.width(dtype))
+        size = math.prod(1 if d == OPEN else d for d in shape) * (8 if dtype is None else dtype.itemsize)
         if size > self.interpreter.memory_budget:
             raise self.refuse(f"a value of shape {tuple(shape)} takes {size:,} bytes, the budget is {self.interpreter.memory_budget:,}",
                               errors.OutOfMemory, "load it with a larger memory_budget=")
@@ -167,8 +166,8 @@ class Interpreter:
                 self.constants[tensor.name] = array
         for sparse in model.graph.sparse_initializer:
             self.constants[sparse.values.name] = _tensors.from_sparse(sparse)
-        self.specs = {i.name: i for i in model.graph.input if i.name not in self.variables and i.name not in self.constants}
-        self.inputs = list(self.specs)
+        self.types = {i.name: _tensors.InputType(i) for i in model.graph.input if i.name not in self.variables and i.name not in self.constants}
+        self.inputs = list(self.types)
 
     def _nodes_of(self, nodes, known, depth):
         """How many nodes these are with the file's functions inlined; `known`: of functions, by key."""
@@ -179,10 +178,7 @@ class Interpreter:
             key = (domain_of(proto.domain), proto.op_type, proto.overload)
             if key in self.functions and key not in known:
                 known[key] = self._nodes_of(self.functions[key].node, known, depth + 1)
-            total += 1 + known.get(key, 0)
-            for a in proto.attribute:
-                for g in ([a.g] if a.HasField("g") else list(a.graphs)):
-                    total += self._nodes_of(g.node, known, depth + 1)
+            total += 1 + known.get(key, 0) + sum(self._nodes_of(g.node, known, depth + 1) for g in subgraphs(proto))
         return total
 
     def _special(self):
@@ -202,34 +198,30 @@ class Interpreter:
         for proto in nodes:
             node = Node(self, proto, Scope(opsets=opsets or self.opsets), [], [])
             key = (node.domain, node.op)
-            if key not in OPS and (*key, proto.overload) not in self.functions and self._schema_function_exists(node) is None:
+            if key not in OPS and (*key, proto.overload) not in self.functions and self._schema_with_function(node) is None:
                 raise node.refuse("Lamina has no such op", errors.NotFound, "see docs/onnx.md for the ops that it has")
-            for a in proto.attribute:
-                for g in ([a.g] if a.HasField("g") else list(a.graphs)):
-                    self._refuse_unknown(g.node, depth + 1, opsets)
+            for g in subgraphs(proto):
+                self._refuse_unknown(g.node, depth + 1, opsets)
 
-    def _schema_function_exists(self, node):
+    def _schema_with_function(self, node):
         try:
             schema = defs.get_schema(node.op, node.version, node.domain)
         except Exception:
             return None
-        if not (schema.has_function or schema.has_context_dependent_function):
-            return None
-        return schema
+        return schema if schema.has_function or schema.has_context_dependent_function else None
 
     def checked_input(self, name, value):
-        spec = self.specs[name].type
-        kind = spec.WhichOneof("value")
+        wanted = self.types[name]
         if value is None:
-            if kind == "optional_type":
+            if wanted.kind == "optional_type":
                 return None
             raise errors.SignatureMismatch(f"the network's input '{name}' is missing", why=f"its inputs are {', '.join(self.inputs)}",
                                            fix="pass one tensor for each")
-        if isinstance(value, (list, tuple)) and kind != "tensor_type":
+        if isinstance(value, (list, tuple)) and wanted.kind != "tensor_type":
             return [_tensors.to_value(v) for v in value]
         value = _tensors.to_value(value)
-        if kind == "tensor_type":
-            _tensors.check_type(name, spec.tensor_type, value)
+        if wanted.kind == "tensor_type":
+            wanted.check(value)
         return value
 
     def run(self, values):
@@ -245,16 +237,19 @@ class Interpreter:
         return out[0] if len(out) == 1 else out
 
     def run_graph(self, graph, scope):
-        if scope.depth > DEPTH:
-            raise errors.BadFile(f"functions and subgraphs of the ONNX file are more than {DEPTH} deep", why="no model needs that", fix="export it again")
         if scope.depth:
             for tensor in graph.initializer:
                 scope.set(tensor.name, _tensors.from_proto(tensor))
             for sparse in graph.sparse_initializer:
                 scope.set(sparse.values.name, _tensors.from_sparse(sparse))
-        for proto in graph.node:
-            self.run_node(proto, scope)
+        self.run_nodes(graph.node, scope)
         return [self.look(scope, o.name)[0] for o in graph.output]
+
+    def run_nodes(self, nodes, scope):
+        if scope.depth > DEPTH:
+            raise errors.BadFile(f"functions and subgraphs of the ONNX file are more than {DEPTH} deep", why="no model needs that", fix="export it again")
+        for proto in nodes:
+            self.run_node(proto, scope)
 
     def look(self, scope, name):
         try:
@@ -266,7 +261,7 @@ class Interpreter:
         found = [self.look(scope, name) if name else (None, frozenset()) for name in proto.input]
         inputs, origins = [f[0] for f in found], [f[1] for f in found]
         node = Node(self, resolved(proto, scope.attributes), scope, inputs, origins)
-        inside = any(a.HasField("g") for a in proto.attribute)  # its subgraphs may read any value
+        inside = any(True for _ in subgraphs(proto))  # its subgraphs may read any value
         below = frozenset(self.inputs if inside else ()).union(*origins)
         try:
             out = self.outputs(node)
@@ -284,14 +279,13 @@ class Interpreter:
 
     def outputs(self, node):
         key = (node.domain, node.op)
-        row = OPS.get(key)
-        if row is not None and (node.domain, node.op, node.proto.overload) not in self.functions:
+        row, function = OPS.get(key), self.functions.get((*key, node.proto.overload))
+        if row is not None and function is None:
             if key in FOLDED and all(v is None or isinstance(v, np.ndarray) for v in node.inputs) and node.inputs:
                 return self.fold(node, row)
             args = [v if v is None or i in row.fixed or row.raw else to_tensor(v) for i, v in enumerate(node.inputs)]
             out = row.function(node, *args)
             return out if isinstance(out, tuple) else (out,)
-        function = self.functions.get((node.domain, node.op, node.proto.overload))
         if function is not None:
             opsets = {domain_of(o.domain): o.version for o in function.opset_import}
         else:
@@ -299,7 +293,7 @@ class Interpreter:
         return self.inline(node, function, opsets)
 
     def schema_function(self, node):
-        schema = self._schema_function_exists(node)
+        schema = self._schema_with_function(node)
         if schema is None:
             raise node.refuse("Lamina has no such op", errors.NotFound, "see docs/onnx.md for the ops that it has")
         types = [_tensors.type_proto(v).SerializeToString() for v in node.inputs]
@@ -326,13 +320,10 @@ class Interpreter:
         attributes.update({a.name: a for a in node.proto.attribute})
         scope = Scope(opsets=opsets, attributes=attributes)
         scope.depth = node.scope.depth + 1
-        if scope.depth > DEPTH:
-            raise errors.BadFile(f"functions and subgraphs of the ONNX file are more than {DEPTH} deep", why="no model needs that", fix="export it again")
         for i, formal in enumerate(function.input):
             present = i < len(node.inputs)
             scope.set(formal, node.inputs[i] if present else None, node.origins[i] if present else frozenset())
-        for proto in function.node:
-            self.run_node(proto, scope)
+        self.run_nodes(function.node, scope)
         return tuple(self.look(scope, name)[0] if name in scope.values else None for name in function.output)
 
     def fold(self, node, row):

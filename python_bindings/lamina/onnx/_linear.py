@@ -8,7 +8,7 @@ import numpy as np
 from .. import _core as lm
 from ._shapes import axis_of
 from ._table import op
-from ._tensors import FLOATS, HALVES, dtype_from, in_float32, shape_of, to_tensor
+from ._tensors import FLOATS, dtype_from, in_float32, shape_of, to_tensor
 
 
 @op("MatMul")
@@ -211,6 +211,3 @@ def mel_weight_matrix(n, *_):
         for j in range(b, c):
             out[j, i] = (c - j) / (c - b)
     return lm.astype(to_tensor(out), dtype_from(n.attr("output_datatype", 1)))
-
-
-__all__ = ["HALVES"]

@@ -1,8 +1,6 @@
 """Network: what lm.onnx.load gives. It calls the graph's interpreter inside a traced function."""
 from __future__ import annotations
 
-import numpy as np
-
 from .. import _border, _core, errors
 
 
@@ -62,14 +60,17 @@ class Network:
     def _call(self, values):
         if not _core.executing_eagerly() or self._op_by_op:
             return self._run(values, ())
-        fixed = {name: _host(values[name]) for name in self._fixed if name in values and values[name] is not None}
-        key = tuple((name, str(a.dtype), a.shape, a.tobytes()) for name, a in sorted(fixed.items()))
+        if not self._fixed:
+            return self._traced(values, ())
+        from ._tensors import known_array
+        fixed = {name: known_array(values[name]) for name in sorted(self._fixed) if values.get(name) is not None}
+        key = tuple((name, str(a.dtype), a.shape, a.tobytes()) for name, a in fixed.items())
         return self._traced({name: value for name, value in values.items() if name not in fixed}, key)
 
     def _run(self, values, fixed):
-        values = dict(values)
-        for name, dtype, shape, raw in fixed:
-            values[name] = np.frombuffer(raw, dtype).reshape(shape)
+        if fixed:
+            from ._tensors import array_of
+            values = values | {name: array_of(raw, dtype, shape) for name, dtype, shape, raw in fixed}
         return self._interpreter.run(values)
 
     def _bound(self, args, named):
@@ -92,10 +93,6 @@ class _NeedsValue(Exception):
     def __init__(self, inputs, error):
         super().__init__(str(error))
         self.inputs, self.error = inputs, error
-
-
-def _host(value):
-    return value if isinstance(value, np.ndarray) else np.asarray(value.numpy())
 
 
 _border.guard(globals())

@@ -6,10 +6,9 @@ import math
 import numpy as np
 
 from .. import _core as lm
-from .. import errors
 from ._shapes import axis_of
 from ._table import op
-from ._tensors import HALVES, dtype_from, in_float32, shape_of, to_tensor
+from ._tensors import HALVES, dtype_from, in_float32, shape_of
 
 
 def softmax_with(function):
@@ -202,6 +201,3 @@ def binarizer(n, x):
 @op("ArrayFeatureExtractor", domain="ai.onnx.ml")
 def array_feature_extractor(n, x, indices):
     return lm.gather(x if x.ndim > 1 else lm.reshape(x, [1, -1]), lm.reshape(indices, [-1]), -1)
-
-
-__all__ = ["errors", "to_tensor"]

@@ -6,15 +6,15 @@ from .. import _loops as loops
 from ._table import op
 from ._tensors import shape_of
 
-ACTIVATIONS = {
-    "Relu": lambda x, a, b: lm.relu(x), "Tanh": lambda x, a, b: lm.tanh(x), "Sigmoid": lambda x, a, b: lm.sigmoid(x),
-    "Affine": lambda x, a, b: x * (1.0 if a is None else a) + (0.0 if b is None else b),
-    "LeakyRelu": lambda x, a, b: lm.leaky_relu(x, 0.01 if a is None else a),
-    "ThresholdedRelu": lambda x, a, b: lm.where(x > (1.0 if a is None else a), x, lm.zeros_like(x)),
-    "ScaledTanh": lambda x, a, b: lm.tanh(x * (1.0 if b is None else b)) * (1.0 if a is None else a),
-    "HardSigmoid": lambda x, a, b: lm.clip(x * (0.2 if a is None else a) + (0.5 if b is None else b), 0.0, 1.0),
-    "Elu": lambda x, a, b: lm.elu(x, 1.0 if a is None else a), "Softsign": lambda x, a, b: x / (lm.abs(x) + 1.0),
-    "Softplus": lambda x, a, b: lm.softplus(x),
+ACTIVATIONS = {  # by name, of any case
+    "relu": lambda x, a, b: lm.relu(x), "tanh": lambda x, a, b: lm.tanh(x), "sigmoid": lambda x, a, b: lm.sigmoid(x),
+    "affine": lambda x, a, b: x * (1.0 if a is None else a) + (0.0 if b is None else b),
+    "leakyrelu": lambda x, a, b: lm.leaky_relu(x, 0.01 if a is None else a),
+    "thresholdedrelu": lambda x, a, b: lm.where(x > (1.0 if a is None else a), x, lm.zeros_like(x)),
+    "scaledtanh": lambda x, a, b: lm.tanh(x * (1.0 if b is None else b)) * (1.0 if a is None else a),
+    "hardsigmoid": lambda x, a, b: lm.clip(x * (0.2 if a is None else a) + (0.5 if b is None else b), 0.0, 1.0),
+    "elu": lambda x, a, b: lm.elu(x, 1.0 if a is None else a), "softsign": lambda x, a, b: x / (lm.abs(x) + 1.0),
+    "softplus": lambda x, a, b: lm.softplus(x),
 }
 
 
@@ -26,16 +26,13 @@ class Cell:
         each = len(defaults)
         chosen = names[direction * each:(direction + 1) * each]
         alphas, betas = n.attr("activation_alpha") or [], n.attr("activation_beta") or []
-        by_name = {name.lower(): f for name, f in ACTIVATIONS.items()}
-        taken_a = taken_b = direction * each
         self.f = []
-        for name in chosen:
-            if name.lower() not in by_name:
+        for i, name in enumerate(chosen, direction * each):
+            function = ACTIVATIONS.get(name.lower())
+            if function is None:
                 raise n.refuse(f"the activation '{name}' is unknown")
-            a = alphas[taken_a] if taken_a < len(alphas) else None
-            c = betas[taken_b] if taken_b < len(betas) else None
-            taken_a, taken_b = taken_a + 1, taken_b + 1
-            self.f.append(lambda x, f=by_name[name.lower()], a=a, c=c: f(x, a, c))
+            alpha, beta = (values[i] if i < len(values) else None for values in (alphas, betas))
+            self.f.append(lambda x, f=function, a=alpha, b=beta: f(x, a, b))
         self.clip, self.size = n.attr("clip"), shape_of(r)[-1]
         self.w, self.r = w[direction], r[direction]
         zeros = lm.zeros([count * self.size], w.dtype)

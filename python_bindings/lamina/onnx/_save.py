@@ -1,16 +1,16 @@
-"""The exporter: walks a traced function's graph and writes an ONNX graph, op by op (_export_ops.py has their functions)."""
+"""The exporter: translates a traced function's graph into an ONNX graph, node by node (_export_ops.py has the functions of the ops)."""
 from __future__ import annotations
 
 import ast
 import os
-import tempfile
 
 import numpy as np
 import onnx
 from onnx import helper, numpy_helper
 
 from .. import _core, errors
-from ._tensors import CODES, known_array
+from ._file import subgraphs
+from ._tensors import CODES, FLOATS, known_array, numpy_dtype
 
 OPSET, IR = 21, 10
 DRAW = "ONNX cannot repeat its numbers", "save what is predicted, without the draw: model(x, training=False)"
@@ -19,21 +19,11 @@ EFFECTS = {  # ops that a file cannot hold, and why; draws first, since each ass
     "assign": ("an ONNX graph has no state that changes", "save a function that returns the new value"),
     "print": ("an ONNX graph prints nothing", "leave it out of the function that is saved"), "check": ("an ONNX graph checks nothing", "leave it out of the function that is saved"),
 }
-NUMPY = {name: np.dtype(name) for name in CODES if name != "bfloat16"}
 
 
 def as_array(tensor):
     """A concrete tensor's elements; bfloat16 as ml_dtypes has it."""
     return np.array(known_array(tensor), order="C")
-
-
-def array_of(raw, dtype, dims):
-    if dtype == "bfloat16":
-        import ml_dtypes
-        kind = np.dtype(ml_dtypes.bfloat16)
-    else:
-        kind = NUMPY[dtype]
-    return np.zeros(dims, kind) if raw is None else np.frombuffer(raw, kind).reshape(dims)
 
 
 class Result:
@@ -50,7 +40,7 @@ class Result:
 
     @property
     def floating(self):
-        return self.dtype in ("float16", "bfloat16", "float32", "float64")
+        return self.dtype in FLOATS
 
 
 class Node:
@@ -103,12 +93,9 @@ class Exporter:
 
     def const(self, array, dtype=None):
         """The name of a constant; equal ones are one initializer."""
-        if dtype is not None and dtype != "bfloat16":
-            array = np.asarray(array, NUMPY[dtype])
-        elif dtype == "bfloat16":
-            import ml_dtypes
-            array = np.asarray(array, np.float32).astype(ml_dtypes.bfloat16)
-        array = np.array(array, order="C")
+        array = np.array(array, np.float32 if dtype == "bfloat16" else dtype, order="C")
+        if dtype == "bfloat16":
+            array = array.astype(numpy_dtype(dtype))
         key = (str(array.dtype), array.shape, array.tobytes())
         if key not in self.constants:
             self.constants[key] = self.name("constant")
@@ -180,15 +167,15 @@ class Exporter:
 
     # --- graphs ---
 
-    def walk(self, graph, feeds, given=()):
-        """Writes the nodes of a graph whose inputs are `feeds`; returns its outputs as Results. given: Results of resources."""
+    def translate(self, graph, feeds, given=()):
+        """Adds the nodes of a graph whose inputs are `feeds`; returns its outputs as Results. given: Results of resources."""
         from ._export_ops import EXPORTED
         values = {tuple(place): feed for place, feed in zip(graph["inputs"], feeds)}
         needed = self._needed(graph)
-        for op, reason in EFFECTS.items():
-            for i in sorted(needed):
-                if graph["nodes"][i]["op"] == op:
-                    raise Node(self, graph["nodes"][i], []).refuse(*reason)
+        effects = [(list(EFFECTS).index(graph["nodes"][i]["op"]), i) for i in needed if graph["nodes"][i]["op"] in EFFECTS]
+        if effects:
+            node = Node(self, graph["nodes"][min(effects)[1]], [])
+            raise node.refuse(*EFFECTS[node.op])
         for i, data in enumerate(graph["nodes"]):
             if data["op"] == "input" or i not in needed:
                 continue
@@ -223,12 +210,10 @@ class Exporter:
         return needed
 
     def subgraph(self, name, inputs, build):
-        """A GraphProto with these inputs (Results), whose outputs build() returns: Results or (name, dtype, dims)."""
+        """A GraphProto with these inputs, whose outputs build() returns; all are Results."""
         outer, self.nodes = self.nodes, []
         try:
-            outs = []
-            for one in build():
-                outs.append(Result(self.add("Identity", one), one.dtype, one.dims))
+            outs = [Result(self.add("Identity", one), one.dtype, one.dims) for one in build()]
             nodes = self.nodes
         finally:
             self.nodes = outer
@@ -281,7 +266,7 @@ def model_of(function):
         resource = Result(e.name(name or "variable"), dtype, dims)
         e.initializers.append(numpy_helper.from_array(as_array(variable), resource.name))
         resources.append(resource)
-    outs, outputs = e.walk(graph, feeds, resources), []
+    outs, outputs = e.translate(graph, feeds, resources), []
     for name, out in zip(output_names(function.structured_outputs), outs):
         final = Result(e.name(name), out.dtype, out.dims)
         e.nodes.append(helper.make_node("Identity", [out.name], [final.name]))
@@ -294,10 +279,9 @@ def model_of(function):
 
 def read_by(node):
     yield from node.input
-    for a in node.attribute:
-        if a.HasField("g"):
-            for inner in a.g.node:
-                yield from read_by(inner)
+    for graph in subgraphs(node):
+        for inner in graph.node:
+            yield from read_by(inner)
 
 
 def write(path, fn, args, kwargs):
@@ -308,30 +292,4 @@ def write(path, fn, args, kwargs):
         onnx.checker.check_model(model, full_check=False)
     except Exception as error:
         raise errors.InternalError("lm.onnx.save made a graph that onnx.checker refuses", why=str(error).splitlines()[0], fix="please report it") from error
-    replace(os.fspath(path), model.SerializeToString(deterministic=True))
-
-
-def replace(path, raw):
-    """Writes a file that takes the place of the one before at one instant."""
-    folder = os.path.dirname(os.path.abspath(path))
-    try:
-        descriptor, temporary = tempfile.mkstemp(prefix=".onnx", dir=folder)
-        try:
-            with os.fdopen(descriptor, "wb") as file:
-                file.write(raw)
-                file.flush()
-                os.fsync(file.fileno())
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(temporary, 0o666 & ~mask)
-            os.replace(temporary, path)
-        except BaseException:
-            os.unlink(temporary)
-            raise
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    except OSError as error:
-        raise errors.BadFile(f"{path} cannot be written", why=error.strerror or str(error), fix="check the folder and its space") from None
+    _core._replace_file(os.fspath(path), model.SerializeToString(deterministic=True))

@@ -1,4 +1,4 @@
-"""Sequences, which are lists of values while walking, and optional values, which may be None."""
+"""Sequences, which are lists of values in the interpreter, and optional values, which may be None."""
 from __future__ import annotations
 
 import math
@@ -8,7 +8,7 @@ import numpy as np
 from .. import _core as lm
 from ._shapes import axis_of, cut, parts_of
 from ._table import op
-from ._tensors import shape_of, to_tensor
+from ._tensors import shape_of
 
 
 @op("SequenceConstruct", raw=True)
@@ -100,6 +100,3 @@ def sequence_map(n, values, *others):
     for i, value in enumerate(values):
         rows.append(n.run(body, [value, *(o[i] if isinstance(o, list) else o for o in others)]))
     return tuple([row[k] for row in rows] for k in range(len(body.output)))
-
-
-__all__ = ["to_tensor"]

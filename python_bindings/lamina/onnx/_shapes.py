@@ -7,7 +7,7 @@ import numpy as np
 
 from .. import _core as lm
 from ._table import fold, op
-from ._tensors import OPEN, code_of, dtype_from, dtype_of, from_proto, from_sparse, shape_of, to_tensor
+from ._tensors import OPEN, dtype_from, dtype_of, from_proto, from_sparse, shape_of, to_tensor
 
 
 def axis_of(n, axis, rank):
@@ -150,7 +150,7 @@ def tile(n, x, _, only_check=False):
 def constant_of_shape(n, _, only_check=False):
     value = n.attr("value")
     value = from_proto(value).reshape(-1)[0] if value is not None else np.float32(0)
-    shape = n.room(n.ints(0), str(value.dtype))
+    shape = n.room(n.ints(0), value.dtype)
     if only_check:
         return None
     return np.full(shape, value)
@@ -448,6 +448,3 @@ def space_to_depth(n, x):
     y = lm.reshape(x, [size, c, h // b, b, w // b, b])
     y = lm.transpose(y, [0, 3, 5, 1, 2, 4] if n.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4])
     return lm.reshape(y, [size, c * b * b, h // b, w // b])
-
-
-__all__ = ["axis_of", "cut", "parts_of", "code_of"]

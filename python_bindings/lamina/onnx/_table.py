@@ -5,13 +5,13 @@ from dataclasses import dataclass
 from typing import Callable
 
 OPS: dict = {}
-FOLDED: set = set()  # ops that are computed while walking when all their inputs are known: what shapes are made of
+FOLDED: set = set()  # ops that are folded at trace time when all their inputs are known: what shapes are computed with
 
 
 @dataclass(frozen=True)
 class Row:
     function: Callable
-    fixed: tuple = ()  # inputs whose values must be known while walking
+    fixed: tuple = ()  # inputs whose values must be known at trace time
     raw: bool = False  # its inputs are given as they are: arrays stay arrays
 
 

@@ -19,25 +19,29 @@ FLOATS = ("float16", "bfloat16", "float32", "float64")
 HALVES = ("float16", "bfloat16")
 
 
-def width(dtype):
-    name = dtype if isinstance(dtype, str) else dtype.name
-    return {"bool": 1, "uint8": 1, "int8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4}.get(name, 8)
+def dtype_named(name):
+    """Lamina's dtype of this name."""
+    if name not in CODES:
+        raise errors.TypeMismatch(f"the ONNX graph: there are no tensors of dtype {name}", why=f"Lamina's are {', '.join(CODES)}", fix="convert that part of the model")
+    return DTYPES[CODES[name]]
 
 
 def dtype_from(code):
     """Lamina's dtype for ONNX's code."""
-    if code not in DTYPES:
-        name = T.DataType.Name(code) if code in T.DataType.values() else str(code)
-        raise errors.TypeMismatch(f"the ONNX graph: there are no tensors of dtype {name.lower()}", why=f"Lamina's are {', '.join(CODES)}",
-                                  fix="convert that part of the model")
-    return DTYPES[code]
+    return DTYPES[code] if code in DTYPES else dtype_named(T.DataType.Name(code).lower() if code in T.DataType.values() else str(code))
 
 
 def dtype_of(value):
     """Lamina's dtype of a value."""
-    if isinstance(value, np.ndarray):
-        return _core.dtype(str(value.dtype)) if str(value.dtype) in CODES else dtype_from(-1)
-    return value.dtype
+    return dtype_named(str(value.dtype)) if isinstance(value, np.ndarray) else value.dtype
+
+
+def numpy_dtype(name):
+    """NumPy's dtype for a name of Lamina's; ml_dtypes has bfloat16."""
+    if name == "bfloat16":
+        import ml_dtypes
+        name = ml_dtypes.bfloat16
+    return np.dtype(name)
 
 
 def code_of(dtype):
@@ -48,6 +52,12 @@ def shape_of(value):
     return tuple(value.shape)
 
 
+def array_of(raw, dtype, dims):
+    """The array of these bytes; None stands for zeros."""
+    kind = numpy_dtype(dtype)
+    return np.zeros(dims, kind) if raw is None else np.frombuffer(raw, kind).reshape(dims)
+
+
 def known_array(value):
     """What a tensor holds, while no graph is traced; else None."""
     if isinstance(value, np.ndarray):
@@ -56,8 +66,7 @@ def known_array(value):
         return None
     value = value.read() if isinstance(value, Variable) else value
     if value.dtype.name == "bfloat16":
-        import ml_dtypes
-        return np.asarray(value.astype(_core.float32).numpy()).astype(ml_dtypes.bfloat16)
+        return value.astype(_core.float32).numpy().astype(numpy_dtype("bfloat16"))
     return np.asarray(value.numpy())
 
 
@@ -69,13 +78,10 @@ def to_tensor(value):
         return value.read() if isinstance(value, Variable) and not _core.executing_eagerly() else value
     if value.dtype == np.int64 and value.ndim <= 1 and bool((value == OPEN).any()):
         raise errors.InvalidArgument("the ONNX graph computes with a length that is open", why="only shapes may depend on it", fix="trace with that length fixed")
-    name = str(value.dtype)
-    if name == "bfloat16":
-        return _core.constant(np.ascontiguousarray(value.astype(np.float32)), _core.bfloat16)
-    if name not in CODES:
-        raise errors.TypeMismatch(f"the ONNX graph: there are no tensors of dtype {name}", why=f"Lamina's are {', '.join(CODES)}",
-                                  fix="convert that part of the model")
-    return _core.constant(np.array(value, order="C", copy=True), _core.dtype(name))
+    dtype = dtype_of(value)
+    if dtype.name == "bfloat16":
+        return _core.constant(np.ascontiguousarray(value.astype(np.float32)), dtype)
+    return _core.constant(np.array(value, order="C", copy=True), dtype)
 
 
 def to_value(value):
@@ -95,19 +101,28 @@ def finished(value):
     return value.read() if isinstance(value, Variable) else value
 
 
-def check_type(name, spec, value):
-    """Throws where a tensor does not fit the dtype and shape that the file gives for an input."""
-    wanted = dtype_from(spec.elem_type)
-    if value.dtype.name != wanted.name:
-        raise errors.SignatureMismatch(f"the network's input '{name}' is {wanted.name}, {value.dtype.name} was given", why="the file says so",
-                                       fix=f"pass lm.astype(x, lm.{wanted.name})")
-    if not spec.HasField("shape"):
-        return
-    given, dims = shape_of(value), spec.shape.dim
-    if len(given) != len(dims) or any(d.HasField("dim_value") and g is not None and d.dim_value != g for d, g in zip(dims, given)):
-        shape = ", ".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims)
-        raise errors.SignatureMismatch(f"the network's input '{name}' has the shape [{shape}], {list(given)} was given", why="the file says so",
-                                       fix="pass a tensor of that shape")
+class InputType:
+    """What the file says of an input: the kind of its value; of a tensor the code of its dtype, and lengths, None where they are open."""
+
+    def __init__(self, proto):
+        self.name, self.kind = proto.name, proto.type.WhichOneof("value")
+        tensor = proto.type.tensor_type
+        self.code, dims = tensor.elem_type, tensor.shape.dim if tensor.HasField("shape") else None
+        self.dims = None if dims is None else [d.dim_value if d.HasField("dim_value") else None for d in dims]
+        self.shown = ", ".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims or ())
+
+    def check(self, value):
+        """Raises SignatureMismatch for a tensor of another dtype or shape."""
+        wanted = dtype_from(self.code)
+        if value.dtype != wanted:
+            raise errors.SignatureMismatch(f"the network's input '{self.name}' is {wanted.name}, {value.dtype.name} was given", why="the file says so",
+                                           fix=f"pass lm.astype(x, lm.{wanted.name})")
+        if self.dims is None:
+            return
+        given = shape_of(value)
+        if len(given) != len(self.dims) or any(d != g and d is not None and g is not None for d, g in zip(self.dims, given)):
+            raise errors.SignatureMismatch(f"the network's input '{self.name}' has the shape [{self.shown}], {list(given)} was given", why="the file says so",
+                                           fix="pass a tensor of that shape")
 
 
 def trains(tensor):

@@ -57,13 +57,15 @@ class Window:
             widths.append((a, max(b, (o - 1) * s + r - d - a)))
         return lm.pad(x, widths, value=value) if any(w != (0, 0) for w in widths) else x
 
-    def parts(self, x):
-        """(place in the window, what all windows have there)."""
+    def places(self):
+        """(place in the window, the slices of a padded image that all windows have there)."""
         for place in itertools.product(*(range(k) for k in self.kernel)):
-            key = [slice(None), slice(None)]
-            for p, d, s, o in zip(place, self.dilations, self.strides, self.out):
-                key.append(slice(p * d, p * d + (o - 1) * s + 1, s))
-            yield place, x[tuple(key)]
+            yield place, tuple(slice(p * d, p * d + (o - 1) * s + 1, s) for p, d, s, o in zip(place, self.dilations, self.strides, self.out))
+
+    def parts(self, x):
+        """What all windows have at each place."""
+        for _, key in self.places():
+            yield x[(slice(None), slice(None), *key)]
 
 
 def last(x):
@@ -143,7 +145,7 @@ def conv_transpose(n, x, w, b=None):
         wanted = wanted[-axes:]
         whole = [max((d - 1) * s + o + r - g, 0) for d, s, o, r, g in zip(dims, strides, more, reach, wanted)]
         half, rest = [v // 2 for v in whole], [v - v // 2 for v in whole]
-        pads = half + rest if auto == "SAME_UPPER" or auto == "NOTSET" and False else (rest + half if auto != "SAME_UPPER" else half + rest)
+        pads = half + rest if auto == "SAME_UPPER" else rest + half
         more = [max(o, g - ((d - 1) * s + r)) for d, s, o, r, g in zip(dims, strides, more, reach, wanted)]
     n.room([shape_of(x)[0], shape_of(w)[1] * groups, *(d * s + r + o for d, s, r, o in zip(dims, strides, reach, more))], x.dtype)
     # Zeros between the elements, then a convolution with the window turned around.
@@ -196,7 +198,7 @@ def max_pool(n, x):
     wide = lm.astype(x, lm.int32) if x.dtype.name in ("int8", "uint8") else x
     padded, best, where = w.padded(wide, lowest(wide)), None, None
     if not n.wanted(1):
-        for _, part in w.parts(padded):
+        for part in w.parts(padded):
             best = part if best is None else lm.maximum(best, part)
         return lm.astype(best, x.dtype)
     dims = shape_of(x)[2:]
@@ -204,7 +206,7 @@ def max_pool(n, x):
     if n.attr("storage_order", 0):  # within an image columns come first
         numbers = np.moveaxis(numbers.reshape(-1, *reversed(dims)), range(1, len(dims) + 1), range(len(dims), 0, -1)).reshape(shape_of(x))
     numbers = w.padded(lm.constant(np.ascontiguousarray(numbers)), 0)
-    for (_, part), (_, number) in zip(w.parts(padded), w.parts(numbers)):
+    for part, number in zip(w.parts(padded), w.parts(numbers)):
         if best is None:
             best, where = part, number
         else:
@@ -215,7 +217,7 @@ def max_pool(n, x):
 
 def summed(w, x):
     total = None
-    for _, part in w.parts(x):
+    for part in w.parts(x):
         total = part if total is None else total + part
     return total
 
@@ -225,14 +227,11 @@ def summed(w, x):
 def average_pool(n, x):
     w = Window(n, shape_of(x)[2:], n.attr("kernel_shape"))
     counts = np.ones(shape_of(x)[2:])
-    if n.attr("count_include_pad", 0):
-        counts = np.pad(counts, w.pads, constant_values=1)
-    else:
-        counts = np.pad(counts, w.pads)
+    counts = np.pad(counts, w.pads, constant_values=1 if n.attr("count_include_pad", 0) else 0)
     counts = np.pad(counts, [(0, max(0, (o - 1) * s + r - d)) for o, s, r, d in zip(w.out, w.strides, w.reach, counts.shape)])
     divisor = np.zeros(w.out)
-    for place in itertools.product(*(range(k) for k in w.kernel)):
-        divisor += counts[tuple(slice(p * d, p * d + (o - 1) * s + 1, s) for p, d, s, o in zip(place, w.dilations, w.strides, w.out))]
+    for _, key in w.places():
+        divisor += counts[key]
     return summed(w, w.padded(x, 0)) / lm.constant(np.maximum(divisor, 1).astype(x.dtype.name)[None, None])
 
 
@@ -274,8 +273,6 @@ def col2im(n, x, *_):
     columns = lm.reshape(x, [batch, channels, *block, *w.out])
     sizes = [d + a + b for d, (a, b) in zip(image, w.pads)]
     total = lm.zeros(n.room([batch, channels, *sizes], x.dtype), x.dtype)
-    for place in itertools.product(*(range(k) for k in block)):
-        part = columns[(slice(None), slice(None), *place)]
-        key = [slice(None), slice(None)] + [slice(p * d, p * d + (o - 1) * s + 1, s) for p, d, s, o in zip(place, w.dilations, w.strides, w.out)]
-        total = total.at[tuple(key)].add(part)
+    for place, key in w.places():
+        total = total.at[(slice(None), slice(None), *key)].add(columns[(slice(None), slice(None), *place)])
     return total[(slice(None), slice(None), *(slice(a, a + d) for d, (a, _) in zip(image, w.pads)))]
