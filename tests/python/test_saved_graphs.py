@@ -230,3 +230,22 @@ def test_the_graph_that_a_call_runs_is_saved_after_any_order_of_calls(states, tm
         enter(1 - state)
         lm.save(made, tmp_path / "m")  # with an input_signature it is traced again: it needs no call
         assert np.array_equal(lm.load(tmp_path / "m").signed(lm.ones(4)).numpy(), made.signed(lm.ones(4)).numpy()), order
+
+
+def test_c_code_is_made_of_the_graph_that_a_call_runs(tmp_path):
+    class Scaled(lm.Module):
+        @lm.function
+        def f(self, x):
+            return x * self.c
+
+    def exported(states):
+        made = Scaled()
+        for state in states:
+            made.c = tensors[state]
+            made.f(lm.ones(2))
+        lm.export_c(made, tmp_path / "c", name="scaled")
+        return [(tmp_path / "c" / name).read_bytes() for name in sorted(os.listdir(tmp_path / "c"))]
+
+    tensors = [lm.constant([2.0, 3.0]), lm.constant([4.0, 5.0])]
+    for order in itertools.product(range(2), repeat=3):
+        assert exported(order) == exported(order[-1:]), order
