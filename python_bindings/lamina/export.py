@@ -13,7 +13,7 @@ def export_c(what, folder, *inputs, name=None, weights="arrays", lengths=None) -
 
     what: a lm.function, a Module with traced functions (of lm.load too), a model or layer (its forward pass), or a dict {name: one of these, or (one of
     these, *inputs)}: a C function each. They share the Variables that they have in common, so {"score": net, "step": train} runs and trains one model.
-    inputs: example tensors. A lm.function that has one graph or an input_signature needs none.
+    inputs: example tensors. A lm.function with one graph that calls run now, or with an input_signature, needs none.
     name: of the files and of the C struct, and what public names begin with; the folder's name, if not given.
     weights: "arrays" in the source, or "file": in folder/NAME.safetensors, whose bytes NAME_init() takes. A file of the same model by
     lm.save_weights() does as well.

@@ -118,10 +118,11 @@ class Layer(Module):
     def _arguments_of(self, args, kwargs) -> _Arguments:
         """The arguments of the first call, with TensorSpecs in place of tensors. What call() takes first comes first, also when it was passed by name."""
         if not args:
-            bound = inspect.signature(self.call).bind_partial(**kwargs)
-            kwargs = {name: kwargs[name] for name in bound.arguments if name in kwargs} | kwargs
-            if bound.args:
-                args = (kwargs.pop(next(iter(kwargs))),)
+            parameters = inspect.signature(self.call).parameters
+            kwargs = {name: kwargs[name] for name in parameters if name in kwargs} | kwargs
+            first = next(iter(parameters.values()), None)
+            if first is not None and first.kind is first.POSITIONAL_OR_KEYWORD and first.name in kwargs:
+                args = (kwargs.pop(first.name),)
         args, kwargs = specs_of((args, kwargs))
         return _Arguments(args, kwargs)
 
