@@ -62,7 +62,7 @@ def gigabyte_figures(folder):
     tensors = {f"t{i}": lm.ones((8192, 4096)) for i in range(8)}  # 1.07 GB
     path, copy = f"{folder}/gigabyte", f"{folder}/copy"
     times = {name: [] for name in ("save", "dd", "load", "read")}
-    for _ in range(3):
+    for _ in range(6):
         for name, call in (("save", lambda: lm.save_tensors(path, tensors)),
                            ("dd", lambda: subprocess.run(["dd", f"if={path}", f"of={copy}", "bs=16M", "conv=fsync"], check=True, stderr=subprocess.DEVNULL)),
                            ("load", lambda: lm.load_tensors(path)),
