@@ -71,6 +71,13 @@ def test_only_lamina_is_exported(path):
     assert foreign == []
 
 
+def test_nothing_in_the_library_ends_the_process_or_starts_another():
+    called = {line.split()[-1].partition("@")[0] for line in output_of("nm", "-D", "-u", LIBRARY).splitlines()}
+    assert "memcpy" in called
+    assert called & {"abort", "exit", "_exit", "_Exit", "quick_exit", "__assert_fail", "raise", "fork", "vfork", "system", "popen", "execv", "execve", "execvp", "posix_spawn",
+                     "socket", "connect"} == set()
+
+
 def symbols(objects, kinds):
     return {fields[-1] for fields in (line.split() for o in objects for line in output_of("nm", "--defined-only", o).splitlines())
             if len(fields) == 3 and fields[1] in kinds}
