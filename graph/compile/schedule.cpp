@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "graph/ops/ops.h"
+
 namespace lamina::compile {
 namespace {
 
@@ -9,12 +11,26 @@ using ir::Effect;
 using ir::Node;
 using ir::Value;
 
-constexpr int64_t kSoonElements = 16;  // so cheap that it runs as soon as possible
+constexpr int64_t kSoonElements = 16;              // so cheap that it runs as soon as possible
+constexpr int64_t kMoveBytes = int64_t{64} << 10;  // of operands and results, which live longer when the node moves
 
 bool tiny(const Node& node) {
   for (const TensorType& t : node.types)
     if (size_of(t.shape).number() > kSoonElements) return false;
   return !node.types.empty();
+}
+
+// A small node that cannot fail: an error must leave the assignments before it, and no other.
+bool moves(const ir::Graph& g, const Node& node) {
+  static const std::vector<const ir::OpDef*> reductions = {&ops::def::sum, &ops::def::mean, &ops::def::max,
+                                                           &ops::def::min, &ops::def::prod, &ops::def::argmax};
+  if (node.op->scalar_op < 0 && node.op != &ops::def::fused_elementwise && node.op != &ops::def::reshape &&
+      std::find(reductions.begin(), reductions.end(), node.op) == reductions.end())
+    return false;
+  int64_t bytes = 0;
+  for (Value v : node.inputs) bytes += byte_size(g.type(v));
+  for (const TensorType& t : node.types) bytes += byte_size(t);
+  return bytes <= kMoveBytes;
 }
 
 }  // namespace
@@ -43,6 +59,19 @@ std::vector<int> schedule(const Selection& selection, int threads) {
   for (size_t r = 0; r < assigns.size(); ++r)
     for (int a : assigns[r]) assigned_to[size_t(g[a].inputs[0].node)].push_back(int(r));
 
+  // On a GPU, blocks that share the steps wait for a step that one block runs. So what depends on inputs alone runs first, and what only
+  // outputs need runs last: in a training step the cast of the labels, and the mean of the losses.
+  std::vector<char> first(count), last(count), needed(count);
+  for (int i = 0; i < g.size(); ++i)
+    first[size_t(i)] = moves(g, g[i]) && std::all_of(g[i].inputs.begin(), g[i].inputs.end(), [&](Value v) {
+                         return first[size_t(v.node)] || g[v].op == &ops::def::input || g[v].op == &ops::def::constant;
+                       });
+  for (int i = g.size() - 1; i >= 0; --i) {
+    last[size_t(i)] = !needed[size_t(i)] && !first[size_t(i)] && moves(g, g[i]);
+    if (!last[size_t(i)])
+      for (Value v : g[i].inputs) needed[size_t(v.node)] = true;
+  }
+
   std::vector<int> key(count);  // sort key: a node runs in the gap after the node with this number
   std::vector<int> last_assign(g.resources.size(), -1), last_effect_read(g.resources.size(), -1);
   int last_host = -1;
@@ -56,7 +85,8 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     const bool host = ir::has_host_effect(n);
     if (host) earliest = std::max(earliest, last_host);
 
-    bool early = n.op->effect == Effect::read || (n.op->effect == Effect::none && !host && (runs_nothing(n) || tiny(n)));
+    bool early =
+        first[size_t(i)] || n.op->effect == Effect::read || (n.op->effect == Effect::none && !host && (runs_nothing(n) || tiny(n)));
     bool update = threads == 1 && n.op->partition == section::Partition::tiles && !assigned_to[size_t(i)].empty();
     if (update) {
       early = true;
@@ -67,7 +97,7 @@ std::vector<int> schedule(const Selection& selection, int threads) {
           if (reader < i) earliest = std::max(earliest, key[size_t(reader)]);
         }
     }
-    key[size_t(i)] = early ? earliest : std::max(i, earliest);
+    key[size_t(i)] = last[size_t(i)] ? int(count) : early ? earliest : std::max(i, earliest);
     if (n.op->effect == Effect::write) last_assign[size_t(resource)] = key[size_t(i)];
     if (n.op->effect == Effect::read) last_effect_read[size_t(resource)] = std::max(last_effect_read[size_t(resource)], key[size_t(i)]);
     if (host) last_host = key[size_t(i)];
