@@ -9,7 +9,7 @@
 namespace lamina {
 namespace {
 
-constexpr std::chrono::milliseconds kForkWaits{20};
+constexpr std::chrono::milliseconds kForkWaits{200};      // also for a holder that gets no core on a busy machine
 constexpr uint32_t kHeld = 1, kWaitedFor = 2, kBits = 3;  // of a Mutex's state
 constexpr uint32_t kForking = 1;                          // bit of `epoch`
 
