@@ -150,7 +150,7 @@ __global__ void cluster_hops(int rounds, int bytes, long long* cycles) {
 #endif
 }
 
-// --- 3. barriers of a block, and of a pair of warps ---
+// --- 3. barriers of a block, of a pair of warps, and of some of a block's warps ---
 __global__ void block_barriers(int rounds, long long* cycles) {
   __syncthreads();
   const long long start = clock64();
@@ -162,6 +162,48 @@ __global__ void pair_barriers(int rounds, long long* cycles) {
   __syncthreads();
   const long long start = clock64();
   for (int i = 0; i < rounds; ++i) asm volatile("bar.sync %0, 64;" ::"r"(pair) : "memory");
+  if (threadIdx.x == 0) *cycles = clock64() - start;
+}
+// Of `warps` warps beside others that take no part, as a chain of layers has them.
+__global__ void named_barriers(int rounds, int warps, long long* cycles) {
+  __syncthreads();
+  if (int(threadIdx.x) >= warps * 32) return;
+  const long long start = clock64();
+  for (int i = 0; i < rounds; ++i) asm volatile("bar.sync 1, %0;" ::"r"(warps * 32) : "memory");
+  if (threadIdx.x == 0) *cycles = clock64() - start;
+}
+
+// --- 3b. 16-byte loads of shared memory: all lanes of a warp from one address, or each from its own ---
+template <bool one_address>
+__global__ void wide_loads(int rounds, float* out, long long* cycles) {
+  __shared__ __align__(16) float memory[4096];
+  for (int i = int(threadIdx.x); i < 4096; i += int(blockDim.x)) memory[i] = 0;
+  __syncthreads();
+  const unsigned from = shared_address(memory) + (one_address ? 0 : 16 * (threadIdx.x % 32));
+  float sum = 0;
+  const long long start = clock64();
+  for (int i = 0; i < rounds; ++i) {
+    float v[8][4];
+#pragma unroll
+    for (int k = 0; k < 8; ++k)
+      asm volatile("ld.volatile.shared.v4.f32 {%0, %1, %2, %3}, [%4];"
+                   : "=f"(v[k][0]), "=f"(v[k][1]), "=f"(v[k][2]), "=f"(v[k][3])
+                   : "r"(from + 512 * k));
+#pragma unroll
+    for (int k = 0; k < 8; ++k) sum += v[k][0] + v[k][3];
+  }
+  __syncthreads();
+  if (threadIdx.x == 0) *cycles = clock64() - start;
+  out[threadIdx.x] = sum;
+}
+
+// --- 3c. a store that a fence makes visible to other blocks before the next instruction ---
+__global__ void fences(int rounds, float* out, long long* cycles) {
+  const long long start = clock64();
+  for (int i = 0; i < rounds; ++i) {
+    out[threadIdx.x] = float(i);
+    __threadfence();
+  }
   if (threadIdx.x == 0) *cycles = clock64() - start;
 }
 
@@ -347,6 +389,17 @@ int main() {
     add(("pair_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(),
         per(smallest(cycles, [&] { pair_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
   }
+
+  for (int warps : {3, 5})
+    add(("named_barrier_cycles_" + std::to_string(warps) + "_of_8_warps").c_str(),
+        per(smallest(cycles, [&] { named_barriers<<<1, 256>>>(1000, warps, cycles); }), 1000));
+  for (int warps : {1, 2, 4, 8}) {
+    add(("wide_load_of_one_address_cycles_" + std::to_string(warps) + "_warps").c_str(),
+        per(smallest(cycles, [&] { wide_loads<true><<<1, warps * 32>>>(1000, floats, cycles); }), 8000.0 * warps));
+    add(("wide_load_cycles_" + std::to_string(warps) + "_warps").c_str(),
+        per(smallest(cycles, [&] { wide_loads<false><<<1, warps * 32>>>(1000, floats, cycles); }), 8000.0 * warps));
+  }
+  add("fence_cycles", per(smallest(cycles, [&] { fences<<<1, 32>>>(1000, floats, cycles); }), 1000));
 
   add("mma_tf32_latency_cycles", per(smallest(cycles, [&] { products<1><<<1, 32>>>(1000, floats, cycles); }), 1000));
   // 16 x 8 x 8 multiply-adds each.
