@@ -7,6 +7,7 @@
 #include "graph/ops/kernel_call.h"
 #include "kernels/section/blocks.h"
 #include "runtime/core/config.h"
+#include "runtime/device/library_work.h"
 
 namespace lamina::compile {
 namespace {
@@ -55,6 +56,11 @@ bool makes_nothing(const Node& node) {
 
 const char* why_in_no_section(const ir::SectionStep& step, const section::Nested* nested, Device device) {
   if (device.kind == DeviceKind::gpu && !section::block_runner()) return "this build has no section kernel for GPUs";
+  // A section's product runs on the blocks that have its rows, a product of its own on the whole card.
+  const section::Step& s = step.step;
+  if ((section::is_product(s.kind) || s.kind == section::StepKind::dense_update) &&
+      double(s.rows) * s.k * s.n >= std::max(kLeastMultiplyAdds, least_multiply_adds(Setting::cublaslt)))
+    return "its product is large enough for cuBLASLt";
   return section::why_not_on_blocks(step.codes, step.step, nested);
 }
 

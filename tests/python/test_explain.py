@@ -203,3 +203,13 @@ def test_explain_for_a_device_needs_lengths_and_a_device():
         f.explain(lm.ones([2, 3]), device="null:h900")
     named = lm.function(lambda x, device: x * device)  # a parameter of that name belongs to the function
     assert not named.explain(lm.ones([2]), device=2).planned_only
+
+
+@pytest.mark.parametrize("rows", [20, 1000, 1024, 8192])
+def test_products_that_are_large_enough_for_a_library_are_in_no_section(rows):
+    net = lm.nn.Sequential([lm.nn.Dense(64, "relu") for _ in range(3)])
+    net(lm.ones([1, 64]))
+    launches = lm.function(lambda x: net(x)).explain(lm.ones([rows, 64]), device="null:h100").launches
+    large = rows * 64 * 64 >= 4 << 20
+    assert len(launches) == (3 if large else 1)
+    assert [launch["why_alone"] for launch in launches if large] == ["its product is large enough for cuBLASLt"] * 3 * large
