@@ -126,13 +126,13 @@ void leave(Record& me) { me.locks.store(me.locks.load(std::memory_order_relaxed)
 
 void Mutex::lock() {
   const uint32_t base = enter(record()) << 2;
-  uint32_t seen = base;
+  uint32_t seen = base;  // a value that means free
   uint32_t wanted = base | kHeld;
   while (!state_.compare_exchange_weak(seen, wanted, std::memory_order_acquire, std::memory_order_relaxed)) {
     if ((seen & ~kBits) != base || (seen & kBits) == 0) continue;  // free; a lock held before a fork is free, too
     wanted = base | kWaitedFor;
-    if ((seen & kBits) == kHeld && !state_.compare_exchange_strong(seen, wanted, std::memory_order_relaxed)) continue;
-    state_.wait(wanted, std::memory_order_relaxed);
+    if (seen == wanted || state_.compare_exchange_strong(seen, wanted, std::memory_order_relaxed))
+      state_.wait(wanted, std::memory_order_relaxed);
     seen = base;
   }
 }
