@@ -1,10 +1,16 @@
-"""The section kernels as compiled by nvcc and ptxas: limits for registers, spills, stack and shared memory, and the expected tensor core
-instructions, per architecture."""
-import glob, os, re, shutil, subprocess
+"""The section kernels as compiled by nvcc and ptxas, per architecture: bars for registers, stack, shared memory, instructions and counted cycles of the
+built library; limits for spills, and the expected tensor core instructions."""
+import functools, os, re, shutil, subprocess, sys
 
 import pytest
+from built import ROOT
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+sys.path.append(os.path.join(ROOT, "perf", "gpu"))
+import section_steps  # noqa: E402
+from cycles import count, places, said, static_account  # noqa: E402
+from disassembler import Missing, tools  # noqa: E402
+from sass import Cubin  # noqa: E402
+
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
 LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 256, "static shared bytes": 64}
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
@@ -34,12 +40,6 @@ def figures(log, kernel):
             "static shared bytes": int((re.search(r"(\d+) bytes smem", log) or [0, 0])[1])}
 
 
-def disassembler():
-    """nvdisasm, which is not in nvcc's package: on PATH, or beside a Python package of NVIDIA or Triton."""
-    places = [p for package in ("nvidia/cu*/bin", "nvidia/cuda_nvdisasm/bin", "triton/backends/nvidia/bin") for p in glob.glob(os.path.join(os.path.dirname(pytest.__path__[0]), package, "nvdisasm"))]
-    return shutil.which("nvdisasm") or next(iter(places), None)
-
-
 @needs_nvcc
 @is_long
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
@@ -50,10 +50,11 @@ def test_a_section_kernel_stays_within_its_limits_and_has_the_intended_instructi
     cubin = tmp_path / "section.cubin"
     found = figures(compiled(source, architecture, cubin, "-Xptxas", "-v", "-cubin"), KERNELS[source])
     assert all(found[name] <= limit for name, limit in LIMITS.items()), found
-    tool = disassembler()
-    if tool is None:
-        pytest.skip("within its limits; there is no nvdisasm to look for instructions with: pip install nvidia-cuda-nvdisasm")
-    sass = subprocess.run([tool, "-c", str(cubin)], capture_output=True, text=True, timeout=600, check=True).stdout
+    try:
+        nvdisasm, _ = tools()
+    except Missing as reason:
+        pytest.skip(f"within its limits; instructions are not looked at: {reason}")
+    sass = subprocess.run([nvdisasm, "-c", str(cubin)], capture_output=True, text=True, timeout=600, check=True).stdout
     count = {name: len(re.findall(re.escape(name) + r"\b", sass)) for name in PTX.values()}
     assert all((n > 0) == (source in HAVE_TENSOR_CORES) for n in count.values()), count
     assert ("HMMA" in sass) == (source in HAVE_TENSOR_CORES) and sass.count("FFMA") > 100
@@ -70,3 +71,76 @@ def test_the_ptx_has_tensor_cores_and_clusters_exactly_where_intended(source, tm
         assert (instruction in text) == (source in HAVE_TENSOR_CORES), instruction
     for instruction in OF_CLUSTERS:
         assert (instruction in text) == (source == "section_cluster"), instruction
+
+
+# The kernels as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
+# lowers it may lower the bar. Registers, stack bytes, static shared bytes (sm_90 and later reserve 1,024), instructions that access the stack, all
+# instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; a spill would add to it.
+TOOLKIT = "13.0"
+BARS = {
+    ("section_kernel", "sm_80"): (223, 224, 0, 83, 35744, [9380, 6958, 2322, 781, 1881, 1181, 1217, 398, 869]),
+    ("section_kernel", "sm_90a"): (237, 224, 1024, 83, 36720, [9367, 7008, 2344, 773, 1940, 1208, 1248, 398, 852]),
+    ("section_kernel", "sm_100"): (221, 160, 1024, 96, 34776, [10002, 7926, 1769, 273, 1510, 697, 736, 385, 1312]),
+    ("section_kernel_with_tensor_cores", "sm_80"): (234, 224, 0, 101, 68976, [25646, 19243, 6586, 706, 1885, 1179, 1220, 396, 869]),
+    ("section_kernel_with_tensor_cores", "sm_90a"): (255, 224, 1024, 101, 70408, [25779, 19443, 6733, 697, 1932, 1207, 1250, 402, 869]),
+    ("section_kernel_with_tensor_cores", "sm_100"): (227, 160, 1024, 114, 71296, [27589, 22259, 6345, 272, 1510, 695, 734, 381, 1328]),
+    ("section_kernel_in_cluster", "sm_90a"): (246, 224, 1024, 101, 71056, [25510, 20576, 5996, 700, 1940, 1206, 1250, 400, 871]),
+    ("section_kernel_in_cluster", "sm_100"): (238, 160, 1024, 114, 72728, [27854, 22854, 6361, 275, 1500, 698, 737, 383, 1324]),
+}
+# Cycles and instructions of one warp in a hidden layer of the benchmark (section_steps.py): counted, not measured.
+WAYS = {("forward", "sm_80"): (6145, 1482), ("forward", "sm_90a"): (6326, 1485), ("gradient", "sm_80"): (6203, 1484), ("gradient", "sm_90a"): (6340, 1508)}
+
+
+@functools.lru_cache(maxsize=None)
+def built(kernel, architecture):
+    """The kernel of the built library; skips where there is none that the bars are for."""
+    if not os.path.exists(section_steps.LIBRARY):
+        pytest.skip("this build has no CUDA")
+    if f".{architecture}." not in elves():
+        pytest.skip(f"this build is not for {architecture}")
+    cubin = Cubin(section_steps.LIBRARY, kernel, architecture)
+    if cubin.toolkit != TOOLKIT:
+        pytest.skip(f"this build is by nvcc {cubin.toolkit}; the bars are of nvcc {TOOLKIT}")
+    return cubin
+
+
+@functools.lru_cache(maxsize=1)
+def elves():
+    """The library's embedded cubins, as cuobjdump lists them."""
+    try:
+        return subprocess.run([tools()[1], "-lelf", section_steps.LIBRARY], capture_output=True, text=True, check=True, timeout=60).stdout
+    except Missing as reason:
+        pytest.skip(str(reason))
+
+
+@pytest.mark.parametrize("kernel, architecture", BARS)
+def test_a_built_section_kernel_is_no_larger_than_its_bars(kernel, architecture):
+    cubin = built(kernel, architecture)
+    account = static_account(cubin.code, places(section_steps.STEP_PARTS, cubin.code))
+    found = (*(cubin.resources[name] for name in ("registers", "stack", "shared")), account["by opcode"]["LDL"] + account["by opcode"]["STL"],
+             account["instructions"], [account["by part"][step] for step in section_steps.STEPS])
+    names = ["registers", "stack bytes", "static shared bytes", "accesses of the stack", "instructions"]
+    names += [f"instructions of {step}" for step in section_steps.STEPS]
+    *sizes, steps = BARS[kernel, architecture]
+    over = [f"{n} {name}, the bar is {bar}" for name, n, bar in zip(names, [*found[:-1], *found[-1]], [*sizes, *steps]) if n > bar]
+    if over:
+        cycles = [said(count(cubin, way, parts=section_steps.PARTS[name]), 40) for name, way in section_steps.WAYS.items() if (name, architecture) in WAYS]
+        pytest.fail("\n".join([*over, f"all figures: {found}", *(cycles or [said(account, 40)])]), pytrace=False)
+
+
+@pytest.mark.parametrize("name, architecture", WAYS)
+def test_a_layer_takes_no_more_cycles_than_its_bar(name, architecture):
+    found = count(built("section_kernel", architecture), section_steps.WAYS[name], parts=section_steps.PARTS[name])
+    cycles, instructions = WAYS[name, architecture]
+    if found["cycles"] > cycles or found["instructions"] > instructions:
+        pytest.fail(f"{name}: the bar is {cycles} cycles and {instructions} instructions\n{said(found, 40)}", pytrace=False)
+    assert found["by opcode"]["FFMA"] == 192, "64 products for each of three rows"
+
+
+def test_a_missed_bar_is_explained_by_source_line(monkeypatch):
+    monkeypatch.setitem(WAYS, ("forward", "sm_90a"), (WAYS["forward", "sm_90a"][0] - 1, WAYS["forward", "sm_90a"][1]))
+    monkeypatch.setitem(BARS, ("section_kernel", "sm_90a"), (BARS["section_kernel", "sm_90a"][0] - 1, *BARS["section_kernel", "sm_90a"][1:]))
+    for test, case, why in ((test_a_layer_takes_no_more_cycles_than_its_bar, "forward", "forward: the bar is "),
+                            (test_a_built_section_kernel_is_no_larger_than_its_bars, "section_kernel", r"\d+ registers, the bar is ")):
+        with pytest.raises(pytest.fail.Exception, match=rf"(?s)^{why}.*cycles .* multiply.*by source line:.*cycles  section_block.h:\d+ +\w"):
+            test(case, "sm_90a")
