@@ -69,7 +69,12 @@ inline const CudaApi& fake_api() {
             return status == cudaSuccess ? fake->work.wait(s, e) : status;
           },
       .event_create = [](cudaEvent_t* e, unsigned) { return FakeCuda::lock()->make("event_create", e); },
-      .event_destroy = [](cudaEvent_t e) { return FakeCuda::lock()->call("event_destroy", handle_text(e)); },
+      .event_destroy =
+          [](cudaEvent_t e) {
+            const auto fake = FakeCuda::lock();
+            fake->work.forget(e);
+            return fake->call("event_destroy", handle_text(e));
+          },
       .event_record =
           [](cudaEvent_t e, cudaStream_t s) {
             const auto fake = FakeCuda::lock();

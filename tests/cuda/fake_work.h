@@ -46,6 +46,7 @@ class FakeWork {
     place.last = {list.size() - 1};
   }
   void record(void* event, void* stream) { events_[event] = streams_[stream]; }
+  void forget(void* event) { events_.erase(event); }
   cudaError_t wait(void* stream, void* event) {
     Place& place = streams_[stream];
     const Place& other = events_[event];
@@ -160,11 +161,10 @@ class FakeWork {
     while (!are_done(wanted)) run_one();
     if (std::all_of(pending_.begin(), pending_.end(), [](const Operation& o) { return o.done; })) {
       pending_.clear();
-      for (auto& [stream, place] : streams_)
-        if (!place.graph) place.last.clear();
-      for (auto& [stream, last] : before_) last.clear();
-      for (auto& [event, place] : events_)
-        if (!place.graph) place.last.clear();
+      const auto has_ended = [](const auto& entry) { return !entry.second.graph; };
+      std::erase_if(streams_, has_ended);
+      std::erase_if(events_, has_ended);
+      before_.clear();
     }
   }
 
