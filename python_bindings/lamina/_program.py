@@ -113,6 +113,14 @@ class SavedFunction:
         raise errors.SignatureMismatch(f"{self.__name__}: no graph of it takes these arguments", why="; ".join(dict.fromkeys(why)) or "a dtype or a shape is another",
                                        fix="call it as " + " or ".join(f"{self.__name__}({graph.in_words()})" for graph in self._saved_graphs[:5]))
 
+    def graph_for(self, args, kwargs):
+        """The _Graph for these arguments, or the only one there is."""
+        if args or kwargs:
+            return self._chosen(args, kwargs)[0]
+        if len(self._saved_graphs) > 1:
+            raise errors.InvalidArgument(f"{self.__name__} has {len(self._saved_graphs)} graphs", why="one is needed", fix="pass example arguments, which say which one")
+        return self._saved_graphs[0]
+
     def get_concrete_function(self, *args, **kwargs):
         """The graph for these arguments."""
         return self._chosen(args, kwargs)[0].concrete
@@ -204,7 +212,7 @@ class Saver:
         self.numbers[id(thing)] = number = len(self.objects)
         self.kept.append(thing)
         if attributes is None:
-            attributes = _attributes(thing) + (list(_model_functions(thing).items()) if id(thing) in self.called else [])
+            attributes = _attributes(thing) + (list(model_functions(thing).items()) if id(thing) in self.called else [])
         record = {"class": getattr(thing, "_saved_class", None) or type(thing).__name__, "unnamed": list(getattr(thing, "_unnamed", ())), "attributes": {}, "lost": {},
                   "not_inside": [*getattr(thing, "_not_inside", ()), *(name for name, value in attributes if isinstance(value, _core.optim.Optimizer))]}
         self.objects.append(record)
@@ -238,6 +246,8 @@ class Saver:
         """(tree, signatures by name) of what lm.save was given."""
         if signatures is None and isinstance(what, LoadedModule):
             signatures = vars(what).get("_signatures")
+        if hasattr(what, "_as_program"):  # a network of lm.onnx.load
+            what = what._as_program()
         if isinstance(what, dict) and all(isinstance(name, str) for name in what):
             self.called.update(map(id, what.values()))
             tree = ["object", self.object(Module(), "", attributes=list(what.items()))]
@@ -327,6 +337,12 @@ def graphs_of(function) -> tuple[list, list]:
     return [graph for graph in graphs if graph._outside == now], [graph for graph in graphs if graph._outside != now]
 
 
+def function_of(name, concrete, arguments) -> SavedFunction:
+    """A ConcreteFunction whose arguments are one tensor each, as a function with these names of its arguments."""
+    result = encoded(_core._described(concrete.structured_outputs))
+    return SavedFunction(name, [_Graph(concrete, [(argument, False, False, ["tensor"]) for argument in arguments], result, False)])
+
+
 def _graphs_of(function):
     """The _Graphs of a function, or why there are none, as text."""
     if isinstance(function, SavedFunction):
@@ -352,7 +368,7 @@ def _graphs_of(function):
     return list(found.values()) or why
 
 
-def _model_functions(model) -> dict:
+def model_functions(model) -> dict:
     """Of a layer or model without traced functions of its own: its call, and, when it was fitted, one step of training."""
     if not hasattr(model, "_input_specs") or any(is_function(value) for _, value in _attributes(model)):
         return {}

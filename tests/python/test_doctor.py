@@ -90,5 +90,8 @@ def test_libraries_of_the_running_interpreters_environment_are_found(tmp_path):
 
 
 def test_other_words_get_the_usage(capsys):
-    assert command.main(["doctr"]) == 2 and command.main(["doctor", "gpu"]) == 2 and command.main(["--help"]) == 0
-    assert "python -m lamina doctor" in capsys.readouterr().err
+    assert command.main(["doctr"]) == 2 and command.main(["doctor", "gpu"]) == 2 and command.main([]) == 2
+    assert capsys.readouterr().err.count("usage: python -m lamina") == 3
+    assert command.main(["--help"]) == 0
+    said = capsys.readouterr()
+    assert "doctor" in said.out and "info" in said.out and "convert" in said.out and not said.err

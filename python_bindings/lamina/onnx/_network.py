@@ -41,6 +41,20 @@ class Network:
     def _named_variables(self, call):
         return self.variables
 
+    def _as_program(self) -> dict:
+        """What lm.save writes: the network as the function call(), for the lengths that the file leaves open, and its Variables by their names in the file."""
+        from .._program import function_of
+
+        names = self.outputs
+
+        def call(*tensors):
+            results = self(*tensors)
+            return dict(zip(names, results)) if isinstance(results, tuple) else results
+
+        specs = [kind.spec() for kind in self._interpreter.types.values()]
+        concrete = _core.function(call, None, False, False).get_concrete_function(*specs)
+        return self.variables | {"call": function_of("call", concrete, self.inputs)}
+
     def __call__(self, *args, **named):
         """The outputs for these inputs: one tensor, or a tuple of as many as the file's graph has."""
         values = self._bound(args, named)

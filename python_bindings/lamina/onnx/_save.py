@@ -9,6 +9,7 @@ import onnx
 from onnx import helper, numpy_helper
 
 from .. import _core, errors
+from .._program import SavedFunction
 from ._file import subgraphs
 from ._tensors import CODES, FLOATS, known_array, numpy_dtype
 
@@ -229,6 +230,8 @@ class Exporter:
 def concrete(fn, args, kwargs):
     if isinstance(fn, _core.ConcreteFunction):
         return fn
+    if isinstance(fn, SavedFunction):
+        return fn.graph_for(args, kwargs).concrete
     function = fn if isinstance(fn, _core.Function) else _core.function(fn, None, False, True, None)
     return function.get_concrete_function(*args, **kwargs)
 

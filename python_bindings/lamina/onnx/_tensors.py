@@ -102,13 +102,14 @@ def finished(value):
 
 
 class InputType:
-    """What the file says of an input: the kind of its value; of a tensor the code of its dtype, and lengths, None where they are open."""
+    """What the file says of an input: the kind of its value; of a tensor the code of its dtype, and lengths, None where they are open; `named`: their names there."""
 
     def __init__(self, proto):
         self.name, self.kind = proto.name, proto.type.WhichOneof("value")
         tensor = proto.type.tensor_type
         self.code, dims = tensor.elem_type, tensor.shape.dim if tensor.HasField("shape") else None
         self.dims = None if dims is None else [d.dim_value if d.HasField("dim_value") else None for d in dims]
+        self.named = None if dims is None else [d.dim_value if d.HasField("dim_value") else d.dim_param or None for d in dims]
         self.shown = ", ".join(str(d.dim_value) if d.HasField("dim_value") else d.dim_param or "?" for d in dims or ())
 
     def check(self, value):
@@ -123,6 +124,13 @@ class InputType:
         if len(given) != len(self.dims) or any(d != g and d is not None and g is not None for d, g in zip(self.dims, given)):
             raise errors.SignatureMismatch(f"the network's input '{self.name}' has the shape [{self.shown}], {list(given)} was given", why="the file says so",
                                            fix="pass a tensor of that shape")
+
+    def spec(self):
+        """The input as a TensorSpec."""
+        if self.kind != "tensor_type" or self.named is None:
+            raise errors.InvalidArgument(f"the network's input '{self.name}' is no tensor whose rank the file says", why="a graph is traced for dtypes and ranks",
+                                         fix="trace the network yourself: lm.function(net), called with inputs")
+        return _core.TensorSpec(self.named, dtype_from(self.code), name=self.name)
 
 
 def trains(tensor):
