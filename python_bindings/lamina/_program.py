@@ -383,7 +383,7 @@ def model_functions(model) -> dict:
     def call_by_name(**named):
         return model(training=False, **named)
 
-    made = {"call": _core.function(call if args else call_by_name, autograph=False)}
+    made = {"call": _core.function(call if args else call_by_name)}
     made["call"].get_concrete_function(*args, **kwargs)
     fitted = getattr(getattr(model, "_train_step", None), "_graphs", ())
     if fitted:
@@ -392,7 +392,7 @@ def model_functions(model) -> dict:
         def train_step(inputs, labels):
             return dict(zip(names, model._run_train_step(inputs, labels)))
 
-        step = made["train_step"] = _core.function(train_step, autograph=False)
+        step = made["train_step"] = _core.function(train_step)
         shapes = iter(fitted[-1].inputs)
         arguments = [built(encoded(tree), lambda _: next(shapes), {}) for _, _, _, tree in fitted[-1]._arguments]
         step.get_concrete_function(*specs_of(arguments, open_rows=True))

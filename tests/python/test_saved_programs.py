@@ -229,6 +229,29 @@ def test_the_description_may_be_hostile(policy, tmp_path):
             lm.load(tmp_path / "policy")
 
 
+class Choosing(lm.nn.Model):
+    def __init__(self):
+        super().__init__()
+        self.dense = lm.nn.Dense(2)
+
+    def call(self, x):
+        y = self.dense(x)
+        if lm.sum(y) > 0:
+            y = y * 2
+        return y
+
+
+def test_a_model_whose_call_branches_on_tensors_is_saved(tmp_path):
+    net, x = Choosing(), lm.constant(np.random.default_rng(0).normal(size=(6, 3)).astype("float32"))
+    net.compile("sgd", "mse")
+    net.fit(x.numpy(), np.zeros((6, 2), "float32"), verbose=0)
+    lm.save(net, tmp_path / "net")
+    loaded = lm.load(tmp_path / "net")
+    for rows in (x, -x):
+        assert np.array_equal(loaded(rows).numpy(), net(rows).numpy())
+    assert float(loaded.train_step(x, lm.zeros((6, 2)))["loss"].numpy()) >= 0
+
+
 def test_wrong_calls():
     for call in (lambda: lm.load("/nowhere/at/all"), lambda: lm.load(3), lambda: lm.load("x", custom={"a": 3}), lambda: lm.save(), lambda: lm.load("a\0b")):
         with pytest.raises(lm.errors.Error):
