@@ -141,28 +141,37 @@ std::vector<Variable> ConcreteFunction::bound(std::span<const Variable> argument
 }
 
 std::vector<Tensor> ConcreteFunction::call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at) {
-  if (Trace* trace = Trace::current()) {
-    if (!lengths_.empty())
-      throw Error(ErrorKind::invalid_argument,
-                  {.what = cat(name_, ": a list grows in it, and it is called while ", trace->function, " is traced"),
-                   .where = text(at.line()),
-                   .why = "how long the list becomes is computed before the whole graph runs, and this one is only a part",
-                   .fix = "call it as a plain function, without lm.function of its own"});
-    std::vector<Tensor> inputs(arguments.begin(), arguments.end());
-    inputs.insert(inputs.end(), captures_.begin(), captures_.end());
-    std::vector<TensorType> types;
-    for (const Tensor& t : inputs) types.push_back(t.type());
-    // A graph traced in terms of the caller's unknown lengths fits without changes.
-    bool same = true;
-    for (auto [argument, axis] : open_dims_) same &= types[size_t(argument)] == graph_.type(graph_.inputs[size_t(argument)]);
-    if (same) return trace->inline_graph(graph_, inputs, bound(variables), at);
-    return trace->inline_graph(ir::specialize(graph_, ir::bind_dims(graph_, types)), inputs, bound(variables), at);
-  }
+  if (Trace* trace = Trace::current()) return inlined(*trace, arguments, variables, at);
   if (recording() && tape_wants(arguments, variables)) return replay(arguments, variables);
   if (Plan* plan = only_plan_.load(std::memory_order_acquire)) return run(*plan, arguments, variables);
   Call call{arguments, variables, {}};
   find_lengths(call);
   return run_planned(call);
+}
+
+std::vector<Tensor> ConcreteFunction::inline_changed(std::span<const Tensor> arguments, const Trace::Changes& changes, CallSite at) {
+  check(arguments, {});
+  if (!Trace::current()) internal_error("a graph is inlined where no function is traced");
+  return inlined(*Trace::current(), arguments, {}, at, &changes);
+}
+
+std::vector<Tensor> ConcreteFunction::inlined(Trace& trace, std::span<const Tensor> arguments, std::span<const Variable> variables,
+                                              CallSite at, const Trace::Changes* changes) {
+  if (!lengths_.empty())
+    throw Error(ErrorKind::invalid_argument,
+                {.what = cat(name_, ": a list grows in it, and it is called while ", trace.function, " is traced"),
+                 .where = text(at.line()),
+                 .why = "how long the list becomes is computed before the whole graph runs, and this one is only a part",
+                 .fix = "call it as a plain function, without lm.function of its own"});
+  std::vector<Tensor> inputs(arguments.begin(), arguments.end());
+  inputs.insert(inputs.end(), captures_.begin(), captures_.end());
+  std::vector<TensorType> types;
+  for (const Tensor& t : inputs) types.push_back(t.type());
+  // A graph traced in terms of the caller's unknown lengths fits without changes.
+  bool same = true;
+  for (auto [argument, axis] : open_dims_) same &= types[size_t(argument)] == graph_.type(graph_.inputs[size_t(argument)]);
+  if (same) return trace.inline_graph(graph_, inputs, bound(variables), at, changes);
+  return trace.inline_graph(ir::specialize(graph_, ir::bind_dims(graph_, types)), inputs, bound(variables), at, changes);
 }
 
 std::vector<Tensor> ConcreteFunction::run_planned(const Call& call) {

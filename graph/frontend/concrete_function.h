@@ -47,6 +47,9 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
   // The same without checks, for callers that have already matched the signature.
   std::vector<Tensor> call_matched(std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at = {});
 
+  // Inlines the graph into this thread's trace, with changes.
+  std::vector<Tensor> inline_changed(std::span<const Tensor> arguments, const Trace::Changes& changes, CallSite at = {});
+
   const std::string& name() const { return name_; }
   std::vector<TensorSpec> inputs() const;
   std::vector<TensorSpec> outputs() const;
@@ -79,6 +82,8 @@ class LAMINA_API ConcreteFunction : public std::enable_shared_from_this<Concrete
     std::span<const Variable> variables;
     std::vector<int64_t> lengths;  // lengths known only from data
   };
+  std::vector<Tensor> inlined(Trace& trace, std::span<const Tensor> arguments, std::span<const Variable> variables, CallSite at,
+                              const Trace::Changes* changes = nullptr);
   std::shared_ptr<Plan> plan_for(const Call& call);
   std::shared_ptr<Plan> make_plan(const Call& call);  // mutex_ must be held
   DimBindings bindings(const Call& call) const;

@@ -24,6 +24,18 @@ void make_room(std::vector<T>& list) {
   if (list.size() == list.capacity()) list.reserve(std::max<size_t>(8, 2 * list.size()));
 }
 
+// The nodes that an output or an effect other than a read depends on.
+std::vector<char> results_and_effects(const ir::Graph& g) {
+  std::vector<char> needed(size_t(g.size()));
+  for (ir::Value v : g.outputs) needed[size_t(v.node)] = true;
+  for (int n = g.size() - 1; n >= 0; --n) {
+    needed[size_t(n)] |= g[n].op->effect != ir::Effect::read && ir::has_effects(g[n]);
+    if (!needed[size_t(n)]) continue;
+    for (ir::Value v : g[n].inputs) needed[size_t(v.node)] = true;
+  }
+  return needed;
+}
+
 thread_local std::shared_ptr<Trace> innermost;
 thread_local std::string scope_prefix;
 
@@ -144,16 +156,31 @@ void Trace::assign(const Variable& v, const Tensor& value, CallSite at) {
   add_node(ops::def::assign, ir::make_attrs(ir::ResourceAttrs{resource, v.type()}), std::span(&value, 1), at);
 }
 
-std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> inner, CallSite at) {
+std::vector<Tensor> Trace::inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> inner, CallSite at,
+                                        const Changes* changes) {
   ir::Rewriter to(g, graph);
   for (size_t i = 0; i < inputs.size(); ++i) to.map(g.inputs[i], value_of(inputs[i], at));
+  const std::vector<char> needed = changes ? results_and_effects(g) : std::vector<char>(size_t(g.size()), true);
   for (int n = 0; n < g.size(); ++n) {
-    if (to.mapped(n)) continue;  // an input
+    if (to.mapped(n) || !needed[size_t(n)]) continue;  // mapped: an input
     ir::Node node = g[n];
     const int resource = ir::resource_of(node);
+    if (changes && node.op == &ops::def::read) {
+      to.map({n, 0}, value_of(changes->read(resource), at));
+      continue;
+    }
     if (resource >= 0) node.attrs = ir::make_attrs(ir::ResourceAttrs{resource_of(inner[size_t(resource)]), inner[size_t(resource)].type()});
     node.scope = scope_prefix + node.scope;
-    const ir::Value copied = to.copy(n, node);
+    std::vector<ir::Value> operands = to[node.inputs];
+    if (changes) {
+      std::vector<Tensor> tensors;
+      for (ir::Value v : operands) tensors.push_back(symbol(v));
+      changes->operands(n, tensors);
+      if (tensors.size() != operands.size()) internal_error(cat(tensors.size(), " inputs for ", node.op->name));
+      for (size_t i = 0; i < operands.size(); ++i) operands[i] = value_of(tensors[i], at);
+    }
+    const ir::Value copied = graph.copy(node, std::move(operands));
+    to.map_results(n, copied);
     if (!recording()) continue;
     record_nodes(this, copied.node);
     if (node.op == &ops::def::read) record_read(inner[size_t(resource)], symbol(copied));

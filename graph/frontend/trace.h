@@ -1,5 +1,6 @@
 // Trace: the graph that a traced call is building. Each thread has a stack of traces; ops go to the innermost one.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_map>
@@ -26,9 +27,14 @@ class LAMINA_API Trace : public std::enable_shared_from_this<Trace> {
   int resource_of(const Variable& v);
   Tensor read(const Variable& v, CallSite at);
   void assign(const Variable& v, const Tensor& value, CallSite at);
+  // What inline_graph changes. Then nodes that neither the outputs nor an effect needs are left out.
+  struct Changes {
+    std::function<Tensor(int resource)> read;                             // the value in place of a read
+    std::function<void(int node, std::vector<Tensor>& inputs)> operands;  // may replace the inputs of a node
+  };
   // Inlines a traced graph as if its ops were called here; returns its outputs. `variables`: one per resource of g.
   std::vector<Tensor> inline_graph(const ir::Graph& g, std::span<const Tensor> inputs, std::span<const Variable> variables,
-                                   CallSite at = {});
+                                   CallSite at = {}, const Changes* changes = nullptr);
   // Computes a value eagerly now. It may depend only on constants and Variables; throws when it needs a traced input.
   Tensor evaluate_now(const Tensor& symbolic, CallSite at);
   Tensor symbol(ir::Value v) const;

@@ -23,6 +23,7 @@ from .errors import GradientWarning as GradientWarning, RetraceWarning as Retrac
 from .graph import Graph as Graph
 from .reporting import check as check, print as print
 from .module import Module as Module
+from .quantization import quantize as quantize
 from .saving import (
     load as load, load_metadata as load_metadata, load_tensors as load_tensors, load_weights as load_weights, save as save, save_tensors as save_tensors,
     save_weights as save_weights,
@@ -83,5 +84,5 @@ if not TYPE_CHECKING:  # they see the names exported by the star and the `as` ab
     __all__ = sorted([
         *_core.__all__, "Checkpoint", "Explanation", "GradientWarning", "Graph", "Module", "RetraceWarning", "check", "checkpoint", "cond", "custom_gradient", "data", "errors",
         "export_c", "fori_loop", "function", "grad", "hessian", "jacobian", "jvp", "load", "load_metadata", "load_tensors", "load_weights", "losses", "metrics", "nn", "optim",
-        "print", "save", "save_tensors", "save_weights", "scan", "switch", "testing", "value_and_grad", "vjp", "vmap", "while_loop",
+        "print", "quantize", "save", "save_tensors", "save_weights", "scan", "switch", "testing", "value_and_grad", "vjp", "vmap", "while_loop",
     ])

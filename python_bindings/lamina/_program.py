@@ -355,17 +355,22 @@ def _graphs_of(function):
         return "a function that was not called yet and has no input_signature"
     found, why = {}, None
     for concrete in sorted([*current, *older], key=lambda concrete: concrete._training):  # a loaded function takes the first that fits
-        arguments = [(name, by_name, is_default, encoded(tree)) for name, by_name, is_default, tree in concrete._arguments]
-        result = encoded(_core._described(concrete.structured_outputs))
-        lost = next(filter(None, (lost_in(tree) for _, _, _, tree in arguments)), None)
-        if lost:
-            why = f"a function whose argument is {lost}"
-        elif lost_in(result):
-            why = f"a function whose result holds {lost_in(result)}"
+        graph = described(concrete)
+        if isinstance(graph, str):
+            why = graph
         else:
-            graph = _Graph(concrete, arguments, result, concrete._training)
             found.setdefault(graph.key(), graph)
     return list(found.values()) or why
+
+
+def described(concrete):
+    """The _Graph of a ConcreteFunction, or why it cannot be saved, as text."""
+    arguments = [(name, by_name, is_default, encoded(tree)) for name, by_name, is_default, tree in concrete._arguments]
+    result = encoded(_core._described(concrete.structured_outputs))
+    lost = next(filter(None, (lost_in(tree) for _, _, _, tree in arguments)), None)
+    if lost:
+        return f"a function whose argument is {lost}"
+    return f"a function whose result holds {lost_in(result)}" if lost_in(result) else _Graph(concrete, arguments, result, concrete._training)
 
 
 def model_functions(model) -> dict:

@@ -37,9 +37,10 @@ void add_specs(std::vector<TensorSpec>& out, nb::handle value, Walk& walk) {
   }
 }
 
-// The results nested as the function's were; a list of them when neither a trace nor a file says how.
+// The results nested as a file says or as the function's were; otherwise a list of them.
 nb::object nested(const Concrete& c, const std::function<nb::object(size_t)>& leaf) {
-  if (const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get())) return structure->build(leaf);
+  const auto* structure = static_cast<const ResultStructure*>(c.function->structure().get());
+  if (structure && !c.nest.is_valid()) return structure->build(leaf);
   nb::list out;
   for (size_t i = 0; i < c.function->graph().outputs.size(); ++i) out.append(leaf(i));
   return c.nest.is_valid() ? c.nest(out) : nb::object(out);
@@ -245,6 +246,20 @@ void bind_inspect(nb::module_& m) {
             return to_list(outputs);
           },
           nb::arg("tensors"), nb::arg("variables"), "The results as a list, of the tensors and Variables in the graph's order.")
+      .def(
+          "_inline_changed",
+          [](const Concrete& c, const std::vector<nb::object>& tensors, nb::callable read, nb::callable operands) {
+            Trace::Changes changes;
+            changes.read = [&](int resource) { return tensors_of(nb::make_tuple(read(resource)))[0]; };
+            changes.operands = [&](int node, std::vector<Tensor>& inputs) {
+              nb::object changed = operands(node, to_list(inputs));
+              if (!changed.is_none()) inputs = tensors_of(changed);
+            };
+            return to_list(c.function->inline_changed(tensors_of(nb::cast(tensors)), changes, CallSite()));
+          },
+          nb::arg("tensors"), nb::arg("read"), nb::arg("operands"),
+          "The results as a list, in the trace of a function around it. read(i): the value of Variable i; operands(node, inputs): other "
+          "inputs for the node of this number in _graph_data, or None.")
       .def("inspect", [](const Concrete& c) { return c.function->inspect(); })
       .def(
           "explain",

@@ -196,6 +196,7 @@ EXEMPT = {
     "files: tests of test_weights_files.py and test_saved_programs.py": "load load_metadata load_tensors load_weights save save_tensors save_weights",
     "files: tests of test_checkpoints.py": "Checkpoint",
     "files: tests of test_export_c.py": "export_c",
+    "makes models of models: tests of test_quantization.py": "quantize",
     "describes a call": "inspect executing_eagerly",
     "is state": "per_model",
     "draws: tests of test_random.py": "dropout",

@@ -188,6 +188,8 @@ class Interpreter:
             row = OPS.get((domain_of(node.domain), node.op_type))
             if node.op_type == "BatchNormalization":
                 statistics.update(node.input[3:5])
+            elif node.op_type in ("QuantizeLinear", "DequantizeLinear"):
+                fixed.update(node.input[1:])  # rounding has no slope by which a scale could train
             if row:
                 fixed.update(node.input[i] for i in row.fixed if i < len(node.input))
         return statistics, fixed

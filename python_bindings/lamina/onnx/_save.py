@@ -171,6 +171,8 @@ class Exporter:
     def translate(self, graph, feeds, given=()):
         """Adds the nodes of a graph whose inputs are `feeds`; returns its outputs as Results. given: Results of resources."""
         from ._export_ops import EXPORTED
+        from ._export_quantized import recognised
+        graph = recognised(graph)
         values = {tuple(place): feed for place, feed in zip(graph["inputs"], feeds)}
         needed = self._needed(graph)
         effects = [(list(EFFECTS).index(graph["nodes"][i]["op"]), i) for i in needed if graph["nodes"][i]["op"] in EFFECTS]
@@ -184,7 +186,7 @@ class Exporter:
             if data["op"] == "read":
                 values[i, 0] = given[node.int("resource")]
                 continue
-            function = EXPORTED.get(data["op"])
+            function = data.get("written_by") or EXPORTED.get(data["op"])
             if function is None:
                 raise node.refuse("ONNX has no op for it")
             out = function(self, node, *node.inputs)
