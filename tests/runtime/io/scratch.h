@@ -8,9 +8,13 @@ namespace lamina::io {
 
 class Scratch {
  public:
-  Scratch() {
-    std::string pattern = std::filesystem::temp_directory_path() / "lamina-io-XXXXXX";
+  explicit Scratch(const std::filesystem::path& in = std::filesystem::temp_directory_path()) {
+    std::string pattern = in / "lamina-io-XXXXXX";
     path_ = mkdtemp(pattern.data());
+  }
+  // A folder in memory, where there is one: for tests that write much and ask nothing of the disk.
+  static std::filesystem::path memory() {
+    return std::filesystem::exists("/dev/shm") ? "/dev/shm" : std::filesystem::temp_directory_path();
   }
   ~Scratch() { std::filesystem::remove_all(path_); }
   Scratch(const Scratch&) = delete;
