@@ -66,8 +66,10 @@ std::vector<int> schedule(const Selection& selection, int threads) {
     first[size_t(i)] = moves(g, g[i]) && std::all_of(g[i].inputs.begin(), g[i].inputs.end(), [&](Value v) {
                          return first[size_t(v.node)] || g[v].op == &ops::def::input || g[v].op == &ops::def::constant;
                        });
+  bool before_a_loop = false;  // or a branch: behind it, a step would need one more barrier
   for (int i = g.size() - 1; i >= 0; --i) {
-    last[size_t(i)] = !needed[size_t(i)] && !first[size_t(i)] && moves(g, g[i]);
+    before_a_loop |= ops::owns_programs(g[i]);
+    last[size_t(i)] = !needed[size_t(i)] && !first[size_t(i)] && !before_a_loop && moves(g, g[i]);
     if (!last[size_t(i)])
       for (Value v : g[i].inputs) needed[size_t(v.node)] = true;
   }
