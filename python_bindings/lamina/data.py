@@ -92,8 +92,8 @@ class Dataset:
             self._taken = None
 
     def _position(self) -> list:
-        """Where the last loop is, for _go_to()."""
-        return [self._passes, self._taken]
+        """Where the last loop is, for _go_to(), or where the next one will be after it."""
+        return [self._passes + 1, self._skip] if self._skip else [self._passes, self._taken]
 
     def _go_to(self, passes: int, taken: int | None) -> None:
         """The next loop goes on where a Dataset that was made in the same way was at _position()."""

@@ -110,6 +110,7 @@ def test_the_position_in_a_dataset(repeat):
     for position, count in places:
         again = made()
         again._go_to(*position)
+        assert again._position() == position  # a checkpoint that is saved before the next element
         rest = []
         while len(rest) + count < len(seen):
             rest += [e.numpy().tolist() for e in again]
