@@ -172,6 +172,11 @@ class Parser {
       for (const TensorType& t : g[v].types) got += (got.empty() ? "" : ", ") + lamina::text(t);
       fail(cat("the written type of %", v.node, " is wrong: ", op.name, " gives ", got.empty() ? "nothing" : got));
     }
+    if (const Literal* constant = constant_value(g, v); constant && constant->bytes) {
+      constants_ += constant->bytes->size();
+      if (constants_ > kMostConstants + 8 * text_.size())
+        fail(cat("the constants take more than ", kMostConstants >> 20, " MiB beyond their text"));
+    }
     if (op.name == std::string_view("input")) inputs.emplace_back(attrs_of<InputAttrs>(*parsed).index, v);
   }
 
@@ -257,17 +262,19 @@ class Parser {
     size_t at = std::min(pos_, text_.size()), begin = text_.rfind('\n', at ? at - 1 : 0), line = 1;
     begin = begin == std::string_view::npos ? 0 : begin + 1;
     for (size_t i = 0; i < at; ++i) line += text_[i] == '\n';
-    size_t end = text_.find('\n', at);
+    const std::string_view shown = text_.substr(begin, std::min(text_.find('\n', at), text_.size()) - begin);
     throw Error(ErrorKind::invalid_argument,
                 {.what = "this is not the text of a graph",
-                 .where = cat("line ", line, ": ", text_.substr(begin, end == std::string_view::npos ? end : end - begin)),
+                 .where = cat("line ", line, ": ", shown.substr(0, kMostShown), shown.size() > kMostShown ? "..." : ""),
                  .why = why,
                  .fix = "correct the text"});
   }
 
   static constexpr int kMostNodes = 1'000'000;
+  static constexpr size_t kMostShown = 1000;  // bytes of a line in an error
+  static constexpr size_t kMostConstants = size_t{64} << 20;
   std::string_view text_;
-  size_t pos_ = 0;
+  size_t pos_ = 0, constants_ = 0;
   int depth_ = 0, nodes_ = 0;
 };
 

@@ -28,7 +28,7 @@ TensorType result_of(const char* op, const TensorType& x, const TensorType& w, c
                                               .where = "argument 'groups'",
                                               .why = "each group has as many filters, the last dimension, as the others",
                                               .fix = "pass a divisor of the number of filters, 1 for ordinary convolution"});
-  if (x.shape[3] != Dim(w.shape[2].number() * a.groups))
+  if (x.shape[3] != w.shape[2] * Dim(a.groups))
     throw does_not_fit(op, x, w,
                        a.groups == 1 ? cat("x has ", x.shape[3], " channels, the filters take ", w.shape[2])
                                      : cat("x has ", x.shape[3], " channels, ", a.groups, " groups of filters take ", w.shape[2], " each"),

@@ -52,12 +52,15 @@ std::vector<TensorType> infer_max_pool2d_grad(const ir::InferCall& call) {
   constexpr const char* op = "max_pool2d_grad";
   require_floating(op, dy);
   require_image(op, "dy", dy);
-  if (places.dtype != DType::i64 || places.shape != dy.shape || a.shape.size() != 4)
+  if (places.dtype != DType::i64 || places.shape != dy.shape)
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": places ", places, " for a gradient ", dy),
                                               .where = "",
                                               .why = "they are max_pool2d's second result",
                                               .fix = ""});
-  return {{dy.dtype, a.shape}};
+  const TensorType x{dy.dtype, a.shape};
+  if (const TensorType y = infer_max_pool2d({call.attrs, std::span(&x, 1), {}})[0]; !(y == dy))
+    throw does_not_fit(op, dy, y, "the gradient has the type of the pooling's result", "");
+  return {x};
 }
 
 std::vector<TensorType> infer_values(const ir::InferCall& call) {

@@ -80,8 +80,10 @@ void require_place(const char* op, int64_t place) {
 void require_inside(const char* op, const TensorType& full, int64_t begin, int64_t step, const Shape& offset, size_t axis, Dim count) {
   Dim length = full.shape[axis];
   if (!length.known() || !count.known() || (!offset.empty() && !offset[axis].known()) || count == Dim(0)) return;
-  int64_t first = first_place(begin, step, length.number()) + offset_of(offset, axis), last = first + (count.number() - 1) * step;
-  if (count.number() > length.number() || first < 0 || first >= length.number() || last < 0 || last >= length.number())
+  const int64_t n = length.number(), shift = offset_of(offset, axis);
+  const int64_t first = shift < n ? std::min(first_place(begin, step, n), n - shift) + shift : n;
+  const int64_t steps = step > 0 ? (n - 1 - first) / step : first / -step;  // from the first element to the end of the axis
+  if (first < 0 || first >= n || count.number() - 1 > steps)
     throw bad_slice(op, cat(count, " elements from ", first, " with step ", step, " do not fit ", full),
                     cat("axis ", axis, " has ", length, " elements"), "");
 }
@@ -127,7 +129,7 @@ bool see(const SliceAttrs& a, const View& in, const Shape& result, View& view, i
   for (int i = 0; i < in.rank; ++i) {
     size_t axis = size_t(i);
     view.shape[i] = result[axis].number();
-    view.strides[i] = in.strides[i] * a.step[axis];
+    view.strides[i] = view.shape[i] > 1 ? in.strides[i] * a.step[axis] : in.strides[i];
     element_offset += (first_place(a.begin[axis], a.step[axis], in.shape[i]) + offset_of(a.offset, axis)) * in.strides[i];
   }
   if (view.size() == 0) element_offset = 0;

@@ -68,16 +68,20 @@ void internal_error(const std::string& what) {
 }
 
 Error unknown_name(const std::string& what_kind, const std::string& name, std::vector<std::string> existing) {
-  std::stable_sort(existing.begin(), existing.end(),
-                   [&](const std::string& a, const std::string& b) { return distance(name, a) < distance(name, b); });
-  constexpr size_t kShown = 24;
+  constexpr size_t kShown = 24, kCompared = 64;  // names; bytes of a name, which a file may have made long
+  const std::string beginning = name.substr(0, kCompared);
+  std::vector<std::pair<size_t, std::string>> nearest;
+  for (std::string& one : existing) nearest.emplace_back(distance(beginning, one.substr(0, kCompared)), std::move(one));
+  std::stable_sort(nearest.begin(), nearest.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (size_t i = 0; i < existing.size(); ++i) existing[i] = std::move(nearest[i].second);
   std::string list;
   for (size_t i = 0; i < std::min(existing.size(), kShown); ++i) list += (list.empty() ? "" : ", ") + existing[i];
   if (existing.size() > kShown) list += cat(" and ", existing.size() - kShown, " more");
-  return Error(ErrorKind::not_found, {.what = cat("there is no ", what_kind, " named '", name, "'"),
-                                      .where = "",
-                                      .why = existing.empty() ? cat("there is no ", what_kind, " at all") : "there are: " + list,
-                                      .fix = existing.empty() ? "" : cat("did you mean '", existing.front(), "'?")});
+  return Error(ErrorKind::not_found,
+               {.what = cat("there is no ", what_kind, " named '", beginning, name.size() > kCompared ? "..." : "", "'"),
+                .where = "",
+                .why = existing.empty() ? cat("there is no ", what_kind, " at all") : "there are: " + list,
+                .fix = existing.empty() ? "" : cat("did you mean '", existing.front(), "'?")});
 }
 
 }  // namespace lamina

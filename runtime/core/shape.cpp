@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cctype>
 #include <charconv>
+#include <limits>
 #include <optional>
 #include <unordered_map>
 
@@ -107,7 +108,8 @@ std::optional<Polynomial> divide(const Polynomial& a, const Polynomial& b) {
   for (auto& [left, f] : a) {
     Monomial rest;
     std::set_difference(left.begin(), left.end(), symbols.begin(), symbols.end(), std::back_inserter(rest));
-    if (f % factor != 0 || rest.size() + symbols.size() != left.size()) return std::nullopt;
+    if ((factor == -1 && f == std::numeric_limits<int64_t>::min()) || f % factor != 0 || rest.size() + symbols.size() != left.size())
+      return std::nullopt;
     out[rest] = f / factor;
   }
   return out;
@@ -252,8 +254,10 @@ bool match(Dim pattern, int64_t length, DimBindings& bindings) {
     else
       return true;  // checked when its symbols are bound elsewhere
   }
-  if (name.empty() || factor == 0 || (length - constant) % factor != 0 || (length - constant) / factor < 0) return false;
-  bindings[name] = (length - constant) / factor;
+  int64_t product;  // of the factor and the symbol
+  if (name.empty() || factor == 0 || __builtin_sub_overflow(length, constant, &product)) return false;
+  if (product % factor != 0 || product / factor < 0) return false;
+  bindings[name] = product / factor;
   return true;
 }
 

@@ -24,6 +24,13 @@ TEST(Error, UnknownNamesListTheNearestFirst) {
   EXPECT_EQ(e.parts.fix, "did you mean 'softmax'?");
 }
 
+// A name may be a file's, and of any length.
+TEST(Error, LongUnknownNamesAreCut) {
+  const Error e = unknown_name("op", "softm" + std::string(10'000'000, 'a'), {"add", "softmax", "softmax" + std::string(1000, 'b')});
+  EXPECT_LT(e.parts.what.size(), 200u);
+  EXPECT_NE(e.parts.what.find("softma"), std::string::npos);
+}
+
 TEST(Error, InternalErrorsSayThatTheyAreBugs) {
   try {
     internal_error("x");

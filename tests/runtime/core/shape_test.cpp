@@ -42,6 +42,12 @@ TEST(Dim, RefusesProductsBeyond63Bits) {
   EXPECT_EQ(size_of(Shape{int64_t(1) << 62, 4, 0}), Dim(0));
 }
 
+TEST(Dim, ArithmeticAtTheEndsOf64BitsIsChecked) {
+  DimBindings bindings;
+  EXPECT_FALSE(match(Dim::parse("n-9223372036854775807-1"), 5, bindings));
+  EXPECT_THROW(Dim::parse("-9223372036854775807*n-n") / Dim::parse("-n"), Error);
+}
+
 TEST(Dim, LearnsASymbolFromALength) {
   DimBindings bindings;
   EXPECT_TRUE(match(Dim::symbol("n") * 2 + 1, 21, bindings));
