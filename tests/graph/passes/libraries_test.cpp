@@ -91,10 +91,10 @@ TEST_F(Libraries, DoNotPoolWhenIndicesAreUsed) {
   EXPECT_FALSE(chosen(used.g));
   Pools other;  // windows that differ from the pooling's
   other.g.outputs.push_back(
-      ops::max_pool2d_grad(other.g, other.dy, other.places(), {10, 80, 80, 100}, {.window = {2, 2}, .strides = {1, 1}}));
+      ops::max_pool2d_grad(other.g, other.dy, other.places(), {10, 80, 80, 100}, {.window = {1, 1}, .strides = {2, 2}}));
   EXPECT_FALSE(chosen(other.g));
   Pools larger;
-  larger.g.outputs.push_back(ops::max_pool2d_grad(larger.g, larger.dy, larger.places(), {10, 82, 80, 100}, {}));
+  larger.g.outputs.push_back(ops::max_pool2d_grad(larger.g, larger.dy, larger.places(), {10, 81, 80, 100}, {}));
   EXPECT_FALSE(chosen(larger.g));
   Graph forward;
   forward.outputs = {ops::max_pool2d(forward, forward.add_input(f32({10, 80, 80, 100})), {})};
