@@ -11,7 +11,6 @@
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/blocks.h"
-#include "runtime/core/settings.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -189,17 +188,12 @@ class Emitter {
                                       .why = "not one block of the section kernel fits on a multiprocessor",
                                       .fix = "run it on another GPU, or on 'cpu'"});
     const int all = std::min(card.multiprocessors, resident);
-    const section::BlockLimits limits{.blocks = all > 2 * for_others ? all - for_others : all,
-                                      .cluster = device.kind == DeviceKind::gpu
-                                                     ? section::block_runner()->largest_cluster(device, card.largest_cluster)
-                                                     : card.largest_cluster,
-                                      .shared_bytes = card.shared_memory_per_block,
-                                      .clusters = config::is_on(Setting::cuda_cluster)};
+    const int blocks = all > 2 * for_others ? all - for_others : all;
     std::vector<View> views;
     for (auto* list : {&out.inputs, &out.outputs})
       for (int s : *list) views.push_back(program_->slots[size_t(s)].view);
     auto section = std::make_shared<section::BlockSection>();
-    section->plan = section::plan_blocks(*table, ranges, views, limits);
+    section->plan = section::plan_blocks(*table, ranges, views, blocks);
     section->table = std::move(table);
     out.detail += section::print(section->plan);
     return section;

@@ -10,7 +10,6 @@
 #include "kernels/section/block_access.h"
 #include "kernels/section/blocks.h"
 #include "kernels/section/section_kernel.h"
-#include "kernels/section/stages.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cost {
@@ -55,18 +54,11 @@ const Card* card_of(Device device) {
   return nullptr;
 }
 
-// A section: each block's steps in order, with waits and barriers. For a cluster, products and communication between blocks cost what the
-// model that chose the cluster says (kernels/section/stages.h).
+// A section: each block's steps in order, with waits and barriers.
 class SectionModel {
  public:
   SectionModel(const BlockPlan& plan, const Card& card)
-      : plan_(plan),
-        card_(card),
-        in_cluster_(plan.program.cluster != 0),
-        word_(in_cluster_ ? section::kHandCycles / cycles_per_microsecond() : kWordMicroseconds),
-        meeting_(in_cluster_ ? 2 * word_ : kMeetMicroseconds),
-        times_(size_t(plan.program.blocks)),
-        raised_(size_t(plan.program.counters)) {
+      : plan_(plan), card_(card), times_(size_t(plan.program.blocks)), raised_(size_t(plan.program.counters)) {
     const char* bytes = plan.bytes.data();
     places_ = {reinterpret_cast<const section::BlockOperand*>(bytes + plan.program.operands_at),
                reinterpret_cast<const section::BlockCopy*>(bytes + plan.program.copies_at),
@@ -114,13 +106,14 @@ class SectionModel {
   }
 
   void meet() {
-    const double all = *std::max_element(times_.begin(), times_.end()) + (times_.size() > 1 ? meeting_ : 0);
+    const double all = *std::max_element(times_.begin(), times_.end()) + (times_.size() > 1 ? kMeetMicroseconds : 0);
     std::fill(times_.begin(), times_.end(), all);
   }
 
   void take(const BlockStep& s) {
     double from = 0;
-    for (int w = 0; w < s.waits; ++w) from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + word_);
+    for (int w = 0; w < s.waits; ++w)
+      from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + kWordMicroseconds);
     for (int b = s.first_block; b < s.first_block + s.blocks; ++b) {
       accesses_of(places_, s, b, accesses_);
       double& time = times_[size_t(b)];
@@ -134,11 +127,9 @@ class SectionModel {
   double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
   // A block's part of a step, whose accesses are accesses_.
   double cycles(const BlockStep& s) const {
-    if (in_cluster_ && section::is_product(s.kind)) return section::product_cycles(s.precision, s.rows, s.k, s.n, s.resident >= 0);
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
-    const double per_cycle = in_cluster_ && s.kind == StepKind::dense_update ? section::multiply_adds_per_cycle(s.precision) : card_.lanes;
-    return kStepCycles + std::max(flops(s) / (2 * per_cycle), bytes / kCacheBytesPerCycle);
+    return kStepCycles + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
   }
   double flops(const BlockStep& s) const {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
@@ -154,10 +145,8 @@ class SectionModel {
 
   const BlockPlan& plan_;
   const Card& card_;
-  const bool in_cluster_;
-  const double word_, meeting_;  // microseconds until another block sees a word, and for a barrier; within a cluster if there is one
-  std::vector<double> times_;    // per block
-  std::vector<double> raised_;   // per counter: time of the last increment
+  std::vector<double> times_;   // per block
+  std::vector<double> raised_;  // per counter: time of the last increment
   section::BlockPlaces places_;
   std::vector<section::BlockAccess> accesses_;
 };

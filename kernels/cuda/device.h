@@ -21,10 +21,6 @@
 //            to pass data between blocks: writes; sync_block(); one thread: add_release. In the other block, one thread: load_acquire
 //            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
 //            load_acquire_from_host() and store_release_to_host(): the same for words that the host copies while the kernel runs
-//   clusters (sm_90 and later): the blocks of a launch with .cluster = true, at most 16, form one cluster, all resident.
-//            sync_cluster(): every thread of all of them. of_block(T* p, block): the address of p (in this block's dynamic shared memory)
-//            in another block; no block may end while others use its memory. load_acquire_in_cluster() and add_release_in_cluster():
-//            the same for words there, visible to the cluster's blocks
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
 //   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two floats rounded to 8; as fragment bits.
 //            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, by every lane of the warp: c += a b for
@@ -45,8 +41,6 @@
 namespace lamina::kernels::cuda {
 
 inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
-
-inline constexpr unsigned kLargestCluster = 16;
 
 }  // namespace lamina::kernels::cuda
 

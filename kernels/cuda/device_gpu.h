@@ -81,38 +81,6 @@ LAMINA_DEVICE void store_release(unsigned* p, unsigned v) {
 LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ < 900  // launches there have no clusters
-LAMINA_DEVICE void sync_cluster() { __trap(); }
-template <class T>
-LAMINA_DEVICE T* of_block(T* p, unsigned) {
-  __trap();
-  return p;
-}
-LAMINA_DEVICE unsigned load_acquire_in_cluster(const unsigned*) {
-  __trap();
-  return 0;
-}
-LAMINA_DEVICE void add_release_in_cluster(unsigned*, unsigned) { __trap(); }
-#else
-LAMINA_DEVICE void sync_cluster() {
-  asm volatile("barrier.cluster.arrive.release;" ::: "memory");
-  asm volatile("barrier.cluster.wait.acquire;" ::: "memory");
-}
-template <class T>
-LAMINA_DEVICE T* of_block(T* p, unsigned block) {
-  unsigned long long at;
-  asm("mapa.u64 %0, %1, %2;" : "=l"(at) : "l"(p), "r"(block));
-  return reinterpret_cast<T*>(at);
-}
-LAMINA_DEVICE unsigned load_acquire_in_cluster(const unsigned* p) {
-  unsigned v;
-  asm volatile("ld.acquire.cluster.u32 %0, [%1];" : "=r"(v) : "l"(p) : "memory");
-  return v;
-}
-LAMINA_DEVICE void add_release_in_cluster(unsigned* p, unsigned v) {
-  asm volatile("red.release.cluster.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
-}
-#endif
 LAMINA_DEVICE void fence_device() { __threadfence(); }
 LAMINA_DEVICE void pause() { __nanosleep(32); }
 template <class T>

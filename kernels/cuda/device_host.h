@@ -62,8 +62,6 @@ void commit_copies();
 void wait_copies(int but, const Where& where);
 void* static_shared(const void* site, size_t bytes);
 void* dynamic_shared();
-void sync_cluster(const Where& where);
-const void* of_block(const void* own, unsigned block);
 void run(const LaunchShape& shape, const std::function<void()>& thread, const char* name);
 
 }  // namespace emulation
@@ -221,13 +219,6 @@ inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
   emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
-inline void sync_cluster(LAMINA_WHERE) { emulation::sync_cluster(where); }
-template <class T>
-T* of_block(T* p, unsigned block) {
-  return static_cast<T*>(const_cast<void*>(emulation::of_block(p, block)));
-}
-inline unsigned load_acquire_in_cluster(const unsigned* p, LAMINA_WHERE) { return load_acquire(p, where); }
-inline void add_release_in_cluster(unsigned* p, unsigned v, LAMINA_WHERE) { add_release(p, v, where); }
 inline void fence_device() {}
 inline void pause(LAMINA_WHERE) { emulation::pause(where); }
 template <class T>

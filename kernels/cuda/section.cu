@@ -60,7 +60,6 @@ void launch_section(Stream& stream, const LaunchShape& shape, const BlockSection
   switch (kernel_of(s.plan)) {
     case section::SectionKernel::plain: return launch<section_kernel>(stream, shape, a);
     case section::SectionKernel::with_tensor_cores: return launch_with_tensor_cores(stream, shape, a);
-    case section::SectionKernel::in_cluster: return launch_in_cluster(stream, shape, a);
   }
 }
 
@@ -150,7 +149,7 @@ int resident_blocks([[maybe_unused]] Device device) {
 }
 
 const bool registered = [] {
-  static constexpr section::BlockRunner runner{run_section, resident_blocks, largest_cluster};
+  static constexpr section::BlockRunner runner{run_section, resident_blocks};
   section::set_block_runner(&runner);
   return true;
 }();
@@ -164,9 +163,8 @@ void run_section(const KernelCall& call) {
   BlockSection::OnDevice& d = on_device(s, call.stream, recorded);
   const LaunchShape shape{.grid = {unsigned(s.plan.program.blocks)},
                           .threads = unsigned(section::kBlockThreads),
-                          .shared_bytes = unsigned(s.plan.program.shared_floats) * 4,
-                          .cooperative = !s.plan.program.cluster,
-                          .cluster = s.plan.program.cluster != 0};
+                          .shared_bytes = resident::kSharedBytes,
+                          .cooperative = true};
   std::optional<Infeed> infeed;
   if (s.plan.infeed.chunk > 0) infeed.emplace(s, d, call);
   resident::Arguments a = arguments_of(call, s, d, infeed ? &*infeed : nullptr);

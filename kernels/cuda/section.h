@@ -11,12 +11,8 @@ namespace lamina::kernels::cuda {
 // next wait throws index.
 void run_section(const KernelCall& call);
 
-// Variants in other files, so that this one keeps its registers: for products in a precision other than float32 (section_mma.h),
+// A variant in another file, so that this one keeps its registers: for products in a precision other than float32 (section_mma.h).
 void launch_with_tensor_cores(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
-// and for blocks that form one cluster (kernels/section/stages.h), in every precision.
-void launch_in_cluster(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments);
-// Size of the largest cluster, at most `most`, in which each block has a block's full shared memory; 0: none.
-int largest_cluster(Device device, int most);
 #if defined(__CUDACC__)
 int resident_with_tensor_cores(Device device);  // blocks that fit on the card at once
 #endif

@@ -36,7 +36,7 @@ inline constexpr int kStepsAt = 0, kRingAt = kStepsAt + kCachedSteps * kStepFloa
                      kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
 static_assert(kTurnsAt % 4 == 0);
 inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
-static_assert(kSharedFloats == section::kOwnFloats && kRowFloats == section::kHandedFloats && kSharedBytes <= 99 * 1024);
+static_assert(kSharedBytes <= 99 * 1024);
 
 // Words of the state after the counters. First come those that are 0 between launches, then the position at which the next launch
 // continues, then those of an infeed: slices that have arrived, slices no longer needed, and whether the launch has ended.
@@ -68,14 +68,12 @@ struct Arguments {
   char* at[section::kMostBases];
 };
 
-// Waits until `reached` accepts the word's value. False: the launch stops, because another block stopped it or the wait timed out. In a
-// cluster the word is in some block's shared memory, and is polled far more often than the stop flag.
-template <bool in_cluster, class F>
+// Waits until `reached` accepts the word's value. False: the launch stops, because another block stopped it or the wait timed out.
+template <class F>
 LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, const F& reached) {
   unsigned* abort = a.state + a.places.counters + kAbort;
-  constexpr unsigned patience = in_cluster ? 16 : 1;
-  for (unsigned polls = 0; !reached(in_cluster ? load_acquire_in_cluster(word) : load_acquire(word)); ++polls) {
-    if (polls % patience == patience - 1 && load_acquire(abort) != 0) return false;
+  for (unsigned polls = 0; !reached(load_acquire(word)); ++polls) {
+    if (load_acquire(abort) != 0) return false;
     if (polls == kMostPolls) {
       report(a.faults, kStuck, step, 0, 0);
       atomic_cas(abort, 0u, 1u);
@@ -88,7 +86,7 @@ LAMINA_DEVICE bool poll(const Arguments& a, const unsigned* word, int step, cons
 
 // Stride of a weight row in shared memory, in floats. 4 more than a multiple of 4: 16-byte reads of 8 neighbouring rows hit every bank
 // once, and so do reads of 32 neighbours in one row.
-LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }  // section::padded_width
+LAMINA_DEVICE int padded(int n) { return (n + 3) / 4 * 4 + 4; }
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
 
@@ -189,7 +187,7 @@ struct Block {
     const Rows batch = rows_of(s), models = models_of(s);
     if (s.kind == StepKind::dense_update && ahead >= position) return false;
     if (is_product(s) && ahead > position && !s.prefetch) return false;
-    if (!is_product(s) || s.resident >= 0 || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
+    if (!is_product(s) || batch.size() <= 0 || models.size() <= 0 || s.k == 0 || s.n == 0) {
       ++ahead;
       return true;
     }

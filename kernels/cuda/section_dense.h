@@ -2,7 +2,7 @@
 // from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
 #include "kernels/cuda/activate.h"
-#include "kernels/cuda/section_cluster.h"
+#include "kernels/cuda/section_block.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -118,7 +118,7 @@ LAMINA_DEVICE void bring(const float* from, long long from_leading, int rows, in
 }
 
 // y = act(x w + b) and dx = (dz w^T) * act'(y), for this block's rows of one model.
-template <bool gradient, bool in_cluster>
+template <bool gradient>
 LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;  // length of a sum; sums per row
@@ -130,14 +130,11 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
   const float* mask = gradient && s.has_mask ? b.in<const float>(s, 2) : nullptr;
   const int group = int(thread_index()) / cut.columns, column = int(thread_index()) % cut.columns;
 
-  const bool handed = in_cluster && s.handed;
-  const bool held =
-      handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
-  const int from = held && !handed ? b.held_at : 0, to = 1 - from;
+  const bool held = s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model;
+  const int from = held ? b.held_at : 0, to = 1 - from;
   const int held_leading = padded(inner), kept_leading = padded(outer);
   const bool keep = mine.size() * kept_leading <= kRowFloats;
   float* kept = b.rows_memory(to);
-  float* theirs = next_inbox<in_cluster>(b, s);
 
   auto finish = [&](float v, int row, int column_of_result, float masked, float biased) {
     if constexpr (gradient) {
@@ -148,8 +145,6 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
     }
     y[(long long)row * outer + column_of_result] = v;
     if (keep) kept[(row - mine.begin) * kept_leading + column_of_result] = v;
-    if constexpr (in_cluster)
-      if (theirs) theirs[row * kept_leading + column_of_result] = v;
   };
 
   if (s.k == 0 || s.n == 0) {  // empty sums
@@ -164,8 +159,8 @@ LAMINA_DEVICE void product(Block& b, const BlockStep& s) {
       clear(sums);
       for (int k = 0; k < s.k; k += cut.stage_rows) {
         const int rows = least(cut.stage_rows, s.k - k);
-        const float* w = weights<in_cluster>(b, s, k, k == 0 && begin == mine.begin);
-        const float* batch = (handed ? inbox(b) : b.rows_memory(from)) + (held ? (begin - mine.begin) * held_leading : 0);
+        const float* w = b.take();
+        const float* batch = b.rows_memory(from) + (held ? (begin - mine.begin) * held_leading : 0);
         const int leading = held ? held_leading : cut.leading;
         if (!held && (!gradient || k == 0)) {
           bring(x + (long long)begin * inner + (gradient ? 0 : k), inner, least(cut.batch_rows, mine.end - begin), gradient ? s.n : rows,

@@ -8,25 +8,24 @@ namespace lamina::kernels::cuda::resident {
 
 // float32 products on fused multiply-add units.
 struct InFloat32 {
-  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false, false>(b, s); }
-  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true, false>(b, s); }
+  LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) { product<false>(b, s); }
+  LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) { product<true>(b, s); }
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) { update<ColumnSums>(b, s); }
 };
 
 // Products on tensor cores, except for float32 ones.
-template <bool in_cluster>
 struct InEveryPrecision {
   LAMINA_DEVICE static void dense(Block& b, const BlockStep& s) {
     if (s.precision == Precision::float32)
-      product<false, in_cluster>(b, s);
+      product<false>(b, s);
     else
-      product_by_tensor_cores<false, in_cluster>(b, s);
+      product_by_tensor_cores<false>(b, s);
   }
   LAMINA_DEVICE static void dense_grad_input(Block& b, const BlockStep& s) {
     if (s.precision == Precision::float32)
-      product<true, in_cluster>(b, s);
+      product<true>(b, s);
     else
-      product_by_tensor_cores<true, in_cluster>(b, s);
+      product_by_tensor_cores<true>(b, s);
   }
   LAMINA_DEVICE static void dense_update(Block& b, const BlockStep& s) {
     if (s.precision == Precision::float32)
@@ -37,9 +36,8 @@ struct InEveryPrecision {
 };
 
 // Products: the implementation of dense steps.
-template <class Products, bool cluster = false>
+template <class Products>
 struct Interpreter {
-  static constexpr bool in_cluster = cluster;
   LAMINA_DEVICE static bool run(Block& b, const BlockStep& s) {
     bool good = true;  // an inline loop, not a function that takes a lambda: ptxas would spill the captures
     const Rows models = b.models_of(s);

@@ -9,16 +9,14 @@
 namespace lamina::kernels::cuda::resident {
 
 // Each thread polls one counter. False when the launch should stop.
-template <bool in_cluster>
 LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int number) {
   const Arguments& a = b.arguments;
   const unsigned times = b.turns().begun[s.run];  // counters keep counting when a run repeats
   const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
-    const unsigned* counter = resident::counter<in_cluster>(b, waits[w].counter);
-    if (!poll<in_cluster>(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; }))
-      stopped = true;
+    const unsigned* counter = a.state + waits[w].counter;
+    if (!poll(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
   }
   return !sync_block_or(stopped);
 }
@@ -35,7 +33,7 @@ LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
   if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
   return !sync_block_or(!good);
 }
-// Steps::run(b, s) runs one step; false when the launch should stop. Steps::in_cluster: the blocks form one cluster.
+// Steps::run(b, s) runs one step; false when the launch should stop.
 template <class Steps>
 LAMINA_DEVICE void run_block(const Arguments& a) {
   float* shared = dynamic_shared<float>();
@@ -50,7 +48,6 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
   Block b(a, shared, list, count);
   clock_begin_block(b);
   begin_turns(b);
-  if constexpr (Steps::in_cluster) begin_cluster(b);
   bool first = a.goes_on != 0;
   if (first) {
     const int from = int(load_acquire(a.state + a.places.counters + kGoOn)) - 1;
@@ -65,7 +62,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     if (s.kind == StepKind::loop) {
       const int place = b.position;
       clock_begin_wait(b, place);
-      const bool goes_on = take_turn<Steps::in_cluster>(b, s, number, first);
+      const bool goes_on = take_turn(b, s, number, first);
       clock_begin_step(b, place), clock_end_step(b, place);
       if (!goes_on) {
         go_on = b.turns().leaves ? unsigned(number) + 1 : 0;
@@ -75,19 +72,17 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       continue;
     }
     clock_begin_wait(b, b.position);
-    if (s.waits > 0 && !wait_for_others<Steps::in_cluster>(b, s, number)) break;
+    if (s.waits > 0 && !wait_for_others(b, s, number)) break;
     clock_begin_step(b, b.position);
     b.ask();
     if (!Steps::run(b, s)) break;
     b.sync();
-    if (s.signal >= 0 && thread_index() == 0) raise<Steps::in_cluster>(counter<Steps::in_cluster>(b, s.signal), 1);
-    if constexpr (Steps::in_cluster) renew(b, s);
+    if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
     clock_end_step(b, b.position);
     ++b.position;
   }
   wait_copies<0>();
   clock_end_block(b);
-  if constexpr (Steps::in_cluster) sync_cluster();  // no block needs this block's shared memory any more
   // The last block to end resets the counters for the next launch.
   sync_block();
   if (thread_index() == 0) {

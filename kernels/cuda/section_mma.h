@@ -127,11 +127,11 @@ struct MmaUpdateSums : MmaSums {
 };
 
 // product() of section_dense.h in another precision.
-template <bool gradient, bool in_cluster>
+template <bool gradient>
 LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
   const Rows mine = b.rows_of(s);
   const int inner = gradient ? s.n : s.k, outer = gradient ? s.k : s.n;
-  if (s.k == 0 || s.n == 0) return product<gradient, in_cluster>(b, s);  // empty sums
+  if (s.k == 0 || s.n == 0) return product<gradient>(b, s);  // empty sums
   if (mine.size() <= 0) return;
   const auto cut = b.cut(s);
   const float* x = b.in<const float>(s, 0);
@@ -139,14 +139,11 @@ LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
   const float* bias = !gradient && s.has_bias ? b.in<const float>(s, 2) : nullptr;
   const float* mask = gradient && s.has_mask ? b.in<const float>(s, 2) : nullptr;
 
-  const bool handed = in_cluster && s.handed;
-  const bool held =
-      handed || (s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model);
-  const int from = held && !handed ? b.held_at : 0, to = 1 - from;
+  const bool held = s.waits == 0 && b.held_buffer == b.operand(s.first_in).buffer && b.held_rows == mine.size() && b.held_model == b.model;
+  const int from = held ? b.held_at : 0, to = 1 - from;
   const int leading = held ? padded(inner) : cut.leading, kept_leading = padded(outer);
   const bool keep = mine.size() * kept_leading <= kRowFloats;
   float* kept = b.rows_memory(to);
-  float* theirs = next_inbox<in_cluster>(b, s);
 
   for (int begin = mine.begin; begin < mine.end; begin += cut.batch_rows) {
     const int rows = least(cut.batch_rows, mine.end - begin);
@@ -165,15 +162,13 @@ LAMINA_DEVICE void product_by_tensor_cores(Block& b, const BlockStep& s) {
         }
         y[(long long)row * outer + column] = v;
         if (keep) kept[(row - mine.begin) * kept_leading + column] = v;
-        if constexpr (in_cluster)
-          if (theirs) theirs[row * kept_leading + column] = v;
       }
     };
     MmaSums sums(gradient ? least(cut.stage_rows, s.k) : s.n, rows);
     for (int k = 0; k < s.k; k += cut.stage_rows) {
       const int piece = least(cut.stage_rows, s.k - k);
-      const float* w = weights<in_cluster>(b, s, k, k == 0 && begin == mine.begin);
-      const float* batch = (handed ? inbox(b) : b.rows_memory(from)) + (held ? (begin - mine.begin) * leading : 0);
+      const float* w = b.take();
+      const float* batch = b.rows_memory(from) + (held ? (begin - mine.begin) * leading : 0);
       if (!held && (!gradient || k == 0)) {
         bring(x + (long long)begin * inner + (gradient ? 0 : k), inner, rows, gradient ? s.n : piece, b.rows_memory(from), leading);
         sync_block();

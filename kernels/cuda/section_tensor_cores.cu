@@ -4,7 +4,7 @@
 namespace lamina::kernels::cuda {
 
 LAMINA_KERNEL(256, 1) section_kernel_with_tensor_cores(LAMINA_ARGUMENT resident::Arguments a) {
-  resident::run_block<resident::Interpreter<resident::InEveryPrecision<false>>>(a);
+  resident::run_block<resident::Interpreter<resident::InEveryPrecision>>(a);
 }
 
 void launch_with_tensor_cores(Stream& stream, const LaunchShape& shape, const resident::Arguments& arguments) {

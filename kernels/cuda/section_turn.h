@@ -2,7 +2,7 @@
 // decision depends on memory that is read after a barrier of all blocks and not written before the next one.
 #pragma once
 #include "kernels/cuda/clock.h"
-#include "kernels/cuda/section_cluster.h"
+#include "kernels/cuda/section_block.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -61,7 +61,6 @@ LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
 // A barrier of all blocks: after it, all writes before it are visible. False when the launch should stop. With `may_leave`, the first block
 // checks the clock and Turns::leaves says whether the launch has run long enough; with `slice`, it first waits for that slice's chunk. The
 // leave flag shares the barrier's word, so every block sees it at the same barrier.
-template <bool in_cluster>
 LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 0) {
   const Arguments& a = b.arguments;
   const unsigned all = ++b.met * block_count();  // below 2^31: long launches leave, and a barrier takes about a microsecond
@@ -70,11 +69,11 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 
   if (thread_index() == 0) {
     bool leaves = slice > 0 && block_index() == 0 && !wait_for_chunk(b, slice);
     leaves = leaves || (may_leave && block_index() == 0 && a.most_nanoseconds != 0 && nanoseconds() - b.began > a.most_nanoseconds);
-    unsigned* arrived = resident::arrived<in_cluster>(b);
+    unsigned* arrived = a.state + a.places.counters + kArrived;
     unsigned seen = leaves ? all | kLeaves : all;
     if (block_count() > 1) {
-      raise<in_cluster>(arrived, leaves ? 1 | kLeaves : 1);
-      stopped = !poll<in_cluster>(a, arrived, number, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
+      add_release(arrived, leaves ? 1 | kLeaves : 1);
+      stopped = !poll(a, arrived, number, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
     }
     b.turns().leaves = !stopped && seen == (all | kLeaves);
   }
@@ -89,15 +88,13 @@ LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const
 }
 
 // Takes a turn. `first`: the launch continues here, after the previous one's barrier. False: stop; Turns::leaves: stop for now.
-template <bool in_cluster>
 LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
   const Arguments& a = b.arguments;
   const BlockTurn& turn = table_at<BlockTurn>(a, a.places.turns_at)[s.code];
   Turns& t = b.turns();
   b.held_buffer = -1;
   if (!first) {
-    if (turn.barrier ? !meet<in_cluster>(b, turn.turn == Turn::again, number, first_of_chunk(a, t, turn)) : (sync_block(), false))
-      return false;
+    if (turn.barrier ? !meet(b, turn.turn == Turn::again, number, first_of_chunk(a, t, turn)) : (sync_block(), false)) return false;
     if (t.leaves) return false;
   }
   const int l = turn.loop;

@@ -13,8 +13,6 @@ inline constexpr int kBlockThreads = 256;
 inline constexpr int kMostBlockWidth = 256;  // n of a dense step
 inline constexpr int kMostBases = 1000;      // their addresses are launch arguments, which are limited to 32 KB
 inline constexpr int kRowsPerSpine = 3;      // batch rows per spine block (blocks.h), for small batches
-// Shared memory, in floats: the kernel's own; the most batch rows that one block of a cluster hands to another.
-inline constexpr int kOwnFloats = 24836, kHandedFloats = 2304;
 // Limits of loops and branches in a section: their state is in each block's shared memory.
 inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 
@@ -65,11 +63,6 @@ struct BlockStep {
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;  // number of its run: steps without a turn between them
   Precision precision = Precision::float32;
-  uint8_t handed = 0;  // product: its rows are in the block's inbox
-  // In a cluster:
-  int32_t resident = -1;  // product: place of its resident weights in shared memory
-  int16_t renews = -1;    // into BlockProgram::residents: weights that the step writes, reloaded after it
-  int16_t hands_to = -1;  // product: the block whose inbox gets its rows too
 };
 static_assert(sizeof(BlockStep) % 8 == 0);
 struct BlockOperand {
@@ -92,13 +85,6 @@ struct BlockCopy {
 // A code is: numbers of inputs, constants, instructions and outputs, whether a number has 8 bytes; then the inputs' types; per constant its
 // type and 8 bytes; per instruction op, type and result in one word, a, b and c; per output its register and type.
 inline constexpr int kCodeHeader = 5, kCodeConstant = 3, kCodeInstruction = 4, kCodeOutput = 2;
-
-// Stride in floats, in shared memory, of a matrix row of n elements (section_block.h says why).
-constexpr int padded_width(int n) { return (n + 3) / 4 * 4 + 4; }
-// Weights that stay in a block's shared memory during a launch: floats [rows, n], with row stride padded_width(n).
-struct BlockResident {
-  int32_t operand = 0, at = 0, rows = 0, n = 0;
-};
 
 // A turn ends a run of steps: a control-flow step of kind loop whose code is the turn's number. Run number + 1 follows it.
 enum class Turn : uint8_t {
@@ -150,11 +136,7 @@ struct BlockProgram {
   int32_t turns_at = 0, targets_at = 0, movers_at = 0, tails_at = 0;   // turn t sends block b to targets[t * blocks + b] of its list
   int32_t operands_at = 0, waits_at = 0, copies_at = 0, codes_at = 0;  // bytes; steps come first
   int32_t lists_at = 0, starts_at = 0;                                 // block b runs steps lists[starts[b]] to lists[starts[b + 1] - 1]
-  // For blocks that form one cluster; shared memory in floats. Counter c is word places[c] & 0xffff of block places[c] >> 16; the first
-  // word of block 0 counts arrivals at the barrier.
-  int32_t cluster = 0, inbox_at = 0, words_at = 0, words = 0, shared_floats = kOwnFloats;
-  int32_t counter_places_at = 0, residents_at = 0, resident_starts_at = 0;  // block b keeps residents starts[b] to starts[b + 1] - 1
-  int32_t chunk = 0;                                                        // slices copied from the host at a time; 0: none
+  int32_t chunk = 0;                                                   // slices copied from the host at a time; 0: none
 };
 
 }  // namespace lamina::section

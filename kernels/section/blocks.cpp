@@ -3,13 +3,11 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <optional>
 
 #include "kernels/section/access.h"
 #include "kernels/section/flatten.h"
 #include "kernels/section/section_kernel.h"
-#include "kernels/section/stages.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
@@ -55,25 +53,27 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
   return Descent{w, rate};
 }
 
+// How many blocks this update justifies.
+int64_t blocks_worth(const Step& s) {
+  constexpr int64_t worth_a_block = 20 * 64 * 64;
+  const int64_t work = int64_t(s.rows) * s.n * (s.kind == StepKind::dense_update ? s.k : 16);
+  return std::clamp<int64_t>(work / worth_a_block, 1, s.kind == StepKind::dense_update ? std::max(1, s.k / 8) : 16);
+}
+// Updates have no batch rows; they are shared by tiles.
+bool is_update(const Step& s) {
+  return s.partition == Partition::tiles && (s.kind == StepKind::dense_update || s.kind == StepKind::elementwise);
+}
+
 class Planner {
  public:
-  // stages: of a cluster, or none.
-  Planner(const Flat& flat, int most, Stages stages)
-      : flat_(flat), table_(flat_.table), most_(std::max(1, most)), stages_(std::move(stages)) {
+  Planner(const Flat& flat, int most) : flat_(flat), table_(flat_.table), most_(std::max(1, most)) {
     for (const FlatBuffer& b : flat_.buffers) ranges_.push_back(b.range);
   }
 
-  // Empty if a cluster's counters do not fit.
-  std::optional<BlockPlan> run() {
+  BlockPlan run() {
     place_bases();
     accesses_.resize(table_.steps.size());
     for (size_t i = 0; i < table_.steps.size(); ++i) accesses_of(table_, table_.steps[i], accesses_[i]);
-    if (is_cluster()) {
-      order_ = with_late_updates(flat_, accesses_);
-    } else {
-      order_.resize(table_.steps.size());
-      std::iota(order_.begin(), order_.end(), 0);
-    }
     for (const Step& s : table_.steps)
       if (const char* why = s.kind == StepKind::loop ? nullptr : why_not_on_blocks(table_.codes, s))
         internal_error(cat("a section step of the kind ", name(s.kind), " for a GPU: ", why));
@@ -83,14 +83,9 @@ class Planner {
     plan_.turns = flat_.turns;
     find_waits();
     find_prefetches();
-    if (is_cluster()) {
-      if (!place_words()) return {};
-      hand_rows();
-    }
     write();
     validate(plan_, flat_);
     plan_.names = flat_.names;
-    plan_.why_no_cluster = stages_.why_not;
     return std::move(plan_);
   }
 
@@ -110,12 +105,7 @@ class Planner {
   }
 
   // --- which block runs which step ---
-  bool is_cluster() const { return stages_.count > 0; }
   void share() {
-    if (is_cluster()) {
-      plan_.program.blocks = stages_.count;
-      return;
-    }
     int64_t rows = 0, replicas = 0;
     bool helped = false;
     for (const Step& s : table_.steps) {
@@ -142,10 +132,6 @@ class Planner {
     out.first_block = 0, out.blocks = 1;
     if (s.kind == StepKind::loop) {
       out.blocks = plan_.program.blocks;
-    } else if (is_cluster() && stages_.homes[number].first_block >= 0) {
-      const Stages::Home& home = stages_.homes[number];
-      out.first_block = home.first_block, out.blocks = home.blocks;
-      out.resident = home.resident, out.renews = int16_t(home.renews);
     } else if (copied > 0) {  // all blocks copy a part at the start of a loop
       constexpr int64_t worth_a_block = 8192;
       out.blocks = int(std::clamp<int64_t>(copied / worth_a_block, 1, plan_.program.blocks));
@@ -253,33 +239,28 @@ class Planner {
 
   void find_waits() {
     const size_t count = plan_.steps.size();
-    // known_[b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
-    known_.assign(count, std::vector<bool>(count));
+    // known[b][a]: whether step a has ended when a step b's blocks start it. Everything before a turn has ended.
+    std::vector<std::vector<bool>> known(count, std::vector<bool>(count));
     std::vector<std::vector<int>> waits_for(count);
-    const auto step_at = [&](size_t place) { return size_t(order_[place]); };
-    size_t begin = 0;  // start of the run; the other indices are into the order too
-    for (size_t place = 0; place < count; ++place) {
-      const size_t b = step_at(place);
+    size_t begin = 0;  // start of the run
+    for (size_t b = 0; b < count; ++b) {
       if (table_.steps[b].kind == StepKind::loop) {
-        begin = place + 1;
+        begin = b + 1;
         continue;
       }
       // Waits of the same blocks' earlier steps are inherited; and part i of those steps precedes part i of this one.
-      for (size_t before = place; before-- > begin;)
-        if (same_blocks(plan_.steps[step_at(before)], plan_.steps[b])) {
-          known_[b] = known_[step_at(before)];
+      for (size_t a = b; a-- > begin;)
+        if (same_blocks(plan_.steps[a], plan_.steps[b])) {
+          known[b] = known[a];
           break;
         }
-      for (size_t before = place; before-- > begin;) {
-        const size_t a = step_at(before);
-        if (known_[b][a] || !must_wait(a, b)) continue;
+      for (size_t a = b; a-- > begin;) {
+        if (known[b][a] || !must_wait(a, b)) continue;
         waits_for[b].push_back(int(a));
-        known_[b][a] = true;
+        known[b][a] = true;
         // All of a has ended, and so has everything that a waited for, and everything its blocks did before.
-        for (size_t earliest = begin; earliest < before; ++earliest) {
-          const size_t e = step_at(earliest);
-          if (known_[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known_[b][e] = true;
-        }
+        for (size_t e = begin; e < a; ++e)
+          if (known[a][e] || same_blocks(plan_.steps[e], plan_.steps[a])) known[b][e] = true;
       }
     }
     for (size_t b = 0; b < count; ++b) {
@@ -307,62 +288,6 @@ class Planner {
           if (a.write && overlap(r, w)) step.prefetch = 0;
         }
     }
-  }
-
-  // --- a cluster ---
-  // A counter is placed with a block that waits for it. False if there are too many.
-  bool place_words() {
-    std::vector<int> used(size_t(plan_.program.blocks));
-    used[0] = 1;  // the barrier's word
-    counter_places_.assign(size_t(plan_.program.counters), -1);
-    for (const BlockStep& step : plan_.steps)
-      for (int w = step.first_wait; w < step.first_wait + step.waits; ++w)
-        if (int32_t& place = counter_places_[size_t(plan_.waits[size_t(w)].counter)]; place < 0)
-          place = int32_t(step.first_block << 16 | used[size_t(step.first_block)]++);
-    BlockProgram& p = plan_.program;
-    p.cluster = 1;
-    p.inbox_at = kOwnFloats + stages_.resident_floats;
-    p.words_at = p.inbox_at + kHandedFloats;
-    p.words = *std::max_element(used.begin(), used.end());
-    p.shared_floats = p.words_at + p.words;
-    return p.words <= kMostWords;
-  }
-  // Hands rows to the next block's shared memory if the previous contents have surely been read.
-  void hand_rows() {
-    for (const BlockTurn& turn : plan_.turns)
-      if (!turn.barrier) return;
-    constexpr int nobody = -1;
-    std::vector<int> reader(size_t(plan_.program.blocks), nobody);  // per block: the last reader of its inbox
-    int run = 0;
-    for (int i : order_) {
-      const Step& s = table_.steps[size_t(i)];
-      BlockStep& to = plan_.steps[size_t(i)];
-      if (to.run != run) reader.assign(reader.size(), nobody), run = to.run;
-      if (!is_product(s.kind) || to.blocks != 1) continue;
-      const int from_step = giver_of(i);
-      if (from_step < 0) continue;
-      BlockStep& from = plan_.steps[size_t(from_step)];
-      const int leading = padded_width(product_width(from.kind, from.k, from.n));
-      const bool fits = from.rows == to.rows && from.rows * leading <= kHandedFloats && from.k > 0 && from.n > 0 && to.k > 0 && to.n > 0;
-      int& last = reader[size_t(to.first_block)];
-      if (!fits || from.first_block == to.first_block || from.hands_to >= 0 || (last != nobody && !known_[size_t(from_step)][size_t(last)]))
-        continue;
-      from.hands_to = int16_t(to.first_block), to.handed = 1;
-      last = i;
-    }
-  }
-  // The product of one block in the same run whose result is this product's rows, or -1.
-  int giver_of(int i) const {
-    const OperandRange& rows = ranges_[size_t(table_.operands[size_t(table_.steps[size_t(i)].first_in)].buffer)];
-    for (int e = i; e-- > 0 && table_.steps[size_t(e)].kind != StepKind::loop;)
-      for (const Access& a : accesses_[size_t(e)]) {
-        const OperandRange& r = ranges_[size_t(a.buffer)];
-        if (!a.write || !overlap(r, rows)) continue;
-        const bool gives = is_product(table_.steps[size_t(e)].kind) && plan_.steps[size_t(e)].blocks == 1 && r.space == rows.space &&
-                           r.begin == rows.begin && r.end == rows.end;
-        return gives ? e : -1;
-      }
-    return -1;
   }
 
   // --- memory ---
@@ -400,27 +325,16 @@ class Planner {
     p.tails_at = append(flat_.tails);
     std::vector<int32_t> lists, starts{0}, targets(flat_.turns.size() * size_t(p.blocks));
     for (int b = 0; b < p.blocks; ++b) {
-      std::vector<int> places;  // indices into the order; a target is the first of its run
-      for (size_t place = 0; place < order_.size(); ++place)
-        if (const BlockStep& s = plan_.steps[size_t(order_[place])]; b >= s.first_block && b < s.first_block + s.blocks)
-          lists.push_back(order_[place]), places.push_back(int(place));
+      for (size_t i = 0; i < plan_.steps.size(); ++i)
+        if (const BlockStep& s = plan_.steps[i]; b >= s.first_block && b < s.first_block + s.blocks) lists.push_back(int32_t(i));
+      const auto own = lists.begin() + starts.back();
       for (size_t t = 0; t < flat_.turns.size(); ++t)
-        targets[t * size_t(p.blocks) + size_t(b)] =
-            int32_t(std::lower_bound(places.begin(), places.end(), flat_.turns[t].target) - places.begin());
+        targets[t * size_t(p.blocks) + size_t(b)] = int32_t(std::lower_bound(own, lists.end(), flat_.turns[t].target) - own);
       starts.push_back(int32_t(lists.size()));
     }
     p.targets_at = append(targets);
     p.lists_at = append(lists);
     p.starts_at = append(starts);
-    std::vector<int32_t> resident_starts{0};
-    for (const Stages::Resident& r : stages_.residents) {
-      while (int(resident_starts.size()) <= r.block) resident_starts.push_back(int32_t(plan_.residents.size()));
-      plan_.residents.push_back(r.place);
-    }
-    resident_starts.resize(size_t(p.blocks) + 1, int32_t(plan_.residents.size()));
-    p.residents_at = append(plan_.residents);
-    p.resident_starts_at = append(resident_starts);
-    p.counter_places_at = append(counter_places_);
     plan_.infeed = flat_.infeed;
     p.chunk = plan_.infeed.chunk;
     for (const BlockPlan::Stack& s : plan_.infeed.stacks)
@@ -432,14 +346,10 @@ class Planner {
   const Table& table_;
   std::vector<OperandRange> ranges_;
   const int most_;
-  const Stages stages_;
-  std::vector<int> order_;  // the order in which each block takes its steps
   int64_t replicas_ = 0;
   int models_ = 1, next_helper_ = 0, next_copier_ = 0;
   BlockPlan plan_;
   std::vector<std::vector<Access>> accesses_;
-  std::vector<std::vector<bool>> known_;
-  std::vector<int32_t> counter_places_;
   std::vector<int32_t> codes_, code_at_, base_of_buffer_;
   std::vector<BlockCopy> copies_;
 };
@@ -485,13 +395,10 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
 }
 
 BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,
-                      const BlockLimits& limits) {
+                      int most_blocks) {
   constexpr double long_seconds = 0.05;
   const Flat flat = flatten(table, ranges, views);
-  std::optional<BlockPlan> found = Planner(flat, limits.blocks, find_stages(flat, limits)).run();
-  if (!found)
-    found = Planner(flat, limits.blocks, {.why_not = "its blocks wait for each other more often than a block has room to count"}).run();
-  BlockPlan plan = std::move(*found);
+  BlockPlan plan = Planner(flat, most_blocks).run();
   plan.may_be_long = plan.program.loops > 0 && (plan.infeed.chunk > 0 || most_seconds(table) > long_seconds);
   return plan;
 }
@@ -513,11 +420,7 @@ const char* name(Turn turn) {
 
 std::string print(const BlockPlan& plan) {
   std::string out = cat(plan.program.blocks, " blocks");
-  if (plan.program.cluster)
-    out += cat(", one cluster, share layers; ", plan.residents.size(), " layers' weights stay in shared memory, of which a block has ",
-               plan.program.shared_floats * 4 / 1024, " KB; ");
-  else
-    out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
+  out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
   if (plan.tensor_cores) out += "; products by tensor cores";
@@ -526,8 +429,6 @@ std::string print(const BlockPlan& plan) {
     out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
                plan.may_be_long ? ", launched again after each 100 ms" : "");
   out += '\n';
-  const bool has_products = std::any_of(plan.steps.begin(), plan.steps.end(), [](const BlockStep& s) { return s.kind == StepKind::dense; });
-  if (has_products && !plan.why_no_cluster.empty()) out += cat("  no cluster of blocks: ", plan.why_no_cluster, '\n');
   for (size_t i = 0; i < plan.steps.size(); ++i) {
     const BlockStep& s = plan.steps[i];
     if (s.kind == StepKind::loop) {
@@ -541,8 +442,6 @@ std::string print(const BlockPlan& plan) {
       continue;
     }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
-    if (s.handed) out += " handed rows";
-    if (s.hands_to >= 0) out += cat(" hands its rows to ", s.hands_to);
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w)
       out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);

@@ -6,14 +6,9 @@
 // blocks whose bytes it touches. Blocks take steps in the table's order, so waits cannot form a cycle. Bodies of loops and branches are
 // part of the same sequence (flatten.h): control-flow points between runs are called turns; all blocks take them alike, mostly after a
 // barrier.
-//
-// If the GPU has clusters, the blocks of a section may instead form one cluster and share the layers ("stages"): a block keeps its weights
-// in shared memory for the whole launch, computes all rows of the batch, and writes them to the next block's shared memory. Updates run as
-// late as later steps allow, while other blocks have the batch.
 #pragma once
 #include <atomic>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,23 +21,13 @@
 
 namespace lamina::section {
 
-// The resources of a GPU that a plan may use.
-struct BlockLimits {
-  int blocks = 1;                     // all resident
-  int cluster = 0;                    // size of the largest cluster with full shared memory in each block; 0: none
-  int64_t shared_bytes = 0;           // per block
-  std::optional<bool> clusters = {};  // force or forbid clusters; empty: use one if a model predicts that it is faster
-};
-
 struct BlockPlan {
   BlockProgram program;
   std::vector<char> bytes;
   int spines = 0, helpers = 0;
-  std::string why_no_cluster;    // "" if it is a cluster
   std::vector<BlockStep> steps;  // the same as in bytes, for explain() and checks
   std::vector<BlockWait> waits;
   std::vector<BlockTurn> turns;
-  std::vector<BlockResident> residents;
   std::vector<std::string> names;  // per step, for profilers
   struct Base {
     int buffer = -1;           // an operand of the instruction inside it
@@ -70,9 +55,9 @@ struct BlockPlan {
 LAMINA_API const char* why_not_on_blocks(const std::vector<kernels::ElementwiseCode>& codes, const Step& step,
                                          const Nested* nested = nullptr);
 // ranges and views (without addresses): of the instruction's operands, as in the table. Operands in one space keep their relative positions
-// in all launches.
+// in all launches. most_blocks: all of them must be resident.
 LAMINA_API BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views,
-                                 const BlockLimits& limits);
+                                 int most_blocks);
 LAMINA_API std::string print(const BlockPlan& plan);
 // The clock entries of a launch (BlockClock) for each step that ran, in the table's order; began and ended are microseconds since the first
 // block began.
@@ -102,8 +87,6 @@ struct LAMINA_API BlockSection {
 struct BlockRunner {
   void (*run)(const KernelCall&) = nullptr;
   int (*resident_blocks)(Device device) = nullptr;  // blocks that this card can hold at once; 0: it cannot run sections
-  // Size of the largest cluster on this card, at most `most`, in which each block has its full shared memory; 0: none.
-  int (*largest_cluster)(Device device, int most) = nullptr;
 };
 LAMINA_API void set_block_runner(const BlockRunner* runner);
 LAMINA_API const BlockRunner* block_runner();  // null if there is none

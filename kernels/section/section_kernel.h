@@ -4,16 +4,15 @@
 
 namespace lamina::section {
 
-enum class SectionKernel { plain, with_tensor_cores, in_cluster };
+enum class SectionKernel { plain, with_tensor_cores };
 
 inline SectionKernel kernel_of(const BlockPlan& plan) {
-  return plan.program.cluster ? SectionKernel::in_cluster : plan.tensor_cores ? SectionKernel::with_tensor_cores : SectionKernel::plain;
+  return plan.tensor_cores ? SectionKernel::with_tensor_cores : SectionKernel::plain;
 }
 // As a profiler shows it.
 constexpr const char* name_of(SectionKernel kernel) {
   switch (kernel) {
     case SectionKernel::with_tensor_cores: return "section_kernel_with_tensor_cores";
-    case SectionKernel::in_cluster: return "section_kernel_in_cluster";
     case SectionKernel::plain: break;
   }
   return "section_kernel";

@@ -5,13 +5,9 @@
 // value. Each block has a vector clock: for each other block, how many of its positions in the path have ended. Checked are:
 //  - All blocks reach the path's end. One order of blocks is enough, because counters only rise.
 //  - For every byte, each read comes after the preceding write in the table's order, and each write after the preceding write and reads.
-//
-// In a cluster, resident weights equal those in memory, because only their block writes and reloads them. Rows handed to a block are a
-// memory location too, which must hold the rows that the step reads.
 #include <algorithm>
 #include <cstring>
 #include <map>
-#include <set>
 
 #include "kernels/section/block_access.h"
 #include "kernels/section/flatten.h"
@@ -32,7 +28,6 @@ class PlanValidator {
     check_places();
     for (size_t i = 0; i < count_; ++i) check_step(i);
     check_counters();
-    check_cluster();
     for (int b = 0; b < p_.blocks; ++b) check_list(b);
     go_on_from(0, false);
     for (size_t t = 0; t < turns_.size(); ++t)
@@ -159,78 +154,6 @@ class PlanValidator {
         for (int r = flat_.run_of[size_t(turns_[t].target)]; r <= int(t); ++r) repeats_[size_t(r)] = true;
   }
 
-  // --- a cluster ---
-  void check_cluster() const {
-    if (!p_.cluster) {
-      for (size_t i = 0; i < count_; ++i)
-        require(steps_[i].resident < 0 && steps_[i].renews < 0 && steps_[i].hands_to < 0 && !steps_[i].handed,
-                cat(step_text(int(i)), " is one of a cluster's, which this is not"));
-      return;
-    }
-    require(p_.inbox_at >= kOwnFloats && p_.words_at >= p_.inbox_at + kHandedFloats && p_.words >= 1 &&
-                p_.shared_floats >= p_.words_at + p_.words,
-            "parts of its shared memory overlap");
-    const int32_t* counters = table_at<int32_t>(p_.counter_places_at, size_t(p_.counters), "places of counters");
-    std::set<int32_t> places{0};  // the barrier's word
-    for (int c = 0; c < p_.counters; ++c)
-      require(
-          counters[c] >> 16 >= 0 && counters[c] >> 16 < p_.blocks && (counters[c] & 0xffff) < p_.words && places.insert(counters[c]).second,
-          cat("counter ", c, " has no place of its own"));
-    const BlockResident* residents = table_at<BlockResident>(p_.residents_at, plan_.residents.size(), "weights that stay");
-    const int32_t* starts = table_at<int32_t>(p_.resident_starts_at, size_t(p_.blocks) + 1, "lists of weights that stay");
-    require(starts[0] == 0 && size_t(starts[p_.blocks]) == plan_.residents.size(), "weights that stay are no block's");
-    for (int b = 0; b < p_.blocks; ++b) {
-      require(starts[b] <= starts[b + 1], cat("block ", b, " has no list of weights that stay"));
-      for (int r = starts[b]; r < starts[b + 1]; ++r) check_resident(residents, starts, b, r);
-    }
-    for (size_t i = 0; i < count_; ++i) {
-      const BlockStep& s = steps_[i];
-      const int b = s.first_block;
-      if (s.resident >= 0) {
-        const BlockResident* found =
-            std::find_if(residents + starts[b], residents + starts[b + 1], [&](const BlockResident& r) { return r.at == s.resident; });
-        require(s.blocks == 1 && is_product(s.kind) && found != residents + starts[b + 1] && same_place(found->operand, s.first_in + 1) &&
-                    found->rows == s.k && found->n == s.n,
-                cat(step_text(int(i)), " has other weights than those that stay"));
-      }
-      require(s.hands_to < p_.blocks && (s.hands_to < 0 || (is_product(s.kind) && s.blocks == 1 && s.k > 0 && s.n > 0 &&
-                                                            s.rows * padded_width(result_width(s)) <= kHandedFloats)),
-              cat(step_text(int(i)), " cannot hand its rows to block ", s.hands_to));
-      require(!s.handed || (is_product(s.kind) && s.blocks == 1), cat(step_text(int(i)), " is handed rows that are not all of one block"));
-    }
-  }
-  // The writer of the weights must be that block, and it must reload them.
-  void check_resident(const BlockResident* residents, const int32_t* starts, int b, int r) const {
-    const BlockResident& own = residents[r];
-    const std::string what = cat("weights ", r, ", which stay with block ", b, ", ");
-    require(
-        own.operand >= 0 && size_t(own.operand) < table_.operands.size() && operands_[own.operand].mover == 0 && own.rows > 0 && own.n > 0,
-        what + "are no operand that stays where it is");
-    require(own.at >= kOwnFloats && own.at % 4 == 0 && own.at + own.rows * padded_width(own.n) <= p_.inbox_at,
-            what + "lie outside of their part of shared memory");
-    for (int other = starts[b]; other < r; ++other)
-      require(residents[other].at + residents[other].rows * padded_width(residents[other].n) <= own.at ||
-                  own.at + own.rows * padded_width(own.n) <= residents[other].at,
-              what + "overlap others");
-    const BlockOperand& o = operands_[own.operand];
-    const int64_t begin = o.offset, end = begin + int64_t(own.rows) * own.n * o.element_bytes;
-    std::vector<BlockAccess> accesses;
-    for (size_t i = 0; i < count_; ++i)
-      for (int block = steps_[i].first_block; !is_turn(int(i)) && block < steps_[i].first_block + steps_[i].blocks; ++block) {
-        accesses_of(places_, steps_[i], block, accesses);
-        for (const BlockAccess& a : accesses) {
-          const BlockOperand& to = operands_[a.operand];
-          if (!a.write || to.base != o.base || to.offset + a.end <= begin || (to.offset + a.begin >= end && to.mover == 0)) continue;
-          require(to.mover == 0 && block == b && steps_[i].blocks == 1 && steps_[i].renews == r,
-                  what + "are not brought again where " + step_text(int(i)) + " writes them");
-        }
-      }
-  }
-  bool same_place(int a, int b) const {
-    return operands_[a].base == operands_[b].base && operands_[a].offset == operands_[b].offset && operands_[a].mover == operands_[b].mover;
-  }
-  static int result_width(const BlockStep& s) { return product_width(s.kind, s.k, s.n); }
-
   // Each run's steps of the block, in any order, followed by its turn; targets are starts of runs or turns.
   void check_list(int b) {
     const int32_t* list = lists_ + starts_[b];
@@ -313,8 +236,7 @@ class PlanValidator {
     lay_out();
     advance();
     for (Memory& m : memory_) m.clear();
-    memory_.resize(size_t(p_.bases) + size_t(p_.blocks));  // and inboxes
-    handed_.assign(size_t(p_.blocks), -1);
+    memory_.resize(size_t(p_.bases));
     find_moves();
     for (size_t e = 0; e < path_.size(); ++e) {
       if (path_[e].turn >= 0) {
@@ -331,13 +253,8 @@ class PlanValidator {
           const Place place{b, place_of(i, b)};
           for (const BlockAccess& a : accesses_)
             if (!a.write) touch(a, i, place, a.early ? run_begins_[size_t(b)][e] - 1 : place.at);
-          if (steps_[i].handed) take_handed(i, place);
           for (const BlockAccess& a : accesses_)
             if (a.write) touch(a, i, place, place.at);
-          if (steps_[i].hands_to >= 0) {
-            touch_bytes(inbox(steps_[i].hands_to), 0, 1, {.place = place, .step = i, .operand = steps_[i].first_out}, true, place.at);
-            handed_[size_t(steps_[i].hands_to)] = i;
-          }
         }
     }
     check_tails();
@@ -524,25 +441,6 @@ class PlanValidator {
     }
   }
 
-  // For rows in the block's inbox, the inbox is the step's operand.
-  void take_handed(int step, const Place& place) {
-    const int giver = handed_[size_t(place.block)];
-    const std::string what = cat(step_text(step), " of block ", place.block, " is handed rows ");
-    require(giver >= 0, what + "that nobody hands to it");
-    const BlockStep &from = steps_[giver], &to = steps_[step];
-    const int width = to.kind == StepKind::dense ? to.k : to.n;
-    require(same_place(from.first_out, to.first_in) && from.rows == to.rows && result_width(from) == width,
-            what + "which are not its operand");
-    touch_bytes(inbox(place.block), 0, 1, {.place = place, .step = step, .operand = to.first_in}, false, place.at);
-    const auto [begin, end] =
-        range_of({.operand = to.first_in, .begin = 0, .end = int64_t(to.rows) * width * operands_[to.first_in].element_bytes});
-    each_cell(memory_[size_t(operands_[to.first_in].base)], begin, end, [&](Cell& cell) {
-      for (const Touch& w : cell.writers)
-        require(w.step == giver, cat(what, "of ", step_text(giver), ", which ", step_text(w.step), " has written since"));
-    });
-  }
-  Memory& inbox(int block) { return memory_[size_t(p_.bases) + size_t(block)]; }
-
   void touch(const BlockAccess& a, int step, const Place& place, int from) {
     const auto [begin, end] = range_of(a);
     const BlockOperand& o = operands_[a.operand];
@@ -650,9 +548,8 @@ class PlanValidator {
   std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per position: index of the clock
   std::vector<int> first_part_, part_at_, done_, reached_;
   std::vector<Clock> clocks_;
-  std::vector<Memory> memory_;  // per base, then per block: its inbox
+  std::vector<Memory> memory_;  // per base
   int element_ = -1;            // of the path: the run being checked
-  std::vector<int> handed_;     // per block: the step that last handed rows to it
   std::vector<bool> everywhere_;
   std::vector<BlockAccess> accesses_;
 };

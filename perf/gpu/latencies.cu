@@ -103,54 +103,7 @@ __global__ void stream_bulk(const char* from, int pieces, int deep, long long* c
 #endif
 }
 
-// --- 2. a word, then 5 KB, from one multiprocessor of a cluster to another and back ---
-__global__ void cluster_hops(int rounds, int bytes, long long* cycles) {
-#if HOPPER
-  extern __shared__ __align__(128) char memory[];
-  __shared__ __align__(8) unsigned long long bar;
-  unsigned rank;
-  asm volatile("mov.u32 %0, %%cluster_ctarank;" : "=r"(rank));
-  const unsigned mine = shared_address(&bar);
-  if (threadIdx.x == 0) {
-    asm volatile("mbarrier.init.shared::cta.b64 [%0], 1;" ::"r"(mine) : "memory");
-    asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
-  }
-  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  unsigned other_bar, other_memory;
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other_bar) : "r"(mine), "r"(rank ^ 1));
-  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(other_memory) : "r"(shared_address(memory)), "r"(rank ^ 1));
-  const int t = int(threadIdx.x), words = bytes / 16;
-  const long long start = clock64();
-  for (int r = 0; r < rounds; ++r) {
-    const bool sends_first = rank == 0;
-    for (int half = 0; half < 2; ++half) {
-      if ((half == 0) == sends_first) {
-        for (int i = t; i < words; i += int(blockDim.x))
-          asm volatile("st.async.shared::cluster.mbarrier::complete_tx::bytes.v4.b32 [%0], {%1, %1, %1, %1}, [%2];" ::"r"(other_memory +
-                                                                                                                          16 * unsigned(i)),
-                       "r"(r), "r"(other_bar)
-                       : "memory");
-      } else {
-        if (t == 0) asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(mine), "r"(words * 16) : "memory");
-        unsigned done = 0;
-        while (!done)
-          asm volatile("{ .reg .pred q; mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 q, [%1], %2; selp.u32 %0, 1, 0, q; }"
-                       : "=r"(done)
-                       : "r"(mine), "r"(unsigned(r) & 1)
-                       : "memory");
-        __syncthreads();
-      }
-    }
-  }
-  if (rank == 0 && t == 0) *cycles = clock64() - start;
-  asm volatile("barrier.cluster.arrive.release.aligned; barrier.cluster.wait.acquire.aligned;" ::: "memory");
-#else
-  (void)rounds, (void)bytes;
-  if (threadIdx.x == 0) *cycles = -1;
-#endif
-}
-
-// --- 3. barriers of a block, of a pair of warps, and of some of a block's warps ---
+// --- 2. barriers of a block, of a pair of warps, and of some of a block's warps ---
 __global__ void block_barriers(int rounds, long long* cycles) {
   __syncthreads();
   const long long start = clock64();
@@ -173,7 +126,7 @@ __global__ void named_barriers(int rounds, int warps, long long* cycles) {
   if (threadIdx.x == 0) *cycles = clock64() - start;
 }
 
-// --- 3b. 16-byte loads of shared memory: all lanes of a warp from one address, or each from its own ---
+// --- 3. 16-byte loads of shared memory: all lanes of a warp from one address, or each from its own ---
 template <bool one_address>
 __global__ void wide_loads(int rounds, float* out, long long* cycles) {
   __shared__ __align__(16) float memory[4096];
@@ -197,7 +150,7 @@ __global__ void wide_loads(int rounds, float* out, long long* cycles) {
   out[threadIdx.x] = sum;
 }
 
-// --- 3c. a store that a fence makes visible to other blocks before the next instruction ---
+// --- 4. a store that a fence makes visible to other blocks before the next instruction ---
 __global__ void fences(int rounds, float* out, long long* cycles) {
   const long long start = clock64();
   for (int i = 0; i < rounds; ++i) {
@@ -207,7 +160,7 @@ __global__ void fences(int rounds, float* out, long long* cycles) {
   if (threadIdx.x == 0) *cycles = clock64() - start;
 }
 
-// --- 4. m16n8k8 products of tf32: a chain, and `chains` of them interleaved in each warp ---
+// --- 5. m16n8k8 products of tf32: a chain, and `chains` of them interleaved in each warp ---
 template <int chains>
 __global__ void products(int rounds, float* out, long long* cycles) {
   float c[chains][4] = {};
@@ -227,13 +180,6 @@ __global__ void products(int rounds, float* out, long long* cycles) {
 #pragma unroll
   for (int k = 0; k < chains; ++k) sum += c[k][0] + c[k][1] + c[k][2] + c[k][3];
   out[threadIdx.x] = sum;
-}
-
-// --- 5. runs on the host: cudaOccupancyMaxActiveClusters ---
-__global__ void cluster_of_16(int* out) {
-  extern __shared__ int room[];
-  room[threadIdx.x] = 0;
-  out[0] = room[0];
 }
 
 // --- 6. a word between two blocks through the L2 cache, and a barrier of all blocks ---
@@ -369,20 +315,6 @@ int main() {
     add(("bulk_bytes_per_cycle_deep_" + std::to_string(deep)).c_str(), double(pieces) * kPiece / double(b));
   }
 
-  if (hopper)
-    for (int size : {16, 5120}) {
-      const long long c = smallest(cycles, [&] {
-        cudaLaunchConfig_t config{};
-        config.gridDim = dim3(2), config.blockDim = dim3(128), config.dynamicSmemBytes = 8192;
-        cudaLaunchAttribute cluster{};
-        cluster.id = cudaLaunchAttributeClusterDimension;
-        cluster.val.clusterDim.x = 2, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
-        config.attrs = &cluster, config.numAttrs = 1;
-        CHECK(cudaLaunchKernelEx(&config, cluster_hops, 1000, size, cycles));
-      });
-      add(size == 16 ? "st_async_one_way_cycles" : "st_async_5_kb_hop_cycles", per(c, 2000));
-    }
-
   for (int warps : {4, 8, 12}) {
     add(("block_barrier_cycles_" + std::to_string(warps) + "_warps").c_str(),
         per(smallest(cycles, [&] { block_barriers<<<1, warps * 32>>>(1000, cycles); }), 1000));
@@ -405,21 +337,6 @@ int main() {
   // 16 x 8 x 8 multiply-adds each.
   add("mma_tf32_multiply_adds_per_cycle_one_sm",
       1000.0 * 4 * 16 * 1024 / double(smallest(cycles, [&] { products<4><<<1, 16 * 32>>>(1000, floats, cycles); })));
-
-  if (hopper)
-    for (int kib : {165, 200}) {
-      int clusters = 0;
-      cudaLaunchConfig_t config{};
-      config.gridDim = dim3(16), config.blockDim = dim3(384), config.dynamicSmemBytes = size_t(kib) * 1024;
-      cudaLaunchAttribute cluster{};
-      cluster.id = cudaLaunchAttributeClusterDimension;
-      cluster.val.clusterDim.x = 16, cluster.val.clusterDim.y = 1, cluster.val.clusterDim.z = 1;
-      config.attrs = &cluster, config.numAttrs = 1;
-      CHECK(cudaFuncSetAttribute(cluster_of_16, cudaFuncAttributeNonPortableClusterSizeAllowed, 1));
-      CHECK(cudaFuncSetAttribute(cluster_of_16, cudaFuncAttributeMaxDynamicSharedMemorySize, kib * 1024));
-      if (cudaOccupancyMaxActiveClusters(&clusters, cluster_of_16, &config) != cudaSuccess) clusters = 0, (void)cudaGetLastError();
-      add(("clusters_of_16_at_" + std::to_string(kib) + "_kb").c_str(), clusters);
-    }
 
   const auto flags = smallest(ns, [&] {
     CHECK(cudaMemset(words, 0, 4096));

@@ -24,7 +24,6 @@ DENSE = {
 NETS = [*DENSE, "conv", "lstm"]
 BATCHES = [20, 128, 1024, 8192, 262144]
 PRECISIONS = ["float32", "tf32", "bf16", "3xtf32"]  # the last is only Lamina's
-COMPARED = [20, 128]  # batches at which Lamina's two plans for a section are both timed
 CONV_SHAPE, CONV_CHANNELS = (16, 16, 3), (16, 16, 32, 32)
 LSTM_STEPS, LSTM_INPUTS, LSTM_UNITS = 16, 32, 64
 
@@ -77,10 +76,10 @@ def of_loop(losses):
     return {"losses": losses[:3], "loop_loss": losses[-1]}
 
 
-def forms(program, net, precision, size, on_gpu):
+def forms(program, net, precision, on_gpu):
     """The forms in which a program is timed, the fastest to prepare first."""
     if program == "lamina":
-        return ["call", "loop"] + ["rows", "layers"] * (on_gpu and size in COMPARED)
+        return ["call", "loop"]
     if precision == "3xtf32":
         return []
     if program == "jax":

@@ -111,7 +111,6 @@ check_stage() {
   once kernels 240 "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
   once cudnn 240 env LAMINA_CUDNN=always "$build/lamina_tests" --gtest_brief=1 '--gtest_filter=OnACard.*'
   once training 120 "$python" "$root/perf/gpu/check.py" --device gpu:0
-  once clusters 120 env LAMINA_CUDA_CLUSTER=on "$python" "$root/perf/gpu/check.py" --device gpu:0
   once epochs 120 env LAMINA_CUDA_INFEED=on "$python" "$root/perf/gpu/epochs.py" --device gpu:0 --json "$build/epochs.json"
   ((dry)) || [[ ! -s $build/epochs.json ]] || cp "$build/epochs.json" "$results/epochs-$(card_file).json"
   once products 120 "$python" "$root/perf/gpu/products.py"

@@ -73,10 +73,9 @@ def missing_rows(o, have):
     out = []
     batches = [int(b) for b in o.batches.split(",")]
     for is_slow, precision, program in itertools.product((False, True), o.precisions.split(","), o.programs.split(",")):
-        forms = {size: nets.forms(program, o.net, precision, size, o.device.startswith("gpu")) for size in batches}
-        for form in dict.fromkeys(f for of_size in forms.values() for f in of_size if f.endswith("compile") == is_slow):
-            wanted = [[precision, size] for size in batches if form in forms[size] and (o.net, program, form, precision, size) not in have]
-            if wanted:
+        for form in nets.forms(program, o.net, precision, o.device.startswith("gpu")):
+            wanted = [[precision, size] for size in batches if (o.net, program, form, precision, size) not in have]
+            if wanted and form.endswith("compile") == is_slow:
                 out.append((program, form, wanted))
     return out
 

@@ -1,16 +1,11 @@
 """Lamina: a training step and a forward pass. usage: times_lamina.py NET FORM [--rows JSON] [--device gpu:0]
 
-FORM "call": one call per step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap. "rows" and
-"layers": the loop with one or the other plan of its section, whichever is expected to be faster (docs/gpu-backend.md). "kernels" in a row:
-the launches of a call.
+FORM "call": one call per step. "loop": many steps in one call, with lm.scan. Copies of a network are mapped with lm.vmap. "kernels" in a
+row: the launches of a call.
 """
-import os
-
 import nets
 
-options = nets.arguments(["call", "loop", "rows", "layers"])
-if options.form in ("rows", "layers"):
-    os.environ["LAMINA_CUDA_CLUSTER"] = {"rows": "off", "layers": "on"}[options.form]
+options = nets.arguments(["call", "loop"])
 import lamina as lm  # noqa: E402
 
 

@@ -23,7 +23,6 @@ enum class Setting {
   cuda_libraries,
   cuda_graphs,
   cuda_streams,
-  cuda_cluster,
   cuda_infeed,
   resident,
   section_clock,

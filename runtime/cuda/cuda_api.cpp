@@ -45,7 +45,6 @@ const CudaApi& cudart_api() {
       .copy = cudaMemcpyAsync,
       .function_attribute = cudaFuncSetAttribute,
       .resident_blocks = cudaOccupancyMaxActiveBlocksPerMultiprocessor,
-      .resident_clusters = cudaOccupancyMaxActiveClusters,
       .launch = cudaLaunchKernelExC,
       .capture_begin = cudaStreamBeginCapture,
       .capture_end = cudaStreamEndCapture,

@@ -47,7 +47,6 @@ struct CudaApi {
 
   cudaError_t (*function_attribute)(const void* kernel, cudaFuncAttribute attribute, int value);
   cudaError_t (*resident_blocks)(int* per_multiprocessor, const void* kernel, int threads, size_t shared_bytes);
-  cudaError_t (*resident_clusters)(int* clusters, const void* kernel, const cudaLaunchConfig_t* config);
   cudaError_t (*launch)(const cudaLaunchConfig_t* config, const void* kernel, void** arguments);
 
   cudaError_t (*capture_begin)(cudaStream_t stream, cudaStreamCaptureMode mode);

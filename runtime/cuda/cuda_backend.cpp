@@ -144,9 +144,6 @@ DeviceProperties CudaBackend::properties(Device device) {
           .compute_capability = p.major * 10 + p.minor,
           .multiprocessors = p.multiProcessorCount,
           .shared_memory_per_block = static_cast<int64_t>(p.sharedMemPerBlockOptin),
-          .largest_cluster = p.clusterLaunch == 0            ? 0
-                             : p.major == 9 || p.major == 10 ? 16
-                                                             : 8,
           .threads = 1};
 }
 
@@ -314,21 +311,14 @@ Error launch_error(const Stream& stream, int failure) {
   return launching.line.known() ? error.at(text(launching.line)) : error;
 }
 
-bool CudaBackend::allow(Device device, const void* kernel, const LaunchShape& shape) {
-  using Allowed = Opened::Allowed;
-  const unsigned cluster = shape.cluster ? shape.grid.x : 0;
-  if (shape.shared_bytes <= Allowed{}.shared_bytes && cluster <= Allowed{}.cluster) return true;
+bool CudaBackend::allow(Device device, const void* kernel, unsigned shared_bytes) {
+  if (shared_bytes <= kAlwaysAllowed) return true;
   Opened& opened = open(device);
   const std::lock_guard lock(opened.allowed_mutex);
-  Allowed& allowed = opened.allowed[kernel];
-  if (shape.shared_bytes > allowed.shared_bytes) {
-    if (api_.function_attribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shape.shared_bytes)) != cudaSuccess) return false;
-    allowed.shared_bytes = shape.shared_bytes;
-  }
-  if (cluster > allowed.cluster) {
-    if (api_.function_attribute(kernel, cudaFuncAttributeNonPortableClusterSizeAllowed, 1) != cudaSuccess) return false;
-    allowed.cluster = cluster;
-  }
+  unsigned& allowed = opened.allowed[kernel];
+  if (shared_bytes <= allowed) return true;
+  if (api_.function_attribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, int(shared_bytes)) != cudaSuccess) return false;
+  allowed = shared_bytes;
   return true;
 }
 

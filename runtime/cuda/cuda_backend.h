@@ -16,7 +16,6 @@
 #include "runtime/cuda/products.h"
 #include "runtime/cuda/staging.h"
 #include "runtime/device/backend.h"
-#include "runtime/device/launch_shape.h"
 
 namespace lamina::cuda {
 
@@ -55,12 +54,13 @@ class CudaBackend final : public Backend {
   Convolutions& convolutions();  // large convolutions, by cuDNN
   Pooling& pooling();            // large max pooling
   BatchNorm& batch_norm();       // large batch normalisation in training
-  // Whether the kernel may start with this much shared memory or this cluster size. Calls cudart once per kernel and size.
-  bool allow(Device device, const void* kernel, const LaunchShape& shape);
+  // Whether the kernel may start with this much shared memory. Calls cudart once per kernel and size.
+  bool allow(Device device, const void* kernel, unsigned shared_bytes);
   CaptureStreams& capture_streams(Device device) { return open(device).capture_streams; }
   const CudaApi& api() const { return api_; }
 
  private:
+  static constexpr unsigned kAlwaysAllowed = 48 * 1024;  // bytes of shared memory that every kernel may use
   struct Found {
     int count = 0;
     std::string reason;  // why count is 0
@@ -73,11 +73,8 @@ class CudaBackend final : public Backend {
     CaptureStreams capture_streams;
     std::unique_ptr<Staging> staging;
     Fault* fault = nullptr;  // pinned memory in which kernels report faults
-    struct Allowed {
-      unsigned shared_bytes = 48 * 1024, cluster = 8;  // limits that hold for every kernel
-    };
     Mutex allowed_mutex;
-    std::map<const void*, Allowed> allowed;  // by kernel
+    std::map<const void*, unsigned> allowed;  // bytes of shared memory, by kernel
   };
 
   const Found& found();

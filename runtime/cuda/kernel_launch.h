@@ -12,8 +12,5 @@ bool launch_failed(const Stream& stream);
 
 // Number of blocks of such a launch that fit on the device at once; 0: none fits.
 int resident_blocks(Device device, const void* kernel, unsigned threads, size_t shared_bytes);
-// Size of the largest cluster, at most `most`, in which each block has a block's full shared memory; 0: none. A card may have fewer
-// adjacent multiprocessors than its model, or be a partition of one.
-int largest_cluster(Device device, const void* kernel, unsigned threads, int most);
 
 }  // namespace lamina::cuda

@@ -9,34 +9,14 @@ namespace lamina {
 const std::vector<DeviceProperties>& null_models() {
   constexpr int64_t kKiB = 1024, kGiB = int64_t(1) << 30;
   static const std::vector<DeviceProperties> models{
-      {.name = "h100",
-       .memory = 80 * kGiB,
-       .compute_capability = 90,
-       .multiprocessors = 132,
-       .shared_memory_per_block = 227 * kKiB,
-       .largest_cluster = 16},
-      {.name = "h200",
-       .memory = 141 * kGiB,
-       .compute_capability = 90,
-       .multiprocessors = 132,
-       .shared_memory_per_block = 227 * kKiB,
-       .largest_cluster = 16},
+      {.name = "h100", .memory = 80 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB},
+      {.name = "h200", .memory = 141 * kGiB, .compute_capability = 90, .multiprocessors = 132, .shared_memory_per_block = 227 * kKiB},
       {.name = "a100", .memory = 80 * kGiB, .compute_capability = 80, .multiprocessors = 108, .shared_memory_per_block = 163 * kKiB},
       {.name = "rtx3090", .memory = 24 * kGiB, .compute_capability = 86, .multiprocessors = 82, .shared_memory_per_block = 99 * kKiB},
       {.name = "rtx4090", .memory = 24 * kGiB, .compute_capability = 89, .multiprocessors = 128, .shared_memory_per_block = 99 * kKiB},
-      {.name = "b200",
-       .memory = 180 * kGiB,
-       .compute_capability = 100,
-       .multiprocessors = 148,
-       .shared_memory_per_block = 227 * kKiB,
-       .largest_cluster = 16},
+      {.name = "b200", .memory = 180 * kGiB, .compute_capability = 100, .multiprocessors = 148, .shared_memory_per_block = 227 * kKiB},
       {.name = "l40s", .memory = 48 * kGiB, .compute_capability = 89, .multiprocessors = 142, .shared_memory_per_block = 99 * kKiB},
-      {.name = "rtx5090",
-       .memory = 32 * kGiB,
-       .compute_capability = 120,
-       .multiprocessors = 170,
-       .shared_memory_per_block = 99 * kKiB,
-       .largest_cluster = 8},
+      {.name = "rtx5090", .memory = 32 * kGiB, .compute_capability = 120, .multiprocessors = 170, .shared_memory_per_block = 99 * kKiB},
   };
   return models;
 }

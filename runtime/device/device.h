@@ -26,7 +26,6 @@ struct DeviceProperties {
   int compute_capability = 0;           // 90 for sm_90; 0 on a CPU
   int multiprocessors = 0;              // SMs; 0 on a CPU
   int64_t shared_memory_per_block = 0;  // that a block can request; 0 on a CPU
-  int largest_cluster = 0;              // blocks per cluster; 0: no clusters
   int threads = 1;                      // on a CPU: threads per instruction
 };
 

@@ -11,7 +11,6 @@ struct LaunchShape {
   unsigned threads = 256;
   unsigned shared_bytes = 0;
   bool cooperative = false;  // all blocks must be resident
-  bool cluster = false;      // all blocks form one cluster
 };
 
 }  // namespace lamina

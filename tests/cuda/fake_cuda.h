@@ -158,10 +158,6 @@ inline const CudaApi& fake_api() {
           },
       .function_attribute = [](const void*, cudaFuncAttribute, int) { return FakeCuda::lock()->call("function_attribute"); },
       .resident_blocks = [](int* each, const void*, int, size_t) { return *each = FakeCuda::lock()->resident_blocks, cudaSuccess; },
-      .resident_clusters =
-          [](int* clusters, const void*, const cudaLaunchConfig_t* config) {
-            return *clusters = config->gridDim.x <= FakeCuda::lock()->largest_cluster, cudaSuccess;
-          },
       .launch =
           [](const cudaLaunchConfig_t* config, const void* kernel, void** arguments) {
             const auto fake = FakeCuda::lock();

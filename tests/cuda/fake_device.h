@@ -19,9 +19,8 @@ struct FakeCuda {
   static inline thread_local int current = 0;
   cudaError_t count_status = cudaSuccess;
   bool has_pools = true;
-  bool sticky = false;      // an error that ends the context is returned by every later call
-  int resident_blocks = 1;  // per multiprocessor
-  unsigned largest_cluster = 16;
+  bool sticky = false;                // an error that ends the context is returned by every later call
+  int resident_blocks = 1;            // per multiprocessor
   bool only_records_kernels = false;  // for nvcc's kernels, which cannot run on the host
   size_t memory = 1 << 20, used = 0, cached = 0;
   std::map<std::string, cudaError_t> fail;  // calls of this name always fail

@@ -19,10 +19,9 @@ namespace lamina::kernels::cuda {
 namespace resident {
 struct Arguments;
 }
-// As section.cu, section_tensor_cores.cu and section_cluster.cu have them.
+// As section.cu and section_tensor_cores.cu have them.
 void section_kernel(resident::Arguments);
 void section_kernel_with_tensor_cores(resident::Arguments);
-void section_kernel_in_cluster(resident::Arguments);
 }  // namespace lamina::kernels::cuda
 
 namespace lamina::cuda {
@@ -149,10 +148,6 @@ TEST_F(OnASimulatedCard, TheCardIsAskedForItsOccupancy) {
   EXPECT_EQ(section::block_runner()->resident_blocks(kCard), 2 * 132);
   fake.resident_blocks = 0;
   EXPECT_EQ(section::block_runner()->resident_blocks(kCard), 0);
-  fake.largest_cluster = 8;
-  EXPECT_EQ(section::block_runner()->largest_cluster(kCard, 16), 8);
-  fake.largest_cluster = 1;
-  EXPECT_EQ(section::block_runner()->largest_cluster(kCard, 16), 0);
   EXPECT_EQ(FakeCuda::last, cudaSuccess);
 }
 
@@ -169,8 +164,7 @@ TEST_F(OnASimulatedCard, AKernelsSharedMemoryIsAllowedOnce) {
 TEST_F(OnASimulatedCard, TheLaunchedKernelIsTheReportedOne) {
   const std::map<std::string, const void*> kernels{
       {"section_kernel", reinterpret_cast<const void*>(&kernels::cuda::section_kernel)},
-      {"section_kernel_with_tensor_cores", reinterpret_cast<const void*>(&kernels::cuda::section_kernel_with_tensor_cores)},
-      {"section_kernel_in_cluster", reinterpret_cast<const void*>(&kernels::cuda::section_kernel_in_cluster)}};
+      {"section_kernel_with_tensor_cores", reinterpret_cast<const void*>(&kernels::cuda::section_kernel_with_tensor_cores)}};
   const ir::Graph g = layers_between_cumsums();
   const auto program = compile::compile(g, {.device = kCard, .input_devices = {}, .variable_devices = {}});
   const auto section =
@@ -179,8 +173,8 @@ TEST_F(OnASimulatedCard, TheLaunchedKernelIsTheReportedOne) {
   auto& plan = const_cast<section::BlockSection*>(static_cast<const section::BlockSection*>(section->kernel.args.get()))->plan;
   const std::vector<BufferRef> inputs = inputs_of(g);
   std::set<std::string> named;
-  for (const auto& [cluster, tensor_cores] : {std::pair(0, false), {0, true}, {4, false}, {4, true}}) {
-    plan.program.cluster = cluster, plan.tensor_cores = tensor_cores;  // nothing runs on this card
+  for (bool tensor_cores : {false, true}) {
+    plan.tensor_cores = tensor_cores;  // nothing runs on this card
     const std::string text = section::print(plan),
                       name = text.substr(text.find("; run by ") + 9, text.find('\n') - text.find("; run by ") - 9);
     fake.calls.clear();
@@ -189,7 +183,7 @@ TEST_F(OnASimulatedCard, TheLaunchedKernelIsTheReportedOne) {
     EXPECT_EQ(times("launch " + handle_text(kernels.at(name))), 1) << name;
     named.insert(name);
   }
-  EXPECT_EQ(named.size(), 3u);
+  EXPECT_EQ(named.size(), 2u);
 }
 
 // Thrust calls cudart directly, which has no card here.

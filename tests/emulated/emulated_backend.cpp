@@ -18,7 +18,6 @@ DeviceProperties EmulatedBackend::properties(Device) {
           .compute_capability = 90,
           .multiprocessors = 132,
           .shared_memory_per_block = 232448,
-          .largest_cluster = 16,
           .threads = 1};
 }
 

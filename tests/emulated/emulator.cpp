@@ -99,7 +99,6 @@ std::string failure;
 const std::function<void()>* body = nullptr;
 std::mt19937 chance;
 std::vector<std::unique_ptr<Block>> blocks;
-std::vector<Fiber*> waiting_for_cluster;
 LaunchShape shape;
 
 // --- contexts ---
@@ -285,8 +284,6 @@ void fiber_main() {
   // Ended threads no longer take part in barriers. Hardware may let the others pass, depending on chance.
   if (!b.waiting.empty() && b.waiting.size() == b.alive)
     fail("threads ended while others of their block wait at " + text(b.waiting[0]->where) + report());
-  if (!waiting_for_cluster.empty())
-    fail("threads ended while others of their cluster wait at " + text(waiting_for_cluster[0]->where) + report());
   Fiber* next = next_ready();
   if (!next && alive > 0) fail("deadlock: every thread waits" + report());
   change_to(next);
@@ -341,7 +338,6 @@ void clear() {
   for (auto& b : blocks)
     for (auto& f : b->fibers) stacks.unused.push_back(f->context.stack);
   blocks.clear();
-  waiting_for_cluster.clear();
   ready.clear();
   head = 0;
   running = nullptr;
@@ -386,8 +382,6 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
     throw Failure(what + "a grid of " + std::to_string(wanted.grid.x) + " x " + std::to_string(wanted.grid.y) + " blocks");
   if (wanted.shared_bytes > 227 * 1024) throw Failure(what + std::to_string(wanted.shared_bytes) + " bytes of shared memory");
   const unsigned count = wanted.grid.x * wanted.grid.y;
-  if (wanted.cluster && count > kLargestCluster)
-    throw Failure(what + "a cluster of " + std::to_string(count) + " blocks, which has at most " + std::to_string(kLargestCluster));
   if (wanted.cooperative && count > the_settings.resident_blocks)
     throw Failure(what + "more blocks than can be resident at once: " + std::to_string(count));
   if (running) throw Failure(what + "launched by a kernel");
@@ -402,7 +396,7 @@ void run(const LaunchShape& wanted, const std::function<void()>& thread, const c
   if (the_settings.order == Order::random) std::shuffle(numbers.begin(), numbers.end(), chance);
   if (observer) observer->launch_begins(count, wanted.threads);
   try {
-    if (wanted.cooperative || wanted.cluster)
+    if (wanted.cooperative)
       run_blocks(numbers);
     else
       for (unsigned number : numbers) run_blocks({number});
@@ -437,31 +431,6 @@ bool sync_block_or(bool v, const Where& where) {
   }
   run_another();
   return me->vote;
-}
-
-void sync_cluster(const Where& where) {
-  if (!shape.cluster) fail("a barrier of a cluster at " + text(where) + " in a launch without one");
-  Fiber* me = running;
-  me->what = "barrier of the cluster";
-  me->where = where;
-  if (!waiting_for_cluster.empty() && waiting_for_cluster[0]->where.line() != where.line())
-    fail("threads of a cluster wait at different barriers: " + text(waiting_for_cluster[0]->where) + " and " + text(where));
-  waiting_for_cluster.push_back(me);
-  if (waiting_for_cluster.size() == alive) {
-    if (observer) observer->cluster_barrier();
-    make_ready(waiting_for_cluster);
-  }
-  run_another();
-}
-const void* of_block(const void* own, unsigned block) {
-  const Block& mine = *running->block;
-  const char* p = static_cast<const char*>(own);
-  if (!shape.cluster || p < mine.dynamic.get() || p > mine.dynamic.get() + mine.dynamic_bytes)
-    fail("an address that is not in the dynamic shared memory of a block of a cluster");
-  for (const auto& other : blocks)
-    if (other->number == block && other->alive > 0) return other->dynamic.get() + (p - mine.dynamic.get());
-  fail("block " + std::to_string(block) + " is not in the cluster, or has ended");
-  std::abort();
 }
 
 // Lanes' results are fixed when the last lane arrives, so that nothing can overwrite them.

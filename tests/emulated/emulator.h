@@ -15,7 +15,6 @@ struct Observer {
   // Memory becomes uninitialised, as a block's shared memory is at its start.
   virtual void fresh(const void* memory, size_t bytes, unsigned block) = 0;
   virtual void block_barrier(unsigned block) = 0;
-  virtual void cluster_barrier() = 0;
   virtual void warp_barrier(unsigned block, unsigned warp) = 0;
   virtual void atomic(const void* address, size_t bytes, const Where& where) = 0;
   virtual void acquire(const void* address) = 0;

@@ -121,55 +121,6 @@ TEST(Emulation, BlocksOfACooperativeLaunchWaitForEachOther) {
     EXPECT_EQ(value[0], want);
   });
 }
-// Each block writes its sum to the next one's shared memory, around the cluster.
-LAMINA_KERNEL(32) pass_around(unsigned* out) {
-  unsigned* mine = dynamic_shared<unsigned>();  // a number, and how often it was incremented
-  if (thread_index() < 2) mine[thread_index()] = 0;
-  sync_cluster();
-  const unsigned next = (block_index() + 1) % block_count();
-  if (thread_index() == 0) {
-    *of_block(mine, next) = 10 * block_index();
-    add_release_in_cluster(of_block(mine + 1, next), 1);
-    while (load_acquire_in_cluster(mine + 1) == 0) {
-    }
-    out[block_index()] = mine[0];
-  }
-  sync_cluster();
-}
-LAMINA_KERNEL(32) leave_early(unsigned* out) {
-  unsigned* mine = dynamic_shared<unsigned>();
-  mine[thread_index()] = 1;
-  if (block_index() == 0) return;
-  sync_block();
-  out[block_index()] = *of_block(mine, 0);
-}
-LAMINA_KERNEL(32) miss_one() {
-  if (block_index() == 0) sync_cluster();
-}
-TEST(Emulation, BlocksOfAClusterReachEachOthersMemory) {
-  in_every_order([] {
-    Buffer<unsigned> out(5);
-    launch<pass_around>(emulated_stream(), {.grid = {5}, .threads = 32, .shared_bytes = 256, .cluster = true}, out.data());
-    for (unsigned b = 0; b < 5; ++b) EXPECT_EQ(out[b], 10 * ((b + 4) % 5));
-  });
-}
-TEST(Emulation, FindsMistakesWithClusters) {
-  Buffer<unsigned> out(2);
-  const auto in_cluster = [](unsigned blocks) {
-    return LaunchShape{.grid = {blocks}, .threads = 32, .shared_bytes = 256, .cluster = true};
-  };
-  EXPECT_NE(failure_of([&] {
-              launch<leave_early>(emulated_stream(), in_cluster(2), out.data());
-            }).find("block 0 is not in the cluster, or has ended"),
-            std::string::npos);
-  take_races();
-  EXPECT_NE(
-      failure_of([&] { launch<miss_one>(emulated_stream(), in_cluster(2)); }).find("threads ended while others of their cluster wait"),
-      std::string::npos);
-  EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), {.grid = {2}, .threads = 32}); }).find("in a launch without one"),
-            std::string::npos);
-  EXPECT_NE(failure_of([&] { launch<miss_one>(emulated_stream(), in_cluster(17)); }).find("a cluster of 17 blocks"), std::string::npos);
-}
 
 TEST(Emulation, ReportsAWaitForAMissingBlock) {
   emulation::settings().order = emulation::Order::reverse;

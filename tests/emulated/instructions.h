@@ -169,33 +169,6 @@ bool waits_agree(M& m) {
   return m.take(wrong, 1)[0] == 0 && m.take(raised, blocks) == std::vector<unsigned>(blocks, kRounds) &&
          m.take(stored, blocks) == std::vector<unsigned>(blocks, kRounds - 1);
 }
-LAMINA_KERNEL(32) hand_on_in_cluster(unsigned* wrong, unsigned* ended) {
-  unsigned* mine = dynamic_shared<unsigned>();  // an inbox with a word per lane and round, and a counter
-  unsigned* count = mine + kRounds * kWarp;
-  const unsigned l = lane(), next = (block_index() + 1) % block_count(), before = (block_index() + block_count() - 1) % block_count();
-  if (l == 0) *count = 0;
-  sync_cluster();
-  for (unsigned r = 0; r < kRounds; ++r) {
-    *of_block(mine + r * kWarp + l, next) = r * 10000 + block_index() * 100 + l;
-    sync_warp();
-    if (l == 0) {
-      add_release_in_cluster(of_block(count, next), 1);
-      while (load_acquire_in_cluster(count) < r + 1) pause();
-    }
-    sync_warp();
-    if (mine[r * kWarp + (l + 1) % kWarp] != r * 10000 + before * 100 + (l + 1) % kWarp) atomic_add(wrong, 1u);
-  }
-  sync_cluster();
-  if (l == 0) ended[block_index()] = *count;
-}
-template <class M>
-bool clusters_agree(M& m) {
-  constexpr unsigned blocks = 8;
-  unsigned *wrong = m.put(std::vector<unsigned>(1)), *ended = m.put(std::vector<unsigned>(blocks));
-  launch<hand_on_in_cluster>(m.stream(), {.grid = {blocks}, .threads = 32, .shared_bytes = (kRounds * kWarp + 1) * 4, .cluster = true},
-                             wrong, ended);
-  return m.take(wrong, 1)[0] == 0 && m.take(ended, blocks) == std::vector<unsigned>(blocks, kRounds);
-}
 
 // Names of the functions whose results differ from the manuals. M provides memory: put(vector) returns its address there, take(address,
 // count) waits and returns the contents.
@@ -213,7 +186,6 @@ std::vector<std::string> wrong(M& m, const Trial& trial) {
   add(atomics_agree(m), "atomics");
   add(copies_agree(m), "copy_async, sync_block_or");
   add(waits_agree(m), "release and acquire between blocks");
-  if (trial.clusters) add(clusters_agree(m), "clusters");
   add(products_agree<false>(m, trial, true), "mma_tf32 of whole numbers");
   add(products_agree<true>(m, trial, true), "mma_bf16 of whole numbers");
   add(products_agree<false>(m, trial, false), "mma_tf32");

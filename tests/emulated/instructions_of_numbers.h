@@ -14,7 +14,6 @@ namespace lamina::kernels::cuda::instructions {
 struct Trial {
   unsigned numbers = 4096;  // per conversion
   double sums = 0x1p-24;
-  bool clusters = true;
 };
 
 template <class T>

@@ -12,19 +12,17 @@ PlanMutator::PlanMutator(BlockPlan plan, Flat flat) : plan_(std::move(plan)), fl
 }
 
 const std::vector<std::string>& PlanMutator::kinds() {
-  static const std::vector<std::string> all{"wait removed",    "count changed",           "wait moved",       "wait for another counter",
-                                            "arrival removed", "arrival moved",           "steps swapped",    "operand moved",
-                                            "meeting dropped", "weights asked for early", "handed elsewhere", "weights not renewed",
-                                            "others' weights"};
+  static const std::vector<std::string> all{"wait removed",    "count changed",          "wait moved",    "wait for another counter",
+                                            "arrival removed", "arrival moved",          "steps swapped", "operand moved",
+                                            "meeting dropped", "weights asked for early"};
   return all;
 }
 
 std::string PlanMutator::mutate(std::mt19937& random) {
   constexpr std::string (PlanMutator::* all[])(std::mt19937&) = {
-      &PlanMutator::remove_wait,        &PlanMutator::change_count, &PlanMutator::move_wait,      &PlanMutator::retarget_wait,
-      &PlanMutator::remove_arrival,     &PlanMutator::move_arrival, &PlanMutator::swap_steps,     &PlanMutator::move_slot,
-      &PlanMutator::drop_meeting,       &PlanMutator::ask_early,    &PlanMutator::hand_elsewhere, &PlanMutator::forget_renewal,
-      &PlanMutator::keep_others_weights};
+      &PlanMutator::remove_wait,    &PlanMutator::change_count, &PlanMutator::move_wait,  &PlanMutator::retarget_wait,
+      &PlanMutator::remove_arrival, &PlanMutator::move_arrival, &PlanMutator::swap_steps, &PlanMutator::move_slot,
+      &PlanMutator::drop_meeting,   &PlanMutator::ask_early};
   kind = random() % std::size(all);
   const std::string done = (this->*all[kind])(random);
   write();
@@ -145,36 +143,6 @@ std::string PlanMutator::ask_early(std::mt19937& random) {
   if (i < 0) return "";
   steps_[size_t(i)].prefetch = 1;
   return cat("step ", i, ": weights asked for as its run begins");
-}
-
-// Sends rows to another block, or makes a product read unintended rows from its inbox.
-std::string PlanMutator::hand_elsewhere(std::mt19937& random) {
-  if (!plan_.program.cluster) return "";
-  if (random() % 2) {
-    const int i = pick_step(random, [](const BlockStep& s) { return s.hands_to >= 0; });
-    if (i < 0) return "";
-    const int before = steps_[size_t(i)].hands_to, to = int(random() % unsigned(plan_.program.blocks));
-    if (to == before) return "";
-    steps_[size_t(i)].hands_to = int16_t(to);
-    return cat("step ", i, ": hands its rows to ", to, " instead of ", before);
-  }
-  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s.kind) && !s.handed; });
-  if (i < 0) return "";
-  steps_[size_t(i)].handed = 1;
-  return cat("step ", i, ": takes its rows from the inbox");
-}
-std::string PlanMutator::forget_renewal(std::mt19937& random) {
-  const int i = pick_step(random, [](const BlockStep& s) { return s.renews >= 0; });
-  if (i < 0) return "";
-  steps_[size_t(i)].renews = -1;
-  return cat("step ", i, ": what it writes is not brought again");
-}
-std::string PlanMutator::keep_others_weights(std::mt19937& random) {
-  const auto stays = [](const BlockStep& s) { return s.resident >= 0; };
-  const int i = pick_step(random, stays), other = pick_step(random, stays);
-  if (i < 0 || steps_[size_t(i)].resident == steps_[size_t(other)].resident) return "";
-  steps_[size_t(i)].resident = steps_[size_t(other)].resident;
-  return cat("step ", i, ": the weights of step ", other);
 }
 
 void PlanMutator::write() {

@@ -31,9 +31,6 @@ class PlanMutator {
   std::string move_slot(std::mt19937& random);
   std::string drop_meeting(std::mt19937& random);
   std::string ask_early(std::mt19937& random);
-  std::string hand_elsewhere(std::mt19937& random);
-  std::string forget_renewal(std::mt19937& random);
-  std::string keep_others_weights(std::mt19937& random);
   int pick_step(std::mt19937& random, bool (*good)(const section::BlockStep&)) const;
   void write();
 

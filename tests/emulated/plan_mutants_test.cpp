@@ -53,7 +53,7 @@ struct Net {
 struct Lowering {
   std::string name;
   std::shared_ptr<const exec::Program> program;
-  section::BlockLimits limits;
+  int blocks = 1;
   int chunk = 0;  // stacked inputs stay on the host, with this many slices per chunk
 };
 
@@ -62,7 +62,7 @@ Lowering training(const char* name, std::vector<int64_t> widths, int64_t batch, 
   auto net = std::make_shared<Net>(widths, std::move(optimizer));
   auto step = function([net, labels](Tensor x, Tensor y) { return net->step(x, y, labels); });
   const Tensor y = labels ? tensor(std::vector<int64_t>(size_t(batch), 1), {batch}) : some({batch, widths.back()}, 3);
-  return {name, tests::program_of(step.concrete(some({batch, widths.front()}), y).graph()), {.blocks = blocks}};
+  return {name, tests::program_of(step.concrete(some({batch, widths.front()}), y).graph()), blocks};
 }
 
 Lowering forward(int blocks) {
@@ -71,7 +71,7 @@ Lowering forward(int blocks) {
     for (int i = 0; i < 5; ++i) h = h + tanh(matmul(h, w));
     return softmax(matmul(h, w)) * mean(h, {0});
   });
-  return {"residual forward", tests::program_of(f.concrete(some({7, 9}), some({9, 9}, 4)).graph()), {.blocks = blocks}};
+  return {"residual forward", tests::program_of(f.concrete(some({7, 9}), some({9, 9}, 4)).graph()), blocks};
 }
 
 Lowering ensemble(int models, int blocks) {
@@ -88,14 +88,14 @@ Lowering ensemble(int models, int blocks) {
         },
         {.in_axes = {std::nullopt}})());
   });
-  return {"ensemble", tests::program_of(step.concrete(some({5, 7})).graph()), {.blocks = blocks}};
+  return {"ensemble", tests::program_of(step.concrete(some({5, 7})).graph()), blocks};
 }
 
 Lowering epoch(int blocks) {
   const LoopsAsTheyAre whole;
   auto net = std::make_shared<Net>(std::vector<int64_t>{6, 5, 3}, std::make_shared<optim::SGD>(0.1, 0.9));
   auto f = tests::scan_over_batches(net);
-  return {"scan over batches", tests::program_of(f.concrete(some({3, 4, 6}), some({3, 4, 3}, 3)).graph()), {.blocks = blocks}};
+  return {"scan over batches", tests::program_of(f.concrete(some({3, 4, 6}), some({3, 4, 3}, 3)).graph()), blocks};
 }
 
 Lowering loops(int blocks) {
@@ -112,13 +112,7 @@ Lowering loops(int blocks) {
                                   {.maximum_iterations = 3, .names = {}});
     return std::pair(matmul(end, w), outs);
   });
-  return {
-      "scan, cond and while", tests::program_of(f.concrete(some({6, 4}), some({4, 4}, 4), some({3, 6, 4}, 2)).graph()), {.blocks = blocks}};
-}
-
-Lowering in_cluster(Lowering l, int blocks) {
-  l.limits = tests::cluster_of(blocks);
-  return l;
+  return {"scan, cond and while", tests::program_of(f.concrete(some({6, 4}), some({4, 4}, 4), some({3, 6, 4}, 2)).graph()), blocks};
 }
 
 Lowering with_infeed(Lowering l, int chunk) {
@@ -140,18 +134,14 @@ std::vector<Lowering> lowerings() {
           ensemble(4, 3),
           epoch(5),
           loops(4),
-          in_cluster(training("deep SGD in a cluster", {6, 6, 6, 6, 6, 4}, 7, 1, std::make_shared<SGD>(0.05)), 3),
-          in_cluster(training("Adam in a cluster", {9, 8, 7, 3}, 6, 1, std::make_shared<Adam>()), 2),
-          in_cluster(epoch(1), 2),
-          with_infeed(epoch(4), 1),
-          with_infeed(in_cluster(epoch(1), 3), 1)};
+          with_infeed(epoch(4), 1)};
 }
 
 // The emulation's verdict on a plan: "" or the error.
 class Judge {
  public:
   explicit Judge(const Lowering& l)
-      : trial_(l.program), real_(l.chunk > 0 ? trial_.plan_with_infeed(l.limits, l.chunk) : trial_.plan(l.limits)) {
+      : trial_(l.program), real_(l.chunk > 0 ? trial_.plan_with_infeed(l.blocks, l.chunk) : trial_.plan(l.blocks)) {
     trial_.run_blocks(*real_);
     EXPECT_TRUE(take_races().empty()) << l.name;
     want_ = trial_.results();
@@ -246,7 +236,7 @@ TEST(PlanValidator, RejectsEveryMutantThatRacesHangsOrComputesWrongly) {
 TEST(PlanValidator, NamesStepsBlocksAndBytes) {
   const Lowering l = training("SGD", {8, 12, 5}, 10, 6, std::make_shared<optim::SGD>(0.1));
   Trial trial(l.program);
-  const auto real = trial.plan(l.limits);
+  const auto real = trial.plan(l.blocks);
   const section::Flat flat = trial.flat();
   section::BlockPlan plan = real->plan;
   auto* steps = reinterpret_cast<section::BlockStep*>(plan.bytes.data());
@@ -270,7 +260,7 @@ TEST(PlanValidator, NamesStepsBlocksAndBytes) {
 TEST(PlanValidator, AcceptsRedundantWaits) {
   const Lowering l = training("deep SGD", {6, 6, 6, 6, 6, 4}, 7, 7, std::make_shared<optim::SGD>(0.1));
   Trial trial(l.program);
-  section::BlockPlan plan = trial.plan(l.limits)->plan;
+  section::BlockPlan plan = trial.plan(l.blocks)->plan;
   auto* steps = reinterpret_cast<section::BlockStep*>(plan.bytes.data());
   const auto* waits = reinterpret_cast<section::BlockWait*>(plan.bytes.data() + plan.program.waits_at);
   const auto raised_before = [&](int counter, int step) {

@@ -111,15 +111,6 @@ class Checker final : public emulation::Observer {
       it = acquired_.erase(it);
     }
   }
-  void cluster_barrier() override {
-    Clock all;
-    for (uint32_t block = 0; block < block_epochs_.size(); ++block) {
-      block_barrier(block);
-      all.join(block_clocks_[block]);
-      all.blocks[block] = block_epochs_[block];
-    }
-    for (Clock& c : block_clocks_) c = all;
-  }
   void warp_barrier(unsigned block, unsigned warp) override {
     ++warp_epochs_[block * (threads_ / kWarp) + warp];
     if (acquired_.empty()) return;

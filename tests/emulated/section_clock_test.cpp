@@ -38,31 +38,29 @@ profiler::Recording recorded(Trial& trial, const section::BlockSection& plan) {
 TEST(SectionClock, TimesEachStepOfALaunch) {
   Trial trial(epoch());
   emulation::clock_step = 1000;
-  for (const section::BlockLimits& limits : {section::BlockLimits{.blocks = 5}, tests::cluster_of(3)}) {
-    const auto plan = trial.plan(limits);
-    trial.run_blocks(*plan);
-    const auto want = trial.results();
-    const profiler::Recording run = recorded(trial, *plan);
-    const auto got = trial.results();
-    for (size_t i = 0; i < want.size(); ++i)
-      EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
-    ASSERT_EQ(run.device_steps.size(), plan->plan.steps.size());
-    int in_body = 0, products = 0;
-    for (const DeviceStep& s : run.device_steps) {
-      EXPECT_TRUE(s.times == 1 || s.times == 4) << s.text << ' ' << s.times;
-      in_body += s.times == 4;
-      products += s.text.find("dense") != std::string::npos;
-      EXPECT_GT(s.blocks, 0);
-      EXPECT_LE(s.blocks, plan->plan.program.blocks);
-      EXPECT_GE(s.began, 0);
-      EXPECT_GT(s.ended, s.began) << s.text;
-      EXPECT_GT(s.busy, 0) << s.text;
-      EXPECT_LT(s.busy, 1e6) << s.text;
-      EXPECT_LT(s.waited, 1e6) << s.text;
-    }
-    EXPECT_GE(in_body, 6);
-    EXPECT_GE(products, 4) << "steps have the names of their layers and ops";
+  const auto plan = trial.plan(5);
+  trial.run_blocks(*plan);
+  const auto want = trial.results();
+  const profiler::Recording run = recorded(trial, *plan);
+  const auto got = trial.results();
+  for (size_t i = 0; i < want.size(); ++i)
+    EXPECT_EQ(std::memcmp(got[i].data(), want[i].data(), want[i].size() * sizeof(float)), 0) << "result " << i;
+  ASSERT_EQ(run.device_steps.size(), plan->plan.steps.size());
+  int in_body = 0, products = 0;
+  for (const DeviceStep& s : run.device_steps) {
+    EXPECT_TRUE(s.times == 1 || s.times == 4) << s.text << ' ' << s.times;
+    in_body += s.times == 4;
+    products += s.text.find("dense") != std::string::npos;
+    EXPECT_GT(s.blocks, 0);
+    EXPECT_LE(s.blocks, plan->plan.program.blocks);
+    EXPECT_GE(s.began, 0);
+    EXPECT_GT(s.ended, s.began) << s.text;
+    EXPECT_GT(s.busy, 0) << s.text;
+    EXPECT_LT(s.busy, 1e6) << s.text;
+    EXPECT_LT(s.waited, 1e6) << s.text;
   }
+  EXPECT_GE(in_body, 6);
+  EXPECT_GE(products, 4) << "steps have the names of their layers and ops";
   emulation::clock_step = 0;
 }
 

@@ -312,7 +312,7 @@ TEST(SectionLoops, AnEpochOfTheBenchmarkIsOneSection) {
   EXPECT_NE(program->instructions[0].detail.find("a scan of 100 iterations"), std::string::npos);
   if (races_are_checked()) GTEST_SKIP() << "takes minutes when every access is looked at; the tests of small networks run here";
   Trial trial(looping_program(tests::epoch_of(tests::hundred_layers({.layers = 4}).graph, 3)));
-  expect_close(trial, {.blocks = 12}, 1e-5);
+  expect_close(trial, 12, 1e-5);
 }
 
 // An invalid label in the second batch: the call throws with it, and no weight has changed.

@@ -64,7 +64,7 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
             << section::print(planned.plan);
   LAMINA_LARGE();
   Trial trial(program_of(step));
-  expect_close(trial, {.blocks = 128}, 1e-5);
+  expect_close(trial, 128, 1e-5);
 }
 
 TEST(Section, TakesOddWidthsAndBatches) {

@@ -66,15 +66,14 @@ class Trial {
     Stream stream = cpu_backend().default_stream({});
     of_.kernel.run({stream, of_.kernel.args.get(), pointers(0), pointers(1)});
   }
-  std::unique_ptr<section::BlockSection> plan(int blocks) const { return plan(section::BlockLimits{.blocks = blocks}); }
-  std::unique_ptr<section::BlockSection> plan(const section::BlockLimits& limits) const {
+  std::unique_ptr<section::BlockSection> plan(int blocks) const {
     auto s = std::make_unique<section::BlockSection>();
     s->table = std::static_pointer_cast<const section::TableWithLoops>(of_.kernel.args);
-    s->plan = section::plan_blocks(table(), ranges(), views_, limits);
+    s->plan = section::plan_blocks(table(), ranges(), views_, blocks);
     return s;
   }
   // The same, with the stacked inputs of the section's first scan on the host.
-  std::unique_ptr<section::BlockSection> plan_with_infeed(const section::BlockLimits& limits, int chunk) const {
+  std::unique_ptr<section::BlockSection> plan_with_infeed(int blocks, int chunk) const {
     auto with = std::make_shared<section::TableWithLoops>(table());
     auto scan = std::make_shared<section::Nested>(*with->nested.at(0));
     scan->infeed.chunk = chunk;
@@ -86,7 +85,7 @@ class Trial {
     scan->infeed.inputs.assign(inputs.begin(), inputs.end());
     with->nested[0] = std::move(scan);
     auto s = std::make_unique<section::BlockSection>();
-    s->plan = section::plan_blocks(*with, ranges(), views_, limits);
+    s->plan = section::plan_blocks(*with, ranges(), views_, blocks);
     s->table = std::move(with);
     return s;
   }
@@ -185,10 +184,10 @@ inline double difference(const std::vector<std::vector<float>>& a, const std::ve
 }
 
 // Expects the blocks' results to equal the CPU's within the tolerance.
-inline void expect_same_within(Trial& trial, const section::BlockLimits& limits, double tolerance = 2e-6) {
+inline void expect_same_within(Trial& trial, int blocks, double tolerance = 2e-6) {
   trial.run_cpu();
   const auto want = trial.results();
-  const auto plan = trial.plan(limits);
+  const auto plan = trial.plan(blocks);
   auto run = [&] {
     trial.run_blocks(*plan);
     EXPECT_LE(difference(want, trial.results()), tolerance) << section::print(plan->plan);
@@ -199,18 +198,14 @@ inline void expect_same_within(Trial& trial, const section::BlockLimits& limits,
     kernels::cuda::in_every_order(run);
 }
 inline void expect_same(Trial& trial, const std::vector<int>& grids, double tolerance = 2e-6) {
-  for (int blocks : grids) expect_same_within(trial, {.blocks = blocks}, tolerance);
-}
-// A GPU with clusters of up to this many blocks, used even where they are not expected to be faster.
-inline section::BlockLimits cluster_of(int blocks, int64_t shared_bytes = 227 * 1024) {
-  return {.blocks = 128, .cluster = blocks, .shared_bytes = shared_bytes, .clusters = true};
+  for (int blocks : grids) expect_same_within(trial, blocks, tolerance);
 }
 
 // The same in a single thread order, for slow cases.
-inline void expect_close(Trial& trial, const section::BlockLimits& limits, double tolerance) {
+inline void expect_close(Trial& trial, int blocks, double tolerance) {
   trial.run_cpu();
   const auto want = trial.results();
-  const auto plan = trial.plan(limits);
+  const auto plan = trial.plan(blocks);
   trial.run_blocks(*plan);
   EXPECT_LE(difference(want, trial.results()), tolerance);
 }

@@ -145,36 +145,6 @@ def test_explain_predicts_by_a_model_of_the_card(card, known):
     assert 1.8 < times[1] / times[0] < 2.2
 
 
-def test_explain_predicts_a_cluster_by_the_model_that_chose_it(monkeypatch):
-    def plan(layers, precision, cluster):
-        monkeypatch.setenv("LAMINA_CUDA_CLUSTER", cluster)
-        weights = [lm.ones([64, 64]) for _ in range(layers)]
-
-        def f(x, *weights):
-            for w in weights:
-                x = lm.tanh(x @ w)
-            return x
-
-        with lm.config.set_matmul_precision(precision):
-            return lm.function(f).explain(lm.ones([20, 64]), *weights, device="null:h100")
-
-    in_cluster = plan(32, "tf32", "on")
-    assert len(in_cluster.launches) == 1 and "one cluster, share layers" in in_cluster
-    assert f"  {in_cluster.launches[0]['name']} on null:h100: {in_cluster.predicted_us:.1f} us\n" in in_cluster  # the text has it too
-    by_rows = plan(32, "tf32", "off")
-    assert "one cluster" not in by_rows and by_rows.predicted_us is None and "by a model" not in by_rows  # the model has no rates for it
-    # Cycles of 1.98 GHz for one more layer: 100 for a step, and its multiply-adds, 128 per cycle without tensor cores and 1024 with them; handing rows on costs the same.
-    a_layer = {name: (plan(64, name, "on").predicted_us - plan(32, name, "on").predicted_us) / 32 * 1980 for name in ("float32", "tf32", "bf16")}
-    assert a_layer["float32"] == pytest.approx(100 + 20 * 64 * 64 / 128)
-    assert a_layer["tf32"] == pytest.approx(100 + 24 * 64 * 64 / 1024)  # rows are processed in groups of eight
-    assert a_layer["tf32"] - 100 == pytest.approx(2 * (a_layer["bf16"] - 100))
-    monkeypatch.setenv("LAMINA_CUDA_CLUSTER", "on")
-    a, b = lm.ones([64, 64]), lm.ones([64, 64])
-    loop = lambda x, xs, a, b: lm.scan(lambda s, v: (lm.tanh(lm.tanh((s + v) @ a) @ b), ()), x, xs)[0]
-    times = [lm.function(loop).explain(lm.ones([20, 64]), lm.ones([n, 20, 64]), a, b, device="null:h100") for n in (100, 200)]
-    assert all("one cluster" in time for time in times) and 1.8 < times[1].predicted_us / times[0].predicted_us < 2.2
-
-
 @pytest.mark.parametrize("card", ["h100", "a100", "l40s", "rtx5090"])
 def test_the_benchmarks_step_is_one_launch_on_a_gpu_and_a_loop_of_steps_too(card):
     net = lm.nn.Sequential([lm.nn.Flatten(), *(lm.nn.Dense(64, activation="relu") for _ in range(100)), lm.nn.Dropout(0.2), lm.nn.Dense(10)])

@@ -57,7 +57,7 @@ def test_a_product_of_other_operands_fails(tmp_path):
 
 
 def test_rows_name_the_planned_kernels():
-    """On a card a section is named by its kernel, one of three."""
+    """On a card a section is named by its kernel, one of two."""
     w = lm.Variable(np.ones((64, 64), "float32"))
     step = lm.function(lambda x: lm.relu(x @ w) @ w)
     said = {}
@@ -102,18 +102,17 @@ def test_times_are_written_row_by_row_and_not_measured_twice(tmp_path):
 
 
 def test_every_program_form_precision_and_batch_is_asked_for():
-    asked = {(program, form, p, n) for p in nets.PRECISIONS for n in nets.BATCHES for program in times.PROGRAMS for net in nets.NETS for form in nets.forms(program, net, p, n, True)}
+    asked = {(program, form, p, n) for p in nets.PRECISIONS for n in nets.BATCHES for program in times.PROGRAMS for net in nets.NETS for form in nets.forms(program, net, p, True)}
     for size in (20, 128, 1024, 8192, 262144):
         for precision in ("float32", "tf32", "bf16"):
             for program, forms in {"lamina": ["call", "loop"], "jax": ["jit", "scan"], "torch": ["eager", "compile", "graph", "func", "func_compile", "func_graph"]}.items():
                 assert all((program, form, precision, size) in asked for form in forms)
     assert {program for program, _, precision, _ in asked if precision == "3xtf32"} == {"lamina"}
-    assert {n for _, form, _, n in asked if form == "layers"} == {20, 128}
     options = argparse.Namespace(net="hundred", device="gpu:0", batches="20,1024", precisions="float32,tf32", programs="lamina,torch")
     rows = times.missing_rows(options, {("hundred", "torch", "graph", "float32", 20), ("hundred", "torch", "eager", "tf32", 20), ("hundred", "torch", "eager", "tf32", 1024)})
-    assert [(program, form, sizes) for program, form, sizes in rows if program == "torch" or form == "layers"] == [
-        ("lamina", "layers", [["float32", 20]]), ("torch", "eager", [["float32", 20], ["float32", 1024]]), ("torch", "graph", [["float32", 1024]]),
-        ("lamina", "layers", [["tf32", 20]]), ("torch", "graph", [["tf32", 20], ["tf32", 1024]]),
+    assert [(program, form, sizes) for program, form, sizes in rows if program == "torch" or form == "loop"] == [
+        ("lamina", "loop", [["float32", 20], ["float32", 1024]]), ("torch", "eager", [["float32", 20], ["float32", 1024]]), ("torch", "graph", [["float32", 1024]]),
+        ("lamina", "loop", [["tf32", 20], ["tf32", 1024]]), ("torch", "graph", [["tf32", 20], ["tf32", 1024]]),
         ("torch", "compile", [["float32", 20], ["float32", 1024]]), ("torch", "compile", [["tf32", 20], ["tf32", 1024]])]
 
 
@@ -231,7 +230,7 @@ def test_what_a_profiler_sees_are_steps_of_training():
 
 def test_every_stage_can_be_tried_without_a_gpu(tmp_path):
     status, said = run("perf/gpu/run.sh", "--dry-run", "build", "check", "sanitize", "time", "hundred", "pack")
-    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 8, "products.py": 1, "epochs.py": 1, "/instructions": 3, "OnACard": 2, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
+    words = {"lamina doctor --needs gpu cuBLASLt cuDNN": 4, "cmake -S": 1, "latencies.cu": 1, "planted.cu": 1, "check.py": 7, "products.py": 1, "epochs.py": 1, "/instructions": 3, "OnACard": 2, "graphs.py": 1, "tools.py sanitize": 4, "tools.py profile": 2,
              "times.py hundred": 1, "gathering": 1}
     assert status == 0 and {word: said.count(word) for word in words} == words, said
     assert said.index("latencies ") < said.index("check.py"), "microbenchmarks come first"
@@ -268,7 +267,7 @@ def test_a_stage_continues_after_failures_and_does_not_repeat_successes(tmp_path
     status, said, ran = check(doctor=1)
     assert status == 1 and ran == [] and "doctor has found that something is missing" in said, said
     status, said, ran = check(bad="products")
-    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "lamina_tests", "check.py", "check.py", "epochs.py", "products.py", "graphs.py"], said
+    assert status == 1 and "failed: products" in said and ran == ["latencies", "instructions", "lamina_tests", "lamina_tests", "check.py", "epochs.py", "products.py", "graphs.py"], said
     assert said.count(f"looks in {found}\n") == 3, "the C++ programs look where Python has found the libraries"
     assert {"logs/products.log", "done/graphs", "latencies.json"} < archived() and "done/products" not in archived(), "also when something has failed"
     assert (tmp_path / "results" / "latencies-a-card-80gb.json").read_text() == "{}\n"

@@ -14,12 +14,11 @@ from sass import Cubin  # noqa: E402
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
 LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 256, "static shared bytes": 64}
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
-KERNELS = {"section": "section_kernel", "section_tensor_cores": "section_kernel_with_tensor_cores", "section_cluster": "section_kernel_in_cluster"}
-HAVE_TENSOR_CORES = ["section_tensor_cores", "section_cluster"]
+KERNELS = {"section": "section_kernel", "section_tensor_cores": "section_kernel_with_tensor_cores"}
+HAVE_TENSOR_CORES = ["section_tensor_cores"]
 # PTX and SASS names of the instructions for each precision.
 PTX = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "HMMA.1688.F32.TF32", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "HMMA.16816.F32.BF16"}
 CONVERSIONS = ["cvt.rna.tf32.f32", "cvt.rn.bf16x2.f32"]
-OF_CLUSTERS = ["barrier.cluster.arrive.release", "barrier.cluster.wait.acquire", "mapa.u64", "ld.acquire.cluster.u32", "red.release.cluster.add.u32"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
 is_long = pytest.mark.skipif(not os.environ.get("LAMINA_TEST_LONG"), reason="compiling a section kernel takes a minute per architecture; --long does")
@@ -45,8 +44,6 @@ def figures(log, kernel):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize("source", KERNELS)
 def test_a_section_kernel_stays_within_its_limits_and_has_the_intended_instructions(source, architecture, tmp_path):
-    if source == "section_cluster" and architecture == "sm_80":
-        pytest.skip("sm_80 has no clusters: the kernel is never launched there")
     cubin = tmp_path / "section.cubin"
     found = figures(compiled(source, architecture, cubin, "-Xptxas", "-v", "-cubin"), KERNELS[source])
     assert all(found[name] <= limit for name, limit in LIMITS.items()), found
@@ -63,14 +60,12 @@ def test_a_section_kernel_stays_within_its_limits_and_has_the_intended_instructi
 @needs_nvcc
 @is_long
 @pytest.mark.parametrize("source", KERNELS)
-def test_the_ptx_has_tensor_cores_and_clusters_exactly_where_intended(source, tmp_path):
+def test_the_ptx_has_tensor_cores_exactly_where_intended(source, tmp_path):
     ptx = tmp_path / "section.ptx"
     compiled(source, "compute_90", ptx, "-ptx")
     text = ptx.read_text()
     for instruction in [*PTX, *CONVERSIONS]:
         assert (instruction in text) == (source in HAVE_TENSOR_CORES), instruction
-    for instruction in OF_CLUSTERS:
-        assert (instruction in text) == (source == "section_cluster"), instruction
 
 
 # The kernels as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
@@ -84,8 +79,6 @@ BARS = {
     ("section_kernel_with_tensor_cores", "sm_80"): (234, 224, 0, 101, 68976, [25646, 19243, 6586, 706, 1885, 1179, 1220, 396, 869]),
     ("section_kernel_with_tensor_cores", "sm_90a"): (255, 224, 1024, 101, 70408, [25779, 19443, 6733, 697, 1932, 1207, 1250, 402, 869]),
     ("section_kernel_with_tensor_cores", "sm_100"): (227, 160, 1024, 114, 71296, [27589, 22259, 6345, 272, 1510, 695, 734, 381, 1328]),
-    ("section_kernel_in_cluster", "sm_90a"): (246, 224, 1024, 101, 71056, [25510, 20576, 5996, 700, 1940, 1206, 1250, 400, 871]),
-    ("section_kernel_in_cluster", "sm_100"): (238, 160, 1024, 114, 72728, [27854, 22854, 6361, 275, 1500, 698, 737, 383, 1324]),
 }
 # Cycles and instructions of one warp in a hidden layer of the benchmark (section_steps.py): counted, not measured.
 WAYS = {("forward", "sm_80"): (6145, 1482), ("forward", "sm_90a"): (6326, 1485), ("gradient", "sm_80"): (6203, 1484), ("gradient", "sm_90a"): (6340, 1508)}
