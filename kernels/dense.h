@@ -3,6 +3,7 @@
 #pragma once
 #include "kernels/elementwise.h"
 #include "kernels/section/table.h"
+#include "runtime/core/precision.h"
 
 namespace lamina::kernels {
 

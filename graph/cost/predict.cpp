@@ -9,7 +9,6 @@
 
 #include "kernels/section/block_access.h"
 #include "kernels/section/blocks.h"
-#include "kernels/section/section_kernel.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cost {
@@ -171,7 +170,6 @@ std::optional<double> predicted_microseconds(const exec::Program& program, const
   const double memory = bytes / (card->gigabytes_per_second * 1e3);
   if (instruction.section_steps > 0) {
     const auto& planned = *static_cast<const section::BlockSection*>(instruction.kernel.args.get());
-    if (kernel_of(planned.plan) == section::SectionKernel::with_tensor_cores) return {};
     const std::optional<double> steps = SectionModel(planned.plan, *card).microseconds();
     if (!steps) return {};
     return kLaunchMicroseconds + std::max(*steps, memory);

@@ -9,9 +9,8 @@
 namespace lamina::cost {
 
 // Microseconds. Empty on a CPU; on cards without figures (there are figures for null:h100, a100, l40s, rtx5090 and the real cards of these
-// names); where the work is unknown: uncounted loops, convolutions, a library's batch normalisation, sorting, copies between devices; and
-// for sections with products on tensor cores, for which the model has no rates. A loop of
-// data-dependent length counts with its maximum.
+// names); and where the work is unknown: uncounted loops, convolutions, a library's batch normalisation, sorting, copies between devices. A
+// loop of data-dependent length counts with its maximum.
 LAMINA_API std::optional<double> predicted_microseconds(const exec::Program& program, const exec::Instruction& instruction);
 
 }  // namespace lamina::cost

@@ -2,6 +2,7 @@
 #pragma once
 #include "graph/ir/attrs.h"
 #include "kernels/section/table.h"
+#include "runtime/core/precision.h"
 
 namespace lamina::section {
 LAMINA_API std::string attr_text(Activation v);

@@ -299,7 +299,6 @@ bool section_dense(const ir::KernelRequest& request, ir::SectionStep& out) {
              {Broadcast::full});
   out.step.activation = activation_of(request.attrs).activation;
   out.step.scalar = activation_of(request.attrs).alpha;
-  out.step.precision = activation_of(request.attrs).precision;
   out.step.has_bias = bias;
   out.step.k = int32_t(columns_of(x).number());
   if (request.out[0].rank() == 3) set_models(out, request, bias ? std::vector<size_t>{2, 2, 1, 2} : std::vector<size_t>{2, 2, 2});
@@ -318,7 +317,6 @@ bool section_grad_input(const ir::KernelRequest& request, ir::SectionStep& out) 
     set_step(out, section::StepKind::dense_grad_input, section::Partition::rows, dz, {Broadcast::full, Broadcast::full}, {Broadcast::full});
   out.step.activation = activation_of(request.attrs).activation;
   out.step.scalar = activation_of(request.attrs).alpha;
-  out.step.precision = activation_of(request.attrs).precision;
   out.step.has_mask = mask;
   out.step.k = int32_t(columns_of(request.out[0]).number());
   if (dz.rank() == 3) set_models(out, request, std::vector<size_t>(request.in.size() + 1, 2));
@@ -342,7 +340,6 @@ bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
   section::Step& s = out.step;
   s.k = int32_t(columns_of(x).number());
   s.extras = int32_t(ir::attrs_of<DenseUpdateAttrs>(request.attrs).weight_extras);
-  s.precision = ir::attrs_of<DenseUpdateAttrs>(request.attrs).precision;
   s.has_bias = !request.regions[1]->outputs.empty();
   const Shape weight{columns_of(x), columns_of(dz)}, bias{columns_of(dz)};
   std::vector<size_t> ranks{2, 2};  // without the model axis

@@ -109,14 +109,13 @@ Kernel kernel_matmul(const ir::KernelRequest& request) {
 // kernel, which packs its operands.
 bool step_matmul(const ir::KernelRequest& request, ir::SectionStep& out) {
   constexpr int64_t kMostWidth = 256;
-  const auto& [ta, tb, precision] = ir::attrs_of<MatmulAttrs>(request.attrs);
+  const bool ta = ir::attrs_of<MatmulAttrs>(request.attrs).transpose_a, tb = ir::attrs_of<MatmulAttrs>(request.attrs).transpose_b;
   const TensorType &a = request.in[0], &b = request.in[1];
   if (ta || !is_section_matrix(a) || !is_section_matrix(b)) return false;
   if (b.shape[0].number() > kMostWidth || b.shape[1].number() > kMostWidth) return false;
   const auto full = section::Broadcast::full;
   set_step(out, tb ? section::StepKind::dense_grad_input : section::StepKind::dense, section::Partition::rows, tb ? a : request.out[0],
            {full, full}, {full});
-  out.step.precision = precision;
   out.step.k = int32_t((tb ? request.out[0] : a).shape[1].number());
   out.flops = 2.0 * out.step.rows * out.step.k * out.step.n;
   return true;

@@ -22,14 +22,6 @@
 //            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
 //            load_acquire_from_host() and store_release_to_host(): the same for words that the host copies while the kernel runs
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
-//   tensor cores  tf32_bits(v): a float rounded to 11 significant bits; bf16_pair(low, high): two floats rounded to 8; as fragment bits.
-//            mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2]) and mma_bf16, by every lane of the warp: c += a b for
-//            a [16, depth], b [depth, 8] and c [16, 8], whose elements are spread over the lanes. With g = lane / 4 and t = lane % 4:
-//              c[i]          row g + 8 (i / 2), column 2 t + i % 2
-//              tf32, depth 8:   a[i] row g + 8 (i % 2), k = t + 4 (i / 2)               b[i] k = t + 4 i, column g
-//              bf16, depth 16:  a[i] row g + 8 (i % 2), k = 2 t + 8 (i / 2) and the next  b[i] k = 2 t + 8 i and the next, column g
-//            Products are exact. The host rounds c + the sum over k, in order, once (in double). A GPU adds in its own order and truncates:
-//            as much error again as float's own rounding, a few times per instruction
 //   numbers  fma(a, b, c): one rounding. a * b + c rounds twice: nvcc gets -fmad=false, as kernels/shared requires
 //
 // Blocks of a launch run in any order, one after the other or at once. Only with .cooperative = true may they wait for each other: then all

@@ -50,9 +50,6 @@ void sync_warp(unsigned mask, const Where& where);
 // Each lane passes `bytes` (at most 8) and gets those of lane `from`.
 void shuffle(void* value, size_t bytes, unsigned from, unsigned mask, const Where& where);
 unsigned ballot(bool v, unsigned mask, const Where& where);
-// Every lane of the warp passes `bytes` (at most kMostGathered) and gets those of all lanes, in order.
-inline constexpr size_t kMostGathered = 24;
-void gather(const void* mine, size_t bytes, void* all, const Where& where);
 void pause(const Where& where);  // other threads run first
 void before_atomic(const void* address, size_t bytes, const Where& where);
 void acquired(const void* address, const Where& where);
@@ -100,58 +97,6 @@ T shuffle_xor(T v, unsigned bits, unsigned mask = kAllLanes, LAMINA_WHERE) {
 inline unsigned ballot(bool v, unsigned mask = kAllLanes, LAMINA_WHERE) { return emulation::ballot(v, mask, where); }
 inline bool any(bool v, unsigned mask = kAllLanes, LAMINA_WHERE) { return emulation::ballot(v, mask, where) != 0; }
 inline bool all(bool v, unsigned mask = kAllLanes, LAMINA_WHERE) { return emulation::ballot(v, mask, where) == mask; }
-
-inline unsigned tf32_bits(float v) {
-  unsigned bits;
-  std::memcpy(&bits, &v, 4);
-  if ((bits & 0x7f800000u) == 0x7f800000u) return bits << 9 ? 0x7fffffffu : bits;
-  return (bits + 0x1000u) & ~0x1fffu;  // ties away from zero
-}
-inline unsigned bf16_pair(float low, float high) {
-  auto rounded = [](float v) {
-    unsigned bits;
-    std::memcpy(&bits, &v, 4);
-    if ((bits & 0x7fffffffu) > 0x7f800000u) return 0x7fffu;
-    return (bits + 0x7fffu + (bits >> 16 & 1)) >> 16;  // ties to even
-  };
-  return rounded(low) | rounded(high) << 16;
-}
-namespace emulation {
-inline double value_of(unsigned bits) {
-  float v;
-  std::memcpy(&v, &bits, 4);
-  return v;
-}
-// c += a b, where first(lane's a, row, k) and second(lane's b, k) are elements of fragments.
-template <int depth, class Owner, class First, class Second>
-void mma(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], const Owner& owner, const First& first, const Second& second,
-         const Where& where) {
-  struct Fragments {
-    unsigned a[4], b[2];
-  } mine, all[kWarp];
-  std::memcpy(mine.a, a, sizeof mine.a), std::memcpy(mine.b, b, sizeof mine.b);
-  gather(&mine, sizeof mine, all, where);
-  const int lane = int(position().thread % kWarp);
-  for (int i = 0; i < 4; ++i) {
-    const int row = lane / 4 + 8 * (i / 2), column = 2 * (lane % 4) + i % 2;
-    double sum = c[i];
-    for (int k = 0; k < depth; ++k) sum += first(all[row % 8 * 4 + owner(k)].a, row, k) * second(all[column * 4 + owner(k)].b, k);
-    c[i] = float(sum);
-  }
-}
-}  // namespace emulation
-inline void mma_tf32(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], LAMINA_WHERE) {
-  auto value = [](unsigned bits) { return emulation::value_of(bits & ~0x1fffu); };
-  emulation::mma<8>(
-      c, a, b, [](int k) { return k % 4; }, [&](const unsigned* own, int row, int k) { return value(own[row / 8 + 2 * (k / 4)]); },
-      [&](const unsigned* own, int k) { return value(own[k / 4]); }, where);
-}
-inline void mma_bf16(float (&c)[4], const unsigned (&a)[4], const unsigned (&b)[2], LAMINA_WHERE) {
-  auto value = [](unsigned pair, int k) { return emulation::value_of(k % 2 ? pair & 0xffff0000u : pair << 16); };
-  emulation::mma<16>(
-      c, a, b, [](int k) { return k % 8 / 2; }, [&](const unsigned* own, int row, int k) { return value(own[row / 8 + 2 * (k / 8)], k); },
-      [&](const unsigned* own, int k) { return value(own[k / 8], k); }, where);
-}
 
 // Fibers switch only at these calls, so atomic operations need not be atomic on the host.
 namespace emulation {

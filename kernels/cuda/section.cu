@@ -3,17 +3,14 @@
 #include <optional>
 
 #include "kernels/cuda/section_infeed.h"
-#include "kernels/cuda/section_interpreter.h"
-#include "kernels/section/section_kernel.h"
+#include "kernels/cuda/section_kernel.h"
 #include "kernels/sparse_cross_entropy.h"
 #include "runtime/core/error.h"
 #include "runtime/core/interrupt.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::kernels::cuda {
-LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) {
-  resident::run_block<resident::Interpreter<resident::InFloat32>>(a);
-}
+LAMINA_KERNEL(256, 1) section_kernel(LAMINA_ARGUMENT resident::Arguments a) { resident::run_block(a); }
 
 namespace {
 
@@ -54,13 +51,6 @@ BlockSection::OnDevice& on_device(const BlockSection& s, Stream& stream, BlockSe
   backend.synchronize(stream);
   s.copies.push_back(d);
   return s.copies.back();
-}
-
-void launch_section(Stream& stream, const LaunchShape& shape, const BlockSection& s, const resident::Arguments& a) {
-  switch (kernel_of(s.plan)) {
-    case section::SectionKernel::plain: return launch<section_kernel>(stream, shape, a);
-    case section::SectionKernel::with_tensor_cores: return launch_with_tensor_cores(stream, shape, a);
-  }
 }
 
 resident::Arguments arguments_of(const KernelCall& call, const BlockSection& s, const BlockSection::OnDevice& d, const Infeed* infeed) {
@@ -120,12 +110,12 @@ bool was_launched([[maybe_unused]] const Stream& stream) {
 #endif
 }
 
-void launch_with_infeed(Stream& stream, const LaunchShape& shape, const BlockSection& s, const resident::Arguments& a, Infeed& infeed) {
+void launch_with_infeed(Stream& stream, const LaunchShape& shape, const resident::Arguments& a, Infeed& infeed) {
   infeed.prepare();
 #if !defined(__CUDACC__)
   const HostTurns turns(infeed);
 #endif
-  launch_section(stream, shape, s, a);
+  launch<section_kernel>(stream, shape, a);
   if (was_launched(stream)) infeed.follow();
 }
 // After an error: a launch that waits for slices leaves when none arrive, and until then reads the rings.
@@ -138,11 +128,10 @@ void wait_for_the_end(Stream& stream, BlockSection::OnDevice& d) {
   }
 }
 
-// The minimum over all section kernels: the kernel is chosen only when the section is planned.
 int resident_blocks([[maybe_unused]] Device device) {
 #if defined(__CUDACC__)
-  return std::min(resident_with_tensor_cores(device), lamina::cuda::resident_blocks(device, reinterpret_cast<const void*>(section_kernel),
-                                                                                    section::kBlockThreads, resident::kSharedBytes));
+  return lamina::cuda::resident_blocks(device, reinterpret_cast<const void*>(section_kernel), section::kBlockThreads,
+                                       resident::kSharedBytes);
 #else
   return int(emulation::settings().resident_blocks);
 #endif
@@ -171,7 +160,7 @@ void run_section(const KernelCall& call) {
   StepClock clock(s, call.stream);
   a.clock = clock.memory();
   if (!s.plan.may_be_long) {
-    launch_section(call.stream, shape, s, a);
+    launch<section_kernel>(call.stream, shape, a);
     if (was_launched(call.stream)) clock.read();
     return;
   }
@@ -183,9 +172,9 @@ void run_section(const KernelCall& call) {
   try {
     for (InterruptPoll interrupted;; interrupted()) {
       if (infeed)
-        launch_with_infeed(call.stream, shape, s, a, *infeed);
+        launch_with_infeed(call.stream, shape, a, *infeed);
       else
-        launch_section(call.stream, shape, s, a);
+        launch<section_kernel>(call.stream, shape, a);
       if (!was_launched(call.stream)) return;
       backend.copy(call.stream, &go_on, word, sizeof go_on, CopyKind::to_host);
       if (go_on == 0) return clock.read();

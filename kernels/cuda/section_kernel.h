@@ -1,10 +1,8 @@
-// A block's loop over its list of steps. The interpreter (section_interpreter.h) runs each step.
+// A block's loop over its list of steps.
 #pragma once
 #include "kernels/cuda/section_clock.h"
-#include "kernels/cuda/section_elementwise.h"
-#include "kernels/cuda/section_rows.h"
+#include "kernels/cuda/section_interpreter.h"
 #include "kernels/cuda/section_turn.h"
-#include "kernels/cuda/section_update.h"
 
 namespace lamina::kernels::cuda::resident {
 
@@ -21,20 +19,6 @@ LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int numbe
   return !sync_block_or(stopped);
 }
 
-// Called after each of this block's models in the step, and after all of them. `good`, and end_models()'s result, are false when the launch
-// should stop.
-LAMINA_DEVICE void between_models(Block& b, const BlockStep& s, const Rows& models) {
-  if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
-}
-LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
-  b.model = 0;
-  if (!Block::is_product(s)) b.held_buffer = -1;
-  if (s.kind != StepKind::sparse_cross_entropy) return true;
-  if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
-  return !sync_block_or(!good);
-}
-// Steps::run(b, s) runs one step; false when the launch should stop.
-template <class Steps>
 LAMINA_DEVICE void run_block(const Arguments& a) {
   float* shared = dynamic_shared<float>();
   const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
@@ -75,7 +59,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     if (s.waits > 0 && !wait_for_others(b, s, number)) break;
     clock_begin_step(b, b.position);
     b.ask();
-    if (!Steps::run(b, s)) break;
+    if (!run_step(b, s)) break;
     b.sync();
     if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
     clock_end_step(b, b.position);

@@ -41,8 +41,6 @@ struct ColumnSums {
   }
 };
 
-// Sums: how the block's threads share the elements of dw, and compute them.
-template <class Sums>
 LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
   const int part = s.partition == Partition::models ? 0 : int(block_index()) - s.first_block,
             parts = s.partition == Partition::models ? 1 : s.blocks;
@@ -54,7 +52,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
     const Code code(b, s.code, s.first_in + 2, s.first_out, true, s.n);
     results = code.outputs();
     const int pass_rows = update_rows(s.n);  // of weights
-    Sums sums(s.n);
+    ColumnSums sums(s.n);
     const int leading = pass_rows, batch_rows = most(1, kStages * kStageFloats / (leading + s.n));
     float* xs = b.ring();
     float* zs = b.ring() + batch_rows * leading;
@@ -78,7 +76,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
         sums.add(s, xs, leading, zs, batch);
       }
       LAMINA_UNROLL
-      for (int q = 0; q < Sums::kCount; ++q) {
+      for (int q = 0; q < ColumnSums::kCount; ++q) {
         const int row = sums.row(q), column = sums.column(q);
         const bool active = column < s.n && row < rows;
         if (descends) {

@@ -4,7 +4,6 @@
 
 #include "kernels/section/table.h"
 #include "runtime/core/dtype.h"
-#include "runtime/core/precision.h"
 #include "runtime/core/view.h"
 
 namespace lamina::section {
@@ -62,9 +61,7 @@ struct BlockStep {
   // If code or code2 is `w - rate * g`: which inputs are w and rate. Then no interpreter is needed.
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;  // number of its run: steps without a turn between them
-  Precision precision = Precision::float32;
 };
-static_assert(sizeof(BlockStep) % 8 == 0);
 struct BlockOperand {
   int32_t buffer = 0;
   int32_t base = 0;          // address passed by the launch

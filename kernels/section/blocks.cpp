@@ -7,7 +7,6 @@
 
 #include "kernels/section/access.h"
 #include "kernels/section/flatten.h"
-#include "kernels/section/section_kernel.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
@@ -155,8 +154,7 @@ class Planner {
     const Step& s = table_.steps[number];
     BlockStep out;
     out.kind = s.kind, out.activation = s.activation, out.reduction = s.reduction, out.reduced = s.reduced, out.partition = s.partition;
-    out.has_bias = s.has_bias, out.has_mask = s.has_mask, out.precision = s.precision;
-    plan_.tensor_cores = plan_.tensor_cores || s.precision != Precision::float32;
+    out.has_bias = s.has_bias, out.has_mask = s.has_mask;
     out.rows = s.rows, out.k = s.k, out.n = s.n;
     out.run = flat_.run_of[number];
     out.code = s.code < 0 || s.kind == StepKind::loop ? s.code : code_at_[size_t(s.code)],
@@ -423,8 +421,7 @@ std::string print(const BlockPlan& plan) {
   out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
   out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
   if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
-  if (plan.tensor_cores) out += "; products by tensor cores";
-  out += cat("; run by ", name_of(kernel_of(plan)));
+  out += "; run by section_kernel";  // as a profiler shows it
   if (!plan.turns.empty())
     out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
                plan.may_be_long ? ", launched again after each 100 ms" : "");

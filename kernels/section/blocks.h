@@ -47,8 +47,7 @@ struct BlockPlan {
     std::vector<Stack> stacks;
     int64_t bytes = 0;  // of the rings
   } infeed;
-  bool tensor_cores = false;  // a product has a precision other than float32, which selects the kernel
-  bool may_be_long = false;   // loops may exceed a launch's time limit: the launch then returns and is continued by another one
+  bool may_be_long = false;  // loops may exceed a launch's time limit: the launch then returns and is continued by another one
 };
 
 // Why a GPU cannot run this step, whose programs are in `codes`; null if it can. For a loop or branch, `nested` is its content.

@@ -39,7 +39,6 @@ const char* suffix(Broadcast b) {
 
 void print_step(std::ostream& out, const Table& table, const Step& s) {
   out << section::name(s.kind);
-  if (s.precision != Precision::float32) out << ' ' << lamina::name(s.precision);
   switch (s.kind) {
     case StepKind::dense:
       out << ' ' << section::name(s.activation) << " [" << s.rows << ',' << s.k << "]x[" << s.k << ',' << s.n << ']';

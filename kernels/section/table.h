@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "kernels/elementwise.h"
-#include "runtime/core/precision.h"
 #include "runtime/core/source_line.h"
 
 namespace lamina::section {
@@ -28,8 +27,6 @@ enum class StepKind : uint8_t {
 };
 
 constexpr bool is_product(StepKind kind) { return kind == StepKind::dense || kind == StepKind::dense_grad_input; }
-// Columns of the result of such a step with weights [k, n].
-constexpr int32_t product_width(StepKind kind, int32_t k, int32_t n) { return kind == StepKind::dense ? n : k; }
 
 enum class Activation : uint8_t {
   none,
@@ -72,10 +69,9 @@ struct Step {
   Reduction reduction = Reduction::sum;
   Broadcast reduced = Broadcast::full;  // a reduction's result: row [n], column [r,1], scalar
   Partition partition = Partition::one;
-  bool barrier_before = false;               // wait until all threads have finished the steps before
-  uint8_t has_bias = 0;                      // dense: whether there is a b; dense_update: whether db is needed
-  uint8_t has_mask = 0;                      // dense_grad_input: whether there is a y
-  Precision precision = Precision::float32;  // of dense steps on a GPU; the CPU always computes in float32
+  bool barrier_before = false;  // wait until all threads have finished the steps before
+  uint8_t has_bias = 0;         // dense: whether there is a b; dense_update: whether db is needed
+  uint8_t has_mask = 0;         // dense_grad_input: whether there is a y
   int32_t rows = 0, k = 0, n = 0;
   int32_t code = -1, code2 = -1;  // into Table::codes
   int32_t extras = 0;             // dense_update: how many inputs after x and dz belong to code

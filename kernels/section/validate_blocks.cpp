@@ -108,10 +108,10 @@ class PlanValidator {
   void check_step(size_t i) const {
     const BlockStep& s = steps_[i];
     const Step& t = table_.steps[i];
-    const bool same = s.kind == t.kind && s.partition == t.partition && s.precision == t.precision && s.rows == t.rows && s.k == t.k &&
-                      s.n == t.n && s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias &&
-                      s.has_mask == t.has_mask && s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins &&
-                      s.first_out == t.first_out && s.outs == t.outs && s.run == flat_.run_of[i];
+    const bool same = s.kind == t.kind && s.partition == t.partition && s.rows == t.rows && s.k == t.k && s.n == t.n &&
+                      s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias && s.has_mask == t.has_mask &&
+                      s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins && s.first_out == t.first_out &&
+                      s.outs == t.outs && s.run == flat_.run_of[i];
     require(same, cat(step_text(int(i)), " is not the table's"));
     require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
             cat(step_text(int(i)), " belongs to blocks that are not there"));

@@ -160,29 +160,7 @@ __global__ void fences(int rounds, float* out, long long* cycles) {
   if (threadIdx.x == 0) *cycles = clock64() - start;
 }
 
-// --- 5. m16n8k8 products of tf32: a chain, and `chains` of them interleaved in each warp ---
-template <int chains>
-__global__ void products(int rounds, float* out, long long* cycles) {
-  float c[chains][4] = {};
-  const unsigned a = threadIdx.x, b = threadIdx.x + 1;
-  __syncthreads();
-  const long long start = clock64();
-  for (int i = 0; i < rounds; ++i) {
-#pragma unroll
-    for (int k = 0; k < chains; ++k)
-      asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%4,%4,%4}, {%5,%5}, {%0,%1,%2,%3};"
-                   : "+f"(c[k][0]), "+f"(c[k][1]), "+f"(c[k][2]), "+f"(c[k][3])
-                   : "r"(a), "r"(b));
-  }
-  __syncthreads();
-  if (threadIdx.x == 0) *cycles = clock64() - start;
-  float sum = 0;
-#pragma unroll
-  for (int k = 0; k < chains; ++k) sum += c[k][0] + c[k][1] + c[k][2] + c[k][3];
-  out[threadIdx.x] = sum;
-}
-
-// --- 6. a word between two blocks through the L2 cache, and a barrier of all blocks ---
+// --- 5. a word between two blocks through the L2 cache, and a barrier of all blocks ---
 __global__ void flag_rounds(unsigned* flags, int rounds, unsigned long long* ns) {
   if (threadIdx.x != 0) return;
   unsigned *ping = flags, *pong = flags + 32;
@@ -216,12 +194,12 @@ __global__ void grid_barriers(unsigned* word, int rounds, unsigned long long* ns
   if (blockIdx.x == 0 && threadIdx.x == 0) *ns = nanoseconds() - start;
 }
 
-// --- 7. nodes of a graph ---
+// --- 6. nodes of a graph ---
 __global__ void tiny(float* x) {
   if (threadIdx.x == 0) *x += 1;
 }
 
-// --- 8. a chain of layers on one multiprocessor, [rows,64] x [64,64], float32 multiply-adds, weights from the L2 cache through shared
+// --- 7. a chain of layers on one multiprocessor, [rows,64] x [64,64], float32 multiply-adds, weights from the L2 cache through shared
 // memory ---
 template <int rows>
 __global__ void layers(const float* weights, int count, float* out, long long* cycles) {
@@ -332,11 +310,6 @@ int main() {
         per(smallest(cycles, [&] { wide_loads<false><<<1, warps * 32>>>(1000, floats, cycles); }), 8000.0 * warps));
   }
   add("fence_cycles", per(smallest(cycles, [&] { fences<<<1, 32>>>(1000, floats, cycles); }), 1000));
-
-  add("mma_tf32_latency_cycles", per(smallest(cycles, [&] { products<1><<<1, 32>>>(1000, floats, cycles); }), 1000));
-  // 16 x 8 x 8 multiply-adds each.
-  add("mma_tf32_multiply_adds_per_cycle_one_sm",
-      1000.0 * 4 * 16 * 1024 / double(smallest(cycles, [&] { products<4><<<1, 16 * 32>>>(1000, floats, cycles); })));
 
   const auto flags = smallest(ns, [&] {
     CHECK(cudaMemset(words, 0, 4096));

@@ -26,7 +26,7 @@ MASKS = ["LDG*3@section_dense.h:if (pass.has(t, r)) masks.v"]
 
 WAYS = {"forward": [*LOOP, "section_interpreter.h:case StepKind::dense:", *SHARES, *PRODUCTS, *BIAS, *RESULTS, *LOOP],
         "gradient": [*LOOP, "section_interpreter.h:case StepKind::dense_grad_input:", *SHARES, *MASKS, *PRODUCTS, *RESULTS, *LOOP]}
-OF_LOOP = ["dispatch=section_kernel.h:if (!Steps::run", "step end=section_kernel.h:b.sync();..clock_end_step(b, b.position)",
+OF_LOOP = ["dispatch=section_kernel.h:if (!run_step", "step end=section_kernel.h:b.sync();..clock_end_step(b, b.position)",
            "step fetch=section_kernel.h:while (b.position < count)..clock_begin_step(b, b.position);"]
 PARTS = {
     "forward": ["ask=section_block.h:ask()", "take=section_block.h:take()", "multiply=section_dense.h:multiply<false>(sums, pass, batch",

@@ -156,7 +156,7 @@ void bind_devices(nb::module_& m) {
       "- \"bf16\": to 8 significant bits (relative error at most 2**-8 each), half way cases to even; on tensor cores.\n\n"
       "A name is a permission: where nothing faster is to be had, products are computed in float32 all the same. That is so on the CPU, "
       "and on a\n"
-      "GPU for products that are neither in a section nor large enough for cuBLASLt; cuBLASLt has no 3xtf32 and computes it in float32.\n\n"
+      "GPU for products that are not large enough for cuBLASLt; cuBLASLt has no 3xtf32 and computes it in float32.\n\n"
       "`with lm.config.set_matmul_precision(\"tf32\"):` sets it back at the end. Raises NotFound for any other name.");
   c.def(
       "matmul_precision", [] { return std::string(name(config::matmul_precision())); },

@@ -22,7 +22,7 @@ LAMINA_API Precision parse_precision(const std::string& name);
 
 namespace config {
 // Sets the process's precision for products made from now on, eager or traced. Where nothing faster exists (on the CPU, and for products
-// that neither a section nor a library computes), float32 is used.
+// that no library computes), float32 is used.
 LAMINA_API void set_matmul_precision(Precision precision);
 LAMINA_API Precision matmul_precision();
 }  // namespace config

@@ -46,7 +46,6 @@ struct Meeting {  // lanes that wait for each other
 struct Warp {
   std::vector<Meeting> meetings;  // of disjoint lanes
   uint64_t given[32] = {};
-  char gathered[2][kWarp][kMostGathered] = {};  // double buffer: a lane may be one call ahead of the others
 };
 
 struct Fiber {
@@ -63,7 +62,6 @@ struct Fiber {
   uint64_t taken = 0;
   std::vector<Copy> copies;
   int64_t committed = 0;
-  unsigned gathers = 0;
 };
 
 struct Free {
@@ -483,16 +481,6 @@ unsigned ballot(bool v, unsigned mask, const Where& where) {
   meet(mask, "vote", where);
   running->vote = false;
   return running->votes;
-}
-
-void gather(const void* mine, size_t bytes, void* all, const Where& where) {
-  if (bytes > kMostGathered)
-    fail("an instruction of the warp with more than " + std::to_string(kMostGathered) + " bytes a lane at " + text(where));
-  Fiber* me = running;
-  auto& gathered = me->warp->gathered[me->gathers++ % 2];
-  std::memcpy(gathered[me->lane], mine, bytes);
-  meet(kAllLanes, "instruction of the warp", where);
-  for (unsigned lane = 0; lane < kWarp; ++lane) std::memcpy(static_cast<char*>(all) + lane * bytes, gathered[lane], bytes);
 }
 
 void pause(const Where& where) {

@@ -101,14 +101,15 @@ def test_training_works_in_every_precision_and_on_the_cpu_equals_float32_bit_for
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_product_of_a_training_step_on_a_gpu_has_the_precision(name):
+def test_every_product_of_a_training_step_has_the_precision_and_a_gpus_section_computes_in_float32(name):
     x, y = digits(20)
     with lm.config.set_matmul_precision(name):
         net = Digits()
         net(x)
         seen = training_step(net, lm.optim.SGD(0.1)).explain(x, y, device="null:h100")
     assert len(seen.launches) == 1
-    steps = re.findall(r"^.*?\b(dense(?:_grad_input|_update)?) (.*) in=", str(seen), re.M)
-    assert len(steps) == 11, "4 layers: each forward, each update, and the gradient of 3 inputs"
-    assert all(rest.startswith(name) != (name == "float32") for _, rest in steps), steps
-    assert ("products by tensor cores" in str(seen)) == (name != "float32")
+    nodes = re.findall(r"^%.* = dense(?:_grad_input|_update)?\(.*", str(seen).split("graph after the passes")[1], re.M)
+    assert len(nodes) == 11, "4 layers: each forward, each update, and the gradient of 3 inputs"
+    assert all((f"precision={name}" in node) == (name != "float32") for node in nodes), nodes
+    steps = "\n".join(seen.launches[0]["details"])
+    assert steps.count("dense") > 11 and name not in steps

@@ -1,5 +1,5 @@
-"""The section kernels as compiled by nvcc and ptxas, per architecture: bars for registers, stack, shared memory, instructions and counted cycles of the
-built library; limits for spills, and the expected tensor core instructions."""
+"""The section kernel as compiled by nvcc and ptxas, per architecture: bars for registers, stack, shared memory, instructions and counted cycles of the
+built library; limits for spills."""
 import functools, os, re, shutil, subprocess, sys
 
 import pytest
@@ -14,14 +14,9 @@ from sass import Cubin  # noqa: E402
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
 LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 256, "static shared bytes": 64}
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
-KERNELS = {"section": "section_kernel", "section_tensor_cores": "section_kernel_with_tensor_cores"}
-HAVE_TENSOR_CORES = ["section_tensor_cores"]
-# PTX and SASS names of the instructions for each precision.
-PTX = {"mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32": "HMMA.1688.F32.TF32", "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": "HMMA.16816.F32.BF16"}
-CONVERSIONS = ["cvt.rna.tf32.f32", "cvt.rn.bf16x2.f32"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
-is_long = pytest.mark.skipif(not os.environ.get("LAMINA_TEST_LONG"), reason="compiling a section kernel takes a minute per architecture; --long does")
+is_long = pytest.mark.skipif(not os.environ.get("LAMINA_TEST_LONG"), reason="compiling the section kernel takes a minute per architecture; --long does")
 
 
 def compiled(source, architecture, to, *flags):
@@ -42,46 +37,22 @@ def figures(log, kernel):
 @needs_nvcc
 @is_long
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
-@pytest.mark.parametrize("source", KERNELS)
-def test_a_section_kernel_stays_within_its_limits_and_has_the_intended_instructions(source, architecture, tmp_path):
-    cubin = tmp_path / "section.cubin"
-    found = figures(compiled(source, architecture, cubin, "-Xptxas", "-v", "-cubin"), KERNELS[source])
+def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
+    found = figures(compiled("section", architecture, tmp_path / "section.cubin", "-Xptxas", "-v", "-cubin"), "section_kernel")
     assert all(found[name] <= limit for name, limit in LIMITS.items()), found
-    try:
-        nvdisasm, _ = tools()
-    except Missing as reason:
-        pytest.skip(f"within its limits; instructions are not looked at: {reason}")
-    sass = subprocess.run([nvdisasm, "-c", str(cubin)], capture_output=True, text=True, timeout=600, check=True).stdout
-    count = {name: len(re.findall(re.escape(name) + r"\b", sass)) for name in PTX.values()}
-    assert all((n > 0) == (source in HAVE_TENSOR_CORES) for n in count.values()), count
-    assert ("HMMA" in sass) == (source in HAVE_TENSOR_CORES) and sass.count("FFMA") > 100
 
 
-@needs_nvcc
-@is_long
-@pytest.mark.parametrize("source", KERNELS)
-def test_the_ptx_has_tensor_cores_exactly_where_intended(source, tmp_path):
-    ptx = tmp_path / "section.ptx"
-    compiled(source, "compute_90", ptx, "-ptx")
-    text = ptx.read_text()
-    for instruction in [*PTX, *CONVERSIONS]:
-        assert (instruction in text) == (source in HAVE_TENSOR_CORES), instruction
-
-
-# The kernels as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
+# The kernel as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
 # lowers it may lower the bar. Registers, stack bytes, static shared bytes (sm_90 and later reserve 1,024), instructions that access the stack, all
 # instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; a spill would add to it.
 TOOLKIT = "13.0"
 BARS = {
     ("section_kernel", "sm_80"): (223, 224, 0, 83, 35744, [9380, 6958, 2322, 781, 1881, 1181, 1217, 398, 869]),
-    ("section_kernel", "sm_90a"): (237, 224, 1024, 83, 36720, [9367, 7008, 2344, 773, 1940, 1208, 1248, 398, 852]),
+    ("section_kernel", "sm_90a"): (237, 224, 1024, 83, 36704, [9364, 7005, 2344, 773, 1940, 1208, 1248, 398, 852]),
     ("section_kernel", "sm_100"): (221, 160, 1024, 96, 34776, [10002, 7926, 1769, 273, 1510, 697, 736, 385, 1312]),
-    ("section_kernel_with_tensor_cores", "sm_80"): (234, 224, 0, 101, 68976, [25646, 19243, 6586, 706, 1885, 1179, 1220, 396, 869]),
-    ("section_kernel_with_tensor_cores", "sm_90a"): (255, 224, 1024, 101, 70408, [25779, 19443, 6733, 697, 1932, 1207, 1250, 402, 869]),
-    ("section_kernel_with_tensor_cores", "sm_100"): (227, 160, 1024, 114, 71296, [27589, 22259, 6345, 272, 1510, 695, 734, 381, 1328]),
 }
 # Cycles and instructions of one warp in a hidden layer of the benchmark (section_steps.py): counted, not measured.
-WAYS = {("forward", "sm_80"): (6145, 1482), ("forward", "sm_90a"): (6326, 1485), ("gradient", "sm_80"): (6203, 1484), ("gradient", "sm_90a"): (6340, 1508)}
+WAYS = {("forward", "sm_80"): (6145, 1482), ("forward", "sm_90a"): (6280, 1482), ("gradient", "sm_80"): (6203, 1484), ("gradient", "sm_90a"): (6294, 1505)}
 
 
 @functools.lru_cache(maxsize=None)
