@@ -32,15 +32,18 @@ constexpr Card kCards[]{
     {"rtx5090", 2.41, 128, 1792},
 };
 
-// Latencies in cycles, published for an H800 (arXiv 2402.13499, 2501.12084: shared memory, L2 cache, its rate) and a B300 (notes by their
-// authors: a barrier of 8 warps, a word from one block to another, a barrier of all blocks). They are used for every card.
-constexpr double kSharedLoad = 29, kCacheLoad = 263, kBlockBarrier = 38;
+// Latencies, published for an H800 (arXiv 2402.13499, 2501.12084: cycles of a load from the L2 cache, and its rate) and a B300 (notes by
+// their authors: a word from one block to another, a barrier of all blocks). They are used for every card.
+constexpr double kCacheLoad = 263;
 constexpr double kCacheBytesPerCycle = 35;  // per multiprocessor, from the L2 cache when all read
 constexpr double kWordMicroseconds = 0.79, kMeetMicroseconds = 1.17;
 // Published for a node of a CUDA graph on an H100; a separate launch takes longer.
 constexpr double kLaunchMicroseconds = 1.3;
-// A step of a section: reads its rows from the L2 cache or shared memory; two barriers.
-constexpr double kStepCycles = kCacheLoad + kSharedLoad + 2 * kBlockBarrier;
+// Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
+// chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
+// rows that it reads.
+constexpr double kPieceCycles = 383, kPieceOfMoreRowsCycles = 560, kChainCycles = 873 + 977 + kCacheLoad;
+constexpr double kStepCycles = 791 + kCacheLoad;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
 
@@ -126,16 +129,24 @@ class SectionModel {
   double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
   // A block's part of a step, whose accesses are accesses_.
   double cycles(const BlockStep& s) const {
+    if (section::is_product(s.kind)) return cycles_of_product(s);
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
     return kStepCycles + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
+  }
+  static double cycles_of_product(const BlockStep& s) {
+    const bool by_models = s.partition == section::Partition::models;
+    const double rows = by_models ? s.rows : std::ceil(double(s.rows) / s.blocks),
+                 models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1;
+    const bool few = rows <= section::kFewRowsInPass;
+    const double passes = few ? 1 : std::ceil(rows / section::kMostRowsInPass);
+    const double pieces = std::max(1.0, std::ceil(double(s.k) / section::kPiece)) * std::ceil(double(s.n) / section::kPiece);
+    return models * passes * pieces * (few ? kPieceCycles : kPieceOfMoreRowsCycles) + (s.chain > 0 ? kChainCycles : 0);
   }
   double flops(const BlockStep& s) const {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
                  share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
     switch (s.kind) {
-      case StepKind::dense:
-      case StepKind::dense_grad_input:
       case StepKind::dense_update: return 2.0 * s.rows * s.k * s.n * share * models;
       case StepKind::copy: return 0;
       default: return kElementFlops * s.rows * s.n * share * models;

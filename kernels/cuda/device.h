@@ -7,12 +7,14 @@
 //   launch<name>(stream, {.grid = {x, y}, .threads = 256, .shared_bytes = n}, arguments...);   never <<<>>>
 //   LAMINA_KERNEL(256) name(LAMINA_ARGUMENT Big b) { ... }   a large argument whose address is taken: not copied by each thread
 //   LAMINA_DEVICE float helper(float x) { ... }                functions that kernels call
+//   LAMINA_CALLED void helper() { ... }                        the same, never inlined; LAMINA_CALLED_MEMBER: in a class
 //   LAMINA_SHARED(float, tile, 64 * 65);                       shared memory of a fixed size: tile is a float* to it
 //   float* more = dynamic_shared<float>();                     the launch's shared_bytes, 16-byte aligned
 // It uses only what is declared below, kernels/shared and its own functions: no <cuda_fp16.h>, no cooperative groups, no PTX of its own.
 //
 //   where    thread_index() block_size() block_index() block_index_y() block_count() block_count_y() lane() warp_index()
 //   barriers sync_block() sync_block_or(bool) sync_warp(mask)          every thread of the block, or of the mask, must arrive
+//            sync_some<barrier, threads>(): that many threads of the block, in whole warps, meet at barrier 1 to 15
 //   warps    shuffle(v, lane) shuffle_up(v, n) shuffle_down(v, n) shuffle_xor(v, bits) ballot(bool) any(bool) all(bool); a mask may follow
 //   atomics  atomic_add(T*, T): int, unsigned, unsigned long long, float, double; atomic_min, atomic_max: int, unsigned, long long;
 //            atomic_or(unsigned*), atomic_exchange(unsigned*), atomic_cas(unsigned* or unsigned long long*, expected, value). All relaxed;
@@ -21,6 +23,8 @@
 //            to pass data between blocks: writes; sync_block(); one thread: add_release. In the other block, one thread: load_acquire
 //            until the value is right; sync_block(); read with load_shared_between_blocks(const T*), which bypasses the SM's L1 cache
 //            load_acquire_from_host() and store_release_to_host(): the same for words that the host copies while the kernel runs
+//            load_acquire_in_block() and store_release_in_block(): the same for words in shared memory
+//            add_after_fence(unsigned*, v): add_release() of a thread that has called fence_device() since the writes
 //   copies   copy_async<16>(to_shared, from) commit_copies() wait_copies<n>(): all but the last n commits of this thread have arrived
 //   numbers  fma(a, b, c): one rounding. a * b + c rounds twice: nvcc gets -fmad=false, as kernels/shared requires
 //

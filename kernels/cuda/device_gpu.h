@@ -6,6 +6,9 @@
 #define LAMINA_ARGUMENT const __grid_constant__
 #define LAMINA_DEVICE __device__ __forceinline__
 #define LAMINA_SHARED(T, name, count) __shared__ __align__(16) T name[count]
+#define LAMINA_CALLED inline __device__ __noinline__  // a function of its own: one copy, with registers of its own
+#define LAMINA_CALLED_MEMBER __device__ __noinline__
+#define LAMINA_KNOWN_HERE(v) asm volatile("" : "+r"(v))  // computes v before what follows, not where it is used
 #define LAMINA_UNROLL _Pragma("unroll")
 
 namespace lamina::kernels::cuda {
@@ -22,6 +25,10 @@ LAMINA_DEVICE unsigned warp_index() { return threadIdx.x >> 5; }
 LAMINA_DEVICE void sync_block() { __syncthreads(); }
 LAMINA_DEVICE bool sync_block_or(bool v) { return __syncthreads_or(v) != 0; }
 LAMINA_DEVICE void sync_warp(unsigned mask = kAllLanes) { __syncwarp(mask); }
+template <int barrier, int threads>
+LAMINA_DEVICE void sync_some() {  // whole warps
+  asm volatile("bar.sync %0, %1;" ::"n"(barrier), "n"(threads) : "memory");
+}
 
 template <class T>
 LAMINA_DEVICE T shuffle(T v, unsigned from, unsigned mask = kAllLanes) {
@@ -82,6 +89,17 @@ LAMINA_DEVICE void add_release(unsigned* p, unsigned v) {
   asm volatile("red.release.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
 LAMINA_DEVICE void fence_device() { __threadfence(); }
+LAMINA_DEVICE void add_after_fence(unsigned* p, unsigned v) {
+  asm volatile("red.relaxed.gpu.global.add.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
+}
+LAMINA_DEVICE unsigned load_acquire_in_block(const unsigned* p) {
+  unsigned v;
+  asm volatile("ld.acquire.cta.shared.u32 %0, [%1];" : "=r"(v) : "r"(static_cast<unsigned>(__cvta_generic_to_shared(p))) : "memory");
+  return v;
+}
+LAMINA_DEVICE void store_release_in_block(unsigned* p, unsigned v) {
+  asm volatile("st.release.cta.shared.u32 [%0], %1;" ::"r"(static_cast<unsigned>(__cvta_generic_to_shared(p))), "r"(v) : "memory");
+}
 LAMINA_DEVICE void pause() { __nanosleep(32); }
 template <class T>
 LAMINA_DEVICE T load_shared_between_blocks(const T* p) {

@@ -15,6 +15,9 @@
 #define LAMINA_SHARED(T, name, count)         \
   static const char lamina_shared_##name = 0; \
   T* const name = static_cast<T*>(::lamina::kernels::cuda::emulation::static_shared(&lamina_shared_##name, sizeof(T) * (count)))
+#define LAMINA_CALLED [[gnu::noinline]] inline
+#define LAMINA_CALLED_MEMBER [[gnu::noinline]]
+#define LAMINA_KNOWN_HERE(v) static_cast<void>(v)
 #define LAMINA_UNROLL
 #define LAMINA_UNSEEN [[gnu::no_sanitize("thread")]]  // ignored by the race checker
 
@@ -47,6 +50,7 @@ const Position& position();
 void sync_block(const Where& where);
 bool sync_block_or(bool v, const Where& where);
 void sync_warp(unsigned mask, const Where& where);
+void sync_some(int barrier, unsigned threads, const Where& where);
 // Each lane passes `bytes` (at most 8) and gets those of lane `from`.
 void shuffle(void* value, size_t bytes, unsigned from, unsigned mask, const Where& where);
 unsigned ballot(bool v, unsigned mask, const Where& where);
@@ -76,6 +80,10 @@ inline unsigned warp_index() { return thread_index() / kWarp; }
 inline void sync_block(LAMINA_WHERE) { emulation::sync_block(where); }
 inline bool sync_block_or(bool v, LAMINA_WHERE) { return emulation::sync_block_or(v, where); }
 inline void sync_warp(unsigned mask = kAllLanes, LAMINA_WHERE) { emulation::sync_warp(mask, where); }
+template <int barrier, int threads>
+void sync_some(LAMINA_WHERE) {
+  emulation::sync_some(barrier, threads, where);
+}
 
 template <class T>
 T shuffle(T v, unsigned from, unsigned mask = kAllLanes, LAMINA_WHERE) {
@@ -165,6 +173,9 @@ inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
 inline void fence_device() {}
+inline void add_after_fence(unsigned* p, unsigned v, LAMINA_WHERE) { add_release(p, v, where); }
+inline unsigned load_acquire_in_block(const unsigned* p, LAMINA_WHERE) { return load_acquire(p, where); }
+inline void store_release_in_block(unsigned* p, unsigned v, LAMINA_WHERE) { store_release(p, v, where); }
 inline void pause(LAMINA_WHERE) { emulation::pause(where); }
 template <class T>
 T load_shared_between_blocks(const T* p) {

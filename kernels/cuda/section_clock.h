@@ -47,4 +47,16 @@ LAMINA_DEVICE void clock_end_step(const Block& b, int place) {
   c.ended = nanoseconds();
 }
 
+// Of a chain, by one thread: the product at `place` ends, and counts if it ran for all rows and models; the one at `next` begins.
+LAMINA_DEVICE void clock_next_product(const Block& b, int place, int next, bool counts) {
+  if (b.arguments.clock == nullptr) return;
+  BlockClock &c = clock_at(b, place), &n = clock_at(b, next);
+  const unsigned long long now = cycles(), time = nanoseconds();
+  add_to(c.busy, now), add_to(c.times, counts ? 1 : 0);
+  c.ended = time;
+  if (next == b.position && counts) return;  // the chain's end
+  add_to(n.busy, 0 - now);
+  n.began = time;
+}
+
 }  // namespace lamina::kernels::cuda::resident

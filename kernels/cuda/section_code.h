@@ -6,14 +6,6 @@
 
 namespace lamina::kernels::cuda::resident {
 
-#if defined(__CUDACC__)
-#define LAMINA_CALLED_MEMBER __device__ __noinline__  // one copy: the list of operations is long
-#define LAMINA_CALLED inline __device__ __noinline__
-#else
-#define LAMINA_CALLED_MEMBER [[gnu::noinline]]
-#define LAMINA_CALLED [[gnu::noinline]] inline
-#endif
-
 #if defined(__CUDA_ARCH__)
 LAMINA_DEVICE double double_of(unsigned long long bits) { return __longlong_as_double((long long)bits); }
 LAMINA_DEVICE unsigned long long bits_of_double(double v) { return (unsigned long long)__double_as_longlong(v); }

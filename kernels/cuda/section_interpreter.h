@@ -8,12 +8,11 @@ namespace lamina::kernels::cuda::resident {
 
 // Called after each of this block's models in the step, and after all of them. `good`, and end_models()'s result, are false when the launch
 // should stop.
-LAMINA_DEVICE void between_models(Block& b, const BlockStep& s, const Rows& models) {
-  if (!Block::is_product(s) && b.model + 1 < models.end) sync_block();  // scratch memory
+LAMINA_DEVICE void between_models(const Block& b, const Rows& models) {
+  if (b.model + 1 < models.end) sync_block();  // scratch memory
 }
 LAMINA_DEVICE bool end_models(Block& b, const BlockStep& s, bool good) {
   b.model = 0;
-  if (!Block::is_product(s)) b.held_buffer = -1;
   if (s.kind != StepKind::sparse_cross_entropy) return true;
   if (!good && lane() == 0) atomic_cas(b.arguments.state + b.arguments.places.counters + kAbort, 0u, 1u);
   return !sync_block_or(!good);
@@ -24,8 +23,6 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
   const Rows models = b.models_of(s);
   for (b.model = models.begin; b.model < models.end; ++b.model) {
     switch (s.kind) {
-      case StepKind::dense: product<false>(b, s); break;
-      case StepKind::dense_grad_input: product<true>(b, s); break;
       case StepKind::dense_update: update(b, s); break;
       case StepKind::elementwise: elementwise(b, s); break;
       case StepKind::reduce: reduce(b, s); break;
@@ -34,9 +31,9 @@ LAMINA_DEVICE bool run_step(Block& b, const BlockStep& s) {
       case StepKind::sparse_cross_entropy: good = cross_entropy(b, s) && good; break;
       case StepKind::dropout: dropout(b, s); break;
       case StepKind::copy: copy(b, s, copy_of(b, s)); break;
-      default: break;  // the planner makes no others
+      default: break;  // products are run by chains, and the planner makes no others
     }
-    between_models(b, s, models);
+    between_models(b, models);
   }
   return end_models(b, s, good);
 }

@@ -1,5 +1,6 @@
 // A block's loop over its list of steps.
 #pragma once
+#include "kernels/cuda/section_chain.h"
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_interpreter.h"
 #include "kernels/cuda/section_turn.h"
@@ -7,65 +8,77 @@
 namespace lamina::kernels::cuda::resident {
 
 // Each thread polls one counter. False when the launch should stop.
-LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s, int number) {
+LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s) {
   const Arguments& a = b.arguments;
   const unsigned times = b.turns().begun[s.run];  // counters keep counting when a run repeats
   const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
   bool stopped = false;
   for (int w = int(thread_index()); w < s.waits; w += kThreads) {
     const unsigned* counter = a.state + waits[w].counter;
-    if (!poll(a, counter, number, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
+    if (!poll(b, counter, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
   }
   return !sync_block_or(stopped);
 }
 
 LAMINA_DEVICE void run_block(const Arguments& a) {
-  float* shared = dynamic_shared<float>();
   const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
   const int begin = starts[block_index()], count = starts[block_index() + 1] - begin;
   const int* list = reinterpret_cast<const int*>(a.program + a.places.lists_at) + begin;
-  for (int i = int(thread_index()); i < least(count, kCachedSteps) * kStepFloats; i += kThreads) {
-    const int step = i / kStepFloats, word = i - step * kStepFloats;
-    reinterpret_cast<unsigned*>(shared + kStepsAt)[i] = reinterpret_cast<const unsigned*>(a.program + list[step] * sizeof(BlockStep))[word];
-  }
-  sync_block();
-  Block b(a, shared, list, count);
+  Block b(a, list, count);
   clock_begin_block(b);
   begin_turns(b);
   bool first = a.goes_on != 0;
   if (first) {
     const int from = int(load_acquire(a.state + a.places.counters + kGoOn)) - 1;
     while (list[b.position] != from) ++b.position;
-  } else {
-    b.ask();
   }
+  constexpr unsigned bringer = kThreads / kWarp - 1;  // the warp with the least to do
+  const auto begin_at = [&](int position) {
+    b.position = position;
+    if (warp_index() == bringer) b.bring(position, b.current);
+    sync_block();
+  };
+  begin_at(b.position);
   unsigned go_on = 0;
+  bool links_known = false;
   while (b.position < count) {
-    const BlockStep& s = b.step(b.position);
-    const int number = list[b.position];
+    const BlockStep& s = b.step();
     if (s.kind == StepKind::loop) {
       const int place = b.position;
       clock_begin_wait(b, place);
-      const bool goes_on = take_turn(b, s, number, first);
+      const bool goes_on = take_turn(b, s, first);
       clock_begin_step(b, place), clock_end_step(b, place);
       if (!goes_on) {
-        go_on = b.turns().leaves ? unsigned(number) + 1 : 0;
+        go_on = b.turns().leaves ? unsigned(list[place]) + 1 : 0;
         break;
       }
       first = false;
+      links_known = false;
+      begin_at(b.position);
       continue;
     }
     clock_begin_wait(b, b.position);
-    if (s.waits > 0 && !wait_for_others(b, s, number)) break;
+    if (s.waits > 0 && !wait_for_others(b, s)) break;
     clock_begin_step(b, b.position);
-    b.ask();
-    if (!run_step(b, s)) break;
-    b.sync();
-    if (s.signal >= 0 && thread_index() == 0) add_release(a.state + s.signal, 1);
-    clock_end_step(b, b.position);
-    ++b.position;
+    const int next = b.position + (s.chain > 0 ? s.chain : 1), signal = s.signal;  // the record is overwritten when the step is over
+    if (warp_index() == bringer) b.bring(next, b.current + 1);
+    if (s.chain > 0) {
+      run_chain(b, links_known);
+      links_known = false;
+    } else {
+      if (warp_index() == bringer && next < count) {
+        const BlockStep& after = Block::record(b.current + 1).step;
+        sync_warp();
+        if (after.chain > 0) find_links(b, after, next, b.models_of(after).begin, int(lane()), int(kWarp));
+      }
+      links_known = true;  // if the next step is a chain
+      if (!run_step(b, s)) break;
+      sync_block();  // the step is over
+      if (signal >= 0 && thread_index() == 0) add_release(a.state + signal, 1);
+      clock_end_step(b, b.position);
+    }
+    b.position = next, ++b.current;
   }
-  wait_copies<0>();
   clock_end_block(b);
   // The last block to end resets the counters for the next launch.
   sync_block();

@@ -1,6 +1,6 @@
 // Sums, means, extremes and products over rows or columns, in the order of kernels/reduce.h: the same bits as on the CPU.
 #pragma once
-#include "kernels/cuda/section_dense.h"
+#include "kernels/cuda/section_block.h"
 
 namespace lamina::kernels::cuda::resident {
 

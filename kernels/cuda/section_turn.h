@@ -61,7 +61,7 @@ LAMINA_DEVICE bool wait_for_chunk(const Block& b, long long slice) {
 // A barrier of all blocks: after it, all writes before it are visible. False when the launch should stop. With `may_leave`, the first block
 // checks the clock and Turns::leaves says whether the launch has run long enough; with `slice`, it first waits for that slice's chunk. The
 // leave flag shares the barrier's word, so every block sees it at the same barrier.
-LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 0) {
+LAMINA_DEVICE bool meet(Block& b, bool may_leave, long long slice = 0) {
   const Arguments& a = b.arguments;
   const unsigned all = ++b.met * block_count();  // below 2^31: long launches leave, and a barrier takes about a microsecond
   bool stopped = false;
@@ -73,7 +73,7 @@ LAMINA_DEVICE bool meet(Block& b, bool may_leave, int number, long long slice = 
     unsigned seen = leaves ? all | kLeaves : all;
     if (block_count() > 1) {
       add_release(arrived, leaves ? 1 | kLeaves : 1);
-      stopped = !poll(a, arrived, number, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
+      stopped = !poll(b, arrived, [&](unsigned value) { return ((seen = value) & ~kLeaves) >= all; });
     }
     b.turns().leaves = !stopped && seen == (all | kLeaves);
   }
@@ -88,13 +88,12 @@ LAMINA_DEVICE long long first_of_chunk(const Arguments& a, const Turns& t, const
 }
 
 // Takes a turn. `first`: the launch continues here, after the previous one's barrier. False: stop; Turns::leaves: stop for now.
-LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool first) {
+LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, bool first) {
   const Arguments& a = b.arguments;
   const BlockTurn& turn = table_at<BlockTurn>(a, a.places.turns_at)[s.code];
   Turns& t = b.turns();
-  b.held_buffer = -1;
   if (!first) {
-    if (turn.barrier ? !meet(b, turn.turn == Turn::again, number, first_of_chunk(a, t, turn)) : (sync_block(), false)) return false;
+    if (turn.barrier ? !meet(b, turn.turn == Turn::again, first_of_chunk(a, t, turn)) : (sync_block(), false)) return false;
     if (t.leaves) return false;
   }
   const int l = turn.loop;
@@ -104,7 +103,7 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
       case Turn::scan: {
         long long count = turn.limit;
         if (turn.operand >= 0) {
-          const long long wanted = load_shared_between_blocks(b.data<const long long>(turn.operand));
+          const long long wanted = load_shared_between_blocks(b.data<const long long>(b.all_operands()[turn.operand]));
           count = wanted < 0 ? 0 : wanted < count ? wanted : count;
         }
         t.iteration[l] = 0, t.count[l] = count;
@@ -113,15 +112,16 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
       }
       case Turn::loop: t.iteration[l] = 0, t.count[l] = turn.limit; break;
       case Turn::test:
-        jumps = t.iteration[l] == t.count[l] || load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0;
-        if (jumps && block_index() == 0) *b.data<long long>(turn.result) = t.iteration[l];
+        jumps =
+            t.iteration[l] == t.count[l] || load_shared_between_blocks(b.data<const unsigned char>(b.all_operands()[turn.operand])) == 0;
+        if (jumps && block_index() == 0) *b.data<long long>(b.all_operands()[turn.result]) = t.iteration[l];
         break;
       case Turn::again:
         jumps = ++t.iteration[l] < t.count[l] || turn.always;
         if (turn.infeed && block_index() == 0 && unsigned(t.iteration[l]) % unsigned(a.places.chunk) == 0)
           store_release_to_host(a.state + a.places.counters + kTaken, unsigned(t.iteration[l]));
         break;
-      case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(turn.operand)) == 0; break;
+      case Turn::branch: jumps = load_shared_between_blocks(b.data<const unsigned char>(b.all_operands()[turn.operand])) == 0; break;
       case Turn::leave: jumps = true; break;
       case Turn::meet: break;
     }
@@ -134,7 +134,7 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
   if (turn.tails > 0) {
     const section::BlockTail* tails = table_at<section::BlockTail>(a, a.places.tails_at) + turn.first_tail;
     for (int i = 0; i < turn.tails; ++i) {
-      char* to = b.data<char>(tails[i].operand);
+      char* to = b.data<char>(b.all_operands()[tails[i].operand]);
       const long long begin = t.count[l] * tails[i].bytes, end = turn.limit * tails[i].bytes;
       const long long stride = (long long)kThreads * block_count(), at = (long long)block_index() * kThreads + thread_index();
       if (tails[i].bytes % 4 == 0) {
@@ -158,9 +158,7 @@ LAMINA_DEVICE bool take_turn(Block& b, const BlockStep& s, int number, bool firs
     }
   }
   b.position = jumps ? table_at<int>(a, a.places.targets_at)[s.code * int(block_count()) + int(block_index())] : b.position + 1;
-  b.ahead = b.position, b.ahead_model = 0, b.ahead_row = 0, b.ahead_served = 0;
   sync_block();
-  b.ask();
   return true;
 }
 

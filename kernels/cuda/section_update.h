@@ -1,6 +1,7 @@
 // dense_update: dw = x^T dz and db, followed by the optimizer's arithmetic, without writing dw to memory. An element of dw sums over the
 // rows of the batch in order; db as in kernels/reduce.h.
 #pragma once
+#include "kernels/cuda/four.h"
 #include "kernels/cuda/section_code.h"
 #include "kernels/cuda/section_reduce.h"
 
@@ -53,7 +54,7 @@ LAMINA_DEVICE void update(Block& b, const BlockStep& s) {
     results = code.outputs();
     const int pass_rows = update_rows(s.n);  // of weights
     ColumnSums sums(s.n);
-    const int leading = pass_rows, batch_rows = most(1, kStages * kStageFloats / (leading + s.n));
+    const int leading = pass_rows, batch_rows = most(1, kRingFloats / (leading + s.n));
     float* xs = b.ring();
     float* zs = b.ring() + batch_rows * leading;
     const Rows mine = share(s.k, part, parts);

@@ -47,15 +47,15 @@ class Part {
   Span rows_of(int64_t width) const { return {rows_.begin * width, rows_.end * width}; }
 
   // elements: per model
-  void add(int operand, Span elements, bool writes, bool early = false, bool shared = false) {
+  void add(int operand, Span elements, bool writes, bool ahead = false, bool shared = false) {
     if (elements.empty()) return;
     const BlockOperand& o = places_.operands[operand];
     const int64_t last = (models_.end - 1) * o.model_stride;
     const Span all =
         s_.partition == Partition::models ? Span{elements.begin + models_.begin * o.model_stride, elements.end + last} : elements;
-    out_.push_back({operand, all.begin * o.element_bytes, all.end * o.element_bytes, writes, early, shared});
+    out_.push_back({operand, all.begin * o.element_bytes, all.end * o.element_bytes, writes, ahead, shared});
   }
-  void read(int i, Span elements, bool early = false) { add(s_.first_in + i, elements, false, early); }
+  void read(int i, Span elements, bool ahead = false) { add(s_.first_in + i, elements, false, ahead); }
   void write(int i, Span elements) { add(s_.first_out + i, elements, true); }
 
   // The bytes of a program's operand for elements [begin, end) of a matrix with n columns.
@@ -73,9 +73,9 @@ class Part {
     const bool gradient = s_.kind == StepKind::dense_grad_input;
     if (rows_.empty() || outer == 0) return;
     read(0, rows_of(inner));
-    read(1, {0, int64_t(s_.k) * s_.n}, s_.prefetch != 0);
-    if (!gradient && s_.has_bias) read(2, {0, s_.n});
-    if (gradient && s_.has_mask) read(2, rows_of(outer));
+    read(1, {0, int64_t(s_.k) * s_.n}, true);
+    if (!gradient && s_.has_bias) read(2, {0, s_.n}, true);
+    if (gradient && s_.has_mask) read(2, rows_of(outer), true);
     write(0, rows_of(outer));
   }
 

@@ -11,7 +11,7 @@ struct BlockAccess {
   int operand = 0;             // into the plan's operands
   int64_t begin = 0, end = 0;  // bytes from the operand's start
   bool write = false;
-  bool early = false;   // weights that are prefetched at the start of the step's run
+  bool ahead = false;   // read at any time after the step's chain began
   bool shared = false;  // the step's blocks alternate in these bytes, element by element
 };
 

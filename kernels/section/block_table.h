@@ -9,9 +9,12 @@
 namespace lamina::section {
 
 inline constexpr int kBlockThreads = 256;
-inline constexpr int kMostBlockWidth = 256;  // n of a dense step
-inline constexpr int kMostBases = 1000;      // their addresses are launch arguments, which are limited to 32 KB
-inline constexpr int kRowsPerSpine = 3;      // batch rows per spine block (blocks.h), for small batches
+inline constexpr int kMostBlockWidth = 256;                    // n of a dense step
+inline constexpr int kMostBases = 1000;                        // their addresses are launch arguments, which are limited to 32 KB
+inline constexpr int kRowsPerSpine = 2;                        // batch rows per spine block (blocks.h), for small batches
+inline constexpr int kPiece = 64;                              // most sums, and most terms of a sum, in a piece of weights of a chain
+inline constexpr int kMostLinks = 128;                         // products that a block runs as one chain (chains.h)
+inline constexpr int kFewRowsInPass = 2, kMostRowsInPass = 4;  // batch rows that a chain takes at once: a form of the kernel for each
 // Limits of loops and branches in a section: their state is in each block's shared memory.
 inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 
@@ -47,7 +50,6 @@ struct BlockStep {
   Broadcast reduced = Broadcast::full;
   Partition partition = Partition::one;
   uint8_t has_bias = 0, has_mask = 0;
-  uint8_t prefetch = 0;  // dense: the weights may be read at the start of the launch
   int32_t rows = 0, k = 0, n = 0;
   int32_t code = -1, code2 = -1;  // offsets into BlockProgram::codes
   int32_t extras = 0;
@@ -60,7 +62,8 @@ struct BlockStep {
   int32_t copy = -1;    // index into BlockProgram::copies
   // If code or code2 is `w - rate * g`: which inputs are w and rate. Then no interpreter is needed.
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
-  int32_t run = 0;  // number of its run: steps without a turn between them
+  int32_t run = 0;    // number of its run: steps without a turn between them
+  int32_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
 };
 struct BlockOperand {
   int32_t buffer = 0;

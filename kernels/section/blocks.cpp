@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/section/access.h"
+#include "kernels/section/chains.h"
 #include "kernels/section/flatten.h"
 #include "runtime/core/error.h"
 #include "runtime/device/backend.h"
@@ -81,7 +82,7 @@ class Planner {
     for (size_t i = 0; i < table_.steps.size(); ++i) place_step(i);
     plan_.turns = flat_.turns;
     find_waits();
-    find_prefetches();
+    find_chains();
     write();
     validate(plan_, flat_);
     plan_.names = flat_.names;
@@ -147,6 +148,8 @@ class Planner {
       next_helper_ += blocks;
     } else if (by_rows(s)) {
       out.blocks = s.rows == replicas_ ? models_ : plan_.spines;  // a row per model belongs to that model's block
+    } else if (plan_.spines > 1 && plan_.helpers > 0) {
+      out.first_block = plan_.program.blocks - 1;  // rows do not wait behind it
     }
   }
 
@@ -273,18 +276,21 @@ class Planner {
     }
   }
 
-  // Weights that no earlier step of the same run writes.
-  void find_prefetches() {
+  // Products that every block of theirs takes one after the other.
+  void find_chains() {
+    std::vector<int> chain;
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
-      BlockStep& step = plan_.steps[i];
-      if (!is_product(step.kind)) continue;
-      const OperandRange& w = ranges_[size_t(table_.operands[size_t(step.first_in + 1)].buffer)];
-      step.prefetch = 1;
-      for (size_t e = i; e-- > 0 && step.prefetch && table_.steps[e].kind != StepKind::loop;)
-        for (const Access& a : accesses_[e]) {
-          const OperandRange& r = ranges_[size_t(a.buffer)];
-          if (a.write && overlap(r, w)) step.prefetch = 0;
-        }
+      const BlockStep& step = plan_.steps[i];
+      if (!is_product(step.kind)) {
+        const auto meets = [&](const BlockStep& other) {
+          return step.first_block < other.first_block + other.blocks && other.first_block < step.first_block + step.blocks;
+        };
+        if (!chain.empty() && meets(plan_.steps[size_t(chain[0])])) chain.clear();
+        continue;
+      }
+      if (!chain.empty() && why_not_next(flat_, plan_.steps.data(), chain, int(i))) chain.clear();
+      chain.push_back(int(i));
+      ++plan_.steps[size_t(chain[0])].chain;
     }
   }
 
@@ -439,6 +445,7 @@ std::string print(const BlockPlan& plan) {
       continue;
     }
     out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
+    if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
     if (s.signal >= 0) out += cat(" raises ", s.signal);
     for (int w = 0; w < s.waits; ++w)
       out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);

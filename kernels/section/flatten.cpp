@@ -6,6 +6,7 @@
 #include <set>
 #include <tuple>
 
+#include "kernels/section/access.h"
 #include "runtime/core/error.h"
 
 namespace lamina::section {
@@ -207,10 +208,55 @@ void add_needs(const TableWithLoops& table, Needs& needs) {
   for (const auto& nested : table.nested) needs += needs_of(*nested);
 }
 
+// Whether one of the steps writes what the other touches; perhaps, if memory moves with loops.
+bool depend(const Flat& flat, const std::vector<Access>& a, const std::vector<Access>& b) {
+  for (const Access& x : a)
+    for (const Access& y : b) {
+      const FlatBuffer &of_x = flat.buffers[size_t(x.buffer)], &of_y = flat.buffers[size_t(y.buffer)];
+      const bool may_meet = overlap(of_x.range, of_y.range) || (of_x.mover != of_y.mover && of_x.range.space == of_y.range.space);
+      if ((x.write || y.write) && may_meet) return true;
+    }
+  return false;
+}
+
+// An ensemble's models belong to one block each, products and updates: an update goes behind the steps that do not depend on it, so that
+// products follow each other (chains.h).
+void put_off_updates(Flat& flat) {
+  std::vector<Step>& steps = flat.table.steps;
+  const auto is_late = [](const Step& s) { return s.kind == StepKind::dense_update && s.partition == Partition::models; };
+  if (std::none_of(steps.begin(), steps.end(), is_late)) return;
+  std::vector<std::vector<Access>> accesses(steps.size());
+  for (size_t i = 0; i < steps.size(); ++i) accesses_of(flat.table, steps[i], accesses[i]);
+  std::vector<size_t> order;
+  for (size_t i = 0; i < steps.size();) {
+    std::vector<size_t> late;  // of this run
+    for (; i < steps.size() && steps[i].kind != StepKind::loop; ++i) {
+      if (is_late(steps[i])) {
+        late.push_back(i);
+        continue;
+      }
+      const auto last = std::find_if(late.rbegin(), late.rend(), [&](size_t u) { return depend(flat, accesses[u], accesses[i]); });
+      order.insert(order.end(), late.begin(), last.base());
+      late.erase(late.begin(), last.base());
+      order.push_back(i);
+    }
+    order.insert(order.end(), late.begin(), late.end());
+    if (i < steps.size()) order.push_back(i++);
+  }
+  const auto permute = [&](auto& values) {
+    if (values.empty()) return;
+    const auto before = values;
+    for (size_t i = 0; i < order.size(); ++i) values[i] = before[order[i]];
+  };
+  permute(steps), permute(flat.names), permute(flat.copied);
+}
+
 }  // namespace
 
 Flat flatten(const TableWithLoops& table, const std::vector<OperandRange>& ranges, const std::vector<View>& views) {
-  return Flattener(table, ranges, views).run();
+  Flat out = Flattener(table, ranges, views).run();
+  put_off_updates(out);
+  return out;
 }
 
 Needs& Needs::operator+=(const Needs& other) {

@@ -10,6 +10,7 @@
 #include <map>
 
 #include "kernels/section/block_access.h"
+#include "kernels/section/chains.h"
 #include "kernels/section/flatten.h"
 #include "kernels/section/touches.h"
 #include "runtime/core/error.h"
@@ -171,6 +172,7 @@ class PlanValidator {
       run_lists_.push_back(given);
       std::sort(given.begin(), given.end());
       require(given == wanted, cat("block ", b, " has other steps in run ", r, " than the plan says"));
+      check_chains(b, run_lists_.back());
       if (r == turns_.size()) break;
       require(at < length && list[at] == turn_steps_[r], cat("block ", b, " has no turn ", r));
       turn_at.push_back(at++);
@@ -185,6 +187,30 @@ class PlanValidator {
                                                   : run_at[size_t(flat_.run_of[size_t(target)])];
       require(targets_[t * size_t(p_.blocks) + size_t(b)] == wanted,
               cat("turn ", t, " sends block ", b, " to another place than the others"));
+    }
+  }
+  // Each product is in one chain, whose products the block takes one after the other.
+  void check_chains(int b, const std::vector<int>& list) {
+    chain_of_.resize(count_);
+    for (size_t i = 0; i < list.size();) {
+      const int first = list[i];
+      const size_t length = is_product(steps_[first].kind) ? size_t(steps_[first].chain) : 1;
+      require(length >= 1 && i + length <= list.size() && (is_product(steps_[first].kind) || steps_[first].chain == 0),
+              cat(step_text(first), " of block ", b, " begins no chain"));
+      const std::vector<int> chain(list.begin() + ptrdiff_t(i), list.begin() + ptrdiff_t(i + length));
+      i += length;
+      if (chains_.contains(chain)) continue;
+      std::vector<int> before;
+      for (int product : chain) {
+        chain_of_[size_t(product)] = first;
+        if (!before.empty()) {
+          require(is_product(steps_[product].kind) && steps_[product].chain == 0, cat(step_text(product), " is in two chains"));
+          const char* why = why_not_next(flat_, steps_, before, product);
+          require(!why, cat(step_text(product), " is in a chain, but ", why ? why : ""));
+        }
+        before.push_back(product);
+      }
+      chains_.insert(chain);
     }
   }
   bool has(int block, int step) const {
@@ -252,7 +278,7 @@ class PlanValidator {
           accesses_of(places_, steps_[i], b, accesses_);
           const Place place{b, place_of(i, b)};
           for (const BlockAccess& a : accesses_)
-            if (!a.write) touch(a, i, place, a.early ? run_begins_[size_t(b)][e] - 1 : place.at);
+            if (!a.write) touch(a, i, place, a.ahead ? place_of(chain_of_[size_t(i)], b) : place.at);
           for (const BlockAccess& a : accesses_)
             if (a.write) touch(a, i, place, place.at);
         }
@@ -543,6 +569,9 @@ class PlanValidator {
   std::vector<std::vector<int>> raisers_;    // per counter: steps
   std::vector<int> arrivals_;                // per counter, per execution of its run
   std::vector<bool> repeats_;                // per run: whether it is inside a loop
+
+  std::set<std::vector<int>> chains_;  // checked ones
+  std::vector<int> chain_of_;          // per product: its chain's first
 
   std::vector<Element> path_;
   std::vector<std::vector<int>> order_, run_begins_, clock_of_;  // per block: its steps; per element, and per position: index of the clock

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""Cycles of the section kernel's steps as it is built: a hidden layer of the benchmark, 64 x 64 with relu, on a block's three rows of the batch.
+"""Cycles of the section kernel as it is built: a hidden layer of the benchmark, 64 x 64 with relu, on two rows of the batch, and what surrounds a chain of them.
 
   section_steps.py [LIBRARY] [--arch sm_90a] [other options of cycles.py]
 
-One turn of the block's loop in the middle of the network, as the warps that multiply go through it: the step before is over, its rows are still in shared
-memory, its weights have arrived, no other block is waited for, and the next piece of weights is asked for.
+forward, gradient  a turn of the computing warps in the middle of a chain, from barrier to barrier. Other warps bring weights and take results away.
+chain              from the end of the step before a chain until all its addresses are found; known chain: they were found while that step ran
+step               of any other step: all but its own work
 """
 import os
 import subprocess
@@ -13,29 +14,24 @@ import sys
 HERE = os.path.dirname(os.path.abspath(__file__))
 LIBRARY = os.path.join(os.path.dirname(os.path.dirname(HERE)), "build", "python", "lamina", "liblamina_cuda.so")
 
-LOOP = ["BAR@section_kernel.h:b.sync();"]
-# Rows are shared by blocks (not one block with all of them), for the step itself and for the step whose weights are asked for: 1,024 pieces of 16 bytes
-# by 256 threads.
-SHARES = ["section_block.h:return share(s.rows", "section_block.h:const Rows batch = rows_of(s), models", "section_block.h:return share(s.rows",
-          "LDGSTS*4@section_block.h:copy_async<16>"]
-# 64 products for each of three rows; then the loop over groups of rows finds the second group empty.
-PRODUCTS = ["FFMA*192@section_dense.h:if (rows == 3) multiply<1, 3", "section_dense.h:const int rows = t + 1 < pass.tiles"]
-RESULTS = ["elementwise_ops.inc:ACTIVATION(relu, of", "STG@section_dense.h:y[(long long)row * outer"] * 3
-BIAS = ["LDG@section_dense.h:const float biased = bias ?"]
-MASKS = ["LDG*3@section_dense.h:if (pass.has(t, r)) masks.v"]
+# The chain's roles are a function of their own. There nvdisasm is right about the line of an instruction, but not about where that was inlined.
+TURN = 'BAR@device_gpu.h:"n"(barrier), "n"(threads)'
+PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # 64 for each of two rows
+OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
-WAYS = {"forward": [*LOOP, "section_interpreter.h:case StepKind::dense:", *SHARES, *PRODUCTS, *BIAS, *RESULTS, *LOOP],
-        "gradient": [*LOOP, "section_interpreter.h:case StepKind::dense_grad_input:", *SHARES, *MASKS, *PRODUCTS, *RESULTS, *LOOP]}
-OF_LOOP = ["dispatch=section_kernel.h:if (!run_step", "step end=section_kernel.h:b.sync();..clock_end_step(b, b.position)",
-           "step fetch=section_kernel.h:while (b.position < count)..clock_begin_step(b, b.position);"]
-PARTS = {
-    "forward": ["ask=section_block.h:ask()", "take=section_block.h:take()", "multiply=section_dense.h:multiply<false>(sums, pass, batch",
-                "epilogue=section_dense.h:if constexpr (!gradient) {..b.held_buffer = keep", "operands=section_interpreter.h:case StepKind::dense:", *OF_LOOP],
-    "gradient": ["ask=section_block.h:ask()", "take=section_block.h:take()", "multiply=section_dense.h:multiply<true>(sums, pass, batch",
-                 "epilogue=section_dense.h:finish(sums.v[t][r], begin + pass.first[t] + r, k + column",
-                 "operands=section_interpreter.h:case StepKind::dense_grad_input:", *OF_LOOP]}
+WAYS = {"forward": [TURN, PRODUCTS, "activations.h:return x <= 0 ? T(0) : x;", TURN],
+        "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
+        "chain": [OVER, "section_pieces.h:to.signal = product.signal;", "BAR@section_chain.h:sync_block();  // the links are found"],
+        "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
+        "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER]}
+ROWS = "four.h:same_four_in_order()"  # one address for all lanes
+OF_TURN = {"warps": 2, "broadcast": [ROWS]}
+OPTIONS = {"forward": OF_TURN, "gradient": OF_TURN, "chain": {}, "known chain": {}, "step": {}}
+OF_LAYER = ["multiply=device_gpu.h:return __fmaf_rn(a, b, c);", f"loads of rows={ROWS}", "loads of weights=four.h:four_in_order()", f"barrier={TURN[4:]}"]
+OF_STEP = ["fetch and dispatch=section_kernel.h:while (b.position < count)..if (!run_step(b, s)) break;", "chain=section_chain.h:run_chain()"]
+PARTS = {"forward": OF_LAYER, "gradient": OF_LAYER, "chain": OF_STEP, "known chain": OF_STEP, "step": OF_STEP}
 # The kinds of steps, for static counts of instructions.
-STEPS = ["dense", "dense_grad_input", "dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
+STEPS = ["dense_update", "elementwise", "reduce", "log_softmax", "sparse_cross_entropy", "dropout", "copy"]
 STEP_PARTS = [f"{step}=section_interpreter.h:case StepKind::{step}:" for step in STEPS]
 
 if __name__ == "__main__":
@@ -43,6 +39,8 @@ if __name__ == "__main__":
     library = arguments.pop(0) if arguments and not arguments[0].startswith("-") else LIBRARY
     for name, way in WAYS.items():
         print(f"--- {name}", flush=True)
-        done = subprocess.run([sys.executable, os.path.join(HERE, "cycles.py"), library, "section_kernel", "--way", *way, "--part", *PARTS[name], *arguments])
+        options = OPTIONS[name]
+        given = ["--warps", str(options.get("warps", 1)), *(word for place in options.get("broadcast", ()) for word in ("--broadcast", place))]
+        done = subprocess.run([sys.executable, os.path.join(HERE, "cycles.py"), library, "section_kernel", "--way", *way, "--part", *PARTS[name], *given, *arguments])
         if done.returncode != 0:
             sys.exit(done.returncode)

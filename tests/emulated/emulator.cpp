@@ -76,6 +76,7 @@ struct Block {
   std::vector<std::unique_ptr<Fiber>> fibers;
   std::vector<Warp> warps;
   std::vector<Fiber*> waiting;
+  std::map<int, std::vector<Fiber*>> waiting_at;  // barriers of some threads
   unsigned alive = 0;
   Memory dynamic;
   size_t dynamic_bytes = 0;
@@ -429,6 +430,34 @@ bool sync_block_or(bool v, const Where& where) {
   }
   run_another();
   return me->vote;
+}
+
+void sync_some(int barrier, unsigned threads, const Where& where) {
+  Fiber* me = running;
+  Block& b = *me->block;
+  me->what = "barrier of some threads";
+  me->where = where;
+  if (barrier < 1 || barrier > 15) fail("barrier " + std::to_string(barrier) + " at " + text(where) + ": they are 1 to 15");
+  if (threads == 0 || threads % kWarp || threads > b.fibers.size())
+    fail("a barrier of " + std::to_string(threads) + " threads at " + text(where));
+  std::vector<Fiber*>& waiting = b.waiting_at[barrier];
+  if (!waiting.empty() && waiting[0]->votes != threads)
+    fail("barrier " + std::to_string(barrier) + " of " + std::to_string(waiting[0]->votes) + " threads at " + text(waiting[0]->where) +
+         " and of " + std::to_string(threads) + " at " + text(where));
+  me->votes = threads;
+  waiting.push_back(me);
+  if (waiting.size() == threads) {
+    std::map<unsigned, unsigned> lanes;
+    for (Fiber* f : waiting) ++lanes[f->position.thread / kWarp];
+    std::vector<unsigned> warps;
+    for (const auto& [warp, count] : lanes) {
+      if (count != kWarp) fail("a part of a warp at barrier " + std::to_string(barrier) + " at " + text(where));
+      warps.push_back(warp);
+    }
+    if (observer) observer->some_barrier(b.number, warps);
+    make_ready(waiting);
+  }
+  run_another();
 }
 
 // Lanes' results are fixed when the last lane arrives, so that nothing can overwrite them.

@@ -16,6 +16,7 @@ struct Observer {
   virtual void fresh(const void* memory, size_t bytes, unsigned block) = 0;
   virtual void block_barrier(unsigned block) = 0;
   virtual void warp_barrier(unsigned block, unsigned warp) = 0;
+  virtual void some_barrier(unsigned block, const std::vector<unsigned>& warps) = 0;
   virtual void atomic(const void* address, size_t bytes, const Where& where) = 0;
   virtual void acquire(const void* address) = 0;
   virtual void release(const void* address) = 0;

@@ -145,6 +145,11 @@ LAMINA_KERNEL(64) wrong(int kind, float* out) {
   if (kind == 4) dynamic_shared<float>()[t] = 1;  // 32 of 64 floats
   if (kind == 5) copy_async<16>(dynamic_shared<char>() + 4, out);
   if (kind == 6) copy_async<16>(dynamic_shared<float>(), out);
+  if (kind == 7 && t >= 16) sync_some<1, 32>();
+  if (kind == 8 && t < 32) sync_some<1, 64>();
+  if (kind == 8 && t >= 32) sync_some<1, 32>();
+  if (kind == 9 && t < 32) sync_some<2, 64>();  // the others never arrive
+  if (kind == 10) sync_some<16, 64>();
 }
 std::string mistake(int kind) {
   Buffer<float> out(64);
@@ -155,6 +160,10 @@ TEST(Emulation, FindsMistakesWithBarriers) {
   EXPECT_NE(mistake(1).find("ended"), std::string::npos) << mistake(1);
   EXPECT_NE(mistake(2).find("wait at different barriers"), std::string::npos) << mistake(2);
   EXPECT_NE(mistake(3).find("which is not in the mask"), std::string::npos) << mistake(3);
+  EXPECT_NE(mistake(7).find("a part of a warp at barrier 1"), std::string::npos) << mistake(7);
+  EXPECT_NE((mistake(8) + mistake(8)).find("barrier 1 of "), std::string::npos) << mistake(8);
+  EXPECT_NE(mistake(9).find("deadlock: every thread waits"), std::string::npos) << mistake(9);
+  EXPECT_NE(mistake(10).find("they are 1 to 15"), std::string::npos) << mistake(10);
 }
 TEST(Emulation, FindsMistakesWithSharedMemoryAndCopies) {
 #if !defined(__SANITIZE_ADDRESS__)  // ASan ends the process there

@@ -170,6 +170,40 @@ bool waits_agree(M& m) {
          m.take(stored, blocks) == std::vector<unsigned>(blocks, kRounds - 1);
 }
 
+// Warp 0 makes numbers, warp 1 adds them up at a barrier of the two, warp 2 learns of each sum from a word and counts it.
+LAMINA_KERNEL(96) relay(unsigned* sums, unsigned* counter, unsigned rounds) {
+  LAMINA_SHARED(unsigned, numbers, 2 * 32);
+  LAMINA_SHARED(unsigned, done, 1);
+  if (thread_index() == 0) *done = 0;
+  sync_block();
+  for (unsigned round = 0; round < rounds; ++round) {
+    if (warp_index() == 0) {
+      numbers[round % 2 * 32 + lane()] = round + lane();
+      sync_some<1, 64>();
+    } else if (warp_index() == 1) {
+      sync_some<1, 64>();
+      unsigned sum = 0;
+      for (unsigned l = 0; l < kWarp; ++l) sum += numbers[round % 2 * 32 + l];
+      if (lane() == 0) sums[round] = sum, store_release_in_block(done, round + 1);
+      sync_warp();
+    } else {
+      while (load_acquire_in_block(done) <= round) pause();
+      fence_device();
+      if (lane() == 0) add_after_fence(counter, sums[round]);
+    }
+  }
+}
+template <class M>
+bool relays_agree(M& m) {
+  constexpr unsigned rounds = 20;
+  unsigned* sums = m.put(std::vector<unsigned>(rounds));
+  unsigned* counter = m.put(std::vector<unsigned>{0});
+  launch<relay>(m.stream(), {.threads = 96}, sums, counter, rounds);
+  unsigned all = 0;
+  for (unsigned round = 0; round < rounds; ++round) all += 32 * round + 31 * 16;
+  return m.take(counter, 1)[0] == all;
+}
+
 // Names of the functions whose results differ from the manuals. M provides memory: put(vector) returns its address there, take(address,
 // count) waits and returns the contents. numbers: how many to try per arithmetic instruction.
 template <class M>
@@ -185,6 +219,7 @@ std::vector<std::string> wrong(M& m, unsigned numbers = 4096) {
   add(atomics_agree(m), "atomics");
   add(copies_agree(m), "copy_async, sync_block_or");
   add(waits_agree(m), "release and acquire between blocks");
+  add(relays_agree(m), "barriers of some warps, words of a block, counters behind a fence");
   return out;
 }
 

@@ -46,7 +46,7 @@ class WrongMemory : public HostMemory {
 
 TEST(Instructions, EveryWrongResultIsFound) {
   WrongMemory memory;
-  EXPECT_EQ(instructions::wrong(memory).size(), 7u);
+  EXPECT_EQ(instructions::wrong(memory).size(), 8u);
 }
 
 }  // namespace

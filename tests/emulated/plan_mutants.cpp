@@ -22,7 +22,7 @@ std::string PlanMutator::mutate(std::mt19937& random) {
   constexpr std::string (PlanMutator::* all[])(std::mt19937&) = {
       &PlanMutator::remove_wait,    &PlanMutator::change_count, &PlanMutator::move_wait,  &PlanMutator::retarget_wait,
       &PlanMutator::remove_arrival, &PlanMutator::move_arrival, &PlanMutator::swap_steps, &PlanMutator::move_slot,
-      &PlanMutator::drop_meeting,   &PlanMutator::ask_early};
+      &PlanMutator::drop_meeting,   &PlanMutator::change_chain};
   kind = random() % std::size(all);
   const std::string done = (this->*all[kind])(random);
   write();
@@ -138,11 +138,23 @@ std::string PlanMutator::drop_meeting(std::mt19937& random) {
   turns[t].barrier = 0;
   return cat("turn ", t, ": blocks do not meet");
 }
-std::string PlanMutator::ask_early(std::mt19937& random) {
-  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s.kind) && s.prefetch == 0; });
+// Joins a chain with the one before it, or cuts it in two.
+std::string PlanMutator::change_chain(std::mt19937& random) {
+  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s.kind); });
   if (i < 0) return "";
-  steps_[size_t(i)].prefetch = 1;
-  return cat("step ", i, ": weights asked for as its run begins");
+  int before = i;  // the product whose chain has, or is to have, this one
+  while (--before >= 0 && steps_[size_t(before)].chain == 0) {
+  }
+  if (before < 0) return "";
+  int32_t &of_before = steps_[size_t(before)].chain, &own = steps_[size_t(i)].chain;
+  if (own > 0) {
+    of_before += own, own = 0;
+    return cat("step ", i, ": in one chain with step ", before);
+  }
+  int32_t place = 0;
+  for (int k = before; k < i; ++k) place += is_product(steps_[size_t(k)].kind);
+  own = std::max(1, of_before - place), of_before = place;
+  return cat("step ", i, ": cut from the chain of step ", before);
 }
 
 void PlanMutator::write() {

@@ -1,6 +1,7 @@
 #include "tests/emulated/races.h"
 
 #include <unistd.h>
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstdlib>
@@ -35,10 +36,10 @@ struct Clock {
   }
 };
 
-enum class Level : uint8_t { none, thread, warp, block };
-struct Readers {  // of one block, since the last write
+enum class Level : uint8_t { thread, warp };
+struct Readers {  // of one warp, since the last write
   Moment last;
-  Level level = Level::none;
+  Level level = Level::thread;
   const void* pc = nullptr;
 };
 struct Cell {
@@ -102,24 +103,31 @@ class Checker final : public emulation::Observer {
   }
   void block_barrier(unsigned block) override {
     ++block_epochs_[block];
+    std::vector<std::shared_ptr<const Clock>> joined;  // most threads share theirs
     for (auto it = acquired_.begin(); it != acquired_.end();) {
       if (it->first / threads_ != block) {
         ++it;
         continue;
       }
-      block_clocks_[block].join(it->second);
+      if (std::find(joined.begin(), joined.end(), it->second) == joined.end()) {
+        joined.push_back(it->second);
+        block_clocks_[block].join(*it->second);
+      }
       it = acquired_.erase(it);
     }
   }
   void warp_barrier(unsigned block, unsigned warp) override {
     ++warp_epochs_[block * (threads_ / kWarp) + warp];
-    if (acquired_.empty()) return;
+    if (!acquired_.empty()) share(block, {warp}, {});
+  }
+  // Everything that these warps did, or knew, is over for all of them.
+  void some_barrier(unsigned block, const std::vector<unsigned>& warps) override {
     Clock all;
-    const uint32_t first = block * threads_ + warp * kWarp;
-    for (uint32_t t = first; t < first + kWarp; ++t)
-      if (auto at = acquired_.find(t); at != acquired_.end()) all.join(at->second);
-    if (all.blocks.empty()) return;
-    for (uint32_t t = first; t < first + kWarp; ++t) acquired_[t] = all;
+    for (unsigned warp : warps) {
+      const uint32_t number = block * (threads_ / kWarp) + warp;
+      Clock::raise(all.warps[number], ++warp_epochs_[number]);
+    }
+    share(block, warps, std::move(all));
   }
   void atomic(const void* address, size_t bytes, const Where& where) override { look(address, bytes, true, true, {nullptr, &where}); }
   void access(const void* address, size_t bytes, bool write, const Where& where) override {
@@ -129,13 +137,18 @@ class Checker final : public emulation::Observer {
     const uint32_t block = current().block, thread = block * threads_ + current().thread, warp = thread / kWarp;
     Clock& c = released_[address];
     c.join(block_clocks_[block]);
-    if (auto at = acquired_.find(thread); at != acquired_.end()) c.join(at->second);
+    if (auto at = acquired_.find(thread); at != acquired_.end()) c.join(*at->second);
     Clock::raise(c.blocks[block], block_epochs_[block]);
     Clock::raise(c.warps[warp], warp_epochs_[warp]);
     Clock::raise(c.threads[thread], ++sequences_[thread]);
   }
   void acquire(const void* address) override {
-    if (auto at = released_.find(address); at != released_.end()) acquired_[current().block * threads_ + current().thread].join(at->second);
+    const auto at = released_.find(address);
+    if (at == released_.end()) return;
+    std::shared_ptr<const Clock>& mine = acquired_[current().block * threads_ + current().thread];
+    Clock more = mine ? *mine : Clock();
+    more.join(at->second);
+    mine = std::make_shared<const Clock>(std::move(more));
   }
 
   void look(const void* address, size_t bytes, bool write, bool atomic, const Site& site) {
@@ -160,6 +173,23 @@ class Checker final : public emulation::Observer {
  private:
   using Pages = std::unordered_map<size_t, std::unique_ptr<Page>>;
 
+  // The threads of these warps all know `more`, and what each of them knew.
+  void share(unsigned block, const std::vector<unsigned>& warps, Clock more) {
+    std::vector<const Clock*> joined;
+    const auto each = [&](const auto& f) {
+      for (unsigned warp : warps)
+        for (uint32_t t = block * threads_ + warp * kWarp, end = t + kWarp; t < end; ++t) f(t);
+    };
+    each([&](uint32_t t) {
+      const auto at = acquired_.find(t);
+      if (at == acquired_.end() || std::find(joined.begin(), joined.end(), at->second.get()) != joined.end()) return;
+      joined.push_back(at->second.get());
+      more.join(*at->second);
+    });
+    if (more.blocks.empty() && more.warps.empty() && more.threads.empty()) return;
+    const auto all = std::make_shared<const Clock>(std::move(more));
+    each([&](uint32_t t) { acquired_[t] = all; });
+  }
   void forget() {
     words_.clear();
     bytes_.clear();
@@ -182,20 +212,19 @@ class Checker final : public emulation::Observer {
   bool is_over(const Moment& m, Level level, const Moment& now) const {
     if (level == Level::thread && m.thread == now.thread) return true;
     const uint32_t block = m.thread / threads_, warp = m.thread / kWarp;
-    if (level <= Level::warp && warp == now.thread / kWarp && m.warp_epoch < now.warp_epoch) return true;
+    if (warp == now.thread / kWarp && m.warp_epoch < now.warp_epoch) return true;
     if (block == now.thread / threads_ && m.block_epoch < now.block_epoch) return true;
     auto knows = [&](const Clock& c) {
       if (auto at = c.blocks.find(block); at != c.blocks.end() && m.block_epoch < at->second) return true;
-      if (level > Level::warp) return false;
       if (auto at = c.warps.find(warp); at != c.warps.end() && m.warp_epoch < at->second) return true;
-      if (level > Level::thread) return false;
+      if (level == Level::warp) return false;
       auto at = c.threads.find(m.thread);
       return at != c.threads.end() && m.sequence < at->second;
     };
     if (knows(block_clocks_[now.thread / threads_])) return true;
     if (acquired_.empty()) return false;
     auto at = acquired_.find(now.thread);
-    return at != acquired_.end() && knows(at->second);
+    return at != acquired_.end() && knows(*at->second);
   }
 
   void report(const char* what, const void* before, const Site& site) {
@@ -223,7 +252,6 @@ class Checker final : public emulation::Observer {
     if (!write && c.state == Cell::State::fresh) report("read of shared memory that nobody has written", nullptr, site);
     if (known && !(atomic && c.atomic) && !is_over(c.write, Level::thread, now))
       report(write ? "race: two writes" : "race: read of what is being written", c.pc, site);
-    const uint32_t block = current().block;
     if (write) {
       for (const Readers& r : c.readers)
         if (!is_over(r.last, r.level, now)) report("race: write of what is being read", r.pc, site);
@@ -234,14 +262,13 @@ class Checker final : public emulation::Observer {
       c.pc = site.pc;
       return;
     }
+    // A block's barrier is behind all of its earlier readers.
+    std::erase_if(c.readers,
+                  [&](const Readers& r) { return r.last.thread / threads_ == current().block && r.last.block_epoch != now.block_epoch; });
     for (Readers& r : c.readers) {
-      if (r.last.thread / threads_ != block) continue;
-      if (r.last.block_epoch != now.block_epoch || (r.level == Level::thread && r.last.thread == thread))
-        r = {now, Level::thread, site.pc};
-      else if (r.level <= Level::warp && r.last.thread / kWarp == thread / kWarp)
-        r = {now, r.last.warp_epoch < now.warp_epoch ? Level::thread : Level::warp, site.pc};
-      else
-        r = {now, Level::block, site.pc};
+      if (r.last.thread / kWarp != thread / kWarp) continue;
+      const bool alone = r.last.warp_epoch < now.warp_epoch || (r.level == Level::thread && r.last.thread == thread);
+      r = {now, alone ? Level::thread : Level::warp, site.pc};
       return;
     }
     c.readers.push_back({now, Level::thread, site.pc});
@@ -250,7 +277,7 @@ class Checker final : public emulation::Observer {
   unsigned threads_ = 0;
   std::vector<uint32_t> block_epochs_, warp_epochs_, sequences_;
   std::vector<Clock> block_clocks_;
-  std::unordered_map<uint32_t, Clock> acquired_;  // by a thread since its last barrier
+  std::unordered_map<uint32_t, std::shared_ptr<const Clock>> acquired_;  // by a thread since its last barrier
   std::unordered_map<const void*, Clock> released_;
   Pages words_, bytes_;
   const Pages* last_pages_ = nullptr;

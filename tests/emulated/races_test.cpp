@@ -106,6 +106,31 @@ TEST(Races, FollowsReleasesFromBlockToBlock) {
   run(true, true, false);
 }
 
+// Warps 0 and 1 hand a tile to each other; warp 2 does not take part in their barrier.
+LAMINA_KERNEL(96) some_warps(float* y, bool meets, bool third_reads) {
+  LAMINA_SHARED(float, tile, 64);
+  const unsigned t = thread_index();
+  for (int turn = 0; turn < 2 && t < 64; ++turn) {
+    tile[t] = float(t) + float(turn);
+    if (meets) sync_some<1, 64>();
+    y[t] = tile[63 - t];
+    sync_some<2, 64>();
+  }
+  if (t >= 64 && third_reads) y[t] = tile[t - 64];
+}
+TEST(Races, ABarrierOfSomeWarpsOrdersOnlyThese) {
+  LAMINA_NEEDS_CHECKS();
+  in_every_order([] {
+    Buffer<float> y(96);
+    launch<some_warps>(emulated_stream(), {.threads = 96}, y.data(), true, false);
+    EXPECT_EQ(races(), "");
+    launch<some_warps>(emulated_stream(), {.threads = 96}, y.data(), false, false);
+    EXPECT_NE(races(), "");
+    launch<some_warps>(emulated_stream(), {.threads = 96}, y.data(), true, true);
+    EXPECT_NE(races(), "");
+  });
+}
+
 LAMINA_KERNEL(32) beyond(const float* x, float* y, int by) { y[lane()] = x[int(lane()) + by]; }
 TEST(Races, FindsReadsOutsideOfABuffer) {
   LAMINA_NEEDS_CHECKS();

@@ -306,7 +306,7 @@ TEST(SectionLoops, AnEpochOfTheBenchmarkIsOneSection) {
   const auto program = program_on("gpu:0", tests::epoch_of(tests::hundred_layers({}).graph, 100));
   ASSERT_EQ(program->instructions.size(), 1u) << exec::print(*program);
   const auto& planned = *static_cast<const BlockSection*>(program->instructions[0].kernel.args.get());
-  EXPECT_EQ(planned.plan.spines, 7) << "20 rows, 3 for each block";
+  EXPECT_EQ(planned.plan.spines, 10) << "20 rows, 2 for each block";
   EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
   EXPECT_TRUE(planned.plan.may_be_long);
   EXPECT_NE(program->instructions[0].detail.find("a scan of 100 iterations"), std::string::npos);

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "graph/ir/graph.h"
+#include "runtime/core/precision.h"
 #include "tests/ops/evaluate.h"
 
 namespace lamina::tests {

@@ -12,7 +12,8 @@ from disassembler import Missing, tools  # noqa: E402
 from sass import Cubin  # noqa: E402
 
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
-LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 256, "static shared bytes": 64}
+LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 320, "static shared bytes": 64}
+SPILLS = {"sm_100": {"spill bytes": 540, "stack bytes": 440}}  # around the call of a chain's roles; what is spilled is not touched within a layer
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
@@ -39,20 +40,22 @@ def figures(log, kernel):
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
     found = figures(compiled("section", architecture, tmp_path / "section.cubin", "-Xptxas", "-v", "-cubin"), "section_kernel")
-    assert all(found[name] <= limit for name, limit in LIMITS.items()), found
+    assert all(found[name] <= limit for name, limit in {**LIMITS, **SPILLS.get(architecture, {})}.items()), found
 
 
 # The kernel as built by the nvcc of requirements-cuda.lock. A bar is the figure of the day it was set: a change that raises it says so here, and one that
 # lowers it may lower the bar. Registers, stack bytes, static shared bytes (sm_90 and later reserve 1,024), instructions that access the stack, all
-# instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; a spill would add to it.
+# instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; spills add to it.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (223, 224, 0, 83, 35744, [9380, 6958, 2322, 781, 1881, 1181, 1217, 398, 869]),
-    ("section_kernel", "sm_90a"): (237, 224, 1024, 83, 36704, [9364, 7005, 2344, 773, 1940, 1208, 1248, 398, 852]),
-    ("section_kernel", "sm_100"): (221, 160, 1024, 96, 34776, [10002, 7926, 1769, 273, 1510, 697, 736, 385, 1312]),
+    ("section_kernel", "sm_80"): (208, 216, 0, 118, 38944, [2363, 636, 1768, 1190, 1395, 446, 846]),
+    ("section_kernel", "sm_90a"): (205, 216, 1024, 118, 41800, [2420, 648, 1945, 1259, 1436, 494, 841]),
+    ("section_kernel", "sm_100"): (255, 376, 1024, 338, 39192, [1853, 280, 2051, 712, 772, 405, 1388]),
 }
-# Cycles and instructions of one warp in a hidden layer of the benchmark (section_steps.py): counted, not measured.
-WAYS = {("forward", "sm_80"): (6145, 1482), ("forward", "sm_90a"): (6280, 1482), ("gradient", "sm_80"): (6203, 1484), ("gradient", "sm_90a"): (6294, 1505)}
+# Cycles and instructions of one warp (section_steps.py): counted, not measured.
+WAYS = {("forward", "sm_80"): (375, 211), ("forward", "sm_90a"): (383, 211), ("gradient", "sm_80"): (376, 212), ("gradient", "sm_90a"): (373, 212),
+        ("chain", "sm_80"): (1775, 206), ("chain", "sm_90a"): (1851, 218), ("known chain", "sm_80"): (780, 132), ("known chain", "sm_90a"): (873, 142),
+        ("step", "sm_80"): (750, 112), ("step", "sm_90a"): (791, 115)}
 
 
 @functools.lru_cache(maxsize=None)
@@ -77,6 +80,10 @@ def elves():
         pytest.skip(str(reason))
 
 
+def counted(cubin, name):
+    return count(cubin, section_steps.WAYS[name], parts=section_steps.PARTS[name], **section_steps.OPTIONS[name])
+
+
 @pytest.mark.parametrize("kernel, architecture", BARS)
 def test_a_built_section_kernel_is_no_larger_than_its_bars(kernel, architecture):
     cubin = built(kernel, architecture)
@@ -88,23 +95,25 @@ def test_a_built_section_kernel_is_no_larger_than_its_bars(kernel, architecture)
     *sizes, steps = BARS[kernel, architecture]
     over = [f"{n} {name}, the bar is {bar}" for name, n, bar in zip(names, [*found[:-1], *found[-1]], [*sizes, *steps]) if n > bar]
     if over:
-        cycles = [said(count(cubin, way, parts=section_steps.PARTS[name]), 40) for name, way in section_steps.WAYS.items() if (name, architecture) in WAYS]
+        cycles = [said(counted(cubin, name), 40) for name in section_steps.WAYS if (name, architecture) in WAYS]
         pytest.fail("\n".join([*over, f"all figures: {found}", *(cycles or [said(account, 40)])]), pytrace=False)
 
 
 @pytest.mark.parametrize("name, architecture", WAYS)
-def test_a_layer_takes_no_more_cycles_than_its_bar(name, architecture):
-    found = count(built("section_kernel", architecture), section_steps.WAYS[name], parts=section_steps.PARTS[name])
+def test_a_part_takes_no_more_cycles_than_its_bar(name, architecture):
+    found = counted(built("section_kernel", architecture), name)
     cycles, instructions = WAYS[name, architecture]
     if found["cycles"] > cycles or found["instructions"] > instructions:
         pytest.fail(f"{name}: the bar is {cycles} cycles and {instructions} instructions\n{said(found, 40)}", pytrace=False)
-    assert found["by opcode"]["FFMA"] == 192, "64 products for each of three rows"
+    if name in ("forward", "gradient"):
+        assert found["by opcode"]["FFMA"] == 128, "64 products for each of two rows"
+        assert cycles <= 400
 
 
 def test_a_missed_bar_is_explained_by_source_line(monkeypatch):
     monkeypatch.setitem(WAYS, ("forward", "sm_90a"), (WAYS["forward", "sm_90a"][0] - 1, WAYS["forward", "sm_90a"][1]))
     monkeypatch.setitem(BARS, ("section_kernel", "sm_90a"), (BARS["section_kernel", "sm_90a"][0] - 1, *BARS["section_kernel", "sm_90a"][1:]))
-    for test, case, why in ((test_a_layer_takes_no_more_cycles_than_its_bar, "forward", "forward: the bar is "),
+    for test, case, why in ((test_a_part_takes_no_more_cycles_than_its_bar, "forward", "forward: the bar is "),
                             (test_a_built_section_kernel_is_no_larger_than_its_bars, "section_kernel", r"\d+ registers, the bar is ")):
-        with pytest.raises(pytest.fail.Exception, match=rf"(?s)^{why}.*cycles .* multiply.*by source line:.*cycles  section_block.h:\d+ +\w"):
+        with pytest.raises(pytest.fail.Exception, match=rf"(?s)^{why}.*cycles .* multiply.*by source line:.*cycles  section_chain.h:\d+ +\w"):
             test(case, "sm_90a")

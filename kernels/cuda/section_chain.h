@@ -1,0 +1,286 @@
+// A chain: consecutive products of a block's list, dense layers or the gradients of their inputs, each of which takes the result of the one
+// before. The block's warps have roles:
+//
+//   2 compute    a column of the result each; they touch shared memory only, and meet the others once per piece of weights
+//   4 fetch      weights, biases, masks and the first product's rows: two warps a piece, so that the pairs take turns
+//   1 stores     results, from shared to global memory
+//   1 announces  results to the blocks that wait for them; the fence before takes longer than a layer
+//
+// A piece is up to 64 sums of up to 64 terms, whatever the layer's size. It lies in shared memory transposed, [sum][term], so that a thread
+// reads four terms with one load, forward and backward alike. While the computing warps multiply piece p, they read piece p + 1 into
+// registers; the barrier behind p says that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused
+// multiply-adds from 0: the bits of kernels/cpu/tiles.h.
+#pragma once
+#include "kernels/cuda/activate.h"
+#include "kernels/cuda/four.h"
+#include "kernels/cuda/section_clock.h"
+#include "kernels/cuda/section_pieces.h"
+
+namespace lamina::kernels::cuda::resident {
+
+template <bool gradient>
+LAMINA_DEVICE float finish(float sum, float side, const Task& task) {
+  const Activation activation = Activation(task.activation);
+  if constexpr (gradient) return task.flags & Task::has_side ? through_activation(sum, side, activation, task.alpha) : sum;
+  return activate(task.flags & Task::has_side ? sum + side : sum, activation, task.alpha);
+}
+
+template <int R, bool gradient>
+LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
+  constexpr int kQuads = kPiece / 4, kAhead = 2;
+  Four w[kQuads], v[kAhead + 1][R];
+  float sums[R];
+  const float* own = memory.stage(0);
+  sync_some<1, kMeetingThreads>();
+  Task task = *reinterpret_cast<const Task*>(own + kTaskAt);
+  LAMINA_UNROLL
+  for (int q = 0; q < kQuads; ++q) w[q] = four_in_order(own + column * kLeading + 4 * q);
+  const float* x = memory.shared + task.x;
+  auto load = [&](int q) {
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r) v[q % (kAhead + 1)][r] = same_four_in_order(x + r * task.leading + 4 * q);
+  };
+  sync_some<2, kMeetingThreads>();
+  LAMINA_UNROLL
+  for (int q = 0; q < kAhead; ++q) load(q);
+  // A piece; false after the last one.
+  auto turn = [&](auto barrier) {
+    const float* next = own == memory.stage(kStages - 1) ? memory.stage(0) : own + kStageFloats;
+    const float* coming = task.flags & Task::is_last ? own : next;
+    const Task after = *reinterpret_cast<const Task*>(coming + kTaskAt);
+    float side[R];
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r) side[r] = own[kSideAt + (gradient ? r * kPiece : 0) + column];
+    int results = task.y + column;
+    LAMINA_KNOWN_HERE(results);
+    float* const y = memory.shared + results;
+    if (task.flags & Task::begins_sums) {
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) sums[r] = 0;
+    }
+    LAMINA_UNROLL
+    for (int q = 0; q < kQuads; ++q) {
+      if (q + kAhead < kQuads) load(q + kAhead);
+      LAMINA_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        LAMINA_UNROLL
+        for (int r = 0; r < R; ++r) sums[r] = fma(v[q % (kAhead + 1)][r].v[i], w[q].v[i], sums[r]);
+      }
+      w[q] = four_in_order(coming + column * kLeading + 4 * q);
+    }
+    if (task.flags & Task::is_plain) [[likely]] {
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
+    } else if (task.flags & Task::ends_sums) {
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const float result = finish<gradient>(sums[r], side[r], task);
+        y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
+      }
+    }
+    const bool goes_on = !(task.flags & Task::is_last);
+    task = after, own = next, x = memory.shared + task.x;
+    sync_some<decltype(barrier)::value, kMeetingThreads>();  // the results are in shared memory
+    LAMINA_UNROLL
+    for (int q = 0; q < kAhead; ++q) load(q);
+    return goes_on;
+  };
+  while (turn(Barrier<1>()) && turn(Barrier<2>())) {
+  }
+}
+
+// A thread's part of a piece, on its way from global to shared memory.
+template <int R, bool gradient>
+struct Fetched {
+  static constexpr int kTiles = kPiece * kPiece / 16 / kPairThreads;
+  static constexpr int kSides = gradient ? R : 1;
+  Four tiles[kTiles][4];  // 4 x 4 weights each, as they lie in memory
+  float side[kSides], rows[R];
+
+  // Neighbouring threads have neighbouring tiles: global memory is read by whole lines, and shared memory written without bank conflicts.
+  LAMINA_DEVICE static int tile_row(int thread, int t) {
+    const int in_warp = thread % int(kWarp);
+    return (thread / int(kWarp) * 2 + t / 2) * 4 + (gradient ? in_warp / 8 : in_warp % 4);
+  }
+  LAMINA_DEVICE static int tile_column(int thread, int t) {
+    const int in_warp = thread % int(kWarp);
+    return t % 2 * 8 + (gradient ? in_warp % 8 : in_warp / 4);
+  }
+
+  LAMINA_DEVICE void load(const Pieces& p, const float* first_rows, int thread) {
+    const Link& link = p.at();
+    const int k = gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
+    const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
+    const bool by_fours = n % 4 == 0 && reinterpret_cast<size_t>(link.w) % 16 == 0;
+    LAMINA_UNROLL
+    for (int t = 0; t < kTiles; ++t) {
+      const int row = row0 + 4 * tile_row(thread, t), column = column0 + 4 * tile_column(thread, t);
+      LAMINA_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const float* from = link.w + (long long)(row + i) * n + column;
+        const bool inside = row + i < k;
+        Four& f = tiles[t][i];
+        if (by_fours) {
+          f = inside && column < n ? four_shared_between_blocks(from) : Four{{0, 0, 0, 0}};
+        } else {
+          LAMINA_UNROLL
+          for (int j = 0; j < 4; ++j) f.v[j] = inside && column + j < n ? load_shared_between_blocks(from + j) : 0;
+        }
+      }
+    }
+    const int sum = p.group * kPiece + thread, term = p.chunk * kPiece + thread;
+    if (p.ends_sums() && link.side) {
+      LAMINA_UNROLL
+      for (int r = 0; r < kSides; ++r)
+        side[r] = sum < p.outer && r < p.rows()
+                      ? load_shared_between_blocks(link.side + (gradient ? (long long)(p.row + r) * p.outer : 0) + sum)
+                      : 0;
+    } else {
+      LAMINA_UNROLL
+      for (int r = 0; r < kSides; ++r) side[r] = 0;
+    }
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r)
+      rows[r] = p.link == 0 && term < p.inner && r < p.rows()
+                    ? load_shared_between_blocks(first_rows + (long long)(p.row + r) * p.inner + term)
+                    : 0;
+  }
+  LAMINA_DEVICE void store(const ChainMemory& memory, const Pieces& p, int number, int thread) const {
+    float* const stage = memory.stage(number);
+    LAMINA_UNROLL
+    for (int t = 0; t < kTiles; ++t) {
+      const int row = 4 * tile_row(thread, t), column = 4 * tile_column(thread, t);
+      LAMINA_UNROLL
+      for (int i = 0; i < 4; ++i) {
+        const auto& f = tiles[t];
+        if constexpr (gradient)
+          put_four(stage + (row + i) * kLeading + column, f[i]);
+        else
+          put_four(stage + (column + i) * kLeading + row, Four{{f[0].v[i], f[1].v[i], f[2].v[i], f[3].v[i]}});
+      }
+    }
+    LAMINA_UNROLL
+    for (int r = 0; r < kSides; ++r) stage[kSideAt + r * kPiece + thread] = side[r];
+    if (p.link == 0) {
+      LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) stage[kFirstRowsAt + r * kPiece + thread] = rows[r];
+    }
+    if (thread != 0) return;
+    const Task task = task_of(memory, p, stage);  // the race checker does not see a result that is made in place
+    *reinterpret_cast<Task*>(stage + kTaskAt) = task;
+  }
+};
+template <int R, bool gradient>
+LAMINA_DEVICE void fetch(const ChainMemory& memory, Pieces p, const float* first_rows, int pair, int thread) {
+  int number = pair;
+  if (pair == 1) p.go_on();
+  Fetched<R, gradient> piece;
+  if (p.some()) piece.load(p, first_rows, thread);
+  for (; p.some(); number += 2) {
+    piece.store(memory, p, number, thread);
+    p.go_on();
+    if (p.some()) p.go_on();
+    if (p.some()) piece.load(p, first_rows, thread);
+    meet_at(number);
+  }
+  meet_at(number);  // one behind the last piece
+}
+
+LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Pieces p, bool last_model) {
+  unsigned done = 0;
+  meet_at(0), meet_at(1);
+  for (int number = 0; p.some(); ++number) {
+    meet_at(number + 2);
+    if (p.ends_sums()) {
+      const Link& link = p.at();
+      const int first = p.group * kPiece, count = least(kPiece, p.outer - first);
+      const float* from = memory.rows(p.side ^ 1) + first;
+      float* to = link.y + (long long)p.row * p.outer + first;
+      for (int r = 0; r < p.rows(); ++r)
+        for (int i = int(lane()); i < count; i += int(kWarp)) to[(long long)r * p.outer + i] = from[r * kMostWidth + i];
+      if (p.ends_link()) {
+        if (lane() == 0)
+          clock_next_product(b, b.position + p.link, b.position + (p.link + 1 < p.count ? p.link + 1 : 0), last_model && p.last_pass());
+        done += p.last_pass();
+        sync_warp();
+        if (lane() == 0) store_release_in_block(memory.stored(), done);
+      }
+    }
+    p.go_on();
+  }
+}
+LAMINA_DEVICE void announce(const ChainMemory& memory, unsigned* counters, int count) {
+  for (int told = 0; told < count;) {
+    const int now = int(shuffle(load_acquire_in_block(memory.stored()), 0));
+    if (now == told) {
+      pause();
+      continue;
+    }
+    sync_warp();
+    fence_device();
+    for (int i = told + int(lane()); i < now; i += int(kWarp))
+      if (const int signal = memory.links()[i].signal; signal >= 0) add_after_fence(counters + signal, 1);
+    told = now;
+  }
+}
+
+// The last model's results raise the products' counters. Inlined, the compiler would take the addresses of all roles out of the loop over
+// models, and spill them.
+template <int R, bool gradient>
+LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count, Rows rows, bool last_model) {
+  const ChainMemory memory{dynamic_shared<float>()};
+  const Pieces pieces(memory.links(), count, R, rows);
+  const int t = int(thread_index());
+  const int fetcher = t - kComputeThreads, storer = fetcher - 2 * kPairThreads;
+  if (fetcher < 0)
+    compute<R, gradient>(memory, t);
+  else if (storer < 0)
+    fetch<R, gradient>(memory, pieces, first_rows, fetcher / kPairThreads, fetcher % kPairThreads);
+  else if (storer < int(kWarp))
+    store_results(b, memory, pieces, last_model);
+  else if (last_model)
+    announce(memory, b.arguments.state, count);
+}
+
+// Runs the chain that begins at the block's position. known: whether its links are found, for the block's first model.
+LAMINA_DEVICE void run_chain(Block& b, bool known) {
+  const BlockStep& s = b.step();
+  const int count = s.chain;
+  const bool gradient = s.kind == StepKind::dense_grad_input;
+  const Rows rows = b.rows_of(s), models = b.models_of(s);
+  const int t = int(thread_index());
+  const bool empty = rows.size() <= 0 || models.size() <= 0 || (gradient ? s.k : s.n) == 0;
+  for (b.model = models.begin; b.model < models.end && !empty; ++b.model) {
+    if (!known) {
+      sync_block();  // the model before is done with the links
+      find_links(b, s, b.position, b.model, t, kThreads);
+      sync_block();  // the links are found
+    }
+    known = false;
+    const float* first_rows = b.in<const float>(s, 0);
+    const bool last_model = b.model + 1 == models.end;
+    if (rows.size() <= kFewRows) {
+      if (gradient)
+        run_roles<kFewRows, true>(b, first_rows, count, rows, last_model);
+      else
+        run_roles<kFewRows, false>(b, first_rows, count, rows, last_model);
+    } else {
+      if (gradient)
+        run_roles<kMostRows, true>(b, first_rows, count, rows, last_model);
+      else
+        run_roles<kMostRows, false>(b, first_rows, count, rows, last_model);
+    }
+  }
+  b.model = 0;
+  if (empty) {
+    for (int i = t; i < count; i += kThreads)
+      if (const int signal = b.listed(b.position + i).signal; signal >= 0) add_release(b.arguments.state + signal, 1);
+    for (int i = 0; i < count; ++i) {
+      if (i > 0) clock_begin_wait(b, b.position + i), clock_begin_step(b, b.position + i);
+      clock_end_step(b, b.position + i);
+    }
+  }
+  sync_block();
+}
+
+}  // namespace lamina::kernels::cuda::resident
