@@ -37,6 +37,7 @@ std::vector<std::string_view> list_items(std::string_view text) {
 }
 
 constexpr size_t kMostPrintedElements = 64;
+constexpr int64_t kMostFilled = int64_t{64} << 20;  // bytes of a constant whose text is one number
 constexpr char kHex[] = "0123456789abcdef";
 
 // A number that reads back to the same bits, or "" when there is none (a NaN with a payload).
@@ -114,7 +115,7 @@ std::string attr_text(const AxesOrAll& v) { return v.all() ? "all" : attr_text(v
 // f32[2]{1,2} | f32[100]{0...}: all equal | f32[1000]{0x3f80...}: the bytes
 std::string attr_text(const Literal& v) {
   std::string s = text(v.type) + "{", elements;
-  if (!v.bytes) return s + "0...}";
+  if (!v.bytes) return s + (v.type.dtype == DType::boolean ? "false...}" : "0...}");
   bool exact = with_dtype(v.type.dtype, [&]<class T>() {
     const T* data = reinterpret_cast<const T*>(v.bytes->data());
     size_t n = v.bytes->size() / sizeof(T);
@@ -193,6 +194,11 @@ void parse_attr(std::string_view text, Literal& v) {
   }
   bool same = body.ends_with("...");
   if (same) body.remove_suffix(3);
+  if (same && body == (v.type.dtype == DType::boolean ? "false" : "0")) return void(v.bytes = nullptr);
+  // A short text must not take much memory.
+  if (same && bytes > kMostFilled) bad_value(text, "a constant of one number of at most 64 MiB");
+  if (!same && int64_t(body.size()) + 1 < 2 * (bytes / int64_t(size_of(v.type.dtype))))
+    bad_value(text, "a constant with as many elements as its type");
   auto out = std::make_shared<std::vector<std::byte>>(static_cast<size_t>(bytes));
   with_dtype(v.type.dtype, [&]<class T>() {
     T* data = reinterpret_cast<T*>(out->data());

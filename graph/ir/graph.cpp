@@ -6,6 +6,23 @@
 #include "graph/ir/rewriter.h"
 
 namespace lamina::ir {
+namespace {
+
+// A length of 0 counts as 1: strides do not overflow either.
+void require_possible(const OpDef& op, const std::vector<TensorType>& types) {
+  for (const TensorType& type : types) {
+    int64_t left = kMostBytes / int64_t(size_of(type.dtype));  // elements, for each of those that the axes before have
+    for (const Dim d : type.shape)
+      if (d.known() && d.number() > 0) left /= d.number();
+    if (left == 0)
+      throw Error(ErrorKind::invalid_argument, {.what = cat(op.name, ": the result ", type, " is too large"),
+                                                .where = "",
+                                                .why = "no machine has memory for more than 2^47 bytes",
+                                                .fix = "use a smaller shape"});
+  }
+}
+
+}  // namespace
 
 Value Graph::add(const OpDef& op, AttrsRef attrs, std::vector<Value> in, std::vector<GraphRef> regions) {
   if (!attrs) {
@@ -29,6 +46,11 @@ Value Graph::copy(const Node& node, std::vector<Value> in) {
                                               .where = text(node.line),
                                               .why = cat("it takes ", node.op->inputs),
                                               .fix = ""});
+  if (int(node.regions.size()) != node.op->regions)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(node.op->name, ": there are ", node.regions.size(), " regions"),
+                                              .where = text(node.line),
+                                              .why = cat("it has ", node.op->regions),
+                                              .fix = ""});
   std::vector<TensorType> types;
   types.reserve(in.size());
   for (Value v : in) {
@@ -39,6 +61,7 @@ Value Graph::copy(const Node& node, std::vector<Value> in) {
   added.inputs = std::move(in);
   try {
     added.types = node.op->infer({*node.attrs, types, node.regions});
+    require_possible(*node.op, added.types);
   } catch (const Error& e) {
     throw node.line.known() ? e.at(text(node.line)) : e;
   }

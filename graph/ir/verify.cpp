@@ -10,6 +10,11 @@ void verify(const Graph& g) {
     auto broken = [&](const std::string& what) { internal_error(cat("%", i, " = ", n.op->name, ": ", what)); };
     if (n.op->inputs >= 0 && int(n.inputs.size()) != n.op->inputs)
       broken(cat("has ", n.inputs.size(), " inputs instead of ", n.op->inputs));
+    if (int(n.regions.size()) != n.op->regions) broken(cat("has ", n.regions.size(), " regions instead of ", n.op->regions));
+    for (const GraphRef& region : n.regions) {
+      if (!region) broken("has an empty region");
+      verify(*region);
+    }
     types.clear();
     for (Value v : n.inputs) {
       if (v.node < 0 || v.node >= i) broken(cat("reads %", v.node, ", which does not come before it"));
@@ -29,10 +34,6 @@ void verify(const Graph& g) {
       broken("names a resource that the graph does not have");
     if (resource >= 0 && !(attrs_of<ResourceAttrs>(*n.attrs).type == g.resources[size_t(resource)].type))
       broken("its type is not its resource's");
-    for (const GraphRef& region : n.regions) {
-      if (!region) broken("has an empty region");
-      verify(*region);
-    }
   }
   auto check = [&](Value v, const char* list) {
     if (v.node < 0 || v.node >= g.size() || v.result < 0 || v.result >= int(g[v.node].types.size()))

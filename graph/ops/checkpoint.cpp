@@ -10,7 +10,6 @@ namespace {
 constexpr const char* kCheckpointName = "checkpoint";
 
 std::vector<TensorType> infer_checkpoint(const ir::InferCall& call) {
-  require_regions(kCheckpointName, call, 1);
   require_region_inputs(kCheckpointName, "region", *call.regions[0], call.in);
   return types_of(*call.regions[0], call.regions[0]->outputs);
 }
@@ -64,6 +63,7 @@ void copy_first(Stream&, const View& x, const View&, const View& y) { kernels::c
 constinit const ir::OpDef def::checkpoint{
     .name = kCheckpointName,
     .inputs = -1,
+    .regions = 1,
     .infer = infer_checkpoint,
     .vjp = vjp_checkpoint,
     .batch = batch_checkpoint,

@@ -8,7 +8,6 @@ namespace {
 constexpr const char* kCondName = "cond";
 
 std::vector<TensorType> infer_cond(const ir::InferCall& call) {
-  require_regions(kCondName, call, 2);
   if (call.in.empty())
     throw Error(ErrorKind::invalid_argument,
                 {.what = "cond: it has no condition", .where = "", .why = "its first input is a bool", .fix = ""});
@@ -73,6 +72,7 @@ std::vector<ir::Batched> batch_cond(const ir::BatchCall& call) {
 constinit const ir::OpDef def::cond{
     .name = kCondName,
     .inputs = -1,
+    .regions = 2,
     .infer = infer_cond,
     .vjp = vjp_cond,
     .batch = batch_cond,

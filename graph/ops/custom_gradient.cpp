@@ -13,7 +13,6 @@ constexpr const char* kCustomGradientName = "custom_gradient";
 
 std::vector<TensorType> infer_custom_gradient(const ir::InferCall& call) {
   const int64_t inputs = ir::attrs_of<CustomGradientAttrs>(call.attrs).inputs;
-  require_regions(kCustomGradientName, call, 2);
   const Graph &forward = *call.regions[0], &backward = *call.regions[1];
   if (inputs < 0 || inputs > int64_t(call.in.size()))
     refuse_custom_gradient(cat("it has ", call.in.size(), " inputs"), cat(inputs, " have gradients"));
@@ -62,6 +61,7 @@ std::vector<Value> decompose_custom_gradient(Graph& g, const ir::AttrsBase&, std
 constinit const ir::OpDef def::custom_gradient{
     .name = kCustomGradientName,
     .inputs = -1,
+    .regions = 2,
     .parse_attrs = ir::Attrs<CustomGradientAttrs>::parse,
     .infer = infer_custom_gradient,
     .vjp = vjp_custom_gradient,

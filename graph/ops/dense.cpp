@@ -31,6 +31,8 @@ void parse_attr(std::string_view text, Activation& v) {
 namespace lamina::ops {
 namespace {
 
+constexpr const char* kDenseUpdateName = "dense_update";
+
 using section::Activation;
 using section::Broadcast;
 
@@ -113,15 +115,14 @@ struct Half {
 };
 
 std::vector<TensorType> infer_update(const ir::InferCall& call) {
-  const char* op = "dense_update";
+  const char* op = kDenseUpdateName;
   int64_t weight_extras = ir::attrs_of<DenseUpdateAttrs>(call.attrs).weight_extras;
   auto bad = [&](const std::string& what, const std::string& why) {
     return Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = "", .why = why, .fix = ""});
   };
-  if (call.in.size() < 2 || weight_extras < 0 || weight_extras > int64_t(call.in.size()) - 2 || call.regions.size() != 2 ||
-      !call.regions[0] || !call.regions[1])
-    throw bad(cat(call.in.size(), " inputs, ", weight_extras, " weight extras and ", call.regions.size(), " regions"),
-              "it takes x, dz, the weights' extras, the bias's extras and two regions");
+  if (call.in.size() < 2 || weight_extras < 0 || weight_extras > int64_t(call.in.size()) - 2)
+    throw bad(cat(call.in.size(), " inputs and ", weight_extras, " weight extras"),
+              "it takes x, dz, the weights' extras and the bias's extras");
   const TensorType &x = call.in[0], &dz = call.in[1];
   require_dense_matrix(op, "x", x);
   require_dense_matrix(op, "dz", dz);
@@ -144,6 +145,7 @@ std::vector<TensorType> infer_update(const ir::InferCall& call) {
       if (!(region.type(region.inputs[i]) == given))
         throw bad(cat("a region's input ", i, " is ", region.type(region.inputs[i]), ", it was given ", given), "they must be equal");
     }
+    code_of(op, region);
     for (Value v : region.outputs) {
       if (region.type(v).shape != half.gradient.shape)
         throw bad(cat("a region gives ", region.type(v)), cat("what it gives has the gradient's shape [", text(half.gradient.shape), "]"));
@@ -361,8 +363,9 @@ bool section_update(const ir::KernelRequest& request, ir::SectionStep& out) {
     out.operands.push_back({int32_t(request.in.size() + i), i < request.regions[0]->outputs.size() ? Broadcast::full : Broadcast::row});
   }
   s.outs = int32_t(request.out.size());
-  if (!request.regions[0]->outputs.empty()) s.code = int32_t(out.codes.size()), out.codes.push_back(code_of(*request.regions[0]));
-  if (s.has_bias) s.code2 = int32_t(out.codes.size()), out.codes.push_back(code_of(*request.regions[1]));
+  if (!request.regions[0]->outputs.empty())
+    s.code = int32_t(out.codes.size()), out.codes.push_back(code_of(kDenseUpdateName, *request.regions[0]));
+  if (s.has_bias) s.code2 = int32_t(out.codes.size()), out.codes.push_back(code_of(kDenseUpdateName, *request.regions[1]));
   if (dz.rank() == 3) set_models(out, request, ranks);
   out.flops = 2.0 * s.replicas * s.rows * s.k * s.n;
   return dz.rank() == 2 || pays_by_models(s);
@@ -440,8 +443,9 @@ constinit const ir::OpDef def::dense_grad_weights{
 };
 
 constinit const ir::OpDef def::dense_update{
-    .name = "dense_update",
+    .name = kDenseUpdateName,
     .inputs = -1,
+    .regions = 2,
     .parse_attrs = ir::Attrs<DenseUpdateAttrs>::parse,
     .infer = infer_update,
     .batch = batch_update,

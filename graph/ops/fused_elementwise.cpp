@@ -5,13 +5,14 @@
 namespace lamina::ops {
 namespace {
 
+constexpr const char* kFusedElementwiseName = "fused_elementwise";
+
 [[noreturn]] void malformed(const std::string& why) {
   throw Error(ErrorKind::invalid_argument,
-              {.what = "fused_elementwise: the region does not fit the node", .where = "", .why = why, .fix = ""});
+              {.what = cat(kFusedElementwiseName, ": the region does not fit the node"), .where = "", .why = why, .fix = ""});
 }
 
 std::vector<TensorType> infer_fused_elementwise(const ir::InferCall& call) {
-  if (call.regions.size() != 1) malformed(cat("there are ", call.regions.size(), " regions instead of one"));
   const ir::Graph& region = *call.regions[0];
   if (region.inputs.size() != call.in.size()) malformed(cat("the region has ", region.inputs.size(), " inputs, the node ", call.in.size()));
   if (region.outputs.empty()) malformed("the region has no outputs");
@@ -25,16 +26,17 @@ std::vector<TensorType> infer_fused_elementwise(const ir::InferCall& call) {
     if (broadcast(call.in[i].shape, types[0].shape) != types[0].shape)
       malformed(cat("input ", i, ", ", call.in[i], ", does not broadcast to ", types[0]));
   }
+  code_of(kFusedElementwiseName, region);
   return types;
 }
 
 template <On on>
 Kernel kernel_fused_elementwise(const ir::KernelRequest& request) {
-  return elementwise_kernel(on, code_of(*request.regions[0]));
+  return elementwise_kernel(on, code_of(kFusedElementwiseName, *request.regions[0]));
 }
 
 bool step_fused_elementwise(const ir::KernelRequest& request, ir::SectionStep& step) {
-  return elementwise_step(request, code_of(*request.regions[0]), step);
+  return elementwise_step(request, code_of(kFusedElementwiseName, *request.regions[0]), step);
 }
 
 // The group's nodes, each by itself.
@@ -46,8 +48,9 @@ std::vector<Value> decompose_fused_elementwise(Graph& g, const ir::AttrsBase&, s
 }  // namespace
 
 constinit const ir::OpDef def::fused_elementwise{
-    .name = "fused_elementwise",
+    .name = kFusedElementwiseName,
     .inputs = -1,
+    .regions = 1,
     .infer = infer_fused_elementwise,
     .cpu = kernel_fused_elementwise<On::cpu>,
     .cuda = kernel_fused_elementwise<On::gpu>,

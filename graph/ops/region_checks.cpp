@@ -2,12 +2,6 @@
 
 namespace lamina::ops {
 
-void require_regions(const char* op, const ir::InferCall& call, size_t count) {
-  if (call.regions.size() != count)
-    throw Error(ErrorKind::invalid_argument,
-                {.what = cat(op, ": there are ", call.regions.size(), " regions"), .where = "", .why = cat("it has ", count), .fix = ""});
-}
-
 void require_region_inputs(const char* op, const char* region, const Graph& graph, std::span<const TensorType> in) {
   if (graph.inputs.size() != in.size())
     throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the ", region, " takes ", graph.inputs.size(), " values"),

@@ -6,7 +6,6 @@ namespace lamina::ops {
 
 // Throws unless the region's inputs have exactly these types.
 void require_region_inputs(const char* op, const char* region, const Graph& graph, std::span<const TensorType> in);
-void require_regions(const char* op, const ir::InferCall& call, size_t count);
 void require_predicate(const char* op, const TensorType& type);
 // One byte per type: whether it is floating point.
 std::vector<uint8_t> floating(std::span<const TensorType> types);

@@ -1,6 +1,7 @@
 #include "graph/ops/region_code.h"
 
 #include <algorithm>
+#include <cstring>
 #include <limits>
 
 #include "graph/ops/kernel_call.h"
@@ -46,7 +47,11 @@ bool broadcast_of(const std::vector<int64_t>& shape, const std::vector<int64_t>&
 
 }  // namespace
 
-ElementwiseCode code_of(const ir::Graph& region) {
+ElementwiseCode code_of(const char* op, const ir::Graph& region) {
+  const auto refuse = [&](const std::string& why) {
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": the region is not elementwise"), .where = "", .why = why, .fix = ""});
+  };
+  if (region.size() > std::numeric_limits<int16_t>::max()) refuse("it has too many nodes");
   ElementwiseCode code;
   std::vector<std::vector<int16_t>> registers(static_cast<size_t>(region.size()));
   for (Value v : region.inputs) {
@@ -56,16 +61,17 @@ ElementwiseCode code_of(const ir::Graph& region) {
   for (int n = 0; n < region.size(); ++n) {
     const ir::Literal* literal = ir::constant_value(region, {n, 0});
     if (!literal) continue;
+    const size_t size = size_of(literal->type.dtype);
+    for (size_t at = size; literal->bytes && at < literal->bytes->size(); at += size)
+      if (std::memcmp(literal->bytes->data(), literal->bytes->data() + at, size) != 0) refuse("a constant holds more than one number");
     const double number = size_of(literal->type.shape) == Dim(0) ? 0 : literal->first();
-    if (number == number && !literal->is_filled_with(number))
-      internal_error("a constant inside an elementwise region holds more than one number");
     registers[size_t(n)] = {narrow(code.inputs.size() + code.constants.size())};
     code.constants.emplace_back(literal->type.dtype, number);
   }
   for (int n = 0; n < region.size(); ++n) {
     const ir::Node& node = region[n];
     if (!registers[size_t(n)].empty()) continue;
-    if (node.op->scalar_op < 0) internal_error(cat(node.op->name, " cannot be part of an elementwise region"));
+    if (node.op->scalar_op < 0) refuse(cat("it has a ", node.op->name));
     ElementwiseCode::Instruction in{.op = ScalarOp(node.op->scalar_op), .type = DType::f32, .result = node.types[0].dtype, .a = 0};
     int16_t* operands[] = {&in.a, &in.b, &in.c};
     for (size_t i = 0; i < node.inputs.size(); ++i) *operands[i] = registers[size_t(node.inputs[i].node)].at(size_t(node.inputs[i].result));

@@ -6,8 +6,8 @@
 
 namespace lamina::ops {
 
-// Translates a region of inputs, uniform constants and nodes whose op has a scalar_op (astype too). Anything else is an internal error.
-LAMINA_API kernels::ElementwiseCode code_of(const ir::Graph& region);
+// Translates a region of inputs, constants of one number, and nodes whose op has a scalar_op (astype too). Refuses anything else, for `op`.
+LAMINA_API kernels::ElementwiseCode code_of(const char* op, const ir::Graph& region);
 // Translates one op with operands of these types.
 LAMINA_API kernels::ElementwiseCode code_of(kernels::ScalarOp op, std::span<const TensorType> in, DType result);
 

@@ -28,7 +28,6 @@ TensorType stack_of(Dim length, const TensorType& slice) {
 
 std::vector<TensorType> infer_scan(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<ScanAttrs>(call.attrs);
-  require_regions(kScanName, call, 1);
   const int64_t inputs = int64_t(call.in.size()) - attrs.counted;
   if (attrs.carried < 0 || attrs.stacked < 0 || attrs.carried > inputs || attrs.stacked > inputs - attrs.carried)
     refuse_scan(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried and ", attrs.stacked, " stacked"));
@@ -213,6 +212,7 @@ std::vector<ir::Batched> batch_scan(const ir::BatchCall& call) {
 constinit const ir::OpDef def::scan{
     .name = kScanName,
     .inputs = -1,
+    .regions = 1,
     .parse_attrs = ir::Attrs<ScanAttrs>::parse,
     .infer = infer_scan,
     .vjp = vjp_scan,

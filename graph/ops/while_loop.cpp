@@ -13,7 +13,6 @@ constexpr const char* kWhileLoopName = "while_loop";
 
 std::vector<TensorType> infer_while_loop(const ir::InferCall& call) {
   const auto& attrs = ir::attrs_of<LoopAttrs>(call.attrs);
-  require_regions(kWhileLoopName, call, 2);
   const Graph &condition = *call.regions[0], &body = *call.regions[1];
   if (attrs.carried < 0 || attrs.carried > int64_t(call.in.size()))
     refuse_while_loop(cat("it has ", call.in.size(), " inputs"), cat(attrs.carried, " are carried"));
@@ -137,6 +136,7 @@ std::vector<ir::Batched> batch_while_loop(const ir::BatchCall& call) {
 constinit const ir::OpDef def::while_loop{
     .name = kWhileLoopName,
     .inputs = -1,
+    .regions = 2,
     .parse_attrs = ir::Attrs<LoopAttrs>::parse,
     .infer = infer_while_loop,
     .vjp = vjp_while_loop,

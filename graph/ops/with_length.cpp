@@ -8,7 +8,6 @@ namespace {
 constexpr const char* kWithLengthName = "with_length";
 
 std::vector<TensorType> infer_with_length(const ir::InferCall& call) {
-  require_regions(kWithLengthName, call, 1);
   if (call.in.empty() || !(call.in[0] == TensorType{DType::i64, {}}))
     throw Error(ErrorKind::invalid_argument,
                 {.what = "with_length: it has no length", .where = "", .why = "its first input is i64[]", .fix = ""});
@@ -51,6 +50,7 @@ std::vector<ir::Batched> batch_with_length(const ir::BatchCall& call) {
 constinit const ir::OpDef def::with_length{
     .name = kWithLengthName,
     .inputs = -1,
+    .regions = 1,
     .parse_attrs = ir::Attrs<LengthAttrs>::parse,
     .infer = infer_with_length,
     .vjp = vjp_with_length,

@@ -8,6 +8,7 @@
 //
 // JSON keeps its keys in order and numbers come from the order of names, so that the same Module gives the same bytes.
 #include <algorithm>
+#include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -147,6 +148,20 @@ class Writer {
 
 // --- reading ---
 
+// A number that JSON has as a whole number and that T can hold; its own conversion takes any number.
+template <class T>
+T whole(const Json& json) {
+  constexpr int64_t most = std::numeric_limits<T>::max(), least = std::numeric_limits<T>::min();
+  const bool fits = json.is_number_unsigned() ? json.get<uint64_t>() <= uint64_t(most)
+                                              : json.is_number_integer() && json.get<int64_t>() >= least && json.get<int64_t>() <= most;
+  if (!fits)
+    throw Error(ErrorKind::invalid_argument, {.what = "a whole number is expected",
+                                              .where = "",
+                                              .why = cat("there is ", json.is_number() ? json.dump() : json.type_name()),
+                                              .fix = ""});
+  return T(json.get<int64_t>());
+}
+
 class Reader {
  public:
   explicit Reader(const std::string& path) : directory_(path, "load") {}
@@ -154,12 +169,12 @@ class Reader {
   Module read() {
     const std::string text = directory_.file(kChecksums).text(kMostText);
     parsed(kChecksums, text, [&](const Json& json) {
-      checksums_ = json.get<std::map<std::string, uint32_t>>();
+      for (const auto& [name, sum] : json.get<std::map<std::string, Json>>()) checksums_[name] = whole<uint32_t>(sum);
       if (text != Json(checksums_).dump(1)) damaged(kChecksums, "it was not written by Lamina");
     });
     parsed(kProgram, checked(kProgram), [&](const Json& json) {
       if (json.at("format") != kFormat) damaged(kProgram, "it is not the file of a saved program");
-      if (const int version = json.at("version"); version != kVersion)
+      if (const int version = whole<int>(json.at("version")); version != kVersion)
         throw Error(ErrorKind::file, {.what = cat("load: the program is of version ", version, " of the format"),
                                       .where = where(kProgram),
                                       .why = cat("this Lamina reads version ", kVersion),
@@ -231,7 +246,8 @@ class Reader {
     }
     const ir::Graph& g = trace->graph;
     Module::Graph out{nullptr, one.at("arguments"), one.at("outputs")};
-    const std::vector<int> variable_arguments = one.at("variable_arguments");
+    std::vector<int> variable_arguments;
+    for (const Json& argument : one.at("variable_arguments")) variable_arguments.push_back(whole<int>(argument));
     const auto check = [&](bool fits, const char* what) {
       if (!fits) damaged(kProgram, cat(file, ": ", what));
     };
@@ -252,7 +268,7 @@ class Reader {
     for (const int resource : variable_arguments)
       check(resource >= -1 && resource < int(g.resources.size()), "it names a Variable that it does not have");
     for (const Json& length : one.at("lengths")) {
-      const ir::Value v{length.at("node"), length.at("result")};
+      const ir::Value v{whole<int>(length.at("node")), whole<int>(length.at("result"))};
       check(v.node >= 0 && v.node < g.size() && v.result >= 0 && size_t(v.result) < g[v].types.size() &&
                 g.type(v) == TensorType{DType::i64, {}},
             "a length is no whole number");

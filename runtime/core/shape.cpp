@@ -187,7 +187,13 @@ Dim Dim::parse(std::string_view text) {
     }
   }
   if (text.empty() || text == "-") throw bad();
-  return from(sum);
+  const Dim out = from(sum);
+  if (out.known() && out.number() > kMostBytes)
+    throw Error(ErrorKind::invalid_argument, {.what = cat("the dimension ", out, " is too large"),
+                                              .where = "",
+                                              .why = "no machine has memory for more than 2^47 bytes",
+                                              .fix = "use a smaller shape"});
+  return out;
 }
 
 bool Dim::is_slot() const { return !known() && text().find('?') != std::string::npos; }

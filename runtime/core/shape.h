@@ -14,6 +14,10 @@
 
 namespace lamina {
 
+// No number in the text of a dimension and no result of an op is larger, in bytes or along an axis: it is what a processor can address.
+// So sums of a few of them do not overflow.
+inline constexpr int64_t kMostBytes = int64_t{1} << 47;
+
 class LAMINA_API Dim {
  public:
   constexpr Dim() = default;

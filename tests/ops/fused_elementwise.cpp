@@ -92,7 +92,7 @@ TEST(FusedElementwise, EqualsItsNodesBitForBit) {
 
 TEST(FusedElementwise, PrintsItsProgram) {
   const std::vector<TensorType> in{f32({4}), f32({4}), f32({4}), f32({})};
-  EXPECT_EQ(kernels::print(ops::code_of(*region(in, momentum))),
+  EXPECT_EQ(kernels::print(ops::code_of("fused_elementwise", *region(in, momentum))),
             "t0:f32 = mul in1 0.9; t1:f32 = mul in2 in3; t2:f32 = sub t0 t1; t3:f32 = add in0 t2 -> t3 t2");
 }
 
@@ -107,7 +107,7 @@ TEST(FusedElementwise, RefusesARegionThatDoesNotFit) {
 TEST(FusedElementwise, TakesOnlyElementwiseNodes) {
   ir::GraphRef r =
       region({f32({3, 3})}, [](ir::Graph& g, const std::vector<Value>& x) { return std::vector<Value>{ops::matmul(g, x[0], x[0])}; });
-  EXPECT_THROW(ops::code_of(*r), Error);
+  EXPECT_THROW(ops::code_of("fused_elementwise", *r), Error);
 }
 
 }  // namespace

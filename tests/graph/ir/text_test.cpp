@@ -78,6 +78,25 @@ TEST(GraphText, KeepsEveryBitOfConstants) {
   expect_round_trip(g);
 }
 
+TEST(GraphText, ShortTextsOfConstantsTakeLittleMemory) {
+  const auto constant = [](const std::string& value) {
+    return "%0: f32[20000000] = constant() {value=f32[20000000]{" + value + "}}\nreturn %0";
+  };
+  const Graph zeros = parse(constant("0..."));
+  EXPECT_EQ(constant_value(zeros, zeros.outputs[0])->bytes, nullptr);
+  EXPECT_EQ(print(zeros), constant("0...") + "\n");
+  for (const char* bad : {"1...", "-0...", "1,2", "", "0x00"}) EXPECT_THROW(parse(constant(bad)), Error) << bad;
+  const std::string none = "%0: bool[3] = constant() {value=bool[3]{false...}}\nreturn %0\n";
+  EXPECT_EQ(print(parse(none)), none);
+}
+
+TEST(GraphText, RegionsAreCounted) {
+  const std::string region = " [\n  %0: f32[2] = input()\n  return %0\n]", x = "%0: f32[2] = input()\n%1: f32[2] = ";
+  parse(x + "checkpoint(%0)" + region + "\nreturn %1");
+  for (const std::string& node : {"checkpoint(%0)" + region + region, std::string("checkpoint(%0)"), "tanh(%0)" + region})
+    EXPECT_THROW(parse(x + node + "\nreturn %1"), Error) << node;
+}
+
 TEST(GraphText, ErrorsNameTheLine) {
   const char* good = "%0: f32[2] = input()\n%1: f32[2] = relu(%0)\nreturn %1\n";
   EXPECT_NO_THROW(parse(good));
@@ -99,6 +118,8 @@ TEST(GraphText, ErrorsNameTheLine) {
            "resource 1 \"w\": f32[2]\nreturn\n",
            "%0: f32[2] = read()\nreturn\n",
            "%0: f32[2] = input() @tpu:0\nreturn\n",
+           "%0: u8[140737488355329] = input()\nreturn\n",
+           "%0: f32[0,140737488355328,2] = input()\nreturn\n",
        }) {
     if (std::string(bad) == "return") {
       EXPECT_NO_THROW(parse(bad));  // the empty graph

@@ -168,6 +168,11 @@ TEST(Module, HostileFilesAreErrors) {
   for (auto [from, to] : std::initializer_list<std::pair<const char*, const char*>>{
            {"\"version\": 1", "\"version\": 2"},
            {"\"version\": 1", "\"version\": \"1\""},
+           {"\"version\": 1", "\"version\": 1.0"},
+           {"\"version\": 1", "\"version\": 4294967297"},
+           {"\"version\": 1", "\"version\": 1e300"},
+           {"\"variable_arguments\": []", "\"variable_arguments\": [1e300]"},
+           {"\"lengths\": []", "\"lengths\": [{\"symbol\": \"n\", \"node\": 18446744073709551615, \"result\": 0}]"},
            {"\"lamina program\"", "\"lamina\""},
            {"graph_0.txt", "graph_9.txt"},
            {"graph_0.txt", "../m/graph_0.txt"},

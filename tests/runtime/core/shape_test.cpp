@@ -42,6 +42,12 @@ TEST(Dim, RefusesProductsBeyond63Bits) {
   EXPECT_EQ(size_of(Shape{int64_t(1) << 62, 4, 0}), Dim(0));
 }
 
+TEST(Dim, TextBeyondAllMemoryIsRefused) {
+  EXPECT_EQ(Dim::parse("140737488355328"), Dim(kMostBytes));
+  for (const char* bad : {"140737488355329", "9223372036854775807", "140737488355328*2", "140737488355328+1"})
+    EXPECT_THROW(Dim::parse(bad), Error) << bad;
+}
+
 TEST(Dim, ArithmeticAtTheEndsOf64BitsIsChecked) {
   DimBindings bindings;
   EXPECT_FALSE(match(Dim::parse("n-9223372036854775807-1"), 5, bindings));
