@@ -15,6 +15,9 @@ add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-ffp-contract=off;-Wall;-Wextra;-
 if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
   # False alarms: inside std::variant and std::vector; unnamed namespaces of sources that are compiled together; a kernel that may be null, but not here.
   add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-maybe-uninitialized;-Wno-subobject-linkage;-Wno-address>")
+elseif(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
+  # g++'s pragmas; std::stable_sort of libstdc++; a & b ? c : d.
+  add_compile_options("$<$<COMPILE_LANGUAGE:CXX>:-Wno-unknown-pragmas;-Wno-deprecated-declarations;-Wno-bitwise-conditional-parentheses>")
 endif()
 # The same for nvcc, which does not know the pragmas of g++. Line numbers for profilers; constexpr functions of the host's headers may be called by kernels.
 add_compile_options("$<$<COMPILE_LANGUAGE:CUDA>:-fmad=false;-lineinfo;--expt-relaxed-constexpr;--diag-suppress=1675>")

@@ -12,6 +12,9 @@ file(GLOB LAMINA_GPU_KERNEL_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/ker
 file(GLOB LAMINA_ISA_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/kernels/cpu/*_isa.cpp")
 # The MPI plug-in is a library of its own.
 list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(runtime/cuda|kernels/cuda|runtime/dist/mpi)/")
+if(LAMINA_FUZZ)
+  list(FILTER LAMINA_SOURCES EXCLUDE REGEX "/(capi|runtime/data|graph/(nn|export_c))/")  # what reads programs does not need it
+endif()
 if(LAMINA_ISA_SOURCES)
   list(REMOVE_ITEM LAMINA_SOURCES ${LAMINA_ISA_SOURCES})
 endif()
@@ -57,8 +60,9 @@ target_precompile_headers(lamina_objects PRIVATE <algorithm> <array> <atomic> <c
 # kernels/cpu/X_isa.cpp is compiled once per instruction set with LAMINA_ISA naming it. Scalar comes first: should an inline function
 # be emitted in several of them, the linker keeps the first, which every machine can run.
 set(LAMINA_ISAS scalar)
-if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64" AND NOT LAMINA_FUZZ)
   list(APPEND LAMINA_ISAS avx2 avx512)
+  target_compile_definitions(lamina_objects PRIVATE LAMINA_HAS_AVX=1)
 endif()
 set(LAMINA_FLAGS_scalar "")
 set(LAMINA_FLAGS_avx2 -mavx2 -mfma -mf16c)

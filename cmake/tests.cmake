@@ -2,7 +2,7 @@
 enable_testing()
 find_package(GTest)
 file(GLOB_RECURSE LAMINA_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
-list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/(perf|python|emulated|nvtx|allocations)/|/tests/cuda/allocations_test\\.cpp")
+list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/(perf|python|emulated|nvtx|allocations|fuzz)/|/tests/cuda/allocations_test\\.cpp")
 if(NOT LAMINA_HAS_CUDA)
   list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/cuda/")
 endif()

@@ -3,10 +3,11 @@
 The C++ program is started once per core with GoogleTest's sharding. Failures are printed in full, passes are counted. The last line is "N
 passed, N failed, N skipped".
 """
-import argparse, datetime, os, platform, re, subprocess, sys, tempfile, time
+import argparse, base64, datetime, os, platform, re, subprocess, sys, tempfile, time
 import xml.etree.ElementTree as ElementTree
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FUZZ_TARGETS = ("tensors", "graphs", "programs")
 END = re.compile(r"^(.*?)\[( +OK |  FAILED  |  SKIPPED )\] (\S+?),? .*\(\d+ ms\)$")
 
 
@@ -96,6 +97,56 @@ def run_python(words, files, timeout, python=sys.executable):
     return total - skips - bad, failures, skipped
 
 
+def fuzz_result(name, status, text, found):
+    """What a fuzz target's output says: a line of counts, and the text of its failure or None."""
+    counts = {what: int(n) for what, n in re.findall(r"^([a-z ]+): (\d+)$", text, re.M)}
+    executed, cover = re.search(r"^stat::number_of_executed_units: (\d+)$", text, re.M), re.findall(r"\bcov: (\d+)", text)
+    line = f"fuzz {name}: {int(executed[1]) if executed else 0:,} inputs, {int(cover[-1]) if cover else 0:,} edges covered"
+    line += "".join(f", {n:,} {what}" for what, n in counts.items())
+    if status == 0 and executed and int(executed[1]):
+        return line, None
+    at = re.search(r"^.*(finding: |runtime error: |ERROR: )", text, re.M)
+    lines = [f"fuzz {name}: ended with {status}", *text[at.start() if at else -4000:].splitlines()[:60]]
+    if os.path.exists(found):
+        with open(found, "rb") as f:
+            lines.append(f"the input, {found}, as base64: {base64.b64encode(f.read()).decode()}")
+    return line, "\n".join(lines)
+
+
+def run_fuzz(folder, seconds):
+    """Every target from its seeds for so many seconds, all at once. Without --long always with the same draws: no run fails by chance."""
+    passed, failures, runs = 0, [], []
+    with tempfile.TemporaryDirectory(dir="/dev/shm" if os.access("/dev/shm", os.W_OK) else None) as scratch:
+        subprocess.run([sys.executable, os.path.join(ROOT, "tests", "fuzz", "seeds.py"), scratch], check=True)
+        for name in FUZZ_TARGETS:
+            program, found, corpus = os.path.join(folder, f"lamina_fuzz_{name}"), os.path.join(folder, f"found_{name}"), os.path.join(scratch, f"corpus_{name}")
+            if not os.path.exists(program):
+                failures.append(f"{program} was not built")
+                continue
+            if os.path.exists(found):
+                os.remove(found)
+            os.mkdir(corpus)
+            # Leaks are looked for once, at the end.
+            command = [program, f"-max_total_time={seconds}", "-max_len=32768", "-timeout=25", "-malloc_limit_mb=256", "-rss_limit_mb=2048", "-detect_leaks=0",
+                       "-print_final_stats=1", "-print_funcs=0", "-close_fd_mask=1", f"-exact_artifact_path={found}", corpus, os.path.join(scratch, name)]
+            if "LAMINA_TEST_LONG" not in os.environ:
+                command.insert(1, "-seed=1")
+            out = tempfile.TemporaryFile("w+", errors="replace")
+            runs.append((name, found, subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=out, env=dict(os.environ, TMPDIR=scratch)), out))
+        for name, found, process, out in runs:
+            try:
+                status = process.wait(2 * seconds + 300)
+            except subprocess.TimeoutExpired:
+                process.kill()
+                process.wait()
+                status = "no end"
+            out.seek(0)
+            line, failure = fuzz_result(name, status, out.read(), found)
+            print(line, flush=True)
+            passed, failures = passed + (failure is None), failures + [failure] * (failure is not None)
+    return passed, failures, []
+
+
 def run_beside_peers(words, timeout):
     """The DLPack tests with PyTorch and JAX, in the benchmark's environment of the other frameworks."""
     made = subprocess.run([sys.executable, os.path.join(ROOT, "perf", "peers", "environment.py")], stdout=subprocess.PIPE, text=True)
@@ -109,6 +160,8 @@ def main():
     options.add_argument("words", nargs="*")
     options.add_argument("--cpp", action="append", default=[])
     options.add_argument("--python", action="store_true")
+    options.add_argument("--fuzz", help="the folder in which the fuzz targets were built")
+    options.add_argument("--no-fuzz", help="why there are none")
     options.add_argument("--quick", action="store_true")
     options.add_argument("--long", action="store_true")
     o = options.parse_intermixed_args()
@@ -134,6 +187,11 @@ def main():
         began, folder = time.time(), os.path.basename(os.path.dirname(program))
         name = "C++" if program.endswith("lamina_tests") else os.path.basename(program)
         take(name if folder == "build" else f"{name} in {folder}", run_cpp(program, o.words, os.cpu_count() or 1, timeout), began)
+    if o.fuzz:
+        began = time.time()
+        take("fuzz", run_fuzz(o.fuzz, 600 if o.long else 15), began)
+    elif o.no_fuzz:
+        take("fuzz", (0, [], [f"fuzz {name}: {o.no_fuzz}" for name in FUZZ_TARGETS]), time.time())
     if o.python:
         began = time.time()
         files = ["tests/python/test_structure.py", "tests/python/test_fuzz.py"] if o.quick else ["tests/python", "tests/onnx"]

@@ -88,7 +88,7 @@ struct SectionStep {
 struct OpDef {
   const char* name;  // printed, saved, and used in Python and C++
   int inputs = 1;    // how many; -1: any number, checked by infer
-  int regions = 0;
+  int regions = 0;   // how many graphs a node has
   AttrsRef (*parse_attrs)(const char* op, const AttrText&) = Attrs<NoAttrs>::parse;
   // The op's only shape rule. It types new nodes and checks them after every pass and on load. Throws Errors that begin with the op's name.
   std::vector<TensorType> (*infer)(const InferCall&) = nullptr;

@@ -269,8 +269,6 @@ std::vector<ir::Batched> batch_update(const ir::BatchCall& call) {
     in.push_back(lift(g, i < 2 ? ir::Batched{with_model_axis(g, b, call.size), true} : b, i < 2 + weight_extras ? rank : rank - 1));
   }
   std::vector<ir::Batched> out;
-  size_t r = 0;
-  for (const ir::GraphRef& region : call.regions) r += region->outputs.size();
   for (Value v : plain_update(g, in, attrs, *call.regions[0], *call.regions[1])) {
     // A result that is itself an extra may lack the axis, or have it with 1s between.
     const Shape& want = out.size() < call.regions[0]->outputs.size()

@@ -400,7 +400,7 @@ void elementwise_run(const ElementwiseCode& code, const void* const* in, const u
 }
 
 const ElementwiseTable& elementwise_table() {
-#if defined(__x86_64__)
+#ifdef LAMINA_HAS_AVX
   const std::string& isa = config::cpu_isa();
   if (isa.size() == 4) return avx2::elementwise_table;
   if (isa[0] == 'a') return avx512::elementwise_table;

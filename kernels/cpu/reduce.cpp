@@ -23,7 +23,7 @@ constexpr int64_t kReduceColumns = 256;             // of a tile of it
 constexpr int64_t kReduceWorthThreads = 64 * 1024;  // elements
 
 const ReduceTable& reduce_table() {
-#if defined(__x86_64__)
+#ifdef LAMINA_HAS_AVX
   const std::string& isa = config::cpu_isa();
   if (isa.size() == 4) return avx2::reduce_table;
   if (isa[0] == 'a') return avx512::reduce_table;

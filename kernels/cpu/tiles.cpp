@@ -7,7 +7,7 @@ namespace lamina::kernels::cpu {
 namespace scalar {
 extern const Tiles kTiles;
 }
-#if defined(__x86_64__)
+#ifdef LAMINA_HAS_AVX
 namespace avx2 {
 extern const Tiles kTiles;
 }
@@ -17,7 +17,7 @@ extern const Tiles kTiles;
 #endif
 
 const Tiles& tiles() {
-#if defined(__x86_64__)
+#ifdef LAMINA_HAS_AVX
   const std::string& isa = config::cpu_isa();
   if (isa == "avx512") return avx512::kTiles;
   if (isa == "avx2") return avx2::kTiles;

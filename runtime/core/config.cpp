@@ -10,7 +10,7 @@ namespace lamina::config {
 namespace {
 
 bool machine_has(const std::string& isa) {
-#if defined(__x86_64__)
+#ifdef LAMINA_HAS_AVX
   if (isa == "avx512")
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
            __builtin_cpu_supports("avx512dq");

@@ -51,7 +51,7 @@ LIMITS = {".h": 300, ".cuh": 400, ".cpp": 600, ".cu": 600, ".py": 600}   # lines
 README_LINES = 40
 READMES = """cmake runtime/core runtime/device runtime/cuda runtime/exec runtime/data runtime/io runtime/dist kernels kernels/shared kernels/section
     kernels/cpu kernels/cuda graph graph/ir graph/ops graph/autodiff graph/passes graph/codegen graph/cost graph/compile graph/frontend graph/functions graph/nn
-    graph/program include/lamina capi tools python_bindings python_bindings/src python_bindings/lamina tests tests/emulated tests/lint perf docker docs examples""".split()
+    graph/program include/lamina capi tools python_bindings python_bindings/src python_bindings/lamina tests tests/emulated tests/fuzz tests/lint perf docker docs examples""".split()
 # Nothing in the project may refer to the machine it was written on.
 FORBIDDEN = [(re.compile(pattern), why) for pattern, why in [
     (r"/work/\w", "a path of one machine"), (r"/(root|home)/\w", "a path of one machine"), (r"\.\./shared\b", "a path outside of the project"),

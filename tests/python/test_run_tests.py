@@ -4,7 +4,7 @@ import os, subprocess, sys
 from built import ROOT
 
 sys.path.insert(0, os.path.join(ROOT, "tests"))
-from run_tests import read_gtest, run_cpp  # noqa: E402
+from run_tests import FUZZ_TARGETS, read_gtest, run_cpp, run_fuzz  # noqa: E402
 
 GOOD = """[ RUN      ] A.Passes
 [       OK ] A.Passes (0 ms)
@@ -59,3 +59,32 @@ def test_the_last_line_sums_up_and_the_exit_status_tells(tmp_path):
         run = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "run_tests.py"), "--cpp", str(program)], capture_output=True, text=True)
         assert run.returncode == status
         assert run.stdout.splitlines()[-1] == f"2 passed, {status} failed, 1 skipped"
+
+
+def fuzz_folder(folder, script):
+    for name in FUZZ_TARGETS:
+        program = folder / f"lamina_fuzz_{name}"
+        program.write_text(f"#!/bin/sh\n{script}\n")
+        program.chmod(0o755)
+    return str(folder)
+
+
+def test_fuzz_targets_pass_by_ending_well_after_inputs(tmp_path, capsys):
+    said = "echo '#9 DONE cov: 5600 ft: 7' >&2; echo 'stat::number_of_executed_units: 1200' >&2; echo 'inputs accepted: 34' >&2"
+    assert run_fuzz(fuzz_folder(tmp_path, said), 1) == (3, [], [])
+    assert "fuzz graphs: 1,200 inputs, 5,600 edges covered, 34 inputs accepted\n" in capsys.readouterr().out
+    assert len(run_fuzz(fuzz_folder(tmp_path, "exit 0"), 1)[1]) == 3  # nothing was tried
+    assert len(run_fuzz(str(tmp_path / "nothing"), 1)[1]) == 3
+
+
+def test_a_finding_of_a_fuzz_target_is_printed_with_its_input(tmp_path):
+    script = """for a; do case $a in -exact_artifact_path=*) printf hello > "${a#*=}";; -seed=1) echo 'finding: with seed 1' >&2;; esac; done; exit 77"""
+    passed, failures, _ = run_fuzz(fuzz_folder(tmp_path, script), 1)
+    assert passed == 0 and len(failures) == 3
+    assert "fuzz tensors: ended with 77" in failures[0] and "finding: with seed 1" in failures[0]
+    assert f"{tmp_path}/found_tensors, as base64: aGVsbG8=" in failures[0]
+
+
+def test_why_there_are_no_fuzz_targets_is_printed():
+    run = subprocess.run([sys.executable, os.path.join(ROOT, "tests", "run_tests.py"), "--no-fuzz", "there is no clang"], capture_output=True, text=True)
+    assert "skipped fuzz tensors: there is no clang" in run.stdout and run.stdout.splitlines()[-1] == "0 passed, 0 failed, 3 skipped"
