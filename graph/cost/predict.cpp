@@ -42,8 +42,8 @@ constexpr double kLaunchMicroseconds = 1.3;
 // Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
 // chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
 // rows that it reads.
-constexpr double kPieceCycles = 383, kPieceOfMoreRowsCycles = 560, kChainCycles = 873 + 977 + kCacheLoad;
-constexpr double kStepCycles = 791 + kCacheLoad;
+constexpr double kPieceCycles = 380, kPieceOfMoreRowsCycles = 560, kChainCycles = 876 + 977 + kCacheLoad;
+constexpr double kStepCycles = 790 + kCacheLoad;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
 
@@ -113,6 +113,7 @@ class SectionModel {
   }
 
   void take(const BlockStep& s) {
+    const bool in_chain = is_in_chain(s);
     double from = 0;
     for (int w = 0; w < s.waits; ++w)
       from = std::max(from, raised_[size_t(plan_.waits[size_t(s.first_wait + w)].counter)] + kWordMicroseconds);
@@ -121,26 +122,34 @@ class SectionModel {
       double& time = times_[size_t(b)];
       time = std::max(time, from);
       if (accesses_.empty()) continue;
-      time += cycles(s) / cycles_per_microsecond();
+      time += (in_chain ? cycles_of_link(s) : cycles(s)) / cycles_per_microsecond();
       if (s.signal >= 0) raised_[size_t(s.signal)] = std::max(raised_[size_t(s.signal)], time);
     }
   }
 
+  // Steps come in the table's order, and those of a chain follow each other on its blocks.
+  bool is_in_chain(const BlockStep& s) {
+    if (s.chain > 0) chain_ = &s, left_ = s.chain;
+    const bool is_link =
+        s.link != section::LinkKind::none && left_ > 0 && s.first_block == chain_->first_block && s.blocks == chain_->blocks;
+    left_ -= is_link;
+    return is_link;
+  }
   double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
   // A block's part of a step, whose accesses are accesses_.
   double cycles(const BlockStep& s) const {
-    if (section::is_product(s.kind)) return cycles_of_product(s);
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
     return kStepCycles + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
   }
-  static double cycles_of_product(const BlockStep& s) {
+  static double cycles_of_link(const BlockStep& s) {
     const bool by_models = s.partition == section::Partition::models;
     const double rows = by_models ? s.rows : std::ceil(double(s.rows) / s.blocks),
                  models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1;
     const bool few = rows <= section::kFewRowsInPass;
     const double passes = few ? 1 : std::ceil(rows / section::kMostRowsInPass);
-    const double pieces = std::max(1.0, std::ceil(double(s.k) / section::kPiece)) * std::ceil(double(s.n) / section::kPiece);
+    const double chunks = section::is_product(s.kind) ? std::max(1.0, std::ceil(double(s.k) / section::kPiece)) : 1;
+    const double pieces = chunks * std::ceil(double(s.n) / section::kPiece);
     return models * passes * pieces * (few ? kPieceCycles : kPieceOfMoreRowsCycles) + (s.chain > 0 ? kChainCycles : 0);
   }
   double flops(const BlockStep& s) const {
@@ -159,6 +168,8 @@ class SectionModel {
   std::vector<double> raised_;  // per counter: time of the last increment
   section::BlockPlaces places_;
   std::vector<section::BlockAccess> accesses_;
+  const BlockStep* chain_ = nullptr;  // the last chain's first step
+  int left_ = 0;                      // of its steps
 };
 
 bool begins_with_any(const std::string& name, std::initializer_list<const char*> words) {

@@ -44,7 +44,7 @@ inline constexpr int kTaskAt = kPiece * kLeading, kSideAt = kTaskAt + kTaskFloat
                      kStageFloats =
                          kFirstRowsAt + kMostRows * kPiece;  // of a stage: weights, task, bias or mask, rows of the first product
 inline constexpr int kMostWidth = section::kMostBlockWidth;
-inline constexpr int kLinkFloats = 12, kMostLinks = section::kMostLinks;
+inline constexpr int kLinkFloats = 16, kMostLinks = section::kMostLinks;
 inline constexpr int kScratchFloats = 3072;
 inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
 inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRingAt = kLinksAt + kMostLinks * kLinkFloats,
@@ -185,6 +185,17 @@ LAMINA_DEVICE bool poll(const Block& b, const unsigned* word, const F& reached) 
     pause();
   }
   return true;
+}
+
+// Of a step or link, by one of `threads` threads: polls its part of the counters. False when the launch should stop.
+LAMINA_DEVICE bool wait_for_others(const Block& b, int first_wait, int waits, int thread, int threads) {
+  const Arguments& a = b.arguments;
+  const unsigned times = b.turns().begun[b.step().run];  // counters keep counting when a run repeats
+  const section::BlockWait* all = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + first_wait;
+  bool good = true;
+  for (int w = thread; w < waits; w += threads)
+    good = poll(b, a.state + all[w].counter, [&](unsigned value) { return int(value - unsigned(all[w].until) * times) >= 0; }) && good;
+  return good;
 }
 
 }  // namespace lamina::kernels::cuda::resident

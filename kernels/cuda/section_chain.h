@@ -11,19 +11,11 @@
 // registers; the barrier behind p says that its results are there and that piece p + 2 is. Sums go through their terms in order, as fused
 // multiply-adds from 0: the bits of kernels/cpu/tiles.h.
 #pragma once
-#include "kernels/cuda/activate.h"
 #include "kernels/cuda/four.h"
 #include "kernels/cuda/section_clock.h"
 #include "kernels/cuda/section_pieces.h"
 
 namespace lamina::kernels::cuda::resident {
-
-template <bool gradient>
-LAMINA_DEVICE float finish(float sum, float side, const Task& task) {
-  const Activation activation = Activation(task.activation);
-  if constexpr (gradient) return task.flags & Task::has_side ? through_activation(sum, side, activation, task.alpha) : sum;
-  return activate(task.flags & Task::has_side ? sum + side : sum, activation, task.alpha);
-}
 
 template <int R, bool gradient>
 LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
@@ -73,8 +65,12 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
       for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
     } else if (task.flags & Task::ends_sums) {
       LAMINA_UNROLL
+      for (int r = 0; r < R; ++r) y[r * kMostWidth] = sums[r];
+      const bool is_bias = !gradient && LinkKind(task.kind) == LinkKind::product;
+      LAMINA_ROLLED
       for (int r = 0; r < R; ++r) {
-        const float result = finish<gradient>(sums[r], side[r], task);
+        const float given = LinkKind(task.kind) == LinkKind::product ? y[r * kMostWidth] : x[r * task.leading + column];
+        const float result = finish<gradient>(given, own[kSideAt + (is_bias ? 0 : r * kPiece) + column], task);
         y[r * kMostWidth] = column < task.columns ? result : 0;  // columns beyond the last meet weights of 0, and must be finite
       }
     }
@@ -93,9 +89,8 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
 template <int R, bool gradient>
 struct Fetched {
   static constexpr int kTiles = kPiece * kPiece / 16 / kPairThreads;
-  static constexpr int kSides = gradient ? R : 1;
   Four tiles[kTiles][4];  // 4 x 4 weights each, as they lie in memory
-  float side[kSides], rows[R];
+  float side[R], rows[R];
 
   // Neighbouring threads have neighbouring tiles: global memory is read by whole lines, and shared memory written without bank conflicts.
   LAMINA_DEVICE static int tile_row(int thread, int t) {
@@ -109,7 +104,7 @@ struct Fetched {
 
   LAMINA_DEVICE void load(const Pieces& p, const float* first_rows, int thread) {
     const Link& link = p.at();
-    const int k = gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
+    const int k = !link.w ? 0 : gradient ? p.outer : p.inner, n = gradient ? p.inner : p.outer;
     const int row0 = (gradient ? p.group : p.chunk) * kPiece, column0 = (gradient ? p.chunk : p.group) * kPiece;
     const bool by_fours = n % 4 == 0 && reinterpret_cast<size_t>(link.w) % 16 == 0;
     LAMINA_UNROLL
@@ -129,15 +124,17 @@ struct Fetched {
       }
     }
     const int sum = p.group * kPiece + thread, term = p.chunk * kPiece + thread;
-    if (p.ends_sums() && link.side) {
-      LAMINA_UNROLL
-      for (int r = 0; r < kSides; ++r)
-        side[r] = sum < p.outer && r < p.rows()
-                      ? load_shared_between_blocks(link.side + (gradient ? (long long)(p.row + r) * p.outer : 0) + sum)
-                      : 0;
-    } else {
-      LAMINA_UNROLL
-      for (int r = 0; r < kSides; ++r) side[r] = 0;
+    LAMINA_UNROLL
+    for (int r = 0; r < R; ++r) {
+      side[r] = 0;
+      if (!link.side || !p.ends_sums() || sum >= p.outer || r >= p.rows()) continue;
+      const long long element = (long long)(p.row + r) * p.outer + sum;
+      if (LinkKind(link.kind) == LinkKind::dropout)
+        side[r] = dropout_factor(reinterpret_cast<const long long*>(link.side), link.alpha, element);
+      else if (gradient || !link.w)
+        side[r] = load_shared_between_blocks(link.side + element);
+      else if (r == 0)
+        side[r] = load_shared_between_blocks(link.side + sum);
     }
     LAMINA_UNROLL
     for (int r = 0; r < R; ++r)
@@ -160,7 +157,7 @@ struct Fetched {
       }
     }
     LAMINA_UNROLL
-    for (int r = 0; r < kSides; ++r) stage[kSideAt + r * kPiece + thread] = side[r];
+    for (int r = 0; r < R; ++r) stage[kSideAt + r * kPiece + thread] = side[r];
     if (p.link == 0) {
       LAMINA_UNROLL
       for (int r = 0; r < R; ++r) stage[kFirstRowsAt + r * kPiece + thread] = rows[r];
@@ -171,15 +168,22 @@ struct Fetched {
   }
 };
 template <int R, bool gradient>
-LAMINA_DEVICE void fetch(const ChainMemory& memory, Pieces p, const float* first_rows, int pair, int thread) {
+LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, const float* first_rows, int pair, int thread) {
+  // Each warp of both pairs waits for what each link waits for, in order.
+  const auto go_on = [&] {
+    p.go_on();
+    if (!p.some() || p.chunk > 0 || p.group > 0 || p.at().waits == 0) return;
+    if (!wait_for_others(b, p.at().first_wait, p.at().waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
+    sync_warp();
+  };
   int number = pair;
-  if (pair == 1) p.go_on();
+  if (pair == 1) go_on();
   Fetched<R, gradient> piece;
   if (p.some()) piece.load(p, first_rows, thread);
   for (; p.some(); number += 2) {
     piece.store(memory, p, number, thread);
-    p.go_on();
-    if (p.some()) p.go_on();
+    go_on();
+    if (p.some()) go_on();
     if (p.some()) piece.load(p, first_rows, thread);
     meet_at(number);
   }
@@ -235,15 +239,16 @@ LAMINA_CALLED void run_roles(const Block& b, const float* first_rows, int count,
   if (fetcher < 0)
     compute<R, gradient>(memory, t);
   else if (storer < 0)
-    fetch<R, gradient>(memory, pieces, first_rows, fetcher / kPairThreads, fetcher % kPairThreads);
+    fetch<R, gradient>(b, memory, pieces, first_rows, fetcher / kPairThreads, fetcher % kPairThreads);
   else if (storer < int(kWarp))
     store_results(b, memory, pieces, last_model);
   else if (last_model)
     announce(memory, b.arguments.state, count);
 }
 
-// Runs the chain that begins at the block's position. known: whether its links are found, for the block's first model.
-LAMINA_DEVICE void run_chain(Block& b, bool known) {
+// Runs the chain that begins at the block's position. known: whether its links are found, for the block's first model. False when the
+// launch should stop.
+LAMINA_DEVICE bool run_chain(Block& b, bool known) {
   const BlockStep& s = b.step();
   const int count = s.chain;
   const bool gradient = s.kind == StepKind::dense_grad_input;
@@ -280,7 +285,7 @@ LAMINA_DEVICE void run_chain(Block& b, bool known) {
       clock_end_step(b, b.position + i);
     }
   }
-  sync_block();
+  return !sync_block_or(!empty && *ChainMemory{dynamic_shared<float>()}.stopped() != 0);
 }
 
 }  // namespace lamina::kernels::cuda::resident

@@ -7,19 +7,6 @@
 
 namespace lamina::kernels::cuda::resident {
 
-// Each thread polls one counter. False when the launch should stop.
-LAMINA_DEVICE bool wait_for_others(const Block& b, const BlockStep& s) {
-  const Arguments& a = b.arguments;
-  const unsigned times = b.turns().begun[s.run];  // counters keep counting when a run repeats
-  const section::BlockWait* waits = reinterpret_cast<const section::BlockWait*>(a.program + a.places.waits_at) + s.first_wait;
-  bool stopped = false;
-  for (int w = int(thread_index()); w < s.waits; w += kThreads) {
-    const unsigned* counter = a.state + waits[w].counter;
-    if (!poll(b, counter, [&](unsigned value) { return int(value - unsigned(waits[w].until) * times) >= 0; })) stopped = true;
-  }
-  return !sync_block_or(stopped);
-}
-
 LAMINA_DEVICE void run_block(const Arguments& a) {
   const int* starts = reinterpret_cast<const int*>(a.program + a.places.starts_at);
   const int begin = starts[block_index()], count = starts[block_index() + 1] - begin;
@@ -58,12 +45,12 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       continue;
     }
     clock_begin_wait(b, b.position);
-    if (s.waits > 0 && !wait_for_others(b, s)) break;
+    if (s.waits > 0 && sync_block_or(!wait_for_others(b, s.first_wait, s.waits, int(thread_index()), kThreads))) break;
     clock_begin_step(b, b.position);
     const int next = b.position + (s.chain > 0 ? s.chain : 1), signal = s.signal;  // the record is overwritten when the step is over
     if (warp_index() == bringer) b.bring(next, b.current + 1);
     if (s.chain > 0) {
-      run_chain(b, links_known);
+      if (!run_chain(b, links_known)) break;
       links_known = false;
     } else {
       if (warp_index() == bringer && next < count) {

@@ -1,18 +1,25 @@
 // The pieces of a chain (section_chain.h), their order, and what its warps share: memory and barriers.
 #pragma once
+#include "kernels/cuda/activate.h"
 #include "kernels/cuda/section_block.h"
+#include "kernels/shared/philox.h"
 
 namespace lamina::kernels::cuda::resident {
 
-// A product of the chain, with its addresses.
+using section::LinkKind;
+
+// A step of the chain, with its addresses.
 struct alignas(16) Link {
   int inner, outer;  // terms of a sum; sums per row
   float alpha;
   int activation;
-  const float* w;
-  const float* side;  // bias, or the mask; null: none
+  const float* w;     // null: no product
+  const float* side;  // bias, mask or other operand; a dropout's generator; null: none
   float* y;
-  long long signal;  // a counter, or -1
+  int signal;  // a counter, or -1
+  int kind;    // LinkKind
+  int first_wait, waits;
+  long long unused;
 };
 static_assert(sizeof(Link) == kLinkFloats * 4);
 
@@ -57,6 +64,7 @@ struct ChainMemory {
   LAMINA_DEVICE float* stage(int piece) const { return shared + kRingAt + (piece & (kStages - 1)) * kStageFloats; }
   LAMINA_DEVICE float* rows(int side) const { return shared + kRowsAt + side * (kMostRows * kMostWidth); }
   LAMINA_DEVICE unsigned* stored() const { return reinterpret_cast<unsigned*>(shared + kStoredAt); }  // links whose results are in memory
+  LAMINA_DEVICE unsigned* stopped() const { return stored() + 1; }                                    // a wait has ended the launch
 };
 // The barriers of even and of odd pieces are met by all but the announcing warp and the other pair of fetching ones.
 inline constexpr int kMeetingThreads = kComputeThreads + kPairThreads + int(kWarp);
@@ -71,23 +79,36 @@ LAMINA_DEVICE void meet_at(int piece) {
     sync_some<1, kMeetingThreads>();
 }
 
-// Finds the addresses of a chain's products, for one model; by one of `threads` threads, for all behind the next barrier. first: the
+// Finds the addresses of a chain's steps, for one model; by one of `threads` threads, for all behind the next barrier. first: the
 // chain's.
 LAMINA_DEVICE void find_links(const Block& b, const BlockStep& first, int position, long long model, int thread, int threads) {
   const ChainMemory memory{dynamic_shared<float>()};
   const bool gradient = first.kind == StepKind::dense_grad_input;
   const BlockOperand* operands = b.all_operands();
   for (int i = thread; i < first.chain; i += threads) {
-    const BlockStep& product = b.listed(position + i);
+    const BlockStep& s = b.listed(position + i);
+    const bool is_product = s.link == LinkKind::product;
+    const int side = is_product ? (gradient ? s.has_mask : s.has_bias) ? 2 : 0 : s.link == LinkKind::activate ? 0 : 1;
     Link& to = memory.links()[i];
-    to.inner = gradient ? product.n : product.k, to.outer = gradient ? product.k : product.n;
-    to.alpha = product.scalar, to.activation = int(product.activation);
-    to.w = b.data<const float>(operands[product.first_in + 1], model);
-    to.side = (gradient ? product.has_mask : product.has_bias) ? b.data<const float>(operands[product.first_in + 2], model) : nullptr;
-    to.y = b.data<float>(operands[product.first_out], model);
-    to.signal = product.signal;
+    to.inner = !is_product ? 1 : gradient ? s.n : s.k, to.outer = is_product && gradient ? s.k : s.n;
+    to.alpha = s.scalar, to.activation = int(is_product ? s.activation : s.link_activation);
+    to.w = is_product ? b.data<const float>(operands[s.first_in + 1], model) : nullptr;
+    to.side = side > 0 ? b.data<const float>(operands[s.first_in + side], model) : nullptr;
+    to.y = b.data<float>(operands[s.first_out], model);
+    to.signal = s.signal, to.kind = int(s.link);
+    to.first_wait = s.first_wait, to.waits = s.waits;
   }
-  if (thread == 0) *memory.stored() = 0;
+  if (thread == 0) *memory.stored() = 0, *memory.stopped() = 0;
+}
+
+// By what a dropout multiplies an element: 0, or at least 1.
+LAMINA_DEVICE float dropout_factor(const long long* generator, float rate, long long element) {
+  const philox::Block words = philox::draw(load_shared_between_blocks(generator), load_shared_between_blocks(generator + 1), element / 4);
+  unsigned word = 0;
+  LAMINA_UNROLL
+  for (int w = 0; w < 4; ++w)
+    if (element % 4 == w) word = words.word[w];
+  return word < philox::drop_below(rate) ? 0 : float(1 / (1 - double(rate)));
 }
 
 // What the computing warps do with a piece. It comes with the piece, so that they have nothing to find out.
@@ -102,7 +123,7 @@ struct alignas(16) Task {
   int x, leading, y, flags;  // in floats of shared memory: rows of terms, their stride, rows of results
   int columns, activation;   // sums of the piece
   float alpha;
-  int unused;
+  int kind;  // LinkKind
 };
 static_assert(sizeof(Task) == kTaskFloats * 4);
 
@@ -112,15 +133,29 @@ LAMINA_DEVICE Task task_of(const ChainMemory& memory, const Pieces& p, const flo
   Pieces next = p;
   next.go_on();
   Task task{};
-  task.x = int((p.link == 0 ? stage + kFirstRowsAt : memory.rows(p.side) + p.chunk * kPiece) - memory.shared);
+  task.x = int((p.link == 0 ? stage + kFirstRowsAt : memory.rows(p.side) + (link.w ? p.chunk : p.group) * kPiece) - memory.shared);
   task.leading = p.link == 0 ? kPiece : kMostWidth;
   task.y = int(memory.rows(p.side ^ 1) - memory.shared) + p.group * kPiece;
-  task.columns = p.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha;
+  task.columns = p.outer - p.group * kPiece, task.activation = link.activation, task.alpha = link.alpha, task.kind = link.kind;
   const bool is_plain =
-      p.chunk == 0 && p.ends_sums() && link.side && Activation(link.activation) == Activation::relu && task.columns >= kPiece;
+      link.w && p.chunk == 0 && p.ends_sums() && link.side && Activation(link.activation) == Activation::relu && task.columns >= kPiece;
   task.flags = (p.chunk == 0 ? Task::begins_sums : 0) | (p.ends_sums() ? Task::ends_sums : 0) | (link.side ? Task::has_side : 0) |
                (next.some() ? 0 : Task::is_last) | (is_plain ? Task::is_plain : 0);
   return task;
+}
+
+// given: the sum of a product; else the element before the link.
+template <bool gradient>
+LAMINA_DEVICE float finish(float given, float side, const Task& task) {
+  const LinkKind kind = LinkKind(task.kind);
+  if (kind == LinkKind::dropout) return side == 0 ? 0 : given * side;
+  if (kind == LinkKind::add) return given + side;
+  if (kind == LinkKind::multiply) return given * side;
+  const bool has_side = (task.flags & Task::has_side) != 0;
+  const Activation activation = Activation(task.activation);
+  if (gradient ? kind != LinkKind::activate : kind == LinkKind::slope)
+    return has_side ? through_activation(given, side, activation, task.alpha) : given;
+  return activate(has_side ? given + side : given, activation, task.alpha);
 }
 
 }  // namespace lamina::kernels::cuda::resident

@@ -36,7 +36,7 @@ class Part {
         return write(1, rows_of(s_.n));
       case StepKind::dropout:
         read(0, rows_of(s_.n));
-        if (!rows_of(s_.n).empty()) read(1, {0, 2});
+        if (!rows_of(s_.n).empty()) read(1, {0, 2}, true);
         return write(0, rows_of(s_.n));
       case StepKind::copy: return copy();
       default: return;
@@ -59,13 +59,13 @@ class Part {
   void write(int i, Span elements) { add(s_.first_out + i, elements, true); }
 
   // The bytes of a program's operand for elements [begin, end) of a matrix with n columns.
-  void read_broadcast(int i, Span of, int64_t n) {
+  void read_broadcast(int i, Span of, int64_t n, bool ahead = false) {
     if (of.empty()) return;
     switch (places_.operands[s_.first_in + i].broadcast) {
-      case Broadcast::full: return read(i, of);
-      case Broadcast::row: return read(i, {0, n});
-      case Broadcast::column: return read(i, {of.begin / n, (of.end - 1) / n + 1});
-      case Broadcast::scalar: return read(i, {0, 1});
+      case Broadcast::full: return read(i, of, ahead);
+      case Broadcast::row: return read(i, {0, n}, ahead);
+      case Broadcast::column: return read(i, {of.begin / n, (of.end - 1) / n + 1}, ahead);
+      case Broadcast::scalar: return read(i, {0, 1}, ahead);
     }
   }
 
@@ -98,7 +98,7 @@ class Part {
 
   void elementwise() {
     const Span mine = s_.partition == Partition::tiles ? share(int64_t(s_.rows) * s_.n, part_, s_.blocks) : rows_of(s_.n);
-    for (int i = 0; i < s_.ins; ++i) read_broadcast(i, mine, s_.n);
+    for (int i = 0; i < s_.ins; ++i) read_broadcast(i, mine, s_.n, i > 0);
     for (int i = 0; i < s_.outs; ++i) write(i, mine);
   }
 

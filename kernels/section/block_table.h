@@ -43,6 +43,17 @@ LAMINA_SCALAR constexpr bool block_computes(kernels::ScalarOp op, DType t) {
   }
 }
 
+// What a step may be in a chain (chains.h): a product, or f(x, other) of the rows x before it, element by element.
+enum class LinkKind : uint8_t {
+  none,
+  product,
+  dropout,
+  slope,  // x through the gradient of an activation at other
+  add,
+  multiply,
+  activate,
+};
+
 struct BlockStep {
   StepKind kind = StepKind::copy;
   Activation activation = Activation::none;
@@ -64,6 +75,8 @@ struct BlockStep {
   int32_t descent_w = -1, descent_rate = -1, descent_w2 = -1, descent_rate2 = -1;
   int32_t run = 0;    // number of its run: steps without a turn between them
   int32_t chain = 0;  // the first product of a chain: how many of the block's next steps belong to it, itself included
+  LinkKind link = LinkKind::none;
+  Activation link_activation = Activation::none;
 };
 struct BlockOperand {
   int32_t buffer = 0;

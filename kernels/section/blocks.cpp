@@ -164,6 +164,8 @@ class Planner {
     out.code2 = s.code2 < 0 ? -1 : code_at_[size_t(s.code2)];
     out.extras = s.extras, out.scalar = s.scalar, out.replicas = s.replicas;
     out.first_in = s.first_in, out.ins = s.ins, out.first_out = s.first_out, out.outs = s.outs;
+    const LinkOf link = link_of(table_, s);
+    out.link = link.kind, out.link_activation = link.activation;
     assign(s, number, out);
     if (s.kind == StepKind::dense_update) {
       const Operand* extras = table_.operands.data() + s.first_in + 2;
@@ -276,19 +278,20 @@ class Planner {
     }
   }
 
-  // Products that every block of theirs takes one after the other.
+  // Links that every block of theirs takes one after the other.
   void find_chains() {
     std::vector<int> chain;
     for (size_t i = 0; i < plan_.steps.size(); ++i) {
       const BlockStep& step = plan_.steps[i];
-      if (!is_product(step.kind)) {
+      const bool goes_on = !chain.empty() && !why_not_next(flat_, plan_.steps.data(), plan_.waits.data(), chain, int(i));
+      if (!goes_on && !is_product(step.kind)) {
         const auto meets = [&](const BlockStep& other) {
           return step.first_block < other.first_block + other.blocks && other.first_block < step.first_block + step.blocks;
         };
         if (!chain.empty() && meets(plan_.steps[size_t(chain[0])])) chain.clear();
         continue;
       }
-      if (!chain.empty() && why_not_next(flat_, plan_.steps.data(), chain, int(i))) chain.clear();
+      if (!goes_on) chain.clear();
       chain.push_back(int(i));
       ++plan_.steps[size_t(chain[0])].chain;
     }

@@ -1,6 +1,7 @@
-// Chains: products that a block runs as one, each on the result of the one before (kernels/cuda/section_chain.h). A chain's weights, biases
-// and masks are read ahead of their product, at any time after the chain began. A block with more rows or models than it takes at once
-// runs the whole chain for the first of them before the next.
+// Chains: steps that a block runs as one, each on the result of the one before (kernels/cuda/section_chain.h): products, and what lies
+// between them element by element, if it is on a short list (LinkKind). Weights, biases, masks and other operands are read ahead of their
+// step, at any time after the chain began, but behind the step's own waits. A block with more rows or models than it takes at once runs the
+// whole chain for the first of them before the next.
 #pragma once
 #include <vector>
 
@@ -8,7 +9,13 @@
 
 namespace lamina::section {
 
-// Why the product cannot be the next of the chain; null if it can. steps: of the plan; chain: numbers of its products so far.
-const char* why_not_next(const Flat& flat, const BlockStep* steps, const std::vector<int>& chain, int product);
+struct LinkOf {
+  LinkKind kind = LinkKind::none;
+  Activation activation = Activation::none;
+};
+LinkOf link_of(const Table& table, const Step& step);
+
+// Why the step cannot be the next of the chain; null if it can. steps, waits: of the plan; chain: numbers of its steps so far.
+const char* why_not_next(const Flat& flat, const BlockStep* steps, const BlockWait* waits, const std::vector<int>& chain, int number);
 
 }  // namespace lamina::section

@@ -109,10 +109,11 @@ class PlanValidator {
   void check_step(size_t i) const {
     const BlockStep& s = steps_[i];
     const Step& t = table_.steps[i];
+    const LinkOf link = link_of(table_, t);
     const bool same = s.kind == t.kind && s.partition == t.partition && s.rows == t.rows && s.k == t.k && s.n == t.n &&
                       s.replicas == t.replicas && s.extras == t.extras && s.has_bias == t.has_bias && s.has_mask == t.has_mask &&
                       s.reduced == t.reduced && s.first_in == t.first_in && s.ins == t.ins && s.first_out == t.first_out &&
-                      s.outs == t.outs && s.run == flat_.run_of[i];
+                      s.outs == t.outs && s.run == flat_.run_of[i] && s.link == link.kind && s.link_activation == link.activation;
     require(same, cat(step_text(int(i)), " is not the table's"));
     require(s.first_block >= 0 && s.blocks >= 1 && s.first_block + s.blocks <= p_.blocks,
             cat(step_text(int(i)), " belongs to blocks that are not there"));
@@ -189,28 +190,27 @@ class PlanValidator {
               cat("turn ", t, " sends block ", b, " to another place than the others"));
     }
   }
-  // Each product is in one chain, whose products the block takes one after the other.
+  // Each product is in one chain, whose steps the block takes one after the other.
   void check_chains(int b, const std::vector<int>& list) {
     chain_of_.resize(count_);
     for (size_t i = 0; i < list.size();) {
-      const int first = list[i];
-      const size_t length = is_product(steps_[first].kind) ? size_t(steps_[first].chain) : 1;
-      require(length >= 1 && i + length <= list.size() && (is_product(steps_[first].kind) || steps_[first].chain == 0),
-              cat(step_text(first), " of block ", b, " begins no chain"));
+      const BlockStep& first = steps_[list[i]];
+      const size_t length = is_product(first.kind) ? size_t(std::max(first.chain, 0)) : 1;
+      require(length >= 1 && i + length <= list.size() && (is_product(first.kind) || first.chain == 0),
+              cat(step_text(list[i]), " of block ", b, " begins no chain"));
       const std::vector<int> chain(list.begin() + ptrdiff_t(i), list.begin() + ptrdiff_t(i + length));
       i += length;
-      if (chains_.contains(chain)) continue;
+      if (!chains_.insert(chain).second) continue;
       std::vector<int> before;
-      for (int product : chain) {
-        chain_of_[size_t(product)] = first;
+      for (int step : chain) {
+        chain_of_[size_t(step)] = chain[0];
         if (!before.empty()) {
-          require(is_product(steps_[product].kind) && steps_[product].chain == 0, cat(step_text(product), " is in two chains"));
-          const char* why = why_not_next(flat_, steps_, before, product);
-          require(!why, cat(step_text(product), " is in a chain, but ", why ? why : ""));
+          require(steps_[step].chain == 0, cat(step_text(step), " is in two chains"));
+          const char* why = why_not_next(flat_, steps_, waits_, before, step);
+          require(!why, cat(step_text(step), " is in a chain, but ", why ? why : ""));
         }
-        before.push_back(product);
+        before.push_back(step);
       }
-      chains_.insert(chain);
     }
   }
   bool has(int block, int step) const {
@@ -395,12 +395,10 @@ class PlanValidator {
     return out;
   }
 
-  // Whether x has ended when y's block, past the waits at position `from`, is there. For one block, x may be y.
-  bool is_before(const Place& x, const Place& y, int from) const {
-    if (x.block == y.block) return x.at <= from;
-    const auto& clocks = clock_of_[size_t(y.block)];
-    const int clock = from < 0 ? 0 : clocks[size_t(from)];
-    return clocks_[size_t(clock)][size_t(x.block)] > x.at;
+  // Whether x has ended when y's block, past the waits at y, is there. For one block, x may be y; its steps from `since` on are not over.
+  bool is_before(const Place& x, const Place& y, int since) const {
+    if (x.block == y.block) return x.at <= since;
+    return clocks_[size_t(clock_of_[size_t(y.block)][size_t(y.at)])][size_t(x.block)] > x.at;
   }
 
   // --- bytes ---
@@ -467,7 +465,8 @@ class PlanValidator {
     }
   }
 
-  void touch(const BlockAccess& a, int step, const Place& place, int from) {
+  // since: the place from which the access may happen, as far as the block's own steps order it.
+  void touch(const BlockAccess& a, int step, const Place& place, int since) {
     const auto [begin, end] = range_of(a);
     const BlockOperand& o = operands_[a.operand];
     touch_bytes(memory_[size_t(o.base)], begin, end,
@@ -478,17 +477,17 @@ class PlanValidator {
                  .element = element_,
                  .begin = o.offset + a.begin,
                  .end = o.offset + a.end},
-                a.write, from);
+                a.write, since);
   }
   // In one iteration of all loops, operands that move alike keep the distance of the first iteration.
   bool are_apart(const Touch& a, const Touch& b) const {
     return a.element >= 0 && a.element == b.element && operands_[a.operand].mover == operands_[b.operand].mover &&
            (a.end <= b.begin || b.end <= a.begin);
   }
-  void touch_bytes(Memory& memory, int64_t begin, int64_t end, const Touch& now, bool write, int from) {
+  void touch_bytes(Memory& memory, int64_t begin, int64_t end, const Touch& now, bool write, int since) {
     if (begin >= end) return;
     const Place& place = now.place;
-    const auto is_over = [&](const Touch& t) { return is_before(t.place, place, from); };
+    const auto is_over = [&](const Touch& t) { return is_before(t.place, place, since); };
     each_cell(memory, begin, end, [&](Cell& cell) {
       for (const Touch& w : cell.writers)
         if (!(w.shared && now.shared && w.step == now.step) && !is_over(w) && !are_apart(w, now))

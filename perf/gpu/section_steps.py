@@ -19,9 +19,9 @@ TURN = 'BAR@device_gpu.h:"n"(barrier), "n"(threads)'
 PRODUCTS = "FFMA*128@device_gpu.h:return __fmaf_rn(a, b, c);"  # 64 for each of two rows
 OVER = "BAR@section_kernel.h:sync_block();  // the step is over"
 
-WAYS = {"forward": [TURN, PRODUCTS, "activations.h:return x <= 0 ? T(0) : x;", TURN],
+WAYS = {"forward": [TURN, PRODUCTS, "FADD*2@section_chain.h:y[r * kMostWidth] = gradient", TURN],
         "gradient": [TURN, PRODUCTS, "activations.h:return y > 0 ? dy : T(0);", TURN],
-        "chain": [OVER, "section_pieces.h:to.signal = product.signal;", "BAR@section_chain.h:sync_block();  // the links are found"],
+        "chain": [OVER, "section_pieces.h:to.signal = s.signal, to.kind", "BAR@section_chain.h:sync_block();  // the links are found"],
         "known chain": [OVER, "CALL@section_chain.h:run_roles<kFewRows, false>(b, first_rows"],
         "step": [OVER, "section_interpreter.h:case StepKind::dropout:", OVER]}
 ROWS = "four.h:same_four_in_order()"  # one address for all lanes

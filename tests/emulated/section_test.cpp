@@ -56,7 +56,7 @@ TEST(Section, TrainsTheHundredLayersInOneLaunch) {
   std::vector<int> chains;
   for (const section::BlockStep& s : planned.plan.steps)
     if (s.chain > 0) chains.push_back(s.chain);
-  EXPECT_EQ(chains, (std::vector<int>{100, 1, 1, 99})) << "dropout lies between";
+  EXPECT_EQ(chains, (std::vector<int>{102, 102})) << "with dropout and its gradient";
   EXPECT_LE(planned.plan.program.blocks, 128) << "4 multiprocessors are left to others";
   // Rows pass all layers forward and backward without waiting for an update.
   const auto& steps = planned.plan.steps;
@@ -76,6 +76,36 @@ TEST(Section, TakesOddWidthsAndBatches) {
   for (auto [batch, width] : {std::pair<int, int>{1, 64}, {3, 5}, {37, 33}, {70, 100}, {20, 256}}) {
     SCOPED_TRACE(cat("batch ", batch, ", ", width, " wide"));
     Trial trial(program_of(tests::hundred_layers({.layers = 2, .batch = batch, .width = width}).graph));
+    expect_same(trial, {1, 7});
+  }
+}
+
+// A mask between two layers is part of their chain, forward and backward, for blocks with few rows and with many.
+TEST(Section, ChainsTakeWhatLiesBetweenLayers) {
+  for (const int64_t rows : {3, 11}) {
+    SCOPED_TRACE(cat(rows, " rows"));
+    const auto layers = std::make_shared<std::vector<Variable>>();
+    layers->push_back(Variable(patterned({40, 70}, 0.01f), "kernel"));
+    layers->push_back(Variable(patterned({70, 24}, 0.01f, 3), "kernel"));
+    layers->push_back(Variable(patterned({24, 6}, 0.01f, 5), "kernel"));
+    const auto optimizer = std::make_shared<optim::SGD>(0.1);
+    auto step = function([layers, optimizer](Tensor x, Tensor mask, Tensor y) {
+      GradientTape tape;
+      const auto& v = *layers;
+      const Tensor hidden = tanh(matmul(matmul(x, v[0]) * mask, v[1])), cost = mean(square(matmul(hidden, v[2]) - y));
+      optimizer->apply_gradients(tape.gradient(cost, v), v);
+      return cost;
+    });
+    Trial trial(
+        program_of(step.concrete(patterned({rows, 40}, 0.05f), patterned({rows, 70}, 0.05f, 1), patterned({rows, 6}, 0.05f)).graph()));
+    const auto planned = trial.plan(7);
+    int masks = 0, left = 0;
+    for (const section::BlockStep& s : planned->plan.steps) {
+      if (s.chain > 0) left = s.chain;
+      if (s.link == section::LinkKind::multiply && left > 0) ++masks;
+      if (s.link != section::LinkKind::none) --left;
+    }
+    EXPECT_GE(masks, 1) << section::print(planned->plan);
     expect_same(trial, {1, 7});
   }
 }
