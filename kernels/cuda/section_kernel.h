@@ -20,14 +20,21 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
     while (list[b.position] != from) ++b.position;
   }
   constexpr unsigned bringer = kThreads / kWarp - 1;  // the warp with the least to do
+  bool links_known = false;                           // those of the step at the position, if it is a chain
+  // Without a step before, the other warps find the links of a chain.
   const auto begin_at = [&](int position) {
     b.position = position;
-    if (warp_index() == bringer) b.bring(position, b.current);
+    if (warp_index() == bringer) {
+      b.bring(position, b.current);
+    } else if (position < count && b.listed(position).chain > 0) {
+      const BlockStep& s = b.listed(position);
+      find_links(b, s, position, b.models_of(s).begin, int(thread_index()), kThreads - int(kWarp));
+    }
+    links_known = true;
     sync_block();
   };
   begin_at(b.position);
   unsigned go_on = 0;
-  bool links_known = false;
   while (b.position < count) {
     const BlockStep& s = b.step();
     if (s.kind == StepKind::loop) {
@@ -40,7 +47,6 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
         break;
       }
       first = false;
-      links_known = false;
       begin_at(b.position);
       continue;
     }
@@ -58,7 +64,7 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
         sync_warp();
         if (after.chain > 0) find_links(b, after, next, b.models_of(after).begin, int(lane()), int(kWarp));
       }
-      links_known = true;  // if the next step is a chain
+      links_known = true;
       if (!run_step(b, s)) break;
       sync_block();  // the step is over
       if (signal >= 0 && thread_index() == 0) add_release(a.state + signal, 1);
