@@ -42,7 +42,7 @@ constexpr double kLaunchMicroseconds = 1.3;
 // Counted in the section kernel's machine code for sm_90a (perf/gpu/section_steps.py), not measured. A piece of weights, 64 x 64, in a
 // chain that takes few rows or more at once; the start of a chain, and until its first piece is there; a step without its own work, and the
 // rows that it reads.
-constexpr double kPieceCycles = 374, kPieceOfMoreRowsCycles = 560, kChainCycles = 884 + 977 + kCacheLoad;
+constexpr double kPieceCycles = 377, kPieceOfMoreRowsCycles = 560, kChainCycles = 884 + 977 + kCacheLoad;
 constexpr double kStepCycles = 791 + kCacheLoad, kLossCycles = 2437 - kStepCycles;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;

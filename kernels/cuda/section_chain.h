@@ -215,11 +215,10 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
 }
 LAMINA_DEVICE void announce(const ChainMemory& memory, unsigned* counters, int count) {
   for (int told = 0; told < count;) {
-    const int now = int(shuffle(load_acquire_in_block(memory.stored()), 0));
-    if (now == told) {
-      pause();
-      continue;
-    }
+    int now = told;
+    if (lane() == 0)
+      while ((now = int(load_acquire_in_block(memory.stored()))) == told) pause();
+    now = shuffle(now, 0);
     sync_warp();
     fence_device();
     for (int i = told + int(lane()); i < now; i += int(kWarp))

@@ -12,9 +12,9 @@ PlanMutator::PlanMutator(BlockPlan plan, Flat flat) : plan_(std::move(plan)), fl
 }
 
 const std::vector<std::string>& PlanMutator::kinds() {
-  static const std::vector<std::string> all{"wait removed",    "count changed",          "wait moved",    "wait for another counter",
-                                            "arrival removed", "arrival moved",          "steps swapped", "operand moved",
-                                            "meeting dropped", "weights asked for early"};
+  static const std::vector<std::string> all{"wait removed",    "count changed", "wait moved",    "wait for another counter",
+                                            "arrival removed", "arrival moved", "steps swapped", "operand moved",
+                                            "meeting dropped", "chain changed"};
   return all;
 }
 
@@ -138,23 +138,28 @@ std::string PlanMutator::drop_meeting(std::mt19937& random) {
   turns[t].barrier = 0;
   return cat("turn ", t, ": blocks do not meet");
 }
-// Joins a chain with the one before it, or cuts it in two.
+// Joins a chain with the next one of its run, or cuts it in two.
 std::string PlanMutator::change_chain(std::mt19937& random) {
-  const int i = pick_step(random, [](const BlockStep& s) { return is_product(s.kind); });
+  const int i = pick_step(random, [](const BlockStep& s) { return s.chain > 0; });
   if (i < 0) return "";
-  int before = i;  // the product whose chain has, or is to have, this one
-  while (--before >= 0 && steps_[size_t(before)].chain == 0) {
+  BlockStep& first = steps_[size_t(i)];
+  std::vector<int> links;  // of this chain, then of the run's next one
+  int other = -1;
+  for (int k = i; k < int(steps_.size()) && steps_[size_t(k)].run == first.run; ++k) {
+    const BlockStep& s = steps_[size_t(k)];
+    if (s.first_block != first.first_block || s.blocks != first.blocks) continue;
+    if (k > i && s.chain > 0 && other < 0) other = k;
+    if (int(links.size()) < first.chain) links.push_back(k);
   }
-  if (before < 0) return "";
-  int32_t &of_before = steps_[size_t(before)].chain, &own = steps_[size_t(i)].chain;
-  if (own > 0) {
-    of_before += own, own = 0;
-    return cat("step ", i, ": in one chain with step ", before);
+  if (int(links.size()) < first.chain) return "";
+  if (other >= 0 && random() % 2) {
+    first.chain += steps_[size_t(other)].chain, steps_[size_t(other)].chain = 0;
+    return cat("step ", other, ": in one chain with step ", i);
   }
-  int32_t place = 0;
-  for (int k = before; k < i; ++k) place += is_product(steps_[size_t(k)].kind);
-  own = std::max(1, of_before - place), of_before = place;
-  return cat("step ", i, ": cut from the chain of step ", before);
+  if (first.chain < 2) return "";
+  const int place = 1 + int(random() % unsigned(first.chain - 1));
+  steps_[size_t(links[size_t(place)])].chain = first.chain - place, first.chain = place;
+  return cat("step ", links[size_t(place)], ": cut from the chain of step ", i);
 }
 
 void PlanMutator::write() {
