@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/exec/control_flow.h"
 #include "runtime/exec/range_names.h"
 

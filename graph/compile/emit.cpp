@@ -10,7 +10,7 @@
 #include "graph/compile/label.h"
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {

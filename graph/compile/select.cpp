@@ -5,7 +5,7 @@
 #include "graph/compile/control_flow.h"
 #include "graph/ir/rewriter.h"
 #include "graph/ops/kernel_call.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/core/config.h"
 #include "runtime/device/library_work.h"
 

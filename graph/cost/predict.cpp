@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "kernels/section/block_access.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::cost {
@@ -44,6 +44,8 @@ constexpr double kLaunchMicroseconds = 1.3;
 // rows that it reads.
 constexpr double kPieceCycles = 377, kPieceOfMoreRowsCycles = 560, kChainCycles = 884 + 977 + kCacheLoad;
 constexpr double kStepCycles = 791 + kCacheLoad, kLossCycles = 2437 - kStepCycles;
+// A tile of 32 x 64 weights of an update: without the batch, and for each of its rows.
+constexpr double kTileCycles = 1997, kTileRowCycles = 42;
 // Operations per element outside of products.
 constexpr double kElementFlops = 8;
 
@@ -138,10 +140,18 @@ class SectionModel {
   double cycles_per_microsecond() const { return card_.gigahertz * 1e3; }
   // A block's part of a step, whose accesses are accesses_.
   double cycles(const BlockStep& s) const {
+    if (s.kind == StepKind::dense_update) return kStepCycles + cycles_of_update(s);
     double bytes = 0;
     for (const section::BlockAccess& a : accesses_) bytes += double(a.end - a.begin);
     const double loss = s.kind == StepKind::sparse_cross_entropy ? kLossCycles : 0;  // of ten classes: sums in double, in order
     return kStepCycles + loss + std::max(flops(s) / (2 * card_.lanes), bytes / kCacheBytesPerCycle);
+  }
+  static double cycles_of_update(const BlockStep& s) {
+    const bool by_models = s.partition == section::Partition::models;
+    const double models = by_models ? std::ceil(double(s.replicas) / s.blocks) : 1,
+                 rows = std::ceil(double(s.k) / (by_models ? 1 : s.blocks));
+    const double tiles = std::ceil(rows / section::kUpdateRows) * std::ceil(double(s.n) / section::kUpdateColumns);
+    return models * tiles * (kTileCycles + kTileRowCycles * s.rows);
   }
   static double cycles_of_link(const BlockStep& s) {
     const bool by_models = s.partition == section::Partition::models;
@@ -157,7 +167,6 @@ class SectionModel {
     const double models = s.partition == section::Partition::models ? std::ceil(double(s.replicas) / s.blocks) : 1,
                  share = s.partition == section::Partition::models ? 1 : 1.0 / s.blocks;
     switch (s.kind) {
-      case StepKind::dense_update: return 2.0 * s.rows * s.k * s.n * share * models;
       case StepKind::copy: return 0;
       default: return kElementFlops * s.rows * s.n * share * models;
     }

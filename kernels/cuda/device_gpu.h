@@ -10,6 +10,8 @@
 #define LAMINA_CALLED_MEMBER __device__ __noinline__
 #define LAMINA_KNOWN_HERE(v) asm volatile("" : "+r"(v))  // computes v before what follows, not where it is used
 #define LAMINA_UNROLL _Pragma("unroll")
+#define LAMINA_PRAGMA(text) _Pragma(#text)
+#define LAMINA_UNROLL_BY(times) LAMINA_PRAGMA(unroll times)
 #define LAMINA_ROLLED _Pragma("unroll 1")
 
 namespace lamina::kernels::cuda {

@@ -19,6 +19,7 @@
 #define LAMINA_CALLED_MEMBER [[gnu::noinline]]
 #define LAMINA_KNOWN_HERE(v) static_cast<void>(v)
 #define LAMINA_UNROLL
+#define LAMINA_UNROLL_BY(times)
 #define LAMINA_ROLLED
 #define LAMINA_UNSEEN [[gnu::no_sanitize("thread")]]  // ignored by the race checker
 

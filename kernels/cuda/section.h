@@ -1,6 +1,6 @@
 // The section kernel: runs a whole table of steps (kernels/section/table.h) in one launch.
 #pragma once
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 
 namespace lamina::kernels::cuda {
 

@@ -50,8 +50,8 @@ inline constexpr int kRecordsAt = 0, kRecordFloats = sizeof(Record) / 4;
 inline constexpr int kLinksAt = kRecordsAt + 2 * kRecordFloats, kRingAt = kLinksAt + kMostLinks * kLinkFloats,
                      kRowsAt = kRingAt + kStages * kStageFloats, kStoredAt = kRowsAt + 2 * kMostRows * kMostWidth, kTurnsAt = kStoredAt + 4,
                      kSharedFloats = kTurnsAt + (int(sizeof(Turns)) + 15) / 16 * 4;
-// Other steps use the ring between chains: its first part as their ring, its end as scratch memory.
-inline constexpr int kScratchAt = kRowsAt - kScratchFloats, kRingFloats = kScratchAt - kRingAt;
+// Other steps use the ring between chains: all of it as registers of elementwise programs, or its end as scratch memory.
+inline constexpr int kFreeFloats = kRowsAt - kRingAt, kScratchAt = kRowsAt - kScratchFloats;
 static_assert(kTurnsAt % 4 == 0);
 inline constexpr unsigned kSharedBytes = kSharedFloats * 4;
 static_assert(kSharedBytes <= 99 * 1024);
@@ -89,11 +89,7 @@ struct Arguments {
 LAMINA_DEVICE int least(int a, int b) { return a < b ? a : b; }
 LAMINA_DEVICE int most(int a, int b) { return a > b ? a : b; }
 
-struct Rows {
-  int begin, end;
-  LAMINA_DEVICE int size() const { return end - begin; }
-};
-LAMINA_DEVICE Rows share(long long count, int part, int parts) { return {int(count * part / parts), int(count * (part + 1) / parts)}; }
+using Rows = section::Share<int>;
 
 struct Block {
   const Arguments& arguments;
@@ -158,15 +154,14 @@ struct Block {
   LAMINA_DEVICE static float* scratch() { return dynamic_shared<float>() + kScratchAt; }
   LAMINA_DEVICE static float* ring() { return dynamic_shared<float>() + kRingAt; }
 
-  LAMINA_DEVICE static bool is_product(const BlockStep& s) { return s.kind == StepKind::dense || s.kind == StepKind::dense_grad_input; }
   // The rows of the batch that this block has in a step.
   LAMINA_DEVICE Rows rows_of(const BlockStep& s) const {
     if (s.partition == Partition::models || s.partition == Partition::one) return {0, s.rows};
-    return share(s.rows, int(block_index()) - s.first_block, s.blocks);
+    return section::share(s.rows, int(block_index()) - s.first_block, s.blocks);
   }
   LAMINA_DEVICE Rows models_of(const BlockStep& s) const {
     if (s.partition != Partition::models) return {0, 1};
-    return share(s.replicas, int(block_index()) - s.first_block, s.blocks);
+    return section::share(s.replicas, int(block_index()) - s.first_block, s.blocks);
   }
 };
 

@@ -1,6 +1,7 @@
 // Interpreter of a section's elementwise programs. A thread's virtual registers are in shared memory, spaced so that a warp's 32 accesses
 // hit 32 banks.
 #pragma once
+#include "kernels/cuda/four.h"
 #include "kernels/cuda/section_block.h"
 #include "kernels/shared/scalar_ops.h"
 
@@ -84,33 +85,18 @@ LAMINA_CALLED unsigned long long convert(unsigned long long x, DType from, DType
 }
 LAMINA_CALLED unsigned long long calculate(ScalarOp op, DType type, DType result, unsigned long long x, unsigned long long y,
                                            unsigned long long z) {
-  if (type == DType::f32) {  // the type of most optimizer arithmetic
-    const float a = as<float>(x), b = as<float>(y);
-    switch (op) {
-      case ScalarOp::add: return bits_of(a + b);
-      case ScalarOp::sub: return bits_of(a - b);
-      case ScalarOp::mul: return bits_of(a * b);
-      case ScalarOp::div: return bits_of(a / b);
-      case ScalarOp::sqrt: return bits_of(scalar::sqrt(a));
-      case ScalarOp::cast: return convert(x, type, result);
-      default: return apply<float>(op, x, y, z);
-    }
-  }
+  if (type == DType::f32 && op == ScalarOp::div) return bits_of(as<float>(x) / as<float>(y));
   if (op == ScalarOp::cast) return convert(x, type, result);
   if (type == DType::f64) return apply<double>(op, x, y, z);
   if (type == DType::i64) return apply<long long>(op, x, y, z);
+  if (type == DType::f32) return apply<float>(op, x, y, z);
   if (type == DType::i32) return apply<int>(op, x, y, z);
   return apply<scalar::Bool>(op, x, y, z);
 }
 
-LAMINA_DEVICE unsigned long long load_bits(const char* p, DType t) {
-  switch (t) {
-    case DType::boolean: return load_shared_between_blocks(reinterpret_cast<const unsigned char*>(p));
-    case DType::f64:
-    case DType::i64: return (unsigned long long)load_shared_between_blocks(reinterpret_cast<const long long*>(p));
-    default: return load_shared_between_blocks(reinterpret_cast<const unsigned*>(p));
-  }
-}
+// What a thread computes at once: the cost of reading an instruction is shared, and loads wait together.
+inline constexpr int kElements = 4;
+
 LAMINA_DEVICE void store_bits(char* p, DType t, unsigned long long v) {
   switch (t) {
     case DType::boolean: *reinterpret_cast<unsigned char*>(p) = (unsigned char)v; break;
@@ -126,7 +112,7 @@ struct Code {
       : operands(b.operands()),
         at(b.arguments.at),
         moved(b.turns().moved),
-        scratch(b.scratch()),
+        memory(b.ring()),
         model(b.model),
         words(b.code(code)),
         first_in(first_in),
@@ -136,7 +122,7 @@ struct Code {
   const BlockOperand* operands;
   char* const* at;
   const long long* moved;
-  float* scratch;
+  float* memory;
   long long model;
   const int* words;
   int first_in, first_out;  // first operands of the step for the program's inputs and outputs
@@ -147,58 +133,107 @@ struct Code {
   LAMINA_DEVICE int constants() const { return words[1]; }
   LAMINA_DEVICE int instructions() const { return words[2]; }
   LAMINA_DEVICE int outputs() const { return words[3]; }
-  LAMINA_DEVICE bool wide() const { return words[4] != 0; }
-  LAMINA_DEVICE int registers() const { return inputs() + constants() + instructions(); }
+  LAMINA_DEVICE int registers() const { return words[4]; }
+  LAMINA_DEVICE bool wide() const { return words[5] != 0; }
   // How many threads have registers at once.
   LAMINA_DEVICE int threads() const {
-    return most(int(kWarp), least(kThreads, kScratchFloats / (registers() * (wide() ? 2 : 1)) / int(kWarp) * int(kWarp)));
+    const int floats = most(1, registers()) * kElements * (wide() ? 2 : 1);
+    return most(int(kWarp), least(kThreads, kFreeFloats / floats / int(kWarp) * int(kWarp)));
   }
 
-  LAMINA_DEVICE char* address(int operand, int row, int column) const {
+  LAMINA_DEVICE char* address(int operand) const {
     const BlockOperand& o = operands[operand];
-    const long long place = o.broadcast == Broadcast::full     ? (long long)row * n + column
-                            : o.broadcast == Broadcast::row    ? column
-                            : o.broadcast == Broadcast::column ? row
-                                                               : 0;
-    return at[o.base] + o.offset + moved[o.mover] + (model * o.model_stride + place) * o.element_bytes;
+    return at[o.base] + o.offset + moved[o.mover] + model * o.model_stride * o.element_bytes;
+  }
+  // Of an operand that is broadcast in this way, for element i of the whole.
+  LAMINA_DEVICE long long place(Broadcast broadcast, long long i) const {
+    if (broadcast == Broadcast::full) return i;
+    if (broadcast == Broadcast::scalar) return 0;
+    const bool is_short = i <= 0x7fffffff;
+    const long long row = is_short ? (long long)(unsigned(i) / unsigned(n)) : i / n;
+    return broadcast == Broadcast::column ? row : i - row * n;
+  }
+  template <class T, class Word>
+  LAMINA_DEVICE static void load(const char* from, const long long (&places)[kElements], Word* to, int stride) {
+    T v[kElements];
+    LAMINA_UNROLL
+    for (int e = 0; e < kElements; ++e) v[e] = load_shared_between_blocks(reinterpret_cast<const T*>(from) + places[e]);
+    LAMINA_UNROLL
+    for (int e = 0; e < kElements; ++e) to[e * stride] = Word(v[e]);
   }
 
+  // Elements first, first + step, ... of this thread: `count` of them. The others repeat the last one, and are not stored.
   template <class Word>
-  LAMINA_CALLED_MEMBER void run(Word* memory, int thread, int threads, int row, int column, float input0) const {
-    Word* const r = memory + thread;
-    const int* w = words + kCodeHeaderWords;
-    int next = 0;
-    if (given) r[0] = Word(bits_of(input0)), next = 1;
-    for (int i = next; i < inputs(); ++i) r[i * threads] = Word(load_bits(address(first_in + i - next, row, column), DType(w[i])));
-    w += inputs();
-    for (int i = 0; i < constants(); ++i, w += section::kCodeConstant)
-      r[(inputs() + i) * threads] = Word(unsigned(w[1]) | (unsigned long long)unsigned(w[2]) << 32);
-    int to = inputs() + constants();
-    for (int i = 0; i < instructions(); ++i, ++to, w += section::kCodeInstruction) {
-      const ScalarOp op = ScalarOp(w[0] & 0xff);
-      const int count = kernels::operands(op);
-      const Word a = r[w[1] * threads], b = count > 1 ? r[w[2] * threads] : Word(0), c = count > 2 ? r[w[3] * threads] : Word(0);
-      r[to * threads] = Word(calculate(op, DType(w[0] >> 8 & 0xff), DType(w[0] >> 16 & 0xff), a, b, c));
+  LAMINA_CALLED_MEMBER void run(Word* all, int thread, int threads, long long first, long long step, int count, Four input0) const {
+    const auto own = [&](int r) { return all + thread + r * kElements * threads; };
+    const int *w = words + section::kCodeHeader, *const constant = w + inputs();
+    for (int i = 0; i < inputs(); ++i) {
+      Word* const to = own(i);
+      if (given && i == 0) {
+        LAMINA_UNROLL
+        for (int e = 0; e < kElements; ++e) to[e * threads] = Word(bits_of(input0.v[e]));
+        continue;
+      }
+      const int operand = first_in + i - (given ? 1 : 0);
+      const char* from = address(operand);
+      long long places[kElements];
+      LAMINA_UNROLL
+      for (int e = 0; e < kElements; ++e) places[e] = place(operands[operand].broadcast, first + least(e, count - 1) * step);
+      switch (DType(w[i])) {
+        case DType::boolean: load<unsigned char>(from, places, to, threads); break;
+        case DType::f64:
+        case DType::i64: load<long long>(from, places, to, threads); break;
+        default: load<unsigned>(from, places, to, threads); break;
+      }
     }
-    for (int i = 0; i < outputs(); ++i, w += section::kCodeOutput)
-      store_bits(output_address(i, row, column), DType(w[1]), r[w[0] * threads]);
+    w = constant + constants() * section::kCodeConstant;
+    for (int i = 0; i < instructions(); ++i, w += section::kCodeInstruction) {
+      const ScalarOp op = ScalarOp(w[0] & 0xff);
+      const DType type = DType(w[0] >> 8 & 0xff), result = DType(w[0] >> 16 & 0xff);
+      // A register's number, or a constant's behind -1.
+      const auto get = [&](int r, int e) {
+        if (r >= 0) return own(r)[e * threads];
+        const int* c = constant + ~r * section::kCodeConstant;
+        return Word(unsigned(c[1]) | (unsigned long long)unsigned(c[2]) << 32);
+      };
+      Word* const to = own(w[4]);
+      const auto each = [&](auto f) {
+        float a[kElements], b[kElements];
+        LAMINA_UNROLL
+        for (int e = 0; e < kElements; ++e) a[e] = as<float>(get(w[1], e)), b[e] = as<float>(get(w[2], e));
+        LAMINA_UNROLL
+        for (int e = 0; e < kElements; ++e) to[e * threads] = Word(bits_of(f(a[e], b[e])));
+      };
+      if (type == DType::f32 && op == ScalarOp::add) {
+        each([](float a, float b) { return a + b; });
+      } else if (type == DType::f32 && op == ScalarOp::sub) {
+        each([](float a, float b) { return a - b; });
+      } else if (type == DType::f32 && op == ScalarOp::mul) {
+        each([](float a, float b) { return a * b; });
+      } else {
+        LAMINA_ROLLED
+        for (int e = 0; e < kElements; ++e) to[e * threads] = Word(calculate(op, type, result, get(w[1], e), get(w[2], e), get(w[3], e)));
+      }
+    }
+    for (int i = 0; i < outputs(); ++i, w += section::kCodeOutput) {
+      const int operand = first_out + i, bytes = operands[operand].element_bytes;
+      char* const to = address(operand);
+      LAMINA_UNROLL
+      for (int e = 0; e < kElements; ++e)
+        if (e < count) store_bits(to + (first + e * step) * bytes, DType(w[1]), own(w[0])[e * threads]);
+    }
   }
-  LAMINA_DEVICE char* output_address(int i, int row, int column) const {
-    const BlockOperand& o = operands[first_out + i];
-    return at[o.base] + o.offset + moved[o.mover] + (model * o.model_stride + (long long)row * n + column) * o.element_bytes;
-  }
-  static constexpr int kCodeHeaderWords = section::kCodeHeader;
 
-  // Runs one element per thread, if `active`. All threads of the block must call it.
-  LAMINA_CALLED_MEMBER void element(int row, int column, float input0, bool active) const {
+  // Runs up to kElements elements per thread. All threads of the block must call it.
+  LAMINA_CALLED_MEMBER void elements(long long first, long long step, int count, Four input0) const {
     const int together = threads(), turns = (kThreads + together - 1) / together, t = int(thread_index());
     for (int turn = 0; turn < turns; ++turn) {
       if (turns > 1) sync_block();  // the registers are reused by other threads
-      if (!active || t / together != turn) continue;
+      if (count <= 0 || t / together != turn) continue;
       if (wide())
-        run(reinterpret_cast<unsigned long long*>(scratch), t % together, together, row, column, input0);
+        run(reinterpret_cast<unsigned long long*>(memory), t % together, together, first, step, count, input0);
       else
-        run(reinterpret_cast<unsigned*>(scratch), t % together, together, row, column, input0);
+        run(reinterpret_cast<unsigned*>(memory), t % together, together, first, step, count, input0);
     }
     if (turns > 1) sync_block();
   }

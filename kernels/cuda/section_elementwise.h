@@ -8,17 +8,15 @@ LAMINA_DEVICE void elementwise(Block& b, const BlockStep& s) {
   const Code code(b, s.code, s.first_in, s.first_out, false, s.n);
   long long begin, end;
   if (s.partition == Partition::tiles) {
-    const long long size = (long long)s.rows * s.n, part = int(block_index()) - s.first_block;
-    begin = size * part / s.blocks, end = size * (part + 1) / s.blocks;
+    const auto mine = section::share((long long)s.rows * s.n, int(block_index()) - s.first_block, s.blocks);
+    begin = mine.begin, end = mine.end;
   } else {
     const Rows mine = b.rows_of(s);
     begin = (long long)mine.begin * s.n, end = (long long)mine.end * s.n;
   }
-  for (long long first = begin; first < end; first += kThreads) {
-    const long long i = first + thread_index();
-    const bool active = i < end;
-    const int row = active ? int(i / s.n) : 0;
-    code.element(row, active ? int(i - (long long)row * s.n) : 0, 0, active);
+  for (long long first = begin; first < end; first += kElements * kThreads) {
+    const long long i = first + thread_index(), left = (end - i + kThreads - 1) / kThreads;
+    code.elements(i, kThreads, left < kElements ? int(left) : kElements, Four{});
   }
 }
 

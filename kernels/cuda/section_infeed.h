@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "kernels/cuda/section_block.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::kernels::cuda {

@@ -58,7 +58,7 @@ LAMINA_DEVICE float sequence(Reduction op, const float* x, long long n, float* s
 
 // By a thread: column `column` of r x n. All threads of the block must call it; scratch: 24 floats per thread.
 LAMINA_DEVICE float column_result(Reduction op, const float* x, int rows, int n, int column, bool active, float* scratch) {
-  constexpr int block_rows = 32, levels = kScratchFloats / kThreads;
+  constexpr int block_rows = 32, kTogether = 16, levels = kScratchFloats / kThreads;
   static_assert(levels >= 12);  // up to 32 << 12 rows; more would share the last level, which no batch reaches
   if (rows == 0) return of_nothing(op);
   if (n == 1) {  // a single column is reduced as a row
@@ -72,8 +72,15 @@ LAMINA_DEVICE float column_result(Reduction op, const float* x, int rows, int n,
   float only = 0;
   for (int first = 0; first < rows; first += block_rows, ++blocks) {
     const int end = least(rows, first + block_rows);
-    float v = load_shared_between_blocks(x + (long long)first * n + column);
-    for (int r = first + 1; r < end; ++r) v = combine(op, v, load_shared_between_blocks(x + (long long)r * n + column));
+    float v = 0;
+    for (int r = first; r < end; r += kTogether) {
+      float some[kTogether];  // their loads wait together
+      LAMINA_UNROLL
+      for (int i = 0; i < kTogether; ++i) some[i] = r + i < end ? load_shared_between_blocks(x + (long long)(r + i) * n + column) : 0;
+      LAMINA_UNROLL
+      for (int i = 0; i < kTogether; ++i)
+        if (r + i < end) v = r + i > first ? combine(op, v, some[i]) : some[i];
+    }
     if (rows <= block_rows)
       only = v;
     else

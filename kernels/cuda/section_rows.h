@@ -114,8 +114,8 @@ LAMINA_DEVICE void copy(Block& b, const BlockStep& s, const section::BlockCopy& 
   long long size = 1;
   for (int a = 0; a < c.rank; ++a) size *= c.shape[a];
   const bool mine = s.partition == Partition::models;
-  const long long part = mine ? 0 : int(block_index()) - s.first_block, parts = mine ? 1 : s.blocks;
-  for (long long i = size * part / parts + thread_index(); i < size * (part + 1) / parts; i += kThreads) {
+  const auto own = section::share(size, mine ? 0 : int(block_index()) - s.first_block, mine ? 1 : s.blocks);
+  for (long long i = own.begin + thread_index(); i < own.end; i += kThreads) {
     long long rest = i, from = 0, to = 0;
     for (int a = c.rank - 1; a >= 0; --a) {
       const long long at = rest % c.shape[a];

@@ -5,19 +5,15 @@
 namespace lamina::section {
 namespace {
 
-struct Span {
-  int64_t begin = 0, end = 0;
-  bool empty() const { return begin >= end; }
-};
-Span share(int64_t count, int part, int parts) { return {count * part / parts, count * (part + 1) / parts}; }
+using Span = Share<int64_t>;
 
 class Part {
  public:
   Part(const BlockPlaces& places, const BlockStep& step, int block, std::vector<BlockAccess>& out)
       : places_(places), s_(step), part_(block - step.first_block), out_(out) {
     const bool by_models = s_.partition == Partition::models;
-    models_ = by_models ? share(s_.replicas, part_, s_.blocks) : Span{0, 1};
-    rows_ = by_models || s_.partition == Partition::one ? Span{0, s_.rows} : share(s_.rows, part_, s_.blocks);
+    models_ = by_models ? share<int64_t>(s_.replicas, part_, s_.blocks) : Span{0, 1};
+    rows_ = by_models || s_.partition == Partition::one ? Span{0, s_.rows} : share<int64_t>(s_.rows, part_, s_.blocks);
   }
 
   void run() {
@@ -84,7 +80,7 @@ class Part {
     const int part = alone ? 0 : part_, parts = alone ? 1 : s_.blocks;
     int results = 0;
     if (s_.code >= 0) {
-      const Span rows = share(s_.k, part, parts), elements{rows.begin * s_.n, rows.end * s_.n};
+      const Span rows = share<int64_t>(s_.k, part, parts), elements{rows.begin * s_.n, rows.end * s_.n};
       results = places_.codes[s_.code + 3];
       if (!elements.empty()) read(0, {0, int64_t(s_.rows) * s_.k}), read(1, {0, int64_t(s_.rows) * s_.n});
       for (int i = 0; i < s_.extras; ++i) read_broadcast(2 + i, elements, s_.n);

@@ -15,6 +15,7 @@ inline constexpr int kRowsPerSpine = 2;                        // batch rows per
 inline constexpr int kPiece = 64;                              // most sums, and most terms of a sum, in a piece of weights of a chain
 inline constexpr int kMostLinks = 128;                         // products that a block runs as one chain (chains.h)
 inline constexpr int kFewRowsInPass = 2, kMostRowsInPass = 4;  // batch rows that a chain takes at once: a form of the kernel for each
+inline constexpr int kUpdateRows = 32, kUpdateColumns = 64;    // of weights, that a block updates at once
 // Limits of loops and branches in a section: their state is in each block's shared memory.
 inline constexpr int kMostTurns = 128, kMostMovers = 128, kMostLoops = 32;
 
@@ -41,6 +42,19 @@ LAMINA_SCALAR constexpr bool block_computes(kernels::ScalarOp op, DType t) {
     case ScalarOp::reciprocal: return t == DType::f32 || t == DType::f64;
     default: return t == DType::f32 && (d == Domain::floating || d == Domain::numeric);
   }
+}
+
+template <class Int>
+struct Share {
+  Int begin, end;
+  LAMINA_SCALAR constexpr Int size() const { return end - begin; }
+  LAMINA_SCALAR constexpr bool empty() const { return begin >= end; }
+};
+// Part `part` of 0 to count: the first parts have one more where they cannot be equal.
+template <class Int>
+LAMINA_SCALAR constexpr Share<Int> share(Int count, int part, int parts) {
+  const Int each = count / parts, more = count - each * parts, begin = part * each + (part < more ? part : more);
+  return {begin, begin + each + (part < more ? 1 : 0)};
 }
 
 // What a step may be in a chain (chains.h): a product, or f(x, other) of the rows x before it, element by element.
@@ -95,9 +109,10 @@ struct BlockCopy {
   int32_t rank = 0, element_bytes = 4;
   int64_t shape[kMaxRank] = {}, from[kMaxRank] = {}, to[kMaxRank] = {};
 };
-// A code is: numbers of inputs, constants, instructions and outputs, whether a number has 8 bytes; then the inputs' types; per constant its
-// type and 8 bytes; per instruction op, type and result in one word, a, b and c; per output its register and type.
-inline constexpr int kCodeHeader = 5, kCodeConstant = 3, kCodeInstruction = 4, kCodeOutput = 2;
+// A code is: numbers of inputs, constants, instructions, outputs and registers, and whether a register has 8 bytes; then the inputs' types:
+// input i is in register i; per constant its type and 8 bytes; per instruction op, type and result in one word, a, b and c, and the
+// register of its result; per output its register and type. a, b and c are registers, or ~i for constant i.
+inline constexpr int kCodeHeader = 6, kCodeConstant = 3, kCodeInstruction = 5, kCodeOutput = 2;
 
 // A turn ends a run of steps: a control-flow step of kind loop whose code is the turn's number. Run number + 1 follows it.
 enum class Turn : uint8_t {

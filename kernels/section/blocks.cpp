@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "kernels/section/access.h"
+#include "kernels/section/block_codes.h"
 #include "kernels/section/chains.h"
 #include "kernels/section/flatten.h"
 #include "runtime/core/error.h"
@@ -15,24 +16,6 @@ namespace lamina::section {
 namespace {
 
 using kernels::ElementwiseCode;
-
-bool has_type(DType t) { return t == DType::f32 || t == DType::f64 || t == DType::i32 || t == DType::i64 || t == DType::boolean; }
-constexpr size_t kMostRegisters = 48;
-
-const char* why_not(const ElementwiseCode& code) {
-  constexpr const char* types = "an elementwise code of a type other than f32, f64, i32, i64 and bool";
-  for (DType t : code.inputs)
-    if (!has_type(t)) return types;
-  for (const auto& [t, value] : code.constants)
-    if (!has_type(t)) return types;
-  for (const auto& i : code.instructions) {
-    if (!has_type(i.type) || !has_type(i.result)) return types;
-    if (!block_computes(i.op, i.type)) return "an operation on whole numbers, bools or doubles that the section kernel does not have";
-  }
-  if (code.inputs.size() + code.constants.size() + code.instructions.size() > kMostRegisters)
-    return "more than 48 values in one elementwise code";
-  return nullptr;
-}
 
 // Recognises w - rate * g; input 0 of the code is g.
 struct Descent {
@@ -55,9 +38,9 @@ std::optional<Descent> descent_of(const ElementwiseCode& code, const Operand* ex
 
 // How many blocks this update justifies.
 int64_t blocks_worth(const Step& s) {
-  constexpr int64_t worth_a_block = 20 * 64 * 64;
-  const int64_t work = int64_t(s.rows) * s.n * (s.kind == StepKind::dense_update ? s.k : 16);
-  return std::clamp<int64_t>(work / worth_a_block, 1, s.kind == StepKind::dense_update ? std::max(1, s.k / 8) : 16);
+  if (s.kind == StepKind::dense_update) return std::max<int64_t>(1, (s.k + kUpdateRows - 1) / kUpdateRows);
+  constexpr int64_t worth_a_block = 5120;  // elements
+  return std::clamp<int64_t>(int64_t(s.rows) * s.n / worth_a_block, 1, 16);
 }
 // Updates have no batch rows; they are shared by tiles.
 bool is_update(const Step& s) {
@@ -193,33 +176,9 @@ class Planner {
   const View& view_of(int operand) const { return flat_.buffers[size_t(table_.operands[size_t(operand)].buffer)].view; }
 
   void place_codes() {
-    for (const ElementwiseCode& c : table_.codes) {
+    for (const ElementwiseCode& code : table_.codes) {
       code_at_.push_back(int32_t(codes_.size()));
-      if (why_not(c)) continue;  // no step uses this program
-      auto word = [&](int64_t v) { codes_.push_back(int32_t(v)); };
-      bool wide = false;
-      auto see = [&](DType t) { wide = wide || size_of(t) == 8; };
-      for (DType t : c.inputs) see(t);
-      for (const auto& [t, value] : c.constants) see(t);
-      for (const auto& i : c.instructions) see(i.type), see(i.result);
-      word(int64_t(c.inputs.size())), word(int64_t(c.constants.size())), word(int64_t(c.instructions.size())),
-          word(int64_t(c.outputs.size())), word(wide);
-      for (DType t : c.inputs) word(int64_t(t));
-      for (const auto& [t, value] : c.constants) {
-        uint64_t bits = 0;
-        if (t == DType::f32) {
-          const float f = float(value);
-          std::memcpy(&bits, &f, 4);
-        } else if (t == DType::f64) {
-          std::memcpy(&bits, &value, 8);
-        } else {
-          bits = t == DType::boolean ? uint64_t(value != 0) : uint64_t(int64_t(value));
-        }
-        word(int64_t(t)), word(int64_t(uint32_t(bits))), word(int64_t(uint32_t(bits >> 32)));
-      }
-      for (const auto& i : c.instructions)
-        word(int64_t(i.op) | int64_t(i.type) << 8 | int64_t(i.result) << 16), word(i.a), word(i.b), word(i.c);
-      for (int16_t r : c.outputs) word(r), word(int64_t(c.register_type(r)));
+      if (!why_not_on_blocks(code)) append_code(code, codes_);  // else no step uses it
     }
   }
 
@@ -361,8 +320,6 @@ class Planner {
   std::vector<BlockCopy> copies_;
 };
 
-std::atomic<const BlockRunner*> the_runner{nullptr};
-
 }  // namespace
 
 namespace {
@@ -397,7 +354,7 @@ const char* why_not_on_blocks(const std::vector<ElementwiseCode>& codes, const S
     return "a sum over more than 100,000 rows";
   for (int32_t code : {s.code, s.code2})
     if (code >= 0)
-      if (const char* why = why_not(codes[size_t(code)])) return why;
+      if (const char* why = why_not_on_blocks(codes[size_t(code)])) return why;
   return nullptr;
 }
 
@@ -409,67 +366,5 @@ BlockPlan plan_blocks(const TableWithLoops& table, const std::vector<OperandRang
   plan.may_be_long = plan.program.loops > 0 && (plan.infeed.chunk > 0 || most_seconds(table) > long_seconds);
   return plan;
 }
-
-namespace {
-const char* name(Turn turn) {
-  switch (turn) {
-    case Turn::scan: return "scan";
-    case Turn::loop: return "while_loop";
-    case Turn::test: return "test";
-    case Turn::again: return "again";
-    case Turn::branch: return "branch";
-    case Turn::leave: return "leave";
-    case Turn::meet: break;
-  }
-  return "meet";
-}
-}  // namespace
-
-std::string print(const BlockPlan& plan) {
-  std::string out = cat(plan.program.blocks, " blocks");
-  out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
-  out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
-  if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
-  out += "; run by section_kernel";  // as a profiler shows it
-  if (!plan.turns.empty())
-    out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
-               plan.may_be_long ? ", launched again after each 100 ms" : "");
-  out += '\n';
-  for (size_t i = 0; i < plan.steps.size(); ++i) {
-    const BlockStep& s = plan.steps[i];
-    if (s.kind == StepKind::loop) {
-      const BlockTurn& turn = plan.turns[size_t(s.code)];
-      out += cat("  ", i, ' ', name(turn.turn));
-      if (turn.loop >= 0) out += cat(" loop ", turn.loop);
-      if (turn.limit >= 0) out += cat(turn.operand >= 0 || turn.turn == Turn::loop ? ", at most " : ", ", turn.limit, " iterations");
-      if (turn.target >= 0) out += cat(" -> ", turn.target);
-      if (turn.infeed) out += cat(" | waits for the host each ", plan.infeed.chunk, " iterations");
-      out += turn.barrier ? " | all blocks meet\n" : "\n";
-      continue;
-    }
-    out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
-    if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
-    if (s.signal >= 0) out += cat(" raises ", s.signal);
-    for (int w = 0; w < s.waits; ++w)
-      out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);
-    out += '\n';
-  }
-  return out;
-}
-
-BlockSection::~BlockSection() {
-  for (OnDevice& d : copies) {
-    try {
-      d.stream.backend->free(d.stream, d.program, plan.bytes.size());
-      d.stream.backend->free(d.stream, d.state, d.state_bytes);
-      if (d.rings) d.infeed_stream.backend->free(d.infeed_stream, d.rings, size_t(plan.infeed.bytes));
-      if (d.infeed_stream.backend) d.infeed_stream.backend->destroy_stream(d.infeed_stream);
-    } catch (...) {  // the backend has been destroyed before us
-    }
-  }
-}
-
-void set_block_runner(const BlockRunner* runner) { the_runner = runner; }
-const BlockRunner* block_runner() { return the_runner; }
 
 }  // namespace lamina::section

@@ -7,16 +7,13 @@
 // part of the same sequence (flatten.h): control-flow points between runs are called turns; all blocks take them alike, mostly after a
 // barrier.
 #pragma once
-#include <atomic>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kernels/section/block_table.h"
 #include "kernels/section/nested.h"
-#include "runtime/core/mutex.h"
 #include "runtime/core/view.h"
-#include "runtime/device/kernel.h"
 #include "runtime/device/recording.h"
 
 namespace lamina::section {
@@ -62,32 +59,5 @@ LAMINA_API std::string print(const BlockPlan& plan);
 // block began.
 LAMINA_API size_t clock_entries(const BlockPlan& plan);
 LAMINA_API std::vector<profiler::DeviceStep> times_of_steps(const BlockPlan& plan, const std::vector<BlockClock>& clock);
-
-// Arguments of the section kernel: the plan, and its state on each device.
-struct LAMINA_API BlockSection {
-  std::shared_ptr<const TableWithLoops> table;
-  BlockPlan plan;
-  // Per stream: two streams may run the section at once, and counters belong to one launch.
-  struct OnDevice {
-    Stream stream;
-    void* program = nullptr;    // plan.bytes
-    uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, and where the next launch continues
-    size_t state_bytes = 0;
-    void* rings = nullptr;  // of the plan's infeed; and the stream that fills them
-    Stream infeed_stream;
-  };
-  mutable Mutex mutex;
-  mutable std::vector<OnDevice> copies;
-  BlockSection() = default;
-  BlockSection(const BlockSection&) = delete;
-  ~BlockSection();
-};
-// Runs a BlockSection on GPU devices. The CUDA build's kernel registers it at program start.
-struct BlockRunner {
-  void (*run)(const KernelCall&) = nullptr;
-  int (*resident_blocks)(Device device) = nullptr;  // blocks that this card can hold at once; 0: it cannot run sections
-};
-LAMINA_API void set_block_runner(const BlockRunner* runner);
-LAMINA_API const BlockRunner* block_runner();  // null if there is none
 
 }  // namespace lamina::section

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <set>
 
 #include "kernels/section/block_access.h"
 #include "kernels/section/chains.h"

@@ -8,7 +8,7 @@
 #include "graph/compile/compile.h"
 #include "graph/ops/ops.h"
 #include "graph/passes/pipeline.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/cuda/cuda_backend.h"
 #include "runtime/exec/executor.h"
 #include "tests/cuda/fake_cuda.h"

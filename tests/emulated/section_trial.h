@@ -11,7 +11,7 @@
 
 #include "graph/compile/compile.h"
 #include "graph/passes/pipeline.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "kernels/section/flatten.h"
 #include "runtime/device/backend.h"
 #include "runtime/exec/program.h"

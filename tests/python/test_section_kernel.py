@@ -13,7 +13,7 @@ from sass import Cubin  # noqa: E402
 
 NVCC = shutil.which("nvcc") or next((p for p in ["/usr/local/cuda/bin/nvcc"] if os.path.exists(p)), None)
 LIMITS = {"registers": 255, "spill bytes": 0, "stack bytes": 320, "static shared bytes": 64}
-SPILLS = {"sm_100": {"spill bytes": 940, "stack bytes": 448}}  # around the call of a chain's roles; what is spilled is not touched within a layer
+SPILLS = {"sm_100": {"spill bytes": 1060, "stack bytes": 528}}  # around the call of a chain's roles; what is spilled is not touched within a layer
 ARCHITECTURES = ["sm_80", "sm_90a", "sm_100"]
 
 needs_nvcc = pytest.mark.skipif(NVCC is None, reason="there is no nvcc; ./dev setup --cuda brings it")
@@ -48,14 +48,14 @@ def test_the_section_kernel_stays_within_its_limits(architecture, tmp_path):
 # instructions; then those of each step in section_steps.STEPS. The stack is the elementwise interpreter's and sin's and cos's; spills add to it.
 TOOLKIT = "13.0"
 BARS = {
-    ("section_kernel", "sm_80"): (215, 216, 0, 178, 41360, [2488, 650, 1925, 1229, 1415, 398, 887]),
-    ("section_kernel", "sm_90a"): (211, 216, 1024, 178, 44400, [2518, 648, 1986, 1246, 1458, 439, 886]),
-    ("section_kernel", "sm_100"): (255, 448, 1024, 548, 42528, [1867, 290, 1512, 751, 769, 444, 1364]),
+    ("section_kernel", "sm_80"): (227, 216, 0, 178, 41888, [2415, 374, 2211, 1156, 1347, 404, 828]),
+    ("section_kernel", "sm_90a"): (226, 216, 1024, 178, 45384, [2453, 369, 2366, 1222, 1414, 414, 834]),
+    ("section_kernel", "sm_100"): (255, 528, 1024, 634, 44560, [1985, 208, 2065, 709, 740, 419, 1350]),
 }
 # Cycles and instructions of one warp (section_steps.py): counted, not measured. A layer's bar is what is promised; it takes 373 to 380 now.
 WAYS = {("forward", "sm_80"): (400, 215), ("forward", "sm_90a"): (400, 215), ("gradient", "sm_80"): (400, 215), ("gradient", "sm_90a"): (400, 215),
-        ("chain", "sm_80"): (2253, 203), ("chain", "sm_90a"): (2316, 207), ("known chain", "sm_80"): (823, 150), ("known chain", "sm_90a"): (884, 147),
-        ("step", "sm_80"): (761, 117), ("step", "sm_90a"): (791, 119)}
+        ("chain", "sm_80"): (2201, 194), ("chain", "sm_90a"): (2320, 208), ("known chain", "sm_80"): (746, 131), ("known chain", "sm_90a"): (882, 149),
+        ("step", "sm_80"): (760, 114), ("step", "sm_90a"): (790, 117), ("update", "sm_80"): (2834, 714), ("update", "sm_90a"): (2832, 715)}
 
 
 @functools.lru_cache(maxsize=None)

@@ -10,7 +10,7 @@
 #include "graph/functions/control_flow.h"
 #include "graph/functions/op_functions.h"
 #include "graph/passes/pipeline.h"
-#include "kernels/section/blocks.h"
+#include "kernels/section/block_section.h"
 #include "runtime/core/error.h"
 
 namespace lamina::compile {

@@ -1,0 +1,36 @@
+// A block plan as the section kernel's arguments, with its state on each device, and the kernel that runs it.
+#pragma once
+#include "kernels/section/blocks.h"
+#include "runtime/core/mutex.h"
+#include "runtime/device/kernel.h"
+
+namespace lamina::section {
+
+// Arguments of the section kernel: the plan, and its state on each device.
+struct LAMINA_API BlockSection {
+  std::shared_ptr<const TableWithLoops> table;
+  BlockPlan plan;
+  // Per stream: two streams may run the section at once, and counters belong to one launch.
+  struct OnDevice {
+    Stream stream;
+    void* program = nullptr;    // plan.bytes
+    uint32_t* state = nullptr;  // counters, number of blocks that have ended, the abort word, and where the next launch continues
+    size_t state_bytes = 0;
+    void* rings = nullptr;  // of the plan's infeed; and the stream that fills them
+    Stream infeed_stream;
+  };
+  mutable Mutex mutex;
+  mutable std::vector<OnDevice> copies;
+  BlockSection() = default;
+  BlockSection(const BlockSection&) = delete;
+  ~BlockSection();
+};
+// Runs a BlockSection on GPU devices. The CUDA build's kernel registers it at program start.
+struct BlockRunner {
+  void (*run)(const KernelCall&) = nullptr;
+  int (*resident_blocks)(Device device) = nullptr;  // blocks that this card can hold at once; 0: it cannot run sections
+};
+LAMINA_API void set_block_runner(const BlockRunner* runner);
+LAMINA_API const BlockRunner* block_runner();  // null if there is none
+
+}  // namespace lamina::section

@@ -1,0 +1,52 @@
+#include "kernels/section/blocks.h"
+#include "runtime/core/error.h"
+
+namespace lamina::section {
+namespace {
+const char* name(Turn turn) {
+  switch (turn) {
+    case Turn::scan: return "scan";
+    case Turn::loop: return "while_loop";
+    case Turn::test: return "test";
+    case Turn::again: return "again";
+    case Turn::branch: return "branch";
+    case Turn::leave: return "leave";
+    case Turn::meet: break;
+  }
+  return "meet";
+}
+}  // namespace
+
+std::string print(const BlockPlan& plan) {
+  std::string out = cat(plan.program.blocks, " blocks");
+  out += cat(": ", plan.spines, " take rows, ", plan.helpers, " update weights; ");
+  out += cat(plan.program.counters, " counters, ", plan.waits.size(), " waits");
+  if (plan.infeed.chunk > 0) out += cat("; slices from the host come through rings of ", plan.infeed.bytes, " bytes");
+  out += "; run by section_kernel";  // as a profiler shows it
+  if (!plan.turns.empty())
+    out += cat("; ", plan.program.loops, " loops, ", plan.turns.size(), " turns",
+               plan.may_be_long ? ", launched again after each 100 ms" : "");
+  out += '\n';
+  for (size_t i = 0; i < plan.steps.size(); ++i) {
+    const BlockStep& s = plan.steps[i];
+    if (s.kind == StepKind::loop) {
+      const BlockTurn& turn = plan.turns[size_t(s.code)];
+      out += cat("  ", i, ' ', name(turn.turn));
+      if (turn.loop >= 0) out += cat(" loop ", turn.loop);
+      if (turn.limit >= 0) out += cat(turn.operand >= 0 || turn.turn == Turn::loop ? ", at most " : ", ", turn.limit, " iterations");
+      if (turn.target >= 0) out += cat(" -> ", turn.target);
+      if (turn.infeed) out += cat(" | waits for the host each ", plan.infeed.chunk, " iterations");
+      out += turn.barrier ? " | all blocks meet\n" : "\n";
+      continue;
+    }
+    out += cat("  ", i, " ", name(s.kind), " blocks ", s.first_block, "..", s.first_block + s.blocks - 1);
+    if (s.chain > 1) out += cat(" in one chain with the next ", s.chain - 1);
+    if (s.signal >= 0) out += cat(" raises ", s.signal);
+    for (int w = 0; w < s.waits; ++w)
+      out += cat(w ? ", " : " waits for ", plan.waits[size_t(s.first_wait + w)].counter, "=", plan.waits[size_t(s.first_wait + w)].until);
+    out += '\n';
+  }
+  return out;
+}
+
+}  // namespace lamina::section
