@@ -3,6 +3,7 @@
 #include <atomic>
 #include <optional>
 
+#include "graph/frontend/trace.h"
 #include "graph/frontend/variable.h"
 #include "runtime/device/backend.h"
 
@@ -27,6 +28,11 @@ DeviceScope::~DeviceScope() {
     scope = before_;
   else
     scope.reset();
+}
+
+Beside::Beside(Device device) {
+  const Trace* trace = Trace::current();
+  if (device != default_device() && !(trace && trace->is_body)) scope_.emplace(device);
 }
 
 bool in_device_scope() { return scope.has_value(); }

@@ -1,5 +1,6 @@
 // Placement of tensors and ops, synchronisation with devices, and switches for functions.
 #pragma once
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,16 @@ class LAMINA_API DeviceScope {
  private:
   Device before_;
   bool had_one_;
+};
+
+// Places what follows beside a tensor on `device`, until it is destroyed. Nothing to do in a body of a loop or branch, all of which runs on
+// one device: the tensor is copied there.
+class Beside {
+ public:
+  explicit Beside(Device device);
+
+ private:
+  std::optional<DeviceScope> scope_;
 };
 
 LAMINA_API Device default_device();  // of the innermost DeviceScope, else the first GPU, else cpu:0

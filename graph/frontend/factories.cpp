@@ -114,8 +114,7 @@ Tensor full(const Shape& shape, double value, DType dtype) { return filled({dtyp
 namespace {
 Tensor like(const Operand& x, std::optional<DType> dtype, double value) {
   Tensor t = x.resolve();
-  std::optional<DeviceScope> there;
-  if (t.device() != default_device()) there.emplace(t.device());
+  const Beside there(t.device());
   return filled({dtype.value_or(t.dtype()), t.shape()}, value);
 }
 }  // namespace

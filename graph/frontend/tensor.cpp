@@ -189,8 +189,7 @@ Tensor Operand::resolve(DType dtype, Device device, const char* op) const {
                                   .where = text(at_),
                                   .why = "a number takes the dtype of the tensor that it meets",
                                   .fix = "convert the tensor: lm.astype(x, lm.int64)"});
-  std::optional<DeviceScope> there;
-  if (device != default_device()) there.emplace(device);
+  const Beside there(device);
   return kind_ == Kind::integer && !is_floating(dtype) ? scalar_i(integer_, dtype) : scalar(number(), dtype);
 }
 

@@ -45,7 +45,9 @@ struct Region {
   std::vector<Tensor> given;
   std::vector<Tensor> outputs;
 
-  Region(const Trace& outer, const char* what) : trace(std::make_shared<Trace>(cat(what, " of ", outer.function), outer.device)) {}
+  Region(const Trace& outer, const char* what) : trace(std::make_shared<Trace>(cat(what, " of ", outer.function), outer.device)) {
+    trace->is_body = true;
+  }
   Tensor input(const TensorType& type) {
     given.push_back(trace->add_input(type, ""));
     return given.back();

@@ -104,8 +104,7 @@ std::vector<IndexPart> places_of(const Operand& x, const IndexPart& mask, size_t
     int64_t rest = i;
     for (size_t a = lengths.size(); a-- > 0; rest /= lengths[a]) places[a].push_back(rest % lengths[a]);
   }
-  std::optional<DeviceScope> there;
-  if (m.device() != default_device()) there.emplace(m.device());
+  const Beside there(m.device());
   std::vector<IndexPart> out;
   for (const auto& list : places) {
     IndexPart part;
@@ -291,8 +290,7 @@ Tensor At::update(const Operand& given, ScatterMode mode) const {
   const Dim count = size_of(leading);
   Tensor places;
   {
-    std::optional<DeviceScope> there;
-    if (x_.device() != default_device()) there.emplace(x_.device());
+    const Beside there(x_.device());
     places = apply_one(ops::def::iota, ir::make_attrs(ops::IotaAttrs{{DType::i64, {count}}, 0}), {}, at_);
   }
   places = index(Operand(reshape_to(Operand(places, at_), leading), at_), first);

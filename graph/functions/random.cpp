@@ -88,8 +88,7 @@ Tensor next_state(const Variable& generator, CallSite at) {
   std::unique_lock lock(turn(), std::defer_lock);
   if (executing_eagerly()) lock.lock();
   Tensor state = generator.read(at);
-  std::optional<DeviceScope> there;
-  if (state.device() != default_device()) there.emplace(state.device());
+  const Beside there(state.device());
   generator.assign(Operand(add(Operand(state, at), Operand(tensor(std::vector<int64_t>{0, 1}), at)), at));
   return state;
 }

@@ -51,8 +51,7 @@ void require_matrix(const char* op, const Tensor& x, CallSite at) {
 }
 
 Tensor indices_tensor(const std::vector<int64_t>& indices, Device device) {
-  std::optional<DeviceScope> there;
-  if (device != default_device()) there.emplace(device);
+  const Beside there(device);
   return tensor(indices);
 }
 

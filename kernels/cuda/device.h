@@ -38,6 +38,18 @@ namespace lamina::kernels::cuda {
 
 inline constexpr unsigned kWarp = 32, kAllLanes = 0xffffffffu;
 
+// Mistakes that tests plant in the section kernel, to see them found: makes(mistake) is false on a GPU.
+enum class Mistake {
+  none,
+  meets_early,         // computing warps meet the others before they have written a piece's results
+  brings_late,         // a piece's weights are stored behind the meeting that they are for
+  fetches_before,      // weights are read before other blocks have written them
+  stores_early,        // results are stored before they are there
+  announces_early,     // results are announced before they are stored
+  announces_unfenced,  // or without a fence behind the stores
+  updates_before,      // a step between chains does not wait for other blocks
+};
+
 }  // namespace lamina::kernels::cuda
 
 #if defined(__CUDACC__)

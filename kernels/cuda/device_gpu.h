@@ -16,6 +16,7 @@
 
 namespace lamina::kernels::cuda {
 
+LAMINA_DEVICE constexpr bool makes(Mistake) { return false; }
 LAMINA_DEVICE unsigned thread_index() { return threadIdx.x; }
 LAMINA_DEVICE unsigned block_size() { return blockDim.x; }
 LAMINA_DEVICE unsigned block_index() { return blockIdx.x; }

@@ -35,6 +35,7 @@ struct Settings {
   unsigned stack_bytes = 128 * 1024;
   int64_t most_pauses = 1'000'000;  // in a row without other progress: the launch is stuck
   unsigned resident_blocks = 1024;  // a larger cooperative launch fails, as on a GPU where blocks do not fit
+  Mistake mistake = Mistake::none;  // that kernels make
 };
 Settings& settings();
 struct Counts {
@@ -60,6 +61,8 @@ void pause(const Where& where);  // other threads run first
 void before_atomic(const void* address, size_t bytes, const Where& where);
 void acquired(const void* address, const Where& where);
 void before_release(const void* address, const Where& where);
+void fence();
+void before_add_after_fence(const void* address);  // releases what was done before this thread's last fence
 void copy_async(void* to, const void* from, size_t bytes, const Where& where);
 void commit_copies();
 void wait_copies(int but, const Where& where);
@@ -68,6 +71,7 @@ void* dynamic_shared();
 void run(const LaunchShape& shape, const std::function<void()>& thread, const char* name);
 
 }  // namespace emulation
+inline bool makes(Mistake mistake) { return emulation::settings().mistake == mistake; }
 
 LAMINA_UNSEEN inline unsigned thread_index() { return emulation::position().thread; }
 LAMINA_UNSEEN inline unsigned block_size() { return emulation::position().threads; }
@@ -174,8 +178,11 @@ inline void add_release(unsigned* p, unsigned v, LAMINA_WHERE) {
   emulation::before_release(p, where);
   emulation::change(p, [v](unsigned old) { return old + v; }, where);
 }
-inline void fence_device() {}
-inline void add_after_fence(unsigned* p, unsigned v, LAMINA_WHERE) { add_release(p, v, where); }
+inline void fence_device() { emulation::fence(); }
+inline void add_after_fence(unsigned* p, unsigned v, LAMINA_WHERE) {
+  emulation::before_add_after_fence(p);
+  emulation::change(p, [v](unsigned old) { return old + v; }, where);
+}
 inline unsigned load_acquire_in_block(const unsigned* p, LAMINA_WHERE) { return load_acquire(p, where); }
 inline void store_release_in_block(unsigned* p, unsigned v, LAMINA_WHERE) { store_release(p, v, where); }
 inline void pause(LAMINA_WHERE) { emulation::pause(where); }

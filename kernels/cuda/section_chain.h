@@ -60,6 +60,7 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
       }
       w[q] = four_in_order(coming + column * kLeading + 4 * q);
     }
+    if (makes(Mistake::meets_early)) sync_some<decltype(barrier)::value, kMeetingThreads>();
     if (task.flags & Task::is_plain) [[likely]] {
       LAMINA_UNROLL
       for (int r = 0; r < R; ++r) y[r * kMostWidth] = gradient ? scalar::relu_grad(sums[r], side[r]) : scalar::relu(sums[r] + side[r]);
@@ -76,7 +77,7 @@ LAMINA_DEVICE void compute(const ChainMemory& memory, int column) {
     }
     const bool goes_on = !(task.flags & Task::is_last);
     task = after, own = next, x = memory.shared + task.x;
-    sync_some<decltype(barrier)::value, kMeetingThreads>();  // the results are in shared memory
+    if (!makes(Mistake::meets_early)) sync_some<decltype(barrier)::value, kMeetingThreads>();  // the results are in shared memory
     LAMINA_UNROLL
     for (int q = 0; q < kAhead; ++q) load(q);
     return goes_on;
@@ -144,6 +145,11 @@ struct Fetched {
   }
   LAMINA_DEVICE void store(const ChainMemory& memory, const Pieces& p, int number, int thread) const {
     float* const stage = memory.stage(number);
+    if (thread == 0) {
+      const Task task = task_of(memory, p, stage);  // the race checker does not see a result that is made in place
+      *reinterpret_cast<Task*>(stage + kTaskAt) = task;
+    }
+    if (makes(Mistake::brings_late)) meet_at(number);
     LAMINA_UNROLL
     for (int t = 0; t < kTiles; ++t) {
       const int row = 4 * tile_row(thread, t), column = 4 * tile_column(thread, t);
@@ -162,9 +168,6 @@ struct Fetched {
       LAMINA_UNROLL
       for (int r = 0; r < R; ++r) stage[kFirstRowsAt + r * kPiece + thread] = rows[r];
     }
-    if (thread != 0) return;
-    const Task task = task_of(memory, p, stage);  // the race checker does not see a result that is made in place
-    *reinterpret_cast<Task*>(stage + kTaskAt) = task;
   }
 };
 template <int R, bool gradient>
@@ -173,6 +176,7 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
   const auto go_on = [&] {
     p.go_on();
     if (!p.some() || p.chunk > 0 || p.group > 0 || p.at().waits == 0) return;
+    if (makes(Mistake::fetches_before)) return;
     if (!wait_for_others(b, p.at().first_wait, p.at().waits, int(lane()), int(kWarp))) atomic_or(memory.stopped(), 1u);
     sync_warp();
   };
@@ -185,7 +189,7 @@ LAMINA_DEVICE void fetch(const Block& b, const ChainMemory& memory, Pieces p, co
     go_on();
     if (p.some()) go_on();
     if (p.some()) piece.load(p, first_rows, thread);
-    meet_at(number);
+    if (!makes(Mistake::brings_late)) meet_at(number);
   }
   meet_at(number);  // one behind the last piece
 }
@@ -194,7 +198,7 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
   unsigned done = 0;
   meet_at(0), meet_at(1);
   for (int number = 0; p.some(); ++number) {
-    meet_at(number + 2);
+    if (!makes(Mistake::stores_early)) meet_at(number + 2);
     if (p.ends_sums()) {
       const Link& link = p.at();
       const int first = p.group * kPiece, count = least(kPiece, p.outer - first);
@@ -210,6 +214,7 @@ LAMINA_DEVICE void store_results(const Block& b, const ChainMemory& memory, Piec
         if (lane() == 0) store_release_in_block(memory.stored(), done);
       }
     }
+    if (makes(Mistake::stores_early)) meet_at(number + 2);
     p.go_on();
   }
 }
@@ -217,10 +222,10 @@ LAMINA_DEVICE void announce(const ChainMemory& memory, unsigned* counters, int c
   for (int told = 0; told < count;) {
     int now = told;
     if (lane() == 0)
-      while ((now = int(load_acquire_in_block(memory.stored()))) == told) pause();
+      while ((now = makes(Mistake::announces_early) ? count : int(load_acquire_in_block(memory.stored()))) == told) pause();
     now = shuffle(now, 0);
     sync_warp();
-    fence_device();
+    if (!makes(Mistake::announces_unfenced)) fence_device();
     for (int i = told + int(lane()); i < now; i += int(kWarp))
       if (const int signal = memory.links()[i].signal; signal >= 0) add_after_fence(counters + signal, 1);
     told = now;

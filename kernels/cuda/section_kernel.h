@@ -51,7 +51,9 @@ LAMINA_DEVICE void run_block(const Arguments& a) {
       continue;
     }
     clock_begin_wait(b, b.position);
-    if (s.waits > 0 && sync_block_or(!wait_for_others(b, s.first_wait, s.waits, int(thread_index()), kThreads))) break;
+    if (s.waits > 0 && !makes(Mistake::updates_before) &&
+        sync_block_or(!wait_for_others(b, s.first_wait, s.waits, int(thread_index()), kThreads)))
+      break;
     clock_begin_step(b, b.position);
     const int next = b.position + (s.chain > 0 ? s.chain : 1), signal = s.signal;  // the record is overwritten when the step is over
     if (warp_index() == bringer) b.bring(next, b.current + 1);

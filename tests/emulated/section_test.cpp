@@ -162,6 +162,44 @@ TEST(Section, EveryWaitIsNeeded) {
     }
 }
 
+// What a planted bug leads to: a race, other numbers or a launch that is stuck. "" if it is not found.
+std::string found(Trial& trial, Mistake mistake) {
+  auto plan = trial.plan(6);
+  trial.run_blocks(*plan);
+  EXPECT_TRUE(take_races().empty());
+  const auto want = trial.results();
+  for (const auto& o : orders()) {
+    emulation::settings().order = o.order, emulation::settings().seed = o.seed;
+    emulation::settings().most_pauses = 20'000, emulation::settings().mistake = mistake;
+    BlockSection other;  // with its own state on the device
+    other.table = plan->table, other.plan = plan->plan;
+    const std::string stuck = failure_of([&] { trial.run_blocks(other); });
+    emulation::settings() = {};
+    if (const auto races = take_races(); !races.empty()) return races[0];
+    if (!stuck.empty()) return stuck;
+    if (trial.results() != want) return "other numbers";
+  }
+  return "";
+}
+
+// Planted bugs in the roles of a chain's warps, and in the steps between chains.
+TEST(Section, EveryMistakeOfARoleIsFound) {
+  if (!races_are_checked()) GTEST_SKIP() << "this program's accesses are not looked at; lamina_emulated_checked runs this test";
+  Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));
+  for (Mistake mistake : {Mistake::meets_early, Mistake::brings_late, Mistake::stores_early, Mistake::announces_early,
+                          Mistake::announces_unfenced, Mistake::updates_before})
+    EXPECT_NE(found(trial, mistake), "") << "mistake " << int(mistake);
+  // Weights for which the chain waits in its middle.
+  auto net = function([](Tensor x, Tensor first, Tensor second) { return matmul(tanh(matmul(x, first)), tanh(second)); });
+  const auto values = [](const Shape& shape) { return full(shape, 0.25); };
+  Trial other(program_of(net.concrete(values({10, 40}), values({40, 24}), values({24, 6})).graph()));
+  const auto steps = other.plan(6)->plan.steps;
+  ASSERT_TRUE(std::any_of(steps.begin(), steps.end(), [](const section::BlockStep& s) {
+    return s.link == section::LinkKind::product && s.chain == 0 && s.waits > 0;
+  })) << section::print(other.plan(6)->plan);
+  EXPECT_NE(found(other, Mistake::fetches_before), "");
+}
+
 // Planted bug: a counter is never incremented. The launch ends by itself, and leaves the counters ready for the next one.
 TEST(Section, ReportsAWaitThatIsNeverSatisfied) {
   Trial trial(small_program(std::make_shared<optim::SGD>(0.1)));

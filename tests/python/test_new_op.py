@@ -113,7 +113,7 @@ for f, value, slope, doc in ((lm.gaussian, np.exp(-n * n), -2 * n * np.exp(-n * 
 layer = lm.nn.Dense(3, activation="softsign")
 batch = lm.constant(np.arange(12.0, dtype="float32").reshape(4, 3) / 12)
 np.testing.assert_allclose(lm.function(layer)(batch).numpy(), lm.softsign(batch @ layer.kernel + layer.bias).numpy(), rtol=1e-5)
-assert "dense softsign" in str(lm.function(layer).explain(batch))
+assert "activation=softsign" in str(lm.function(layer).explain(batch))
 """
 
 
