@@ -17,7 +17,8 @@ LAYERS = [
     ["runtime/device"],
     ["runtime/cuda"],
     ["kernels"],
-    ["runtime/exec", "runtime/io", "runtime/data", "runtime/dist"],
+    ["runtime/exec", "runtime/io", "runtime/data"],
+    ["runtime/dist"],
     ["graph/ir"],
     ["graph/ops"],
     ["graph/cost"],
@@ -37,7 +38,7 @@ ONLY = {
     r"^(cuda|cublas|cudnn|curand|cub/|thrust/)": ["runtime/cuda", "kernels/cuda", "tests/cuda", "perf"],
     r"^nvtx3/": ["tests/cuda"],
     r"^nccl": ["runtime/cuda", "runtime/dist", "tests/cuda"],
-    r"^mpi\.h": ["runtime/dist/mpi"],
+    r"^mpi\.h": ["runtime/dist/mpi", "tests/mpi"],
     r"^(nanobind|pybind11|Python\.h)": ["python_bindings/src"],
 }
 LONG = {    # path: why this file may be longer than its limit

@@ -1,0 +1,223 @@
+#include "runtime/dist/collectives.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "kernels/tree_sum.h"
+#include "runtime/dist/checked_call.h"
+
+namespace lamina::distributed {
+namespace {
+
+constexpr size_t kSmall = 8192;            // bytes of all roots below which every rank gets all of them and adds by itself
+constexpr size_t kMostBytes = 1ull << 47;  // of one collective
+
+void require(bool holds, const char* op, const std::string& what, const std::string& why, const std::string& fix, Subject subject) {
+  if (!holds)
+    throw Error(ErrorKind::invalid_argument, {.what = cat(op, ": ", what), .where = std::string(subject.line), .why = why, .fix = fix});
+}
+
+size_t bytes_of(const char* op, DType dtype, int64_t count, int64_t times, Subject subject) {
+  size_t bytes = 0;
+  const bool fits = count >= 0 && times >= 0 && !__builtin_mul_overflow(size_t(count), size_of(dtype), &bytes) &&
+                    !__builtin_mul_overflow(bytes, size_t(times), &bytes) && bytes <= kMostBytes;
+  require(fits, op, cat(count, " elements are no length"), "lengths are at least 0, and all data at most 2^47 bytes",
+          "pass the array's length", subject);
+  return bytes;
+}
+
+// The sums of this rank's roots: addresses of `count` elements of `wire` each, in leaves or in `room`.
+std::vector<const void*> root_sums(const SumOf& sum, DType wire, Range own, std::span<const Range> roots, const void* leaves,
+                                   std::vector<char>& room) {
+  const size_t leaf = size_t(sum.count) * size_of(sum.dtype), root = size_t(sum.count) * size_of(wire);
+  const auto leaf_at = [&](int64_t number) { return static_cast<const char*>(leaves) + size_t(number - own.begin) * leaf; };
+  const auto is_leaf = [&](const Range& r) { return r.size() == 1 && wire == sum.dtype; };
+  room.resize(root * size_t(std::count_if(roots.begin(), roots.end(), [&](const Range& r) { return !is_leaf(r); })));
+  std::vector<const void*> out;
+  char* to = room.data();
+  for (const Range& r : roots) {
+    if (is_leaf(r)) {
+      out.push_back(leaf_at(r.begin));
+      continue;
+    }
+    std::vector<Range> parts;
+    std::vector<const void*> arrays;
+    for (int64_t i = r.begin; i < r.end; ++i) parts.push_back({i, i + 1}), arrays.push_back(leaf_at(i));
+    const std::vector<uint8_t> joins = joins_of(parts, sum.shards);
+    cpu::tree_sum({.from = sum.dtype, .to = wire, .count = sum.count, .joins = joins.data()}, arrays, to);
+    out.push_back(to);
+    to += root;
+  }
+  return out;
+}
+
+// Adds the elements [begin, end) of every rank's roots on the ranks that want them.
+class RootExchange {
+ public:
+  RootExchange(Communicator& c, const SumOf& sum) : c_(c), sum_(sum), wire_(is_half(sum.dtype) ? DType::f32 : sum.dtype) {
+    for (int r = 0; r < c.size(); ++r) {
+      of_rank_.push_back(roots_of(part_of(sum.shards, c.size(), r), sum.shards));
+      all_.insert(all_.end(), of_rank_.back().begin(), of_rank_.back().end());
+    }
+    joins_ = joins_of(all_, sum.shards);
+  }
+
+  // wanted(rank): the elements that a rank adds. The sum of this rank's elements is written to `result`.
+  template <class Wanted>
+  void run(const void* leaves, void* result, Wanted wanted) {
+    const int self = c_.rank();
+    std::vector<char> room, received;
+    const Range own = part_of(sum_.shards, c_.size(), self), mine = wanted(self);
+    const size_t unit = size_of(wire_), piece = size_t(mine.size()) * unit;
+    if (c_.size() == 1) {
+      std::vector<Range> parts;
+      for (int64_t i = 0; i < sum_.shards; ++i) parts.push_back({i, i + 1});
+      const std::vector<uint8_t> joins = joins_of(parts, sum_.shards);
+      std::vector<const void*> arrays;
+      for (size_t i = 0; i < parts.size(); ++i)
+        arrays.push_back(static_cast<const char*>(leaves) + i * size_t(sum_.count) * size_of(sum_.dtype));
+      return cpu::tree_sum({.from = sum_.dtype, .to = sum_.dtype, .count = sum_.count, .joins = joins.data()}, arrays, result);
+    }
+    const std::vector<const void*> sums = root_sums(sum_, wire_, own, of_rank_[size_t(self)], leaves, room);
+    received.resize(piece * (all_.size() - sums.size()));
+    std::vector<Transfer> transfers;
+    std::vector<const void*> pieces;
+    char* to = received.data();
+    for (int r = 0; r < c_.size(); ++r) {
+      const Range theirs = wanted(r);
+      if (r == self) {
+        for (const void* s : sums) pieces.push_back(static_cast<const char*>(s) + size_t(mine.begin) * unit);
+        continue;
+      }
+      for (const void* s : sums)
+        if (theirs.size())
+          transfers.push_back(to_rank(r, static_cast<const char*>(s) + size_t(theirs.begin) * unit, size_t(theirs.size()) * unit));
+      for (size_t i = 0; i < of_rank_[size_t(r)].size(); ++i, to += piece) {
+        if (piece) transfers.push_back(from_rank(r, to, piece));
+        pieces.push_back(to);
+      }
+    }
+    c_.exchange(transfers);
+    cpu::tree_sum({.from = wire_, .to = sum_.dtype, .count = mine.size(), .joins = joins_.data()}, pieces, result);
+  }
+
+  bool is_small() const { return all_.size() * size_t(sum_.count) * size_of(wire_) <= kSmall; }
+
+ private:
+  Communicator& c_;
+  const SumOf sum_;
+  const DType wire_;  // in which sums of roots travel
+  std::vector<std::vector<Range>> of_rank_;
+  std::vector<Range> all_;
+  std::vector<uint8_t> joins_;
+};
+
+void check_sum(const char* op, const Communicator& c, const SumOf& sum, Subject subject) {
+  if (sum.dtype == DType::boolean)
+    throw Error(ErrorKind::type, {.what = cat(op, ": bool has no sum"),
+                                  .where = std::string(subject.line),
+                                  .why = "sums are of numbers",
+                                  .fix = "convert it to an integer type first"});
+  require(sum.shards >= 1 && sum.shards <= kMostShards, op, cat(sum.shards, " shards"), cat("there are 1 to ", kMostShards),
+          "pass such a number", subject);
+  require(c.size() <= sum.shards, op, cat(c.size(), " ranks are more than ", sum.shards, " shards"),
+          "each rank has at least one shard of the batch, and the number of shards fixes the order of the sums",
+          cat("start at most ", sum.shards, " ranks, or use at least ", c.size(), " shards"), subject);
+  bytes_of(op, sum.dtype, sum.count, sum.shards, subject);
+}
+
+}  // namespace
+
+void barrier(Communicator& c, Subject subject) {
+  const CheckedCall call(c, {.op = Op::barrier}, subject);
+  c.barrier();
+}
+
+void broadcast(Communicator& c, DType dtype, void* data, int64_t count, int root, Subject subject) {
+  const size_t bytes = bytes_of("broadcast", dtype, count, 1, subject);
+  require(root >= 0 && root < c.size(), "broadcast", cat("there is no rank ", root), cat("there are ranks 0 to ", c.size() - 1),
+          "pass one of them as root", subject);
+  const CheckedCall call(c, {.op = Op::broadcast, .dtype = dtype, .root = root, .count = count, .bytes = int64_t(bytes)}, subject);
+  if (c.size() > 1 && bytes) c.broadcast(data, bytes, root);
+}
+
+void all_gather(Communicator& c, DType dtype, const void* own, void* all, int64_t count, Subject subject) {
+  bytes_of("all_gather", dtype, count, c.size(), subject);
+  const size_t bytes = size_t(count) * size_of(dtype);
+  const CheckedCall call(c, {.op = Op::all_gather, .dtype = dtype, .count = count, .bytes = int64_t(bytes)}, subject);
+  if (bytes) c.all_gather(own, all, bytes);
+}
+
+void send_receive(Communicator& c, std::span<const Transfer> transfers, Subject subject) {
+  size_t bytes = 0;
+  // Row r: what r sends to each rank, then what it receives from each: pieces mixed with bytes.
+  const size_t n = size_t(c.size());
+  std::vector<uint64_t> row(2 * n), all(2 * n * n);
+  for (const Transfer& t : transfers) {
+    require(t.rank >= 0 && t.rank < c.size() && t.rank != c.rank(), "send_receive", cat("rank ", c.rank(), " has no other rank ", t.rank),
+            cat("there are ranks 0 to ", c.size() - 1), "name another rank", subject);
+    uint64_t& entry = row[size_t(t.rank) + (t.sends ? 0 : n)];
+    entry = entry * 0x9e3779b97f4a7c15 + t.bytes + 1;  // the lengths in their order
+    if (t.sends) bytes += t.bytes;
+  }
+  const CheckedCall call(c, {.op = Op::send_receive, .bytes = int64_t(bytes)}, subject);
+  if (c.size() == 1) return;
+  c.all_gather(row.data(), all.data(), row.size() * sizeof(uint64_t));
+  for (size_t from = 0; from < n; ++from)
+    for (size_t to = 0; to < n; ++to)
+      if (all[from * 2 * n + to] != all[to * 2 * n + n + from])
+        throw Error(ErrorKind::collective, {.what = cat("ranks disagree about collective ", c.record().current().sequence),
+                                            .where = std::string(subject.line),
+                                            .why = cat("what rank ", from, " sends to rank ", to, " is not what rank ", to,
+                                                       " receives from rank ", from, ": number, order or lengths of the pieces differ"),
+                                            .fix = "let both ranks compute the pieces from the same shapes"});
+  c.exchange(transfers);
+}
+
+void end(Communicator& c) { const CheckedCall call(c, {.op = Op::end}, {}); }
+
+Range leaves_of(const Communicator& c, int64_t shards) { return part_of(shards, c.size(), c.rank()); }
+
+void all_reduce(Communicator& c, const SumOf& sum, const void* leaves, void* result, Subject subject) {
+  check_sum("all_reduce", c, sum, subject);
+  const size_t unit = size_of(sum.dtype);
+  const CheckedCall call(c,
+                         {.op = Op::all_reduce,
+                          .dtype = sum.dtype,
+                          .shards = int32_t(sum.shards),
+                          .count = sum.count,
+                          .bytes = int64_t(size_t(sum.count) * unit)},
+                         subject);
+  if (sum.count == 0) return;
+  RootExchange roots(c, sum);
+  if (c.size() == 1 || roots.is_small()) return roots.run(leaves, result, [&](int) { return Range{0, sum.count}; });
+  const auto slice = [&](int r) { return part_of(sum.count, c.size(), r); };
+  const auto at = [&](int r) { return static_cast<char*>(result) + size_t(slice(r).begin) * unit; };
+  roots.run(leaves, at(c.rank()), slice);
+  std::vector<Transfer> transfers;
+  for (int r = 0; r < c.size(); ++r) {
+    if (r == c.rank()) continue;
+    if (const Range own = slice(c.rank()); own.size()) transfers.push_back(to_rank(r, at(c.rank()), size_t(own.size()) * unit));
+    if (const Range theirs = slice(r); theirs.size()) transfers.push_back(from_rank(r, at(r), size_t(theirs.size()) * unit));
+  }
+  c.exchange(transfers);
+}
+
+void reduce_scatter(Communicator& c, const SumOf& sum, const void* leaves, void* slice, Subject subject) {
+  check_sum("reduce_scatter", c, sum, subject);
+  const CheckedCall call(c,
+                         {.op = Op::reduce_scatter,
+                          .dtype = sum.dtype,
+                          .shards = int32_t(sum.shards),
+                          .count = sum.count,
+                          .bytes = int64_t(size_t(sum.count) * size_of(sum.dtype))},
+                         subject);
+  if (sum.count == 0) return;
+  RootExchange(c, sum).run(leaves, slice, [&](int r) { return part_of(sum.count, c.size(), r); });
+}
+
+void all_reduce(Communicator& c, DType dtype, const void* own, void* result, int64_t count, Subject subject) {
+  all_reduce(c, SumOf{.dtype = dtype, .count = count, .shards = c.size()}, own, result, subject);
+}
+
+}  // namespace lamina::distributed

@@ -1,0 +1,41 @@
+// Collectives of host memory. Every rank calls the same ones in the same order. Each call first compares a header (op, dtype, count,
+// shards, name) on all ranks; if they differ, every rank throws the same error of kind collective, and no data has moved.
+#pragma once
+#include "runtime/core/dtype.h"
+#include "runtime/core/source_line.h"
+#include "runtime/dist/communicator.h"
+#include "runtime/dist/tree.h"
+
+namespace lamina::distributed {
+
+// What a call is about, for errors and records.
+struct Subject {
+  std::string_view tensor = "";
+  std::string_view line = "";  // the user's
+};
+
+LAMINA_API void barrier(Communicator& c, Subject subject = {});
+LAMINA_API void broadcast(Communicator& c, DType dtype, void* data, int64_t count, int root, Subject subject = {});
+// `all` has room for the `count` elements of every rank.
+LAMINA_API void all_gather(Communicator& c, DType dtype, const void* own, void* all, int64_t count, Subject subject = {});
+// Sends and receives between some ranks; ranks without any call it with none. The lengths are compared, too.
+LAMINA_API void send_receive(Communicator& c, std::span<const Transfer> transfers, Subject subject = {});
+// The last call of every rank: a rank that ends while others go on is an error on all.
+LAMINA_API void end(Communicator& c);
+
+// Sums in the fixed tree of tree.h: the same bits for any number of ranks up to `shards`. Half types are added in float32 and rounded once.
+struct SumOf {
+  DType dtype = DType::f32;
+  int64_t count = 0;                // elements of a leaf
+  int64_t shards = kDefaultShards;  // leaves of all ranks
+};
+// The leaves of rank r are part_of(shards, size, r).
+LAMINA_API Range leaves_of(const Communicator& c, int64_t shards);
+// `leaves`: this rank's, one after the other. `result`: the sum, on every rank. They may not overlap.
+LAMINA_API void all_reduce(Communicator& c, const SumOf& sum, const void* leaves, void* result, Subject subject = {});
+// The same, of which each rank gets the slice part_of(count, size, rank).
+LAMINA_API void reduce_scatter(Communicator& c, const SumOf& sum, const void* leaves, void* slice, Subject subject = {});
+// Each rank is one leaf.
+LAMINA_API void all_reduce(Communicator& c, DType dtype, const void* own, void* result, int64_t count, Subject subject = {});
+
+}  // namespace lamina::distributed

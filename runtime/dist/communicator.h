@@ -1,0 +1,73 @@
+// Communicator: moves bytes between the ranks of a job, on the host. Each backend is a subclass. collectives.h has the collectives that
+// programs call: they compare what the ranks call before data moves.
+#pragma once
+#include <chrono>
+#include <functional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "runtime/core/error.h"
+#include "runtime/dist/flight_record.h"
+
+namespace lamina::distributed {
+
+// One piece of an exchange. Between two ranks, the n-th piece that one sends is the n-th that the other receives, of the same length.
+struct Transfer {
+  int rank = 0;  // the other one
+  void* data = nullptr;
+  size_t bytes = 0;
+  bool sends = false;
+};
+inline Transfer to_rank(int rank, const void* data, size_t bytes) { return {rank, const_cast<void*>(data), bytes, true}; }
+inline Transfer from_rank(int rank, void* data, size_t bytes) { return {rank, data, bytes, false}; }
+
+// How long a rank waits for others.
+struct Patience {
+  std::chrono::duration<double> warning{30}, failure{300};
+  static LAMINA_API Patience of_settings();
+};
+
+class LAMINA_API Communicator {
+ public:
+  Communicator(int rank, int size, Patience patience);
+  virtual ~Communicator() = default;
+  Communicator(const Communicator&) = delete;
+  int rank() const { return rank_; }
+  int size() const { return size_; }
+  virtual const char* name() const = 0;  // "threads"
+
+  // Starts all transfers, then waits for all: no order of them can deadlock.
+  virtual void exchange(std::span<const Transfer> transfers) = 0;
+  // The same number of bytes of each rank, in the order of ranks. By default these three are made of exchanges.
+  virtual void all_gather(const void* own, void* all, size_t bytes);
+  virtual void broadcast(void* data, size_t bytes, int root);
+  virtual void barrier();
+
+  // Ends the job on all ranks: their calls throw, or their processes end.
+  virtual void abort(const Error& why) = 0;
+  // What this rank knows of every rank, itself included.
+  virtual std::vector<RankStatus> ranks() const = 0;
+
+  FlightRecord& record() { return record_; }
+  const FlightRecord& record() const { return record_; }
+
+ protected:
+  // Waits until done(); says on stderr which ranks are missing, and calls stalled() when the patience is over.
+  void wait(const std::function<bool()>& done);
+  // The error of that moment; throws it where waiting buffers can be left.
+  virtual void stalled(const Error& error) = 0;
+  virtual bool may_wait_longer() const { return record_.current().op == Op::end; }  // ranks may end at different times
+  // Which ranks a collective waits for, by what is known of them.
+  std::string missing_text() const;
+
+ private:
+  const int rank_, size_;
+  const Patience patience_;
+  FlightRecord record_;
+};
+
+// Text for people, written at once to stderr without any lock.
+LAMINA_API void say(const std::string& text) noexcept;
+
+}  // namespace lamina::distributed
