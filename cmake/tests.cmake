@@ -2,7 +2,7 @@
 enable_testing()
 find_package(GTest)
 file(GLOB_RECURSE LAMINA_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/*.cpp")
-list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/(perf|python|emulated|nvtx|allocations|fuzz)/|/tests/cuda/allocations_test\\.cpp")
+list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/(perf|python|emulated|nvtx|allocations|fuzz|mpi)/|/tests/cuda/allocations_test\\.cpp")
 if(NOT LAMINA_HAS_CUDA)
   list(FILTER LAMINA_TEST_SOURCES EXCLUDE REGEX "/tests/cuda/")
 endif()
@@ -55,6 +55,14 @@ elseif(LAMINA_TEST_SOURCES)
   target_link_options(lamina_allocation_tests PRIVATE "LINKER:--wrap=posix_memalign")
   target_link_libraries(lamina_allocation_tests PRIVATE ${LAMINA_OBJECT_LIBRARIES} ${LAMINA_CUDA_LIBRARIES} GTest::gtest GTest::gtest_main)
   gtest_discover_tests(lamina_allocation_tests DISCOVERY_MODE PRE_TEST WORKING_DIRECTORY "${PROJECT_SOURCE_DIR}" TEST_PREFIX "lamina_allocation_tests." PROPERTIES LABELS quick)
+
+  # lamina_mpi_tests: what tests/python/test_mpi.py starts by mpirun. It has the plug-in in itself.
+  if(TARGET lamina_mpi_objects)
+    file(GLOB LAMINA_MPI_TEST_SOURCES CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/tests/mpi/*.cpp")
+    add_executable(lamina_mpi_tests ${LAMINA_MPI_TEST_SOURCES} tests/runtime/dist/conformance.cpp)
+    lamina_library_settings(lamina_mpi_tests)
+    target_link_libraries(lamina_mpi_tests PRIVATE ${LAMINA_OBJECT_LIBRARIES} lamina_mpi_objects MPI::MPI_CXX)
+  endif()
 endif()
 
 # What tests/python/test_profiler.py loads into a process as its profiler.

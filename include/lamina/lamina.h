@@ -39,5 +39,6 @@
 #include "runtime/core/limits.h"
 #include "runtime/data/idx.h"
 #include "runtime/device/recording.h"
+#include "runtime/dist/world.h"
 
 namespace lm = lamina;

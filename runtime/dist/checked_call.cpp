@@ -42,7 +42,7 @@ std::string ranks_text(const std::vector<int>& ranks) {
 
 }  // namespace
 
-CheckedCall::CheckedCall(Communicator& c, Entry entry, Subject subject) : c_(c), exceptions_(std::uncaught_exceptions()) {
+CheckedCall::CheckedCall(Communicator& c, Entry entry, Subject subject) : c_(c), turn_(c.calls()), exceptions_(std::uncaught_exceptions()) {
   put_text(entry.tensor, subject.tensor);
   put_text(entry.line, subject.line);
   entry_ = c_.record().begin(entry);

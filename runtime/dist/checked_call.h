@@ -1,5 +1,6 @@
 // CheckedCall: what every collective does around moving data. It compares the call on all ranks and keeps the flight record.
 #pragma once
+#include "runtime/core/mutex.h"
 #include "runtime/dist/collectives.h"
 
 namespace lamina::distributed {
@@ -14,6 +15,7 @@ class CheckedCall {
  private:
   void compare(uint64_t tensor_hash);
   Communicator& c_;
+  const std::lock_guard<Mutex> turn_;
   Entry entry_;
   const int exceptions_;
 };

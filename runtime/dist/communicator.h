@@ -49,6 +49,7 @@ class LAMINA_API Communicator {
   // What this rank knows of every rank, itself included.
   virtual std::vector<RankStatus> ranks() const = 0;
 
+  Mutex& calls() { return calls_; }  // held during a collective: threads of a rank take turns
   FlightRecord& record() { return record_; }
   const FlightRecord& record() const { return record_; }
 
@@ -65,6 +66,7 @@ class LAMINA_API Communicator {
   const int rank_, size_;
   const Patience patience_;
   FlightRecord record_;
+  Mutex calls_;
 };
 
 // Text for people, written at once to stderr without any lock.

@@ -53,8 +53,8 @@ std::string text(const Entry& e) {
 
 void put_text(char* to, size_t room, std::string_view text) {
   const size_t length = std::min(text.size(), room - 1);
-  if (length) std::memcpy(to, text.data(), length);
-  if (length < text.size()) std::memcpy(to + room - 4, "...", 3);
+  if (length) std::memcpy(to, text.data() + (text.size() - length), length);
+  if (length < text.size()) std::memcpy(to, "...", 3);
   std::memset(to + length, 0, room - length);
 }
 
@@ -118,6 +118,7 @@ std::string text(const RankStatus& s) {
   if (s.step >= 0) out += cat("step ", s.step, ", ");
   out += s.last.op == Op::none ? "no finished collective" : cat("last finished collective ", s.last.sequence, ", ", text(s.last));
   if (s.current.op != Op::none) out += cat("; open: collective ", s.current.sequence, ", ", text(s.current));
+  if (s.age >= 0.05) out += cat(", ", double(int64_t(s.age * 10 + 0.5)) / 10, " s ago");
   return out;
 }
 

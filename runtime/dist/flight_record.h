@@ -31,7 +31,7 @@ struct Entry {
 // "all_reduce of f32[100] 'w' in 8 shards (train.py:40)"
 LAMINA_API std::string text(const Entry& entry);
 
-// Copies a text, shortened with "..." where it is too long.
+// Copies a text; of a long one the end, after "...".
 LAMINA_API void put_text(char* to, size_t room, std::string_view text);
 template <size_t n>
 void put_text(char (&to)[n], std::string_view text) {

@@ -9,6 +9,7 @@ SYSTEM = {"libstdc++.so.6", "libgcc_s.so.1", "libc.so.6", "libm.so.6", "libz.so.
 
 
 CUDA_LIBRARY = glob.glob(os.path.join(BUILD, "python", "lamina", "liblamina_cuda.so"))  # none in a build without CUDA
+MPI_LIBRARY = glob.glob(os.path.join(BUILD, "python", "lamina", "liblamina_mpi.so"))  # none in a build without MPI
 FILES = [LIBRARY, module_path(), *CUDA_LIBRARY]
 
 
@@ -32,6 +33,15 @@ def test_the_library_is_small(tmp_path):
 def test_what_lies_beside_the_library_needs_only_that(path):
     assert needed(path) - SYSTEM == {"liblamina.so"}
     assert re.search(r"R(UN)?PATH.*\[\$ORIGIN\]", output_of("readelf", "-d", path))
+
+
+@pytest.mark.skipif(not MPI_LIBRARY, reason="this build has no liblamina_mpi.so: mpi.h was not found")
+def test_only_the_plugin_needs_mpi_and_it_exports_one_symbol():
+    assert any(name.startswith("libmpi") for name in needed(MPI_LIBRARY[0]))
+    assert not any("mpi" in name for path in FILES for name in needed(path))
+    assert [line.split()[-1] for line in output_of("nm", "-D", "--defined-only", MPI_LIBRARY[0]).splitlines()] == ["lamina_mpi"]
+    called = {line.split()[-1].partition("@")[0] for line in output_of("nm", "-D", "-u", MPI_LIBRARY[0]).splitlines()}
+    assert "MPI_Isend" in called and not any(re.match(r"MPI_I?(all)?reduce", name, re.I) for name in called)
 
 
 # The requirements of manylinux_2_36: the libraries of Debian 12.

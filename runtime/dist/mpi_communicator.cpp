@@ -1,0 +1,141 @@
+#include "runtime/dist/mpi_communicator.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "runtime/core/settings.h"
+#include "runtime/dist/watch.h"
+
+namespace lamina::distributed {
+namespace {
+
+std::string why_of(const LaminaMpi& mpi) {
+  char text[512] = "";
+  mpi.why(text, sizeof text);
+  return text;
+}
+
+class OverMpi final : public MpiCommunicator {
+ public:
+  OverMpi(const LaminaMpi& mpi, int rank, int size) : MpiCommunicator(rank, size, Patience::of_settings()), mpi_(mpi) {}
+
+  const char* name() const override { return "mpi"; }
+
+  // Collective.
+  void watch() {
+    std::vector<RankStatus> known(static_cast<size_t>(size()));
+    const RankStatus own = this_process(rank());
+    all_gather(&own, known.data(), sizeof own);
+    watch_ = std::make_unique<Watch>(mpi_, *this, std::move(known), config::number(Setting::heartbeat_timeout).value_or(5));
+  }
+
+  void exchange(std::span<const Transfer> transfers) override {
+    std::vector<LaminaMpiTransfer> list;
+    list.reserve(transfers.size());
+    for (const Transfer& t : transfers) list.push_back({t.rank, t.sends, t.data, t.bytes});
+    finish_request([&](void** request) { return mpi_.exchange(list.data(), list.size(), request); });
+  }
+  void all_gather(const void* own, void* all, size_t bytes) override {
+    if (bytes > kMostMpiBytes) return Communicator::all_gather(own, all, bytes);
+    finish_request([&](void** request) { return mpi_.all_gather(own, all, bytes, request); });
+  }
+  void broadcast(void* data, size_t bytes, int root) override {
+    for (size_t at = 0; at < bytes; at += kMostMpiBytes)
+      finish_request([&](void** request) {
+        return mpi_.broadcast(static_cast<char*>(data) + at, std::min(bytes - at, kMostMpiBytes), root, request);
+      });
+  }
+  void barrier() override {
+    finish_request([&](void** request) { return mpi_.barrier(request); });
+  }
+
+  void abort(const Error& why) override { fail(why.what()); }
+  void fail(const std::string& why) override {
+    const RankStatus own = this_process(rank());
+    end_job(cat("rank ", rank(), " (host ", own.host, ", pid ", own.pid, ") has failed: ", why), -1);
+  }
+  void finish() override {
+    if (watch_) watch_->finish();
+    mpi_.finish();
+  }
+  std::vector<RankStatus> ranks() const override {
+    if (watch_) return watch_->ranks();
+    return {};
+  }
+
+ private:
+  [[noreturn]] void end_job(const std::string& why, int guilty) {
+    if (watch_) watch_->end_job(why, guilty);
+    say("lamina: " + why);
+    mpi_.abort(1);
+    for (;;) mpi_.leave(1);
+  }
+  template <class Start>
+  void finish_request(Start start) {
+    void* request = nullptr;
+    int error = start(&request);
+    if (!error)
+      wait([&] {
+        int ended = 0;
+        error = mpi_.test(request, &ended);
+        return ended || error;
+      });
+    if (error) end_job(cat("MPI has failed in collective ", record().current().sequence, ": ", why_of(mpi_)), -1);
+  }
+  // MPI may still write to the buffers of the waiting call, so nobody can leave it.
+  void stalled(const Error& error) override { end_job(error.what(), -1); }
+
+  const LaminaMpi& mpi_;
+  std::unique_ptr<Watch> watch_;
+};
+
+// Ends the process if MPI_Init does not return: a rank may never have started, and nothing else can tell.
+class StartGuard {
+ public:
+  StartGuard(const LaminaMpi& mpi, const Launch& launch) : mpi_(mpi) {
+    const double limit = config::number(Setting::collective_timeout).value_or(300);
+    thread_ = std::thread([this, limit, rank = launch.rank] {
+      const auto end = std::chrono::steady_clock::now() + std::chrono::duration<double>(limit);
+      while (!started_ && std::chrono::steady_clock::now() < end) std::this_thread::sleep_for(std::chrono::milliseconds(20));
+      if (started_) return;
+      const RankStatus own = this_process(rank);
+      say(cat("lamina: the job ends. Rank ", rank, " (host ", own.host, ", pid ", own.pid, ") has waited ", int64_t(limit),
+              " s for MPI to start: another rank has not reached its start"));
+      mpi_.leave(1);
+    });
+  }
+  ~StartGuard() {
+    started_ = true;
+    thread_.join();
+  }
+
+ private:
+  const LaminaMpi& mpi_;
+  std::atomic<bool> started_{false};
+  std::thread thread_;
+};
+
+[[noreturn]] void refuse(const std::string& what, const std::string& why, const std::string& fix) {
+  throw Error(ErrorKind::device, {.what = "MPI: " + what, .where = "", .why = why, .fix = fix});
+}
+
+}  // namespace
+
+std::unique_ptr<MpiCommunicator> start_mpi(const LaminaMpi& mpi, const Launch& launch) {
+  const StartGuard guard(mpi, launch);
+  int rank = 0, size = 1;
+  if (mpi.start(&rank, &size))
+    refuse("it cannot be used", why_of(mpi),
+           "let Lamina start MPI, or initialise it with MPI_THREAD_MULTIPLE (mpi4py: mpi4py.rc.thread_level = 'multiple')");
+  if (rank != launch.rank || (launch.size_known && size != launch.size))
+    refuse(cat("it says rank ", rank, " of ", size, ", but the launcher's variables say rank ", launch.rank, " of ",
+               launch.size_known ? cat(launch.size) : "unknown"),
+           cat("liblamina_mpi.so was built with ", mpi.built_with, ", and the launcher is of another MPI"),
+           cat("start the program by the mpirun of ", mpi.built_with, ", or build Lamina with the launcher's MPI"));
+  auto out = std::make_unique<OverMpi>(mpi, rank, size);
+  if (size > 1) out->watch();
+  return out;
+}
+
+}  // namespace lamina::distributed

@@ -1,0 +1,335 @@
+#include "runtime/dist/watch.h"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+
+#include "runtime/core/settings.h"
+
+namespace lamina::distributed {
+namespace {
+
+constexpr std::chrono::milliseconds kTurn{20};
+constexpr double kLookEvery = 0.1;                               // seconds between looks at the processes of this host
+constexpr double kAnswers = 0.25, kRecords = 0.1, kSpeaker = 1;  // seconds: for ranks' answers, for their records, for the report
+constexpr size_t kReport = 1 << 16;
+constexpr int kAfterSigterm = 128 + SIGTERM;
+
+std::atomic<int> terminated{0};
+struct sigaction before_ours{};
+std::atomic<bool> handles{false};
+
+void on_sigterm(int number, siginfo_t* info, void* context) {
+  terminated = 1;
+  if (before_ours.sa_flags & SA_SIGINFO) {
+    if (before_ours.sa_sigaction) before_ours.sa_sigaction(number, info, context);
+  } else if (before_ours.sa_handler != SIG_DFL && before_ours.sa_handler != SIG_IGN) {
+    before_ours.sa_handler(number);
+  }
+}
+bool default_before_ours() { return !(before_ours.sa_flags & SA_SIGINFO) && before_ours.sa_handler == SIG_DFL; }
+
+void handle_sigterm() {
+  if (handles.exchange(true)) return;
+  struct sigaction ours{};
+  ours.sa_sigaction = on_sigterm;
+  ours.sa_flags = SA_SIGINFO | SA_RESTART;
+  sigemptyset(&ours.sa_mask);
+  sigaction(SIGTERM, &ours, &before_ours);
+  // A child has no control thread that would end it.
+  on_fork({.before = nullptr, .in_parent = nullptr, .in_child = [] { sigaction(SIGTERM, &before_ours, nullptr); }});
+}
+
+// What the system says of a process.
+struct Process {
+  bool dead = false, stopped = false;
+  int signal = 0;  // that killed it; 0: unknown, also once its parent has asked
+};
+Process process_of(int64_t pid) {
+  std::ifstream file(cat("/proc/", pid, "/stat"));
+  std::string line;
+  if (!std::getline(file, line)) return {.dead = kill(pid_t(pid), 0) != 0 && errno == ESRCH};
+  const size_t name_end = line.rfind(')');
+  const char state = name_end != std::string::npos && name_end + 2 < line.size() ? line[name_end + 2] : '?';
+  Process out{.dead = state == 'Z' || state == 'X', .stopped = state == 'T'};
+  if (out.dead) out.signal = std::atoi(line.c_str() + line.rfind(' ') + 1) & 127;  // the last number is wait()'s status
+  return out;
+}
+
+std::string death_text(int signal) {
+  if (signal == 0) return "its process is gone";
+  const char* name = strsignal(signal);
+  return cat("signal ", signal, name ? cat(" (", name, ")") : "");
+}
+
+std::string seconds_text(double seconds) { return cat(std::round(seconds * 10) / 10, " s"); }
+
+}  // namespace
+
+RankStatus this_process(int rank) {
+  RankStatus out{.rank = rank, .pid = getpid()};
+  gethostname(out.host, sizeof out.host - 1);
+  std::string place = out.host;
+  std::ifstream boot("/proc/sys/kernel/random/boot_id");
+  std::string line;
+  if (std::getline(boot, line)) place += line;
+  char processes[64] = "";
+  if (readlink("/proc/self/ns/pid", processes, sizeof processes - 1) > 0) place += processes;
+  out.place = std::hash<std::string>()(place);
+  return out;
+}
+
+Watch::Watch(const LaminaMpi& mpi, Communicator& own, std::vector<RankStatus> known, double limit)
+    : mpi_(mpi), own_(own), limit_(limit), interval_(limit / 10), known_(std::move(known)), heard_(known_.size(), own.record().now()) {
+  last_turn_ = own_.record().now();
+  handle_sigterm();
+  thread_ = std::thread([this] { run(); });
+}
+
+Watch::~Watch() { finish(); }
+
+void Watch::finish() {
+  stop_ = true;
+  if (thread_.joinable()) thread_.join();
+}
+
+RankStatus Watch::own_status() const {
+  RankStatus out = known_[size_t(own_.rank())];
+  out.step = own_.record().step();
+  out.current = own_.record().current();
+  out.last = own_.record().last();
+  out.age = 0;
+  return out;
+}
+
+std::vector<RankStatus> Watch::ranks() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<RankStatus> out = known_;
+  const double now = own_.record().now();
+  for (size_t r = 0; r < out.size(); ++r) out[r].age += now - heard_[r];
+  out[size_t(own_.rank())] = own_status();
+  return out;
+}
+
+void Watch::end_job(const std::string& why, int guilty) {
+  {
+    const std::lock_guard lock(mutex_);
+    if (!asked_) asked_ = Verdict{why, guilty};
+  }
+  // The control thread ends this process. It may itself have been told to stop.
+  for (int i = 0; i < 100; ++i) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+  say(cat("lamina: ", why));
+  for (;;) mpi_.leave(1);
+}
+
+void Watch::run() {
+  const RankStatus self = own_status();
+  for (const RankStatus& s : ranks())
+    if (s.rank != self.rank && s.place == self.place)
+      if (const long opened = syscall(SYS_pidfd_open, pid_t(s.pid), 0); opened >= 0)
+        processes_.push_back({.fd = int(opened), .events = POLLIN, .revents = 0});
+  while (!stop_) {
+    try {
+      turn();
+      rest();
+    } catch (const std::exception& e) {
+      say(cat("lamina: the control thread of rank ", own_.rank(), ": ", e.what()));
+    }
+  }
+  for (const pollfd& p : processes_) close(p.fd);
+}
+
+// Until the next turn. The end of a process of this host ends the rest: until its parent has asked, the system knows the signal.
+void Watch::rest() {
+  if (processes_.empty()) {
+    std::this_thread::sleep_for(kTurn);
+  } else if (poll(processes_.data(), processes_.size(), int(kTurn.count())) > 0) {
+    std::erase_if(processes_, [](const pollfd& p) { return p.revents != 0 && close(p.fd) == 0; });
+    look();
+  }
+}
+
+void Watch::turn() {
+  const double now = own_.record().now();
+  if (now - last_turn_ > limit_ / 2) {  // this process itself was stopped: it knows nothing of the others
+    const std::lock_guard lock(mutex_);
+    for (double& heard : heard_) heard = now;
+    for (RankStatus& s : known_) s.age = 0;
+  }
+  last_turn_ = now;
+  if (terminated.exchange(0)) on_signal();
+  std::optional<Verdict> asked;
+  {
+    const std::lock_guard lock(mutex_);
+    asked = asked_;
+  }
+  if (asked) conclude(*asked);
+  while (const std::optional<Letter> letter = receive())
+    if (letter->kind == Kind::verdict) conclude({letter->data, letter->guilty});
+  if (now >= next_beat_) {
+    next_beat_ = now + interval_;
+    beat();
+  }
+  if (now >= next_look_) {
+    next_look_ = now + kLookEvery;
+    look();
+  }
+}
+
+bool Watch::send(int to, Kind kind, int guilty, const void* data, size_t bytes) {
+  const int32_t head[2] = {int32_t(kind), guilty};
+  std::vector<char> all(sizeof head + bytes);
+  std::memcpy(all.data(), head, sizeof head);
+  if (bytes) std::memcpy(all.data() + sizeof head, data, bytes);
+  int sent = 0;
+  return mpi_.send_control(to, all.data(), all.size(), &sent) == 0 && sent;
+}
+
+std::optional<Watch::Letter> Watch::receive() {
+  room_.resize(2 * sizeof(int32_t) + std::max(kReport, known_.size() * sizeof(RankStatus)));
+  size_t bytes = 0;
+  Letter out;
+  int32_t head[2];
+  if (mpi_.receive_control(room_.data(), room_.size(), &bytes, &out.from) != 0 || bytes < sizeof head) return std::nullopt;
+  std::memcpy(head, room_.data(), sizeof head);
+  out.kind = Kind(head[0]), out.guilty = head[1];
+  out.data.assign(room_.data() + sizeof head, bytes - sizeof head);
+  const std::lock_guard lock(mutex_);
+  const double now = own_.record().now();
+  if ((out.kind == Kind::beat || out.kind == Kind::answer) && out.data.size() == sizeof(RankStatus)) {
+    std::memcpy(&known_[size_t(out.from)], out.data.data(), out.data.size());
+    heard_[size_t(out.from)] = now;
+  } else if (out.kind == Kind::table && out.data.size() == known_.size() * sizeof(RankStatus)) {
+    const RankStatus self = known_[size_t(own_.rank())];
+    std::memcpy(known_.data(), out.data.data(), out.data.size());
+    known_[size_t(own_.rank())] = self;
+    std::fill(heard_.begin(), heard_.end(), now);
+  }
+  return out;
+}
+
+void Watch::beat() {
+  const std::vector<RankStatus> all = ranks();
+  if (own_.rank() != 0) {
+    send(0, Kind::beat, -1, &all[size_t(own_.rank())], sizeof(RankStatus));
+    return;
+  }
+  for (int r = 1; r < own_.size(); ++r) send(r, Kind::table, -1, all.data(), all.size() * sizeof(RankStatus));
+}
+
+// Which ranks are lost. Rank 0 hears of all, the others of rank 0; every rank looks at the processes of its own system.
+void Watch::look() {
+  const std::vector<RankStatus> all = ranks();
+  const RankStatus& self = all[size_t(own_.rank())];
+  for (const RankStatus& s : all) {
+    if (s.rank == self.rank || s.current.op == Op::end) continue;
+    const Process process = s.place == self.place ? process_of(s.pid) : Process{};
+    const bool silent = s.age > limit_ && (self.rank == 0 || s.rank == 0);
+    if (!process.dead && !silent) continue;
+    const std::string who = cat("rank ", s.rank, " (host ", s.host, ", pid ", s.pid, ")");
+    conclude({process.dead
+                  ? cat(who, " is dead: ", death_text(process.signal))
+                  : cat(who, " is lost: no heartbeat for ", seconds_text(s.age), process.stopped ? "; its process is stopped" : ""),
+              s.rank});
+  }
+}
+
+// The launcher ends all ranks when one has died, and when it is told to end itself.
+void Watch::on_signal() {
+  std::string why = "SIGTERM: the launcher ends the job";
+  int guilty = -1;
+  for (const RankStatus& s : ranks())
+    if (s.rank != own_.rank() && guilty < 0 && s.age > 3 * interval_) {
+      why += cat("; rank ", s.rank, " (host ", s.host, ", pid ", s.pid, ") sends no heartbeat since ", seconds_text(s.age));
+      guilty = s.rank;
+    }
+  const std::string text = report(why);
+  const std::string path = write_json(own_.record(), own_.rank(), text, ranks());
+  if (own_.rank() == (guilty == 0 ? 1 : 0)) say(text);
+  if (default_before_ours()) mpi_.leave(kAfterSigterm);
+}
+
+std::string Watch::report(const std::string& why) const {
+  const std::string folder = config::text(Setting::flight_records);
+  std::string out = "lamina: the job ends. " + why;
+  for (const RankStatus& s : ranks()) out += "\n  " + text(s);
+  out += cat("\n  flight records: lamina-rank-N.json in ", folder.empty() ? "the current folder" : folder, " of each host");
+  if (out.size() > kReport) out.resize(kReport);
+  return out;
+}
+
+void Watch::send_all(Kind kind, const Verdict& verdict, double seconds) {
+  std::vector<bool> told(size_t(own_.size()), false);
+  told[size_t(own_.rank())] = true;
+  for (const double until = own_.record().now() + seconds; own_.record().now() < until;) {
+    bool all = true;
+    for (int r = 0; r < own_.size(); ++r) {
+      if (!told[size_t(r)]) told[size_t(r)] = send(r, kind, verdict.guilty, verdict.why.data(), verdict.why.size());
+      all = all && (told[size_t(r)] || r == verdict.guilty);
+    }
+    if (all) return;
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+// The report of the rank that speaks for all: with the state of every rank at this moment, as far as they answer.
+std::string Watch::collect(const Verdict& verdict) {
+  const double start = own_.record().now();
+  send_all(Kind::verdict, verdict, kAnswers);
+  std::vector<bool> answered(size_t(own_.size()), false);
+  answered[size_t(own_.rank())] = true;
+  if (verdict.guilty >= 0) answered[size_t(verdict.guilty)] = true;
+  while (std::find(answered.begin(), answered.end(), false) != answered.end() && own_.record().now() < start + kAnswers)
+    if (const std::optional<Letter> letter = receive()) {
+      if (letter->kind == Kind::answer) answered[size_t(letter->from)] = true;
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  std::string text = report(verdict.why);
+  send_all(Kind::report, {text, verdict.guilty}, kRecords);
+  return text;
+}
+
+// The report of that rank; nothing if it does not answer.
+std::optional<std::string> Watch::ask_speaker(const Verdict& verdict, int speaker) {
+  const auto answer = [&] {
+    const RankStatus own = own_status();
+    send(speaker, Kind::answer, -1, &own, sizeof own);
+  };
+  bool told = false;
+  for (const double until = own_.record().now() + kSpeaker; own_.record().now() < until;) {
+    if (!told && (told = send(speaker, Kind::verdict, verdict.guilty, verdict.why.data(), verdict.why.size()))) answer();
+    const std::optional<Letter> letter = receive();
+    if (letter && letter->kind == Kind::report) return letter->data;
+    if (letter && letter->kind == Kind::verdict) answer();
+    if (!letter) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+  return std::nullopt;
+}
+
+void Watch::conclude(const Verdict& verdict) {
+  const int speaker = verdict.guilty == 0 && own_.size() > 1 ? 1 : 0;
+  const auto pause = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
+  std::optional<std::string> text;
+  if (own_.rank() != speaker) text = ask_speaker(verdict, speaker);
+  const bool spoken = text.has_value();
+  if (!spoken) text = collect(verdict);
+  write_json(own_.record(), own_.rank(), *text, ranks());
+  signal(SIGTERM, SIG_DFL);  // the launcher ends this process
+  if (spoken) pause(2 * kSpeaker);
+  if (!spoken) {
+    say(*text);
+    pause(kRecords);
+  }
+  mpi_.abort(1);
+  for (;;) mpi_.leave(1);
+}
+
+}  // namespace lamina::distributed

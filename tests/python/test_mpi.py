@@ -1,0 +1,104 @@
+"""Ranks as processes under the real mpirun: the conformance suite, and jobs in which a rank fails."""
+import re
+
+import pytest
+
+from mpi_jobs import LONG, PROGRAM, Job, why_not
+
+pytestmark = pytest.mark.skipif(bool(why_not()), reason=why_not())
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3, 4, 6, 8])
+def test_mpi_passes_the_conformance_suite(ranks, tmp_path):
+    job = Job(ranks, PROGRAM, "suite", folder=tmp_path)
+    assert job.code == 0 and f"10 cases on {ranks} ranks" in job.output, job.output
+
+
+def test_an_allreduce_of_the_library_in_place_of_the_tree_is_found_at_three_ranks(tmp_path):
+    said = {ranks: Job(ranks, PROGRAM, "planted", folder=tmp_path).output for ranks in (1, 3)}
+    assert "the same bits" in said[1] and "other bits" in said[3], said
+
+
+# In tests a rank is lost after 1 s, and a fault may take five times what is promised: 2 s if the rank is dead, 1 s + 2 s if it is silent.
+FAST = {"LAMINA_HEARTBEAT_TIMEOUT": "1", "LAMINA_COLLECTIVE_TIMEOUT": "20"}
+DEAD, SILENT = 5 * 2, 5 * 3
+
+
+def faulty(folder, phase, action, rank, ranks=3, **settings):
+    job = Job(ranks, PROGRAM, "fault", phase, action, str(rank), folder=folder, **(FAST | settings))
+    assert job.code != 0, job.output
+    assert job.left_behind() == [], job.output
+    return job
+
+
+def check_report(job, first_line, survivors):
+    """One report, which all ranks that live have in their records."""
+    assert len(re.findall("lamina: the job ends", job.output)) == 1, job.output
+    assert re.search(first_line, job.output), job.output
+    for rank in survivors:
+        record = job.records[rank]
+        assert re.search(first_line, record["why"]) and record["rank"] == rank
+        assert [r["rank"] for r in record["ranks"]] == [0, 1, 2]
+        assert record["why"] == job.records[survivors[0]]["why"]
+        last = record["collectives"][-1]
+        assert last["op"] == "all_reduce" and last["dtype"] == "f32" and last["count"] == 1000 and last["tensor"] == "grad/w"
+        assert last["line"] == "train.py:9" and last["bytes"] == 4000 and last["sequence"] == len(record["collectives"])
+    line = r"rank {} \(host \S+, pid \d+\): step \d+, last finished collective \d+, all_reduce of f32\[1000\] 'grad/w' in 3 shards \(train.py:9\)"
+    for rank in survivors:
+        assert re.search(line.format(rank), job.records[survivors[0]]["why"]), job.output
+
+
+REPEATS = range(15 if LONG else 1)
+
+
+@pytest.mark.parametrize("repeat", REPEATS)
+@pytest.mark.parametrize("action, phase, rank", [("kill", "collective", 0), ("kill", "steps", 1), ("crash", "steps", 2), ("leave", "steps", 1),
+                                                 *([("crash", "collective", 1), ("leave", "collective", 0)] if LONG else [])])
+def test_a_rank_that_dies_ends_the_job_with_one_report(action, phase, rank, repeat, tmp_path):
+    job = faulty(tmp_path, phase, action, rank)
+    assert job.seconds_since_the_fault() < DEAD
+    check_report(job, rf"rank {rank} \(host \S+, pid \d+\) is dead: (its process is gone|signal \d+ \(.*\))", [r for r in range(3) if r != rank])
+
+
+@pytest.mark.parametrize("repeat", REPEATS)
+@pytest.mark.parametrize("phase, rank", [("collective", 2), ("steps", 0)])
+def test_a_stopped_rank_is_lost_and_ends_the_job_with_one_report(phase, rank, repeat, tmp_path):
+    job = faulty(tmp_path, phase, "stop", rank)
+    assert job.seconds_since_the_fault() < SILENT
+    check_report(job, rf"rank {rank} \(host \S+, pid \d+\) is lost: no heartbeat for 1(\.\d)? s; its process is stopped", [r for r in range(3) if r != rank])
+
+
+@pytest.mark.parametrize("repeat", REPEATS)
+@pytest.mark.parametrize("action", ["kill", "stop"])
+def test_a_rank_that_fails_before_mpi_starts_ends_the_job(action, repeat, tmp_path):
+    """Nobody can report it yet: mpirun names a dead rank, and each rank that waits ends when its patience is over."""
+    job = faulty(tmp_path, "init", action, 1, LAMINA_COLLECTIVE_TIMEOUT="2")
+    assert job.seconds_since_the_fault() < (DEAD if action == "kill" else 5 * 4)
+    assert ("has been aborted" if action == "kill" else "has waited 2 s for MPI to start: another rank has not reached its start") in job.output, job.output
+
+
+def test_an_exception_on_one_rank_ends_the_job_and_is_reported(tmp_path):
+    job = faulty(tmp_path, "steps", "throw", 1)
+    assert job.seconds_since_the_fault() < DEAD
+    check_report(job, r"rank 1 \(host \S+, pid \d+\) has failed: a planted exception", [0, 1, 2])
+
+
+def test_a_rank_that_ends_early_is_an_error_that_all_ranks_tell(tmp_path):
+    job = faulty(tmp_path, "steps", "return", 1)
+    assert job.seconds_since_the_fault() < DEAD
+    both = "rank 1 is at the end of its program; ranks 0, 2 are at all_reduce of f32[1000] 'grad/w' in 3 shards (train.py:9)"
+    assert all(re.search(rf"^rank {rank}: ranks disagree about collective 5\n.*\n.*{re.escape(both)}", job.output, re.M) for rank in (0, 2)), job.output
+    assert len(re.findall("lamina: the job ends", job.output)) == 1, job.output
+
+
+def test_a_rank_that_stalls_is_named_when_the_patience_is_over(tmp_path):
+    job = faulty(tmp_path, "steps", "stall", 2, LAMINA_COLLECTIVE_WARNING="1", LAMINA_COLLECTIVE_TIMEOUT="2")
+    assert job.seconds_since_the_fault() < 5 * 4
+    assert re.search(r"lamina: rank [01] has waited 1 s in collective 5, all_reduce .*\nnot there: rank 2 \(host", job.output), job.output
+    check_report(job, r"collective 5, all_reduce of f32\[1000\] 'grad/w' in 3 shards \(train.py:9\), has not ended after 2 s\n.*\n.*not there: rank 2 ", [0, 1])
+
+
+def test_a_rank_told_to_end_writes_its_record(tmp_path):
+    job = faulty(tmp_path, "steps", "terminate", 1)
+    assert set(job.records) == {0, 1, 2} and "SIGTERM" in job.records[1]["why"], job.output
+    assert job.seconds_since_the_fault() < DEAD
