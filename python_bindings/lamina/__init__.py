@@ -63,8 +63,8 @@ function = _border.guarded(function)
 # Slow or rarely needed imports happen on first use.
 TYPE_CHECKING = False
 if TYPE_CHECKING:  # for type checkers
-    from . import autograph, data, losses, metrics, nn, onnx, optim, profiler, progress, testing  # noqa: F401
-_SUBMODULES = ("autograph", "data", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "testing")
+    from . import autograph, data, distributed, losses, metrics, nn, onnx, optim, profiler, progress, testing  # noqa: F401
+_SUBMODULES = ("autograph", "data", "distributed", "losses", "metrics", "nn", "onnx", "optim", "profiler", "progress", "testing")
 
 
 def __getattr__(name):

@@ -1,5 +1,5 @@
 """``python -m lamina doctor``: which optional software this machine has, and how to install the rest. ``info``: what a saved program has. ``convert``:
-a saved program of an ONNX or .keras file, or an ONNX file of a saved program."""
+a saved program of an ONNX or .keras file, or an ONNX file of a saved program. ``launch``: starts a program as several ranks."""
 
 import argparse
 import difflib
@@ -30,6 +30,8 @@ def doctor(needs=(), out=sys.stdout):
     available = lm.cuda.is_available()
     say(f"GPU: {', '.join(lm.config.list_devices('gpu'))}" if available else f"GPU: none. {lm.cuda.why_unavailable()}")
     say(f"Profiler: {lm.profiler.status()}" + (f"; attached: {lm.profiler.attached_by()}" if lm.profiler.attached() else ""))
+    say(f"MPI: {lm._core.distributed.mpi_report()}")
+    _say_launch(lm, say)
     names = [setting["name"] for setting in lm.config.settings()]
     for name, value in sorted(os.environ.items()):
         if name in names:
@@ -53,6 +55,19 @@ def doctor(needs=(), out=sys.stdout):
     if absent:
         say(f"missing, and needed: {', '.join(absent)}")
     return 1 if absent or available and any(library["required"] and not library["found"] for library in libraries) else 0
+
+
+def _say_launch(lm, say):
+    """What the launchers' variables say, or what is wrong with them."""
+    try:
+        launch = lm._core.distributed.launch_report()
+    except lm.errors.Error as error:
+        say("Launch variables: " + str(error).replace("\n", "\n  "))
+        return
+    said = f"rank {launch['rank']} of {launch['size']}, by {launch['launcher']}" if launch["mpi"] else "none: one rank"
+    say(f"Launch variables: {said}" + (f" ({', '.join(launch['variables'])})" if launch["variables"] else ""))
+    if launch["hint"]:
+        say(f"  {launch['hint']}")
 
 
 def _failed(error):
@@ -122,12 +137,25 @@ def main(arguments):
     add.add_argument("source", metavar="SOURCE", help="policy.onnx, policy.keras, or the folder of a saved program")
     add.add_argument("target", metavar="TARGET", help="policy.onnx, or the folder of a saved program; takes the place of the one before")
     add.add_argument("--signature", metavar="NAME", help="which function, of a saved program that has several")
+    add = commands.add_parser("launch", help="starts a program as several ranks, by mpirun or srun",
+                              description="Prints the mpirun or srun command that it runs. The exit status is the job's.")
+    add.add_argument("-n", "--ranks", type=int, required=True, metavar="N", help="number of processes")
+    add.add_argument("--restarts", type=int, default=0, metavar="N", help="how often a failed job is started again; it goes on from its last checkpoint")
+    add.add_argument("program", nargs=argparse.REMAINDER, metavar="PROGRAM", help="train.py, or any program, and its arguments")
     try:
         given = parser.parse_args(arguments)
     except SystemExit as end:
         return end.code
     if given.command == "doctor":
         return doctor(given.needs)
+    if given.command == "launch":
+        import lamina as lm
+        from lamina import _launch
+
+        try:
+            return _launch.launch(given.ranks, given.program, given.restarts)
+        except lm.errors.Error as error:
+            return _failed(error)
     return info(given.folder) if given.command == "info" else convert(given.source, given.target, given.signature)
 
 

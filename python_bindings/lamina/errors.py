@@ -152,4 +152,6 @@ def _from_core(kind: str, what: str, where: str, why: str, fix: str) -> Error:
         cls = TapeUsed if "tape" in words else UninitializedVariable if "initial" in words or "has no value yet" in words else StateError
     elif cls is DeviceUnavailable and "compile" in what.lower():
         cls = KernelBuildFailed
+    elif cls is CollectiveTimeout and what.startswith("ranks disagree"):
+        cls = RankMismatch
     return cls(what, where, why, fix)

@@ -27,6 +27,7 @@ void bind_sorting(nb::module_& m);
 void bind_nn(nb::module_& m);
 void bind_image(nb::module_& m);
 void bind_data(nb::module_& m);
+void bind_distributed(nb::module_& m);
 void bind_io(nb::module_& m);
 void bind_control_flow(nb::module_& m);
 void bind_reporting(nb::module_& m);

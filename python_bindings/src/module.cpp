@@ -24,6 +24,7 @@ nb::list exports_of(nb::handle m) {
                                          "checkpoint",
                                          "cond",
                                          "data",
+                                         "distributed",
                                          "fma_peak",
                                          "function",
                                          "losses",
@@ -72,6 +73,7 @@ NB_MODULE(_core, m) {
   bind_nn(m);
   bind_image(m);
   bind_data(m);
+  bind_distributed(m);
   bind_io(m);
   bind_control_flow(m);
   bind_reporting(m);
