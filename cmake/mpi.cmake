@@ -1,7 +1,7 @@
 # lamina_mpi: liblamina_mpi.so, which liblamina.so opens for processes that MPI has started. Only it links MPI.
 set(LAMINA_HAS_MPI OFF)
 set(MPI_CXX_SKIP_MPICXX ON)  # the C interface is used
-if(LAMINA_MPI)
+if(LAMINA_MPI AND NOT LAMINA_SANITIZE)
   if(LAMINA_MPI STREQUAL "AUTO")
     find_package(MPI QUIET COMPONENTS CXX)
   else()

@@ -55,8 +55,10 @@ void Communicator::wait(const std::function<bool()>& done) {
   const auto start = Clock::now();
   auto pause = std::chrono::microseconds(20);
   bool warned = false;
+  const auto spins = std::chrono::microseconds(may_spin() ? 300 : 0);
   while (!done()) {
     const std::chrono::duration<double> waited = Clock::now() - start;
+    if (waited < spins) continue;
     if (waited < std::chrono::milliseconds(1)) {
       sched_yield();
       continue;

@@ -59,6 +59,7 @@ class LAMINA_API Communicator {
   // The error of that moment; throws it where waiting buffers can be left.
   virtual void stalled(const Error& error) = 0;
   virtual bool may_wait_longer() const { return record_.current().op == Op::end; }  // ranks may end at different times
+  virtual bool may_spin() const { return false; }                                   // whether each rank of this host has a core
   // Which ranks a collective waits for, by what is known of them.
   std::string missing_text() const;
 

@@ -27,6 +27,8 @@ class OverMpi final : public MpiCommunicator {
     std::vector<RankStatus> known(static_cast<size_t>(size()));
     const RankStatus own = this_process(rank());
     all_gather(&own, known.data(), sizeof own);
+    const auto neighbours = std::count_if(known.begin(), known.end(), [&](const RankStatus& s) { return s.place == own.place; });
+    spins_ = neighbours <= std::thread::hardware_concurrency();
     watch_ = std::make_unique<Watch>(mpi_, *this, std::move(known), config::number(Setting::heartbeat_timeout).value_or(5));
   }
 
@@ -86,7 +88,10 @@ class OverMpi final : public MpiCommunicator {
   // MPI may still write to the buffers of the waiting call, so nobody can leave it.
   void stalled(const Error& error) override { end_job(error.what(), -1); }
 
+  bool may_spin() const override { return spins_; }
+
   const LaminaMpi& mpi_;
+  bool spins_ = false;
   std::unique_ptr<Watch> watch_;
 };
 
