@@ -14,7 +14,11 @@ _STOPPED = 130  # by Ctrl-C
 _THREADS = next(row["name"] for row in _core.config.settings() if row["meaning"] == "threads of each CPU device")
 
 
-def command(ranks, program, environment, cores, which=shutil.which):
+def _version(mpirun):
+    return subprocess.run([mpirun, "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout
+
+
+def command(ranks, program, environment, cores, which=shutil.which, version=_version):
     """The words of the command, and the variables that are set for it."""
     words = [sys.executable, *program] if program[0].endswith(".py") or program[0] == "-m" else list(program)
     settings = {}
@@ -25,14 +29,12 @@ def command(ranks, program, environment, cores, which=shutil.which):
     if not mpirun:
         raise errors.DeviceUnavailable("launch: there is no mpirun", "the command line", "mpirun of Open MPI starts the ranks on this host",
                                        "install Open MPI (Debian: openmpi-bin), or start the program by your cluster's launcher")
-    out = ["mpirun", "-n", str(ranks), "--bind-to", "none"]
-    if ranks > cores:
-        out.append("--oversubscribe")
-    if os.geteuid() == 0:
-        out.append("--allow-run-as-root")
+    out = ["mpirun", "-n", str(ranks)]
     if not environment.get(_THREADS):
         settings[_THREADS] = str(max(1, cores // ranks))
-        out += ["-x", _THREADS]
+    if "Open MPI" in version(mpirun):
+        out += ["--bind-to", "none", *(["--oversubscribe"] if ranks > cores else []), *(["--allow-run-as-root"] if os.geteuid() == 0 else []),
+                *(["-x", _THREADS] if settings else [])]
     return out + words, settings
 
 

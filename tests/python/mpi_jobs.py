@@ -19,6 +19,8 @@ def why_not():
     """Why no job can be started; "" if it can."""
     if not shutil.which("mpirun"):
         return "there is no mpirun; ./dev setup installs Open MPI"
+    if "Open MPI" not in subprocess.run(["mpirun", "--version"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True).stdout:
+        return "mpirun is not Open MPI's, whose options these tests use"
     missing = [path for path in (PROGRAM, PLUGIN) if not os.path.exists(path)]
     return f"this build has no {os.path.basename(missing[0])}: mpi.h was not found" if missing else ""
 

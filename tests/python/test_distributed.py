@@ -229,9 +229,16 @@ def test_launch_refuses_what_cannot_be_run():
 def test_launch_in_an_allocation_uses_srun():
     words, settings = _launch.command(4, ["train.py", "-v"], {"SLURM_JOB_ID": "7", "SLURM_JOB_NUM_NODES": "2"}, 2, lambda name: "/usr/bin/" + name)
     assert words == ["srun", "--mpi=pmix", "--kill-on-bad-exit=1", "-n", "4", sys.executable, "train.py", "-v"] and settings == {}
-    words, settings = _launch.command(4, ["./a.out"], {}, 8, lambda name: "/usr/bin/" + name)
+
+
+def test_launch_uses_the_options_of_the_mpirun_that_is_there():
+    words, settings = _launch.command(4, ["./a.out"], {}, 8, lambda name: "/usr/bin/" + name, lambda mpirun: "mpirun (Open MPI) 4.1.4")
     assert words[:5] == ["mpirun", "-n", "4", "--bind-to", "none"] and words[-1] == "./a.out" and settings == {"LAMINA_THREADS": "2"}
-    assert "--oversubscribe" not in words
+    assert "--oversubscribe" not in words and words[words.index("-x") + 1] == "LAMINA_THREADS"
+    assert "--oversubscribe" in _launch.command(4, ["./a.out"], {}, 2, lambda name: "/usr/bin/" + name, lambda mpirun: "mpirun (Open MPI) 4.1.4")[0]
+    words, settings = _launch.command(4, ["./a.out"], {}, 2, lambda name: "/usr/bin/" + name, lambda mpirun: "HYDRA build details: ...")
+    assert words == ["mpirun", "-n", "4", "./a.out"] and settings == {"LAMINA_THREADS": "1"}
+    assert _launch.command(2, ["./a.out"], {"LAMINA_THREADS": "3"}, 2, lambda name: "/usr/bin/" + name, lambda mpirun: "HYDRA")[1] == {}
 
 
 def test_doctor_says_what_started_the_process_and_which_mpi_there_is():
