@@ -152,19 +152,19 @@ void Watch::rest() {
     std::this_thread::sleep_for(kTurn);
   } else if (poll(processes_.data(), processes_.size(), int(kTurn.count())) > 0) {
     std::erase_if(processes_, [](const pollfd& p) { return p.revents != 0 && close(p.fd) == 0; });
-    look();
+    next_look_ = std::min(next_look_, own_.record().now());  // after this rank has read what the others say
   }
 }
 
 void Watch::turn() {
   const double now = own_.record().now();
-  if (now - last_turn_ > limit_ / 2) {  // this process itself was stopped: it knows nothing of the others
+  if (now - last_turn_ > limit_ / 2) {  // this process itself was stopped: it knows nothing of the others, which may have ended the job
     const std::lock_guard lock(mutex_);
     for (double& heard : heard_) heard = now;
     for (RankStatus& s : known_) s.age = 0;
+    awake_ = now + kSpeaker;
   }
   last_turn_ = now;
-  if (terminated.exchange(0)) on_signal();
   std::optional<Verdict> asked;
   {
     const std::lock_guard lock(mutex_);
@@ -173,11 +173,12 @@ void Watch::turn() {
   if (asked) conclude(*asked);
   while (const std::optional<Letter> letter = receive())
     if (letter->kind == Kind::verdict) conclude({letter->data, letter->guilty});
+  if (terminated.exchange(0)) on_signal();
   if (now >= next_beat_) {
     next_beat_ = now + interval_;
     beat();
   }
-  if (now >= next_look_) {
+  if (now >= std::max(next_look_, awake_)) {
     next_look_ = now + kLookEvery;
     look();
   }
@@ -252,7 +253,7 @@ void Watch::on_signal() {
     }
   const std::string text = report(why);
   const std::string path = write_json(own_.record(), own_.rank(), text, ranks());
-  if (own_.rank() == (guilty == 0 ? 1 : 0)) say(text);
+  if (own_.rank() == (guilty == 0 ? 1 : 0) && own_.record().now() >= awake_) say(text);
   if (default_before_ours()) mpi_.leave(kAfterSigterm);
 }
 
@@ -314,10 +315,23 @@ std::optional<std::string> Watch::ask_speaker(const Verdict& verdict, int speake
   return std::nullopt;
 }
 
+// The others took this rank for lost and have ended the job.
+void Watch::leave_job(Verdict verdict) {
+  for (const double until = own_.record().now() + kAnswers; own_.record().now() < until;)
+    if (const std::optional<Letter> letter = receive()) {
+      if (letter->kind == Kind::report) verdict.why = letter->data;
+    } else {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+    }
+  write_json(own_.record(), own_.rank(), verdict.why, ranks());
+  for (;;) mpi_.leave(1);
+}
+
 void Watch::conclude(const Verdict& verdict) {
   const int speaker = verdict.guilty == 0 && own_.size() > 1 ? 1 : 0;
   const auto pause = [](double seconds) { std::this_thread::sleep_for(std::chrono::duration<double>(seconds)); };
   std::optional<std::string> text;
+  if (own_.rank() == verdict.guilty) return leave_job(verdict);
   if (own_.rank() != speaker) text = ask_speaker(verdict, speaker);
   const bool spoken = text.has_value();
   if (!spoken) text = collect(verdict);

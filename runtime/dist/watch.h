@@ -55,6 +55,7 @@ class Watch {
   bool send(int to, Kind kind, int guilty, const void* data, size_t bytes);
   void send_all(Kind kind, const Verdict& verdict, double seconds);
   void conclude(const Verdict& verdict);
+  void leave_job(Verdict verdict);
   std::string collect(const Verdict& verdict);
   std::optional<std::string> ask_speaker(const Verdict& verdict, int speaker);
 
@@ -66,7 +67,7 @@ class Watch {
   std::vector<double> heard_;      // when
   std::optional<Verdict> asked_;
   std::atomic<bool> stop_{false};
-  double next_beat_ = 0, next_look_ = 0, last_turn_ = 0;
+  double next_beat_ = 0, next_look_ = 0, last_turn_ = 0, awake_ = 0;
   std::vector<char> room_;
   std::vector<pollfd> processes_;  // the other ranks' of this host
   std::thread thread_;
