@@ -10,6 +10,7 @@
 namespace lamina {
 namespace {
 thread_local std::optional<Device> scope;
+thread_local bool automatic = false;
 std::atomic<bool> eager_functions{false};
 
 Device first_choice() {
@@ -18,12 +19,19 @@ Device first_choice() {
 }
 }  // namespace
 
-DeviceScope::DeviceScope(Device device) : before_(scope.value_or(Device{})), had_one_(scope.has_value()) {
+DeviceScope::DeviceScope(Device device) : before_(scope.value_or(Device{})), had_one_(scope.has_value()), was_automatic_(automatic) {
+  if (device == kAutomatic) {
+    scope = default_device();
+    automatic = true;
+    return;
+  }
   if (device != before_) require_device(device);
   scope = device;
+  automatic = false;
 }
 DeviceScope::DeviceScope(const std::string& device) : DeviceScope(parse_device(device)) {}
 DeviceScope::~DeviceScope() {
+  automatic = was_automatic_;
   if (had_one_)
     scope = before_;
   else
@@ -36,6 +44,7 @@ Beside::Beside(Device device) {
 }
 
 bool in_device_scope() { return scope.has_value(); }
+bool in_automatic_scope() { return automatic; }
 Device default_device() { return scope ? *scope : first_choice(); }
 
 std::vector<std::string> list_devices(const std::string& kind) {
@@ -62,6 +71,14 @@ void synchronize() {
 }
 
 namespace config {
+void set_virtual_devices(const std::string& kind, int count) {
+  if (kind != "cpu")
+    throw Error(ErrorKind::invalid_argument, {.what = cat("'", kind, "' devices cannot be split into virtual devices"),
+                                              .where = "lm.config.set_virtual_devices",
+                                              .why = "only the CPU can",
+                                              .fix = "pass \"cpu\""});
+  split_cpu(count);
+}
 void run_functions_eagerly(bool on) { eager_functions = on; }
 bool functions_run_eagerly() { return eager_functions.load(std::memory_order_relaxed); }
 }  // namespace config

@@ -10,18 +10,19 @@
 
 namespace lamina {
 
-// Places this thread's tensors, Variables and ops on `device` until it is destroyed. Throws device when there is no such device.
+// Places this thread's tensors, Variables and ops on `device` until it is destroyed. Throws device when there is no such device. On "auto",
+// what is traced is placed by cost when its plan is made (graph/compile/place.h); all else is on the device outside of the scope.
 class LAMINA_API DeviceScope {
  public:
   explicit DeviceScope(Device device);
-  explicit DeviceScope(const std::string& device);  // "gpu:0", "cpu:1"
+  explicit DeviceScope(const std::string& device);  // "gpu:0", "cpu:1", "auto"
   ~DeviceScope();
   DeviceScope(const DeviceScope&) = delete;
   DeviceScope& operator=(const DeviceScope&) = delete;
 
  private:
   Device before_;
-  bool had_one_;
+  bool had_one_, was_automatic_;
 };
 
 // Places what follows beside a tensor on `device`, until it is destroyed. Nothing to do in a body of a loop or branch, all of which runs on
@@ -36,6 +37,7 @@ class Beside {
 
 LAMINA_API Device default_device();  // of the innermost DeviceScope, else the first GPU, else cpu:0
 LAMINA_API bool in_device_scope();
+LAMINA_API bool in_automatic_scope();  // the innermost DeviceScope is on "auto"
 // The devices of one kind ("cpu", "gpu"), or of both when it is empty: {"gpu:0"}.
 LAMINA_API std::vector<std::string> list_devices(const std::string& kind = "");
 LAMINA_API std::string device_of(const Tensor& t);
@@ -50,6 +52,9 @@ decltype(auto) with_device(const std::string& device, F&& f) {
 }
 
 namespace config {
+// Splits the CPU into `count` virtual devices, "cpu:0" to "cpu:N-1", each with its own streams and its share of threads and memory. `kind`
+// is "cpu". Throws state once a device other than cpu:0 is in use.
+LAMINA_API void set_virtual_devices(const std::string& kind, int count);
 // When on, lm::function objects run their bodies eagerly, even where graphs exist. For debugging.
 LAMINA_API void run_functions_eagerly(bool on);
 LAMINA_API bool functions_run_eagerly();

@@ -73,7 +73,10 @@ void bind_switch(nb::module_& m, const char* name, const char* doc) {
 void bind_devices(nb::module_& m) {
   nb::class_<DeviceContext>(
       m, "device",
-      "with lm.device(\"cpu:1\"): tensors, Variables and ops inside are placed there.\n\nRaises DeviceUnavailable when there is none.")
+      "with lm.device(\"cpu:1\"): tensors, Variables and ops inside are placed there.\n\n"
+      "with lm.device(\"auto\"): what is traced inside is placed by cost, on one device or several; explain() says where and why. "
+      "All else is\n"
+      "where it would be without it.\n\nRaises DeviceUnavailable when there is no such device.")
       .def(nb::init<std::string>(), nb::arg("name"))
       .def("__enter__",
            [](nb::object self) {
@@ -165,7 +168,16 @@ void bind_devices(nb::module_& m) {
   c.def(
       "list_devices", [](const std::string& kind) { return list_devices(kind); }, nb::arg("kind") = "",
       "[\"cpu:0\"]; of one kind when it is given.");
-  c.def("threads", [] { return config::threads(); }, "Threads per CPU device: LAMINA_THREADS, else the cores this process may use.");
+  c.def(
+      "set_virtual_devices", [](const std::string& kind, int count) { config::set_virtual_devices(kind, count); }, nb::arg("kind"),
+      nb::arg("count"),
+      "Splits the CPU into `count` devices, \"cpu:0\" to \"cpu:N-1\", each with its own streams and its share of threads and memory. "
+      "`kind` "
+      "is\n"
+      "\"cpu\". Call it at the start of the program: it raises once a device other than cpu:0 is in use.");
+  c.def(
+      "threads", [] { return config::threads(); },
+      "Threads per CPU device: LAMINA_THREADS, else the cores this process may use, divided among the CPU's devices.");
   c.def(
       "settings",
       [] {

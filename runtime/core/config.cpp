@@ -1,5 +1,6 @@
 #include "runtime/core/config.h"
 
+#include <algorithm>
 #include <atomic>
 
 #include "runtime/core/cores.h"
@@ -29,8 +30,11 @@ std::string checked_isa(const std::string& isa, const char* where) {
   return isa;
 }
 
+std::atomic<int> devices{1};
+
+// 0: the cores are divided among the devices.
 std::atomic<int>& thread_count() {
-  static std::atomic<int> count{int(number(Setting::threads).value_or(cores().usable()))};
+  static std::atomic<int> count{int(number(Setting::threads).value_or(0))};
   return count;
 }
 std::string& chosen_isa() {
@@ -40,7 +44,10 @@ std::string& chosen_isa() {
 
 }  // namespace
 
-int threads() { return thread_count(); }
+int threads() {
+  const int chosen = thread_count().load(std::memory_order_relaxed);
+  return chosen > 0 ? chosen : std::max(1, cores().usable() / cpu_devices());
+}
 void set_threads(int threads) {
   if (threads < 1 || threads > 1024)
     throw Error(ErrorKind::invalid_argument,
@@ -54,9 +61,7 @@ std::string best_cpu_isa() {
 }
 const std::string& cpu_isa() { return chosen_isa(); }
 void set_cpu_isa(const std::string& isa) { chosen_isa() = checked_isa(isa, "set_cpu_isa"); }
-int cpu_devices() {
-  static int count = int(number(Setting::cpu_devices).value_or(1));
-  return count;
-}
+int cpu_devices() { return devices.load(std::memory_order_relaxed); }
+void store_cpu_devices(int count) { devices = count; }
 
 }  // namespace lamina::config

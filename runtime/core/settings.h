@@ -14,7 +14,6 @@ namespace lamina {
 enum class Setting {
   threads,
   cpu,
-  cpu_devices,
   collective_warning,
   collective_timeout,
   heartbeat_timeout,

@@ -77,11 +77,11 @@ void* Allocator::allocate(size_t bytes) {
       }
     }
   }
-  size_t free = limit_ - std::min(limit_, in_use_ + cached_), cached = cached_;
+  const size_t limit = limit_, free = limit_ - std::min(limit_, in_use_ + cached_), cached = cached_;
   lock.unlock();
   throw Error(ErrorKind::out_of_memory, {.what = cat("out of memory on ", device_, ": asked for ", bytes, " bytes"),
                                          .where = "",
-                                         .why = cat("of ", limit_, " bytes ", free, " are free and ", cached, " are cached"),
+                                         .why = cat("of ", limit, " bytes ", free, " are free and ", cached, " are cached"),
                                          .fix = "use a smaller batch or model, or free tensors that are no longer needed"});
 }
 
@@ -90,7 +90,7 @@ void Allocator::free(void* data, size_t bytes) {
   size_t index = class_of(bytes), size = class_bytes(index);
   std::unique_lock lock(mutex_);
   in_use_ -= size;
-  bool keep = size <= cache_limit_;
+  bool keep = size <= cache_limit_ && in_use_ + size <= limit_;
   if (keep && cached_ + size > cache_limit_) trim_locked();  // the cached sizes do not match those in use: start afresh
   try {
     if (keep) cache_[index].push_back(data);
@@ -120,6 +120,12 @@ void Allocator::trim_locked() {
     cache_[index].clear();
   }
   cached_ = 0;
+}
+
+void Allocator::set_limit(size_t limit) {
+  std::lock_guard lock(mutex_);
+  limit_ = limit, cache_limit_ = std::min(kMostCached, limit / 8);
+  if (in_use_ + cached_ > limit_ || cached_ > cache_limit_) trim_locked();
 }
 
 Allocator::Usage Allocator::usage() {

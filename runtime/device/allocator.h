@@ -23,6 +23,7 @@ class Allocator {
     size_t in_use = 0, cached = 0, limit = 0;
   };
   Usage usage();
+  void set_limit(size_t limit);
   void trim();                       // frees the cached blocks
   Mutex& mutex() { return mutex_; }  // held during a fork
 
@@ -32,7 +33,7 @@ class Allocator {
  private:
   void trim_locked();
   const std::string device_;
-  const size_t limit_, cache_limit_;
+  size_t limit_, cache_limit_;
   Mutex mutex_;
   std::vector<std::vector<void*>> cache_;  // by size class
   size_t in_use_ = 0, cached_ = 0;

@@ -24,6 +24,11 @@ Backend& backend_of(DeviceKind kind) {
 }
 
 void require_device(Device device) {
+  if (device == kAutomatic)
+    throw Error(ErrorKind::device, {.what = "'auto' is no device that a tensor can lie on",
+                                    .where = "",
+                                    .why = "devices are chosen for what is traced, when its plan is made",
+                                    .fix = "call a traced function: with lm.device(\"auto\"): f(x)"});
   Backend& backend = backend_of(device);
   int count = backend.device_count();
   if (device.index < count) return;
@@ -32,7 +37,7 @@ void require_device(Device device) {
                .where = "",
                .why = count == 0 ? backend.unavailable_reason()
                                  : cat("the ", backend.name(), " backend has ", count, count == 1 ? " device" : " devices"),
-               .fix = device.kind == DeviceKind::cpu ? "set LAMINA_CPU_DEVICES to split the CPU into more"
+               .fix = device.kind == DeviceKind::cpu ? "split the CPU into more: lm.config.set_virtual_devices(\"cpu\", count)"
                                                      : "choose one of lm.config.list_devices()"});
 }
 

@@ -71,6 +71,10 @@ class LAMINA_API Backend {
 };
 
 LAMINA_API Backend& cpu_backend();
+// Splits the CPU into `count` virtual devices, cpu:0 to cpu:N-1, each with streams, threads and a share of the memory. Throws
+// invalid_argument for a count that is not from 1 to 1024, and state once a device other than cpu:0 is in use, unless it is the present
+// one.
+LAMINA_API void split_cpu(int count);
 LAMINA_API Backend& cuda_backend();
 // For the library that has the CUDA backend, while it is loaded.
 LAMINA_API void provide_cuda(Backend& (*backend)());

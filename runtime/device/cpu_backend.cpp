@@ -1,6 +1,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <atomic>
 #include <cstring>
 #include <fstream>
 #include <new>
@@ -33,20 +35,36 @@ std::string processor_name() {
 std::shared_ptr<CpuEvent>& event_of(Event& event) { return *static_cast<std::shared_ptr<CpuEvent>*>(event.native); }
 CpuStream& stream_of(Stream& stream) { return *static_cast<CpuStream*>(stream.native); }
 
+constexpr int kMostDevices = 1024;
+
 class CpuBackend final : public Backend {
  public:
-  CpuBackend() : memory_(machine_memory()), processor_(processor_name()) {
-    for (int i = 0; i < config::cpu_devices(); ++i) {
-      Device device{DeviceKind::cpu, 0, int16_t(i)};
-      devices_.push_back(std::make_unique<State>(device, size_t(memory_ / config::cpu_devices())));
-    }
+  CpuBackend() : memory_(machine_memory()), processor_(processor_name()) {}
+
+  void split(int count) {
+    if (count < 1 || count > kMostDevices)
+      throw Error(ErrorKind::invalid_argument, {.what = cat("the CPU cannot be split into ", count, " devices"),
+                                                .where = "lm.config.set_virtual_devices",
+                                                .why = cat("the count is from 1 to ", kMostDevices),
+                                                .fix = "pass the number of devices that the program is to see"});
+    std::lock_guard lock(mutex_);
+    if (count == config::cpu_devices()) return;
+    for (int i = 1; i < config::cpu_devices(); ++i)
+      if (devices_[size_t(i)].load(std::memory_order_relaxed))
+        throw Error(ErrorKind::state,
+                    {.what = cat("the CPU cannot be split into ", count, " devices any more: it has ", config::cpu_devices()),
+                     .where = "lm.config.set_virtual_devices",
+                     .why = cat("cpu:", i, " is in use, and its memory and threads depend on the number of devices"),
+                     .fix = "choose the number once, at the start of the program"});
+    config::store_cpu_devices(count);
+    if (State* first = devices_[0].load(std::memory_order_relaxed)) first->allocator.set_limit(size_t(memory_ / count));
   }
 
   const char* name() const override { return "cpu"; }
-  int device_count() override { return int(devices_.size()); }
+  int device_count() override { return config::cpu_devices(); }
   std::string unavailable_reason() override { return ""; }
   DeviceProperties properties(Device device) override {
-    (void)state(device);
+    require(device);
     return {.name = processor_, .memory = memory_ / device_count(), .threads = config::threads()};
   }
 
@@ -145,17 +163,32 @@ class CpuBackend final : public Backend {
       Stream stream;
       Kernel kernel;
       std::vector<const View*> in, out;
+      SourceLine line;
     };
-    auto d = std::make_shared<Deferred>(Deferred{stream, kernel, {call.in.begin(), call.in.end()}, {call.out.begin(), call.out.end()}});
+    auto d = std::make_shared<Deferred>(
+        Deferred{stream, kernel, {call.in.begin(), call.in.end()}, {call.out.begin(), call.out.end()}, call.line});
     const void* args = call.args;
-    s.submit({.run = [d, args] { d->kernel.run({.stream = d->stream, .args = args, .in = d->in, .out = d->out}); }, .name = name});
+    s.submit({.run =
+                  [d, args] {
+                    try {
+                      d->kernel.run({.stream = d->stream, .args = args, .in = d->in, .out = d->out, .line = d->line});
+                    } catch (const Error& e) {
+                      if (!d->line.known() || e.parts.where.find(text(d->line)) != std::string::npos) throw;
+                      throw e.at(text(d->line));
+                    }
+                  },
+              .name = name});
   }
 
   void before_fork() {
-    for (auto& d : devices_) d->allocator.mutex().lock();
+    mutex_.lock();
+    for (auto& d : devices_)
+      if (State* s = d.load(std::memory_order_relaxed)) s->allocator.mutex().lock();
   }
   void after_fork() {
-    for (auto& d : devices_) d->allocator.mutex().unlock();
+    for (auto& d : devices_)
+      if (State* s = d.load(std::memory_order_relaxed)) s->allocator.mutex().unlock();
+    mutex_.unlock();
   }
 
  private:
@@ -165,17 +198,30 @@ class CpuBackend final : public Backend {
     CpuStream stream;
   };
 
+  static void require(Device device) {
+    if (device.kind == DeviceKind::cpu && device.index >= 0 && device.index < config::cpu_devices()) return;
+    throw Error(ErrorKind::device,
+                {.what = cat("there is no device ", device),
+                 .where = "",
+                 .why = cat("the CPU is split into ", config::cpu_devices(), config::cpu_devices() == 1 ? " device" : " devices"),
+                 .fix = "split it into more: lm.config.set_virtual_devices(\"cpu\", count)"});
+  }
   State& state(Device device) {
-    if (device.kind == DeviceKind::cpu && device.index >= 0 && device.index < int(devices_.size())) return *devices_[size_t(device.index)];
-    throw Error(ErrorKind::device, {.what = cat("there is no device ", device),
-                                    .where = "",
-                                    .why = cat("the CPU is split into ", devices_.size(), devices_.size() == 1 ? " device" : " devices"),
-                                    .fix = "set LAMINA_CPU_DEVICES to split it into more"});
+    require(device);
+    std::atomic<State*>& place = devices_[size_t(device.index)];
+    if (State* made = place.load(std::memory_order_acquire)) return *made;
+    std::lock_guard lock(mutex_);
+    require(device);
+    if (State* made = place.load(std::memory_order_relaxed)) return *made;
+    auto* made = new State(device, size_t(memory_ / config::cpu_devices()));  // never deleted, like the backend
+    place.store(made, std::memory_order_release);
+    return *made;
   }
 
   const int64_t memory_;
   const std::string processor_;
-  std::vector<std::unique_ptr<State>> devices_;
+  Mutex mutex_;                                              // of the number of devices and of making them
+  std::array<std::atomic<State*>, kMostDevices> devices_{};  // null: not in use
 };
 
 CpuBackend& the_cpu_backend() {
@@ -190,5 +236,6 @@ CpuBackend& the_cpu_backend() {
 }  // namespace
 
 Backend& cpu_backend() { return the_cpu_backend(); }
+void split_cpu(int count) { the_cpu_backend().split(count); }
 
 }  // namespace lamina

@@ -22,6 +22,7 @@ const std::vector<DeviceProperties>& null_models() {
 }
 
 std::string text(Device d) {
+  if (d == kAutomatic) return "auto";
   switch (d.kind) {
     case DeviceKind::cpu: return cat("cpu:", d.index);
     case DeviceKind::gpu: return cat("gpu:", d.index);
@@ -34,7 +35,7 @@ Device parse_device(std::string_view s) {
   auto bad = [&] {
     return Error(ErrorKind::not_found, {.what = cat("'", s, "' is not a device"),
                                         .where = "",
-                                        .why = "a device is written cpu:0, gpu:0 or null:h100",
+                                        .why = "a device is written cpu:0, gpu:0, null:h100 or, for traced functions, auto",
                                         .fix = "see lm.config.list_devices()"});
   };
   auto number = [&](std::string_view t) {
@@ -43,6 +44,7 @@ Device parse_device(std::string_view s) {
     if (code != std::errc() || end != t.data() + t.size() || n < 0) throw bad();
     return n;
   };
+  if (s == "auto") return kAutomatic;
   size_t colon = s.find(':');
   std::string_view kind = s.substr(0, colon), rest = colon == std::string_view::npos ? std::string_view("0") : s.substr(colon + 1);
   if (kind == "cpu") return {DeviceKind::cpu, 0, number(rest)};

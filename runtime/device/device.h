@@ -19,6 +19,9 @@ struct Device {
   auto operator<=>(const Device&) const = default;
 };
 
+// In a traced graph: the planner chooses the node's device (graph/compile/place.h). Nothing runs on it.
+inline constexpr Device kAutomatic{DeviceKind::cpu, 0, -1};
+
 // Properties of a device that planning needs.
 struct DeviceProperties {
   std::string name;
@@ -29,7 +32,7 @@ struct DeviceProperties {
   int threads = 1;                      // on a CPU: threads per instruction
 };
 
-LAMINA_API std::string text(Device device);                     // "cpu:0", "gpu:1", "null:h100", "null:h100:3"
+LAMINA_API std::string text(Device device);                     // "cpu:0", "gpu:1", "null:h100", "null:h100:3", "auto"
 LAMINA_API Device parse_device(std::string_view text);          // "gpu" means "gpu:0"; throws not_found. Does not check that it exists.
 LAMINA_API const std::vector<DeviceProperties>& null_models();  // name is "a100", "h100", ...
 inline std::ostream& operator<<(std::ostream& out, Device d) { return out << text(d); }

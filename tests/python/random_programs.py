@@ -270,6 +270,8 @@ def check(seed, every_pass=False):
 
 if __name__ == "__main__":
     first, count = int(sys.argv[1]), int(sys.argv[2])
+    if len(sys.argv) > 3 and sys.argv[3].isdigit():
+        lm.config.set_virtual_devices("cpu", int(sys.argv[3]))
     failures = 0
     for seed in range(first, first + count):
         if wrong := check(seed, "--every-pass" in sys.argv):

@@ -131,13 +131,8 @@ TEST(Programs, AgreeWithTheGraphOnRandomGraphs) {
   in_turn.push_back({.name = "a stack of models, two threads", .threads = 2, .models = true});
   in_turn.push_back({.name = "as traced, four streams", .optimize = false, .sections = false, .streams = 4});
   in_turn.push_back({.name = "four streams", .streams = 4});
-  const bool devices = cpu_backend().device_count() > 1;
-  if (devices) {
-    in_turn.push_back({.name = "as traced, two devices", .optimize = false, .sections = false, .two_devices = true});
-    in_turn.push_back({.name = "two devices and two threads", .threads = 2, .two_devices = true});
-  } else {
-    std::printf("not run on two devices: there is one CPU device, LAMINA_CPU_DEVICES=2 gives two\n");
-  }
+  in_turn.push_back({.name = "as traced, two devices", .optimize = false, .sections = false, .two_devices = true});
+  in_turn.push_back({.name = "two devices and two threads", .threads = 2, .two_devices = true});
   const size_t turns = count > 100 ? in_turn.size() : 2;
   for (int i = 0; i < count && !HasFailure(); ++i) {
     const RandomGraph random = random_graph(

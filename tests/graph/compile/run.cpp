@@ -1,13 +1,14 @@
 #include "tests/graph/compile/run.h"
 
-#include <cstdlib>
 #include <cstring>
+
+#include "runtime/core/config.h"
 
 namespace lamina::tests {
 namespace {
 
-// Set before the first use of a device, because tests use two of them.
-const int two_cpu_devices = setenv("LAMINA_CPU_DEVICES", "2", 0);
+// Before the first use of a device, because tests use several; each keeps all threads.
+const bool several_devices = (config::set_threads(config::threads()), split_cpu(8), true);
 
 BufferRef buffer_of(const Tensor& t, Device device) { return copy_from_host(device, t.raw(), t.byte_count()); }
 
@@ -21,7 +22,12 @@ Tensor tensor_of(const TensorType& type, const BufferRef& buffer) {
 
 std::vector<Tensor> run_program(const ir::Graph& g, const std::vector<Tensor>& inputs, Resources* resources,
                                 const compile::Options& options, int times) {
-  exec::Executor executor(compile::compile(g, options));
+  return run_compiled(compile::compile(g, options), g, inputs, resources, options, times);
+}
+
+std::vector<Tensor> run_compiled(std::shared_ptr<const exec::Program> program, const ir::Graph& g, const std::vector<Tensor>& inputs,
+                                 Resources* resources, const compile::Options& options, int times) {
+  exec::Executor executor(std::move(program));
   std::vector<std::unique_ptr<exec::VariableState>> states;
   std::vector<exec::VariableState*> variables;
   for (size_t r = 0; r < g.resources.size(); ++r) {

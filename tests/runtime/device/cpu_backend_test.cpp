@@ -47,6 +47,40 @@ TEST(CpuBackend, HasTheConfiguredDevices) {
   EXPECT_THROW(cpu.default_stream({DeviceKind::cpu, 0, int16_t(config::cpu_devices())}), Error);
 }
 
+TEST(CpuBackend, CannotBeSplitAnewOnceAnotherDeviceIsInUse) {
+  const int count = config::cpu_devices();
+  ASSERT_GT(count, 1);
+  (void)cpu_backend().default_stream({DeviceKind::cpu, 0, 1});
+  const auto refused = [](int wanted) {
+    try {
+      split_cpu(wanted);
+      return std::string("taken");
+    } catch (const Error& e) {
+      return std::string(e.what());
+    }
+  };
+  EXPECT_NE(refused(count + 1).find("cpu:1 is in use"), std::string::npos) << refused(count + 1);
+  EXPECT_NE(refused(0).find("from 1 to 1024"), std::string::npos);
+  EXPECT_NE(refused(1025).find("from 1 to 1024"), std::string::npos);
+  EXPECT_EQ(refused(count), "taken");
+  EXPECT_EQ(config::cpu_devices(), count);
+}
+
+TEST(CpuBackend, DividesItsMemoryAmongTheDevices) {
+  Backend& cpu = cpu_backend();
+  const auto limit = [&](int16_t index) {
+    Stream stream = cpu.default_stream({DeviceKind::cpu, 0, index});
+    try {
+      cpu.free(stream, cpu.allocate(stream, size_t{1} << 60), size_t{1} << 60);
+    } catch (const Error& e) {
+      return e.parts.why.substr(0, e.parts.why.find(" bytes"));
+    }
+    return std::string("none");
+  };
+  EXPECT_EQ(limit(1), cat("of ", cpu.properties({}).memory));
+  EXPECT_EQ(limit(0), limit(1));
+}
+
 TEST(CpuBackend, RunsALaunchOnAnIdleStreamOnTheCallersThread) {
   Stream s = cpu_backend().default_stream({});
   Work w;
