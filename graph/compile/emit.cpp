@@ -42,8 +42,14 @@ class Emitter {
         emit_section(group);
       else
         emit_single(group);
-      is_host_effect_.push_back(std::any_of(in_.work.begin() + int64_t(group.begin), in_.work.begin() + int64_t(group.end),
-                                            [&](const Work& w) { return w.node >= 0 && ir::has_host_effect(g_[w.node]); }));
+      Instruction& made = program_->instructions.back();
+      made.alone = group.alone;
+      for (const Work& w : std::span(in_.work).subspan(group.begin, group.end - group.begin)) {
+        made.host_effect |= w.node >= 0 && ir::has_host_effect(g_[w.node]);
+        made.flops += 2 * multiply_adds(w, g_);
+        for (const auto* places : {&w.inputs, &w.outputs})
+          for (const Place& place : *places) made.bytes += double(place.view.size()) * double(size_of(place.view.dtype));
+      }
     }
     for (const Place& place : in_.outputs) program_->output_slots.push_back(slot(place));
     for (const ir::Node& n : g_.nodes()) program_->host_effects = program_->host_effects || ir::has_host_effect(n);
@@ -243,7 +249,7 @@ class Emitter {
         if ((in_.groups[i].alone || in_.groups[other].alone) &&
             program_->streams[own].device == program_->streams[size_t(program_->instructions[other].stream)].device)
           after(int(other));
-      if (is_host_effect_[i])  // in program order on all devices
+      if (instruction.host_effect)  // in program order on all devices
         if (const int before = std::exchange(last_host_effect, int(i)); before >= 0) after(before);
       for (auto& [stream, other] : last_of) {
         bool known = ended[own][size_t(stream)] >= other;
@@ -265,7 +271,6 @@ class Emitter {
   const Options& options_;
   const int threads_;
   std::shared_ptr<exec::Program> program_ = std::make_shared<exec::Program>();
-  std::vector<char> is_host_effect_;  // per instruction
   std::map<std::tuple<int, int, int64_t, DType, std::vector<int64_t>, std::vector<int64_t>>, int> slots_;
 };
 

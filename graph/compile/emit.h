@@ -58,6 +58,8 @@ struct Lowered {
   std::vector<int64_t> arena_bytes;
 };
 
+// Of the products that the work makes; 0 for other work that is no step of a section.
+double multiply_adds(const Work& work, const ir::Graph& g);
 std::shared_ptr<const exec::Program> emit_program(Lowered lowered, const ir::Graph& g, const Options& options, int threads);
 
 }  // namespace lamina::compile

@@ -135,20 +135,6 @@ class StreamPlanner {
     }
   }
 
-  double multiply_adds(const Work& w) const {
-    if (w.step) return w.step->flops / 2;
-    if (w.node < 0) return 0;
-    const ir::OpDef* op = g_[w.node].op;
-    const auto size = [](const Place& place) { return double(place.view.size()); };
-    const auto window = [&](const Place& filters) { return size(filters) / double(std::max<int64_t>(filters.view.shape[3], 1)); };
-    if (op == &ops::def::conv2d) return size(w.outputs[0]) * window(w.inputs[1]);
-    if (op == &ops::def::conv2d_grad_input) return size(w.inputs[0]) * window(w.inputs[1]);
-    if (op == &ops::def::conv2d_grad_filter) return size(w.inputs[1]) * window(w.outputs[0]);
-    // For [m,k] and [k,n], transposed or not, m k n is the square root of the product of the three sizes.
-    if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights)
-      return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
-    return 0;
-  }
   void find_costs() {
     const size_t count = groups().size();
     cost_.assign(count, 0), height_.assign(count, 0);
@@ -157,7 +143,7 @@ class StreamPlanner {
     for (size_t i = count; i-- > 0;) {
       double bytes = 0, products = 0;
       for (const Work& w : work(int(i))) {
-        products += multiply_adds(w);
+        products += multiply_adds(w, g_);
         for (const auto* places : {&w.inputs, &w.outputs})
           for (const Place& place : *places) bytes += double(place.view.size()) * double(size_of(place.view.dtype));
       }
@@ -257,6 +243,21 @@ class StreamPlanner {
 };
 
 }  // namespace
+
+double multiply_adds(const Work& w, const ir::Graph& g) {
+  if (w.step) return w.step->flops / 2;
+  if (w.node < 0) return 0;
+  const ir::OpDef* op = g[w.node].op;
+  const auto size = [](const Place& place) { return double(place.view.size()); };
+  const auto window = [&](const Place& filters) { return size(filters) / double(std::max<int64_t>(filters.view.shape[3], 1)); };
+  if (op == &ops::def::conv2d) return size(w.outputs[0]) * window(w.inputs[1]);
+  if (op == &ops::def::conv2d_grad_input) return size(w.inputs[0]) * window(w.inputs[1]);
+  if (op == &ops::def::conv2d_grad_filter) return size(w.inputs[1]) * window(w.outputs[0]);
+  // For [m,k] and [k,n], transposed or not, m k n is the square root of the product of the three sizes.
+  if (op == &ops::def::matmul || op == &ops::def::dense_grad_weights)
+    return std::sqrt(size(w.inputs[0]) * size(w.inputs[1]) * size(w.outputs[0]));
+  return 0;
+}
 
 void plan_streams(Lowered& lowered, const ir::Graph& g, const Options& options) { StreamPlanner(lowered, g, options).run(); }
 

@@ -40,6 +40,9 @@ struct Instruction {
   std::string detail;             // first line for profilers: layer and fused ops, or a section's layers; the rest for print()
   int section_steps = 0;          // of a section
   std::string why_in_no_section;  // why it is not part of a section, if known
+  bool alone = false;             // nothing else may run on its device at the same time
+  bool host_effect = false;       // it prints or checks: these keep the program's order on all devices
+  double flops = 0, bytes = 0;    // its arithmetic, and what its steps read and write
   bool waits = false;             // the kernel blocks on the device, for instance to read a loop's condition, and cannot be recorded
 };
 
@@ -53,6 +56,13 @@ struct VariableUse {
 
 struct StreamUse {
   Device device;
+};
+
+// A placement that the planner compared, for explain().
+struct Candidate {
+  std::string name;         // "cpu:0 alone"
+  double microseconds = 0;  // of a call, by the model; below 0: not modelled
+  std::string why;          // why it was taken, or lost
 };
 
 struct Program {
@@ -70,7 +80,8 @@ struct Program {
   std::vector<int64_t> arena_bytes;
   std::vector<StreamUse> streams;
   int events = 0;
-  bool host_effects = false;  // print, assert: the call returns only when finished, and throws their errors
+  std::vector<Candidate> candidates;  // where the planner chose devices: the one taken first
+  bool host_effects = false;          // print, assert: the call returns only when finished, and throws their errors
 };
 
 LAMINA_API std::string print(const Program& program);

@@ -129,7 +129,6 @@ TEST(Streams, OfRandomGraphsHaveOnlyNecessaryWaits) {
     EXPECT_EQ(what_is_unordered(*program), "") << exec::print(*program);
     several += program->streams.size() > 1;
     exec::Program p = *program;
-    if (p.host_effects) continue;  // these are ordered too
     for (exec::Instruction& instruction : p.instructions)
       for (size_t w = 0; w < instruction.wait_for.size(); ++w) {
         const std::vector<int> all = instruction.wait_for;
