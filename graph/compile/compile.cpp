@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "graph/compile/lower.h"
+#include "graph/compile/place.h"
 #include "graph/passes/pipeline.h"
 #include "runtime/core/config.h"
 
@@ -51,15 +52,40 @@ std::shared_ptr<const exec::Program> plan_within(ir::Graph g, const Options& opt
   return best;
 }
 
+std::shared_ptr<const exec::Program> plan_graph(const ir::Graph& g, const Options& options) {
+  std::shared_ptr<const exec::Program> program = plan(g, options);
+  if (options.memory_budget <= 0 || arena_bytes(*program) <= options.memory_budget) return program;
+  return plan_within(g, options, std::move(program));
+}
+
+// A placement on several devices is taken only if its Program is faster than that of one device, by the same simulator.
+std::shared_ptr<const exec::Program> plan_placed(const ir::Graph& g, Placed placed, const Options& options) {
+  std::shared_ptr<const exec::Program> program = plan_graph(placed.graph, options);
+  if (placed.on_several) {
+    const cost::Costs& costs = options.costs ? *options.costs : cost::Costs::here();
+    const std::shared_ptr<const exec::Program> alone = plan_graph(on_one_device(g, options.device), options);
+    const double on_several = cost::simulate(*program, costs).microseconds, on_one = cost::simulate(*alone, costs).microseconds;
+    if (on_one <= on_several) {
+      program = alone;
+      exec::Candidate one{cat("the program of ", options.device, " alone"), on_one, "taken"};
+      placed.candidates[0].why =
+          cat("its program takes ", int64_t(on_several + 0.5), " us by the simulator, that of one device ", int64_t(on_one + 0.5), " us");
+      placed.candidates.insert(placed.candidates.begin(), std::move(one));
+    }
+  }
+  auto out = std::make_shared<exec::Program>(*program);
+  out->candidates = std::move(placed.candidates);
+  return out;
+}
+
 }  // namespace
 
 std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options) {
   require_device(options.device);
   const std::optional<ir::Graph> rewritten = passes::optimize_for_plan(g, {.device = options.device});
   const ir::Graph& chosen = rewritten ? *rewritten : g;
-  std::shared_ptr<const exec::Program> program = plan(chosen, options);
-  if (options.memory_budget <= 0 || arena_bytes(*program) <= options.memory_budget) return program;
-  return plan_within(chosen, options, std::move(program));
+  if (std::optional<Placed> placed = place(chosen, options)) return plan_placed(chosen, std::move(*placed), options);
+  return plan_graph(chosen, options);
 }
 
 }  // namespace lamina::compile

@@ -3,6 +3,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/cost/costs.h"
 #include "graph/ir/graph.h"
 #include "runtime/exec/program.h"
 
@@ -23,6 +24,9 @@ struct Options {
   bool sections = true;                  // group small nodes into sections
   int threads = 0;                       // of a CPU device; 0: config::threads()
   bool lone_sections = false;            // also make sections of a single step
+  std::vector<Device> candidates;        // for nodes on kAutomatic; empty: all devices of the kind of `device`, of null ones itself
+  const cost::Costs* costs = nullptr;    // for the choice among them; null: Costs::here()
+  int64_t device_memory = 0;             // what a plan may use of each device; 0: all that it has
   int64_t memory_budget = 0;             // limit of the arena in bytes, kept where possible by recomputing values; 0: none
   bool share_all_sections = false;       // among threads, even if they are small: for tests
   int streams = 0;                       // limit per device, at most 4; 0: as many as pay off on a GPU, one on a CPU
@@ -31,7 +35,8 @@ struct Options {
   KernelWriter writer = nullptr;         // makes kernels instead of the device's own
   bool inside = false;                   // compiling the body of a loop or branch, which explain() prints inside it
 };
-// g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op without a kernel on its device.
+// g has concrete shapes only (ir::specialize) and is not changed. Throws device for an op without a kernel on its device, out_of_memory
+// when a device has less memory than the plan needs there.
 LAMINA_API std::shared_ptr<const exec::Program> compile(const ir::Graph& g, const Options& options);
 
 }  // namespace lamina::compile

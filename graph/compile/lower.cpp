@@ -7,6 +7,7 @@
 
 #include "graph/compile/emit.h"
 #include "graph/compile/infeed.h"
+#include "graph/compile/memory_limit.h"
 #include "graph/compile/owners.h"
 #include "graph/compile/plan_memory.h"
 #include "graph/compile/streams.h"
@@ -37,6 +38,7 @@ class Lowering {
     assign_owners(out_, options_, threads_);
     plan_streams(out_, g_, options_);
     place_storages();
+    check_memory(out_, g_, options_);
     return std::move(out_);
   }
 

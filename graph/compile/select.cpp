@@ -88,7 +88,10 @@ Selection select_kernels(const ir::Graph& g, const Options& options) {
   out.graph.resources = g.resources;
   // Print and check run on the CPU; values are copied there.
   const Device host = options.device.kind == DeviceKind::gpu ? Device{} : options.device;
-  auto device_of = [&](const Node& node) { return node.device.value_or(node.op->effect == ir::Effect::host ? host : options.device); };
+  auto device_of = [&](const Node& node) {
+    if (node.device && node.device != kAutomatic) return *node.device;  // a region's nodes on kAutomatic stay with the node that owns it
+    return node.op->effect == ir::Effect::host ? host : options.device;
+  };
 
   auto emit = [&](auto&& self, ir::Rewriter& to, int n, int depth) -> void {
     const Node& node = to.from[n];

@@ -4,6 +4,7 @@
 #include <map>
 
 #include "graph/cost/predict.h"
+#include "graph/cost/simulate.h"
 #include "graph/frontend/plan.h"
 #include "graph/ops/ops.h"
 #include "kernels/section/blocks.h"
@@ -29,6 +30,25 @@ void list(std::ostream& out, const char* title, const std::vector<TensorSpec>& s
   if (specs.empty()) out << "    none\n";
   for (const TensorSpec& s : specs)
     out << "    " << (s.name.empty() ? "" : s.name + ": ") << TensorSpec{s.shape, s.dtype, ""}.str() << "\n";
+}
+
+// Where the nodes traced under lm.device("auto") were placed, and why.
+std::string placement_text(const exec::Program& program, Explanation& e) {
+  if (program.candidates.empty()) return "";
+  const cost::Costs& costs = cost::Costs::here();
+  e.placements = program.candidates;
+  const cost::Timeline timeline = cost::simulate(program, costs);
+  e.modelled_us = timeline.microseconds;
+  std::ostringstream out;
+  out.exceptions(std::ios_base::badbit);  // a failed allocation must throw, not truncate the text
+  out << std::fixed << std::setprecision(1) << "placement by cost, times modelled (" << costs.text() << ")\n";
+  for (const exec::Candidate& c : e.placements) {
+    out << "  " << c.name << ": ";
+    if (c.microseconds >= 0) out << c.microseconds << " us, ";
+    out << c.why << "\n";
+  }
+  out << "simulated time line of the program: " << timeline.microseconds << " us\n" << cost::text(program, timeline);
+  return out.str();
 }
 
 void describe(const exec::Program& program, Explanation& e) {
@@ -168,7 +188,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
     describe(*wanted.program, e);
     out << "\nprogram for " << *device << ", planned and not run, compiled in " << milliseconds(e.compile_ms * 1000)
         << "; launches: " << e.traced_kernels << " as traced, " << e.launches.size() << " now\n"
-        << exec::print(*wanted.program) << times_text(e);
+        << exec::print(*wanted.program) << times_text(e) << placement_text(*wanted.program, e);
   } else if (plans_.empty()) {
     out << "\nno plan yet: one is made at the first call" << (open_dims_.empty() ? "" : " with each new length") << "\n";
   } else {
@@ -186,7 +206,7 @@ Explanation ConcreteFunction::explanation(std::optional<Device> device, std::spa
       if (int64_t runs = plan->runs.load())
         out << ", run " << runs << (runs == 1 ? " time, " : " times, last measured ") << milliseconds(plan->microseconds.load());
       out << "\n" << exec::print(plan->executor.program()) << plan->executor.graphs();
-      if (plan.get() == &last) out << times_text(e);
+      if (plan.get() == &last) out << times_text(e) << placement_text(plan->executor.program(), e);
     }
   }
   e.text = out.str();

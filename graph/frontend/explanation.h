@@ -8,6 +8,7 @@
 #include "runtime/core/export.h"
 #include "runtime/core/source_line.h"
 #include "runtime/device/device.h"
+#include "runtime/exec/program.h"
 
 namespace lamina {
 
@@ -32,6 +33,9 @@ struct Explanation {
   int traced_kernels = 0;     // number of launches if every op were a kernel
   std::vector<Launch> launches;
   int copies = 0;  // between devices
+  // Under lm.device("auto"): the placements that were compared, the one taken first, with their modelled times and why each lost.
+  std::vector<exec::Candidate> placements;
+  double modelled_us = -1;  // of a call, by the simulator; -1: not placed by cost
   std::vector<std::pair<Device, int64_t>> temporary_bytes;
   // Milliseconds. compile_ms and run_ms are this plan's; run_ms is the last measured run, or -1.
   double trace_ms = 0, passes_ms = 0, compile_ms = 0, run_ms = -1;

@@ -5,6 +5,7 @@
 #include "graph/frontend/device.h"
 #include "graph/frontend/model_axis.h"
 #include "graph/frontend/trace.h"
+#include "runtime/device/backend.h"
 
 namespace lamina {
 namespace {
@@ -42,6 +43,7 @@ SignatureView::SignatureView(const Arguments& arguments, const FunctionOptions& 
   device = in_device_scope() || (arguments.tensors.empty() && arguments.variables.empty()) ? default_device()
            : arguments.tensors.empty()                                                     ? arguments.variables[0].device()
                                                                                            : arguments.tensors[0].device();
+  if (in_automatic_scope()) choice = backend_of(device).device_count();
   if (options.signature) {
     by_type_ = false;
     DimBindings lengths;
@@ -65,6 +67,7 @@ void SignatureView::make_hash() {
   mix(uint64_t(device.kind) << 24 | uint64_t(device.model) << 16 | uint16_t(device.index));
   if (precision_ != Precision::float32) mix(uint64_t(precision_));
   if (models_) mix(models_);
+  if (choice) mix(uint64_t(choice) << 32);
   for (const Tensor& t : arguments_.tensors) {
     if (by_type_)
       mix_type(t.type());
@@ -82,7 +85,7 @@ bool SignatureView::is_bound(size_t variable) const { return std::find(bound_.be
 
 bool SignatureView::matches(const Signature& kept) const {
   if (!fits_ || kept.hash != hash || kept.device != device || kept.precision != precision_ || kept.models != models_ ||
-      kept.statics != arguments_.statics)
+      kept.choice != choice || kept.statics != arguments_.statics)
     return false;
   if (kept.by_type != by_type_) return false;
   if (by_type_) {
@@ -159,6 +162,7 @@ Signature SignatureView::keep() const {
   s.device = device;
   s.precision = precision_;
   s.models = models_;
+  s.choice = choice;
   s.by_type = by_type_;
   if (by_type_)
     for (const Tensor& t : arguments_.tensors) s.tensors.push_back(t.type_ref()), s.tensor_devices.push_back(t.device());
@@ -285,6 +289,11 @@ Signature::Difference Signature::difference(const Signature& before, const Funct
   if (precision != before.precision)
     return {cat("the precision of matrix products was ", lamina::name(before.precision), ", now ", lamina::name(precision)),
             "set it once: lm.config.set_matmul_precision"};
+  if (choice != before.choice)
+    return {choice == 0          ? "it was placed by cost, now on one device"
+            : before.choice == 0 ? "it was on one device, now it is placed by cost"
+                                 : cat("there were ", before.choice, " devices to choose from, now ", choice),
+            "call it always, or never, under lm.device(\"auto\")"};
   if (models != before.models) return {"it was called in another vmap", "call it in one vmap"};
   return {"the same Variable is used in another way", "pass a Variable either always where the function also uses it directly, or never"};
 }

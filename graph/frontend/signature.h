@@ -22,6 +22,7 @@ struct Signature {
   std::vector<ArgumentPart> arguments;  // in words
   Device device;
   Precision precision = Precision::float32;  // of matrix products
+  int choice = 0;                            // under lm.device("auto"): the number of devices to choose from
   uint64_t models = 0;                       // vmap calls around it, which hide the model axis of stacked Variables
 
   std::string text(const FunctionOptions& options) const;
@@ -52,6 +53,7 @@ class SignatureView {
 
   uint64_t hash = 0;
   Device device;
+  int choice = 0;  // as Signature::choice
 
  private:
   bool is_bound(size_t variable) const;

@@ -55,7 +55,8 @@ Trace::Trace(std::string function, Device device) : function(std::move(function)
 Tensor Trace::symbol(ir::Value v) const {
   auto data = std::make_shared<TensorData>();
   data->type = std::make_shared<const TensorType>(graph.type(v));
-  data->device = graph[v].device.value_or(device);
+  const std::optional<Device>& chosen = graph[v].device;
+  data->device = chosen && *chosen != kAutomatic ? *chosen : device;
   data->trace = std::const_pointer_cast<Trace>(shared_from_this());
   data->value = v;
   data->function = function;
@@ -72,7 +73,11 @@ std::vector<Tensor> Trace::add_node(const ir::OpDef& op, ir::AttrsRef attrs, std
   std::vector<ir::Value> in;
   in.reserve(inputs.size());
   for (const Tensor& t : inputs) in.push_back(value_of(t, at));
-  graph.place = {at.line(), scope_prefix, in_device_scope() && default_device() != device ? std::optional(default_device()) : std::nullopt};
+  graph.place = {at.line(), scope_prefix, {}};
+  if (in_automatic_scope())
+    graph.place.device = kAutomatic;
+  else if (in_device_scope() && default_device() != device)
+    graph.place.device = default_device();
   ir::Value first = graph.add(op, std::move(attrs), std::move(in), {regions.begin(), regions.end()});
   if (recording()) record_nodes(this, first.node);
   std::vector<Tensor> out;

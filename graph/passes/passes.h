@@ -11,7 +11,7 @@ struct Target {
   Device device = {};        // for nodes without a device of their own
   DimBindings lengths = {};  // of symbols
   int stride = 0;            // for recompute_values; 0: no value is recomputed
-  Device device_of(const ir::Node& node) const { return node.device.value_or(device); }
+  Device device_of(const ir::Node& node) const { return node.device && *node.device != kAutomatic ? *node.device : device; }
   Target inside(const ir::Node& node) const { return {device_of(node), lengths, stride}; }  // of the node's regions
 };
 

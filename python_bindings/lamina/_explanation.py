@@ -13,7 +13,8 @@ class Explanation(str):
     predicted_us: sum over all launches, None if one is missing.
     traced_kernels: number of launches if every op of the traced graph were one. temporary_bytes: per device. Milliseconds: trace_ms,
     passes_ms, compile_ms, run_ms (of the last measured run; None before). runs: number of calls served by the plan. planned_only: the plan
-    was made for the device passed to explain(), and nothing ran.
+    was made for the device passed to explain(), and nothing ran. placements: under lm.device("auto") the placements that were compared,
+    the one taken first, as (name, modelled microseconds or None, why); modelled_us: of a call, by the simulator; else [] and None.
     """
 
     def __new__(cls, text: str, data: dict):

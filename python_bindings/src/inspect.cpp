@@ -124,6 +124,11 @@ nb::object to_python(const Explanation& e) {
   data["compile_ms"] = e.compile_ms;
   data["run_ms"] = e.run_ms < 0 ? nb::object(nb::none()) : nb::cast(e.run_ms);
   data["runs"] = e.runs;
+  nb::list placements;
+  for (const exec::Candidate& c : e.placements)
+    placements.append(nb::make_tuple(c.name, c.microseconds < 0 ? nb::object(nb::none()) : nb::cast(c.microseconds), c.why));
+  data["placements"] = placements;
+  data["modelled_us"] = e.modelled_us < 0 ? nb::object(nb::none()) : nb::cast(e.modelled_us);
   return nb::module_::import_("lamina._explanation").attr("Explanation")(e.text, data);
 }
 

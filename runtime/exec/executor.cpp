@@ -18,6 +18,10 @@ struct Executor::Frame {
   std::vector<View> views;            // per slot; addresses filled in
   std::vector<const View*> operands;  // of all instructions, one after the other: inputs, then outputs
   std::vector<Event> events;
+  struct Crossed {
+    Event before, after;  // on the device copied from, on the stream that copies
+  };
+  std::vector<Crossed> crossings;               // per Executor::crossings_
   std::vector<std::pair<size_t, Event>> sides;  // streams beside a GPU's default stream, each with a fork and a join event
   struct Graph {
     std::unique_ptr<LaunchGraph> graph;  // null: launched one by one
@@ -42,13 +46,21 @@ struct Executor::Frame {
   ~Frame() {
     for (Event& event : events) event.backend->destroy_event(event);
     for (auto& [stream, event] : sides) event.backend->destroy_event(event);
+    for (Crossed& c : crossings)
+      for (Event* event : {&c.before, &c.after})
+        if (event->backend) event->backend->destroy_event(*event);
   }
 };
 
 namespace {
-// The first stream runs on the caller's thread if the backend supports it. A GPU's first stream fills and frees buffers.
+// The CPU's only stream that has instructions runs on the caller's thread; several have a thread each, so that the caller starts all of
+// them. A GPU's first stream fills and frees buffers.
 bool is_default_stream(const Program& p, size_t s) {
   const Device device = p.streams[s].device;
+  if (device.kind == DeviceKind::cpu)
+    return std::all_of(p.instructions.begin(), p.instructions.end(), [&](const Instruction& i) {
+      return size_t(i.stream) == s || p.streams[size_t(i.stream)].device.kind != DeviceKind::cpu;
+    });
   return s == 0 || (device.kind != DeviceKind::cpu && std::none_of(p.streams.begin(), p.streams.begin() + int64_t(s),
                                                                    [&](const StreamUse& u) { return u.device == device; }));
 }
@@ -118,6 +130,12 @@ Executor::Frame* Executor::take_frame() {
   for (size_t s = 0; s < streams_.size(); ++s)
     if (const Device device = streams_[s].device; device.kind != DeviceKind::cpu && !is_default_stream(p, s))
       frame->sides.emplace_back(s, backend_of(device).create_event(device));
+  frame->crossings.reserve(crossings_.size());
+  for (const Crossing& c : crossings_) {
+    Frame::Crossed& made = frame->crossings.emplace_back();
+    made.before = backend_of(c.from).create_event(c.from);
+    made.after = backend_of(c.from).create_event(streams_[c.stream].device);
+  }
   for (size_t s = 0; s < stretches_.size(); ++s) {
     const Device device = streams_[size_t(stretches_[s].streams[0])].device;
     Frame::Graph& g = frame->graphs.emplace_back();
@@ -331,8 +349,15 @@ void Executor::find_streams_of_one_stretch() {
     return -1;
   };
   const Device first = p.streams.empty() ? Device{} : p.streams[0].device;
-  one_gpu_ = first.kind != DeviceKind::cpu &&
-             std::all_of(p.streams.begin(), p.streams.end(), [&](const StreamUse& s) { return s.device == first; });
+  asynchronous_ = first.kind != DeviceKind::cpu &&
+                  std::all_of(p.streams.begin(), p.streams.end(), [&](const StreamUse& s) { return s.device.kind == first.kind; });
+  for (const Instruction& i : p.instructions) {
+    if (i.kernel || !asynchronous_) continue;
+    const Crossing crossing{size_t(i.stream), p.streams[size_t(i.source_stream)].device};
+    if (std::none_of(crossings_.begin(), crossings_.end(),
+                     [&](const Crossing& c) { return c.stream == crossing.stream && c.from == crossing.from; }))
+      crossings_.push_back(crossing);
+  }
   constexpr int unused = -2;
   only_in_.assign(p.streams.size(), unused);
   for (size_t i = 0; i < p.instructions.size(); ++i) {
@@ -448,6 +473,12 @@ void Executor::launch_all(Frame& frame) {
   try {
     for (auto& [s, event] : frame.sides)  // inputs and arenas are ready in the default stream's order
       if (!is_inside_a_graph(frame, s)) fork(s, event);
+    for (size_t c = 0; c < crossings_.size(); ++c) {  // and so are those of the devices that a stream copies from
+      Event& event = frame.crossings[c].before;
+      Stream source = event.backend->default_stream(crossings_[c].from);
+      event.backend->record(source, event);
+      event.backend->wait(streams_[crossings_[c].stream], event);
+    }
     size_t next = 0;  // stretch
     for (size_t i = 0; i < p.instructions.size();) {
       while (next < stretches_.size() && stretches_[next].begin < i) ++next;
@@ -463,12 +494,20 @@ void Executor::launch_all(Frame& frame) {
       if (instruction.signal >= 0) stream.backend->record(stream, frame.events[size_t(instruction.signal)]);
       ++i;
     }
-    // Another caller may take the frame now; on asynchronous devices the stream orders the next call after this one.
-    if (p.host_effects || (streams_.size() > 1 && !one_gpu_))
+    // Another caller may take the frame now. On asynchronous devices the default streams order the next call, and what frees or writes the
+    // buffers, after this one.
+    if (p.host_effects || (streams_.size() > 1 && !asynchronous_)) {
       for (Stream& stream : streams_) stream.backend->synchronize(stream);
-    else
+    } else {
       for (auto& [s, event] : frame.sides)
         if (!is_inside_a_graph(frame, s)) join(s, event);
+      for (size_t c = 0; c < crossings_.size(); ++c) {
+        Event& event = frame.crossings[c].after;
+        Stream source = event.backend->default_stream(crossings_[c].from);
+        event.backend->record(streams_[crossings_[c].stream], event);
+        event.backend->wait(source, event);
+      }
+    }
   } catch (...) {             // an Error, or an interrupt of a loop
     if (streams_.size() > 1)  // no stream may still use the frame
       for (Stream& stream : streams_) {

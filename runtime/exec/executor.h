@@ -57,7 +57,12 @@ class LAMINA_API Executor {
   std::vector<size_t> signal_at_;   // per event: the instruction that signals it
   std::vector<Stretch> stretches_;
   std::vector<int> only_in_;  // per stream: the only stretch that uses it, or -1
-  bool one_gpu_ = false;      // all streams are on one device, whose work is asynchronous to the call
+  struct Crossing {           // a stream that copies from another device
+    size_t stream = 0;
+    Device from;
+  };
+  std::vector<Crossing> crossings_;
+  bool asynchronous_ = false;  // all streams are of one backend, not the CPU's: the devices' default streams order calls, the host need not
   mutable Mutex mutex_;
   std::atomic<Frame*> stock_[8] = {};
 };
