@@ -97,12 +97,13 @@ ir::Graph on_one_device(const ir::Graph& g, Device device) {
 
 std::optional<Placed> place(const ir::Graph& g, const Options& options) {
   if (std::none_of(g.nodes().begin(), g.nodes().end(), is_automatic)) return {};
+  if (options.inside || options.writer) return Placed{on_one_device(g, options.device), false, {}};  // a body stays with its loop
   const cost::Costs& costs = options.costs ? *options.costs : cost::Costs::here();
   const Units units = units_of(g, options, costs);
   Placed out;
   if (units.devices.size() == 1 || units.units.empty()) {
     out.graph = on_one_device(g, options.device);
-    out.candidates.push_back({cat(options.device, " alone"), -1, "taken: there is no other device"});
+    out.candidates.push_back({cat(options.device, " alone"), -1, "taken: there is no other device to choose"});
     return out;
   }
   const Schedule schedule = best_schedule(units, costs, double(options.device_memory), out.candidates);

@@ -142,6 +142,16 @@ TEST(Place, VariablesAndChosenDevicesAreConstraints) {
   EXPECT_EQ(compile::compile(g, options)->output_devices[0], cpu(0)) << "results are where the function runs";
 }
 
+TEST(Place, ABodyStaysWithItsLoop) {
+  const OneThread each;
+  Options options = over(2, kFreeCopies);
+  EXPECT_EQ(devices_of(*compile::compile(towers(2, 30), options)).size(), 2u);
+  options.inside = true;
+  const auto program = compile::compile(towers(2, 30), options);
+  EXPECT_EQ(devices_of(*program).size(), 1u);
+  EXPECT_TRUE(program->candidates.empty());
+}
+
 // A kernel that first sleeps.
 struct Delayed {
   Kernel kernel;
