@@ -8,6 +8,7 @@
 #include "graph/compile/select.h"
 #include "graph/ops/ops.h"
 #include "graph/ops/regions.h"
+#include "runtime/core/error.h"
 #include "runtime/device/backend.h"
 
 namespace lamina::compile {
@@ -108,7 +109,7 @@ class UnitMaker {
       } else if (resource >= 0) {
         if (n.op->effect == ir::Effect::write) assigned[size_t(resource)] = true;
         add_unit(i, number_of(variable_device(resource)));
-      } else if (n.op->alias && !chosen) {  // a view stays with what it shows
+      } else if (n.op->alias && n.inputs.size() == 1 && !chosen) {  // a view stays with what it shows
         const size_t shown = size_t(n.inputs[0].node);
         unit_of_[s] = unit_of_[shown], location_[s] = location_[shown];
         if (unit_of_[s] >= 0) nodes_[size_t(unit_of_[s])].push_back(i);
@@ -297,6 +298,9 @@ class UnitMaker {
       for (int next : after[size_t(u)])
         if (--missing[size_t(next)] == 0) ready.push_back(next), std::push_heap(ready.begin(), ready.end(), std::greater<>());
     }
+    for (size_t u = 0; u < nodes_.size(); ++u)
+      if (find(int(u)) == int(u) && number[u] < 0)
+        internal_error(cat("placement: the unit of node ", nodes_[u][0], " (", g_[nodes_[u][0]].op->name, ") waits for itself"));
     return number;
   }
   void list_values(const std::vector<int>& number) {
