@@ -22,7 +22,7 @@ if(EXISTS "${PROJECT_SOURCE_DIR}/include/lamina")
   install(FILES capi/lamina_c.h DESTINATION include/lamina COMPONENT cpp)
 endif()
 foreach(folder runtime/core runtime/device runtime/exec runtime/data runtime/io runtime/dist kernels graph/ir graph/ops graph/autodiff graph/passes
-               graph/compile graph/frontend graph/functions graph/nn graph/program)
+               graph/cost graph/compile graph/frontend graph/functions graph/nn graph/program)
   if(EXISTS "${PROJECT_SOURCE_DIR}/${folder}")
     install(DIRECTORY ${folder}/ DESTINATION include/lamina/${folder} COMPONENT cpp
             FILES_MATCHING PATTERN "*.h" PATTERN "*.inc" PATTERN "cpu" EXCLUDE PATTERN "cuda" EXCLUDE)

@@ -31,8 +31,11 @@ ir::Graph placed_graph(const ir::Graph& g, const Units& units, const Schedule& s
     }
     to.copy(v.node, node);
   };
-  for (int i = 0; i < g.size(); ++i)
+  std::vector<std::vector<int>> reads(g.resources.size());
+  for (int i = 0; i < g.size(); ++i) {
     if (g[i].op == &ops::def::input) bring(bring, {i, 0});
+    if (g[i].op->effect == ir::Effect::read) reads[size_t(ir::resource_of(g[i]))].push_back(i);
+  }
   const auto on = [&](ir::Value v, int device) -> ir::Value {
     const int from = device_of[size_t(v.node)];
     const bool constant = g[v].op == &ops::def::constant;
@@ -60,6 +63,9 @@ ir::Graph placed_graph(const ir::Graph& g, const Units& units, const Schedule& s
         if (!unit.nodes.empty()) (void)on(value, device);
     for (int n : unit.nodes) {
       ir::Node node = g[n];
+      if (node.op->effect == ir::Effect::write)  // the old value, which later nodes may need, is read before
+        for (int read : reads[size_t(ir::resource_of(node))])
+          if (read < n && device_of[size_t(read)] < 0) bring(bring, {read, 0});
       std::vector<ir::Value> in;
       for (ir::Value v : node.inputs) in.push_back(on(v, device));
       if (is_automatic(node)) node.device = ir::has_host_effect(node) ? std::nullopt : std::optional(units.devices[size_t(device)]);
